@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Regenerates everything that is generated: pkg/generated, the zz_generated files beside the types, and the CRDs.
+# What to generate is read from the tags in pkg/apis: a new kind or group needs no change here.
+#
+# An API rule that a type breaks is an error. Where it has to stay broken, UPDATE_API_VIOLATIONS=true takes it into
+# hack/api-violations.list.
+set -o errexit -o nounset -o pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+module=millwright.dev
+license=$PWD/hack/boilerplate.go.txt
+export LC_ALL=C # what is generated is sorted the same way for everyone
+export GOBIN=$PWD/bin/codegen
+# Compiled packages are then found in the build cache wherever the tree is: verify-codegen.sh works on a copy.
+export GOFLAGS="${GOFLAGS:-} -trimpath"
+mkdir -p "$GOBIN"
+
+codegen=$(go list -m -f '{{.Dir}}' k8s.io/code-generator)
+# shellcheck source=/dev/null
+source "$codegen/kube_codegen.sh"
+
+kube::codegen::gen_helpers --boilerplate "$license" ./pkg/apis
+kube::codegen::gen_register --boilerplate "$license" ./pkg/apis
+
+# core/v1 comes along because a template is a PodTemplateSpec: the models must be closed under reference.
+kube::codegen::gen_openapi --boilerplate "$license" \
+  --output-dir ./pkg/generated/openapi --output-pkg "$module/pkg/generated/openapi" \
+  --output-model-name-file zz_generated.model_name.go \
+  --extra-pkgs k8s.io/api/core/v1 --extra-pkgs k8s.io/apimachinery/pkg/util/intstr \
+  --report-filename ./hack/api-violations.list ${UPDATE_API_VIOLATIONS:+--update-report} \
+  ./pkg/apis
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The apply configurations carry the models, so that the fake clientset can track field managers for our kinds too.
+go run ./hack/models-schema >"$work/models.json"
+kube::codegen::gen_client --boilerplate "$license" --with-watch --with-applyconfig \
+  --applyconfig-openapi-schema "$work/models.json" \
+  --applyconfig-externals k8s.io/api/core/v1.PodTemplateSpec:k8s.io/client-go/applyconfigurations/core/v1 \
+  --output-dir ./pkg/generated --output-pkg "$module/pkg/generated" ./pkg/apis
+
+# Finished elsewhere and then moved here, so that the CRD of a kind that is gone goes too.
+echo "Generating CRDs"
+go tool controller-gen crd:generateEmbeddedObjectMeta=true paths=./pkg/apis/... output:crd:dir="$work/crds"
+go run ./hack/partial-templates "$work"/crds/*.yaml
+mkdir -p manifests/00-crds
+rm -f manifests/00-crds/*.yaml
+mv "$work"/crds/*.yaml manifests/00-crds/

@@ -1,0 +1,19 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// Controller is what the manager runs.
+type Controller interface {
+	// Run works with so many workers until the context ends, and returns only when all that it started has ended.
+	// It is called exactly once, also when the context has already ended.
+	Run(ctx context.Context, workers int)
+	// Synced completes when every cache that the controller reads is filled and all initial events were handled.
+	Synced() []cache.DoneChecker
+}

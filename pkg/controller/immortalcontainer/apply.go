@@ -1,0 +1,135 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package immortalcontainer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
+)
+
+var (
+	// errLookLive asks to decide anew from the live Pod.
+	errLookLive = errors.New("the cache does not tell enough about the Pod")
+	// errNamespaceGoes ends a sync in peace: nothing can be created, and all will be deleted.
+	errNamespaceGoes = errors.New("the namespace is being terminated")
+)
+
+// apply does the steps of the plan in order and stops at the first that fails.
+func (c *Controller) apply(ctx context.Context, key cache.ObjectName, o *observed, p plan) (time.Duration, error) {
+	logger := klog.FromContext(ctx)
+	for _, s := range p.steps {
+		logger.V(4).Info("Applying", "step", s)
+		switch err := c.applyStep(ctx, key, o, s); {
+		case errors.Is(err, errNamespaceGoes):
+			return 0, nil
+		case err != nil:
+			return 0, err
+		}
+	}
+	return p.requeueAfter, nil
+}
+
+func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *observed, s step) error {
+	switch s := s.(type) {
+	case lookLive:
+		return errLookLive
+	case writeStatus:
+		return c.writeStatus(ctx, key, o, s.status)
+	case createPod:
+		return c.createPod(ctx, key, o, s.start)
+	case deletePod:
+		return c.deletePod(ctx, key, o.pod, s.uid)
+	case labelPod:
+		return c.labelPod(ctx, key, o, s.uid)
+	case recordEvent:
+		c.recorder.Event(o.container, s.eventType, s.reason, s.message)
+		return nil
+	default:
+		return fmt.Errorf("unknown step %T", s)
+	}
+}
+
+// writeStatus writes the status against the version that was decided from, and goes on from the answer.
+func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *observed, status v1alpha1.ImmortalContainerStatus) error {
+	container := o.container.DeepCopy()
+	container.Status = status
+	updated, err := c.client.ImmortalcontainersV1alpha1().ImmortalContainers(key.Namespace).UpdateStatus(ctx, container, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("writing the status of ImmortalContainer %s: %w", key, err)
+	}
+	c.written.Wrote(key, c.containerStore, updated.ResourceVersion)
+	o.container = updated
+	return nil
+}
+
+// createPod creates the Pod of a reserved start. Where its name is taken, the live Pod tells by whom.
+func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, o *observed, start int64) error {
+	pod, err := c.kubeClient.CoreV1().Pods(key.Namespace).Create(ctx, newPod(o.container, start), metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		c.written.Wrote(key, c.podStore, pod.ResourceVersion)
+		c.memories.saw(key, pod)
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return errLookLive
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return errNamespaceGoes
+	}
+	return c.reportRefusal(ctx, key, o, fmt.Errorf("creating Pod %s: %w", klog.KRef(key.Namespace, podName(key.Name)), err))
+}
+
+// reportRefusal shows in status and event why the API server does not want the Pod. What passes by itself (it is not
+// reached, or overloaded) is only retried.
+func (c *Controller) reportRefusal(ctx context.Context, key cache.ObjectName, o *observed, err error) error {
+	var refusal apierrors.APIStatus
+	if !errors.As(err, &refusal) || refusal.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err) {
+		return err
+	}
+	o.now = time.Now()
+	if _, statusErr := c.apply(ctx, key, o, afterRefusal(*o, string(refusal.Status().Reason), refusal.Status().Message)); statusErr != nil {
+		return errors.Join(err, statusErr)
+	}
+	if apierrors.IsInvalid(err) {
+		return controller.Permanent(err)
+	}
+	return err
+}
+
+func (c *Controller) deletePod(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, uid types.UID) error {
+	err := c.kubeClient.CoreV1().Pods(key.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(uid)}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting Pod %s: %w", klog.KObj(pod), err)
+	}
+	c.memories.deleting(key, pod)
+	return nil
+}
+
+// labelPod puts back the labels by which we watch. The UID in the patch makes it fail on any other Pod of that name.
+func (c *Controller) labelPod(ctx context.Context, key cache.ObjectName, o *observed, uid types.UID) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "labels": ownLabels(o.container)}})
+	if err != nil {
+		return err
+	}
+	pod, err := c.kubeClient.CoreV1().Pods(key.Namespace).Patch(ctx, o.pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("labelling Pod %s: %w", klog.KObj(o.pod), err)
+	}
+	c.written.Wrote(key, c.podStore, pod.ResourceVersion)
+	return nil
+}

@@ -1,0 +1,171 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package immortalcontainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/generated/clientset/versioned"
+	informers "millwright.dev/pkg/generated/informers/externalversions/immortalcontainers/v1alpha1"
+	listers "millwright.dev/pkg/generated/listers/immortalcontainers/v1alpha1"
+)
+
+// ControllerName names the controller on the command line, in logs, metrics and events.
+const ControllerName = "immortalcontainer"
+
+// Controller keeps the Pods of ImmortalContainers alive.
+type Controller struct {
+	*controller.Loop[cache.ObjectName]
+
+	client     versioned.Interface
+	kubeClient kubernetes.Interface
+	recorder   record.EventRecorder
+
+	containerLister listers.ImmortalContainerLister
+	podLister       corelisters.PodLister
+	containerStore  controller.Store
+	podStore        controller.Store
+
+	written  controller.Written[cache.ObjectName]
+	memories memories
+}
+
+// New returns the controller; Run starts it. The Pod informer needs to see no other Pods than those that
+// ManagedPodSelector selects.
+func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.Interface,
+	containers informers.TypedImmortalContainerInformer, pods coreinformers.TypedPodInformer, recorder record.EventRecorder) (*Controller, error) {
+	c := &Controller{
+		client:          client,
+		kubeClient:      kubeClient,
+		recorder:        recorder,
+		containerLister: containers.Lister(),
+		podLister:       pods.Lister(),
+		containerStore:  containers.Informer().GetStore(),
+		podStore:        pods.Informer().GetStore(),
+	}
+	controller.ReportWatchErrors(containers.Informer(), v1alpha1.Resource("immortalcontainers"))
+	controller.ReportWatchErrors(pods.Informer(), corev1.Resource("pods"))
+
+	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{Name: ControllerName, Sync: c.syncHandler})
+	err := errors.Join(
+		controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.ImmortalContainer, cache.ObjectName]{
+			Informer: containers.TypedInformer(),
+			Keys: func(container *v1alpha1.ImmortalContainer) []cache.ObjectName {
+				return []cache.ObjectName{cache.MetaObjectToName(container)}
+			},
+		}),
+		controller.Watch(ctx, c.Loop, controller.Source[*corev1.Pod, cache.ObjectName]{
+			Informer: pods.TypedInformer(),
+			Keys:     podKeys,
+			Deleted:  c.podDeleted,
+		}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// podKeys are those of the ImmortalContainer whose Pod has this name: the name tells it, whoever owns the Pod.
+func podKeys(pod *corev1.Pod) []cache.ObjectName {
+	name, ok := containerName(pod.Name)
+	if !ok {
+		return nil
+	}
+	return []cache.ObjectName{cache.NewObjectName(pod.Namespace, name)}
+}
+
+// podDeleted remembers that a Pod is gone. A Pod that was not terminating may only have lost the label by which we watch.
+func (c *Controller) podDeleted(pod *corev1.Pod, final bool) {
+	if !final || pod.DeletionTimestamp == nil {
+		return
+	}
+	for _, key := range podKeys(pod) {
+		c.memories.sawGone(key, pod)
+	}
+}
+
+// syncHandler gathers, decides and applies. What is decided may be to look at the live Pod first; then it is decided again.
+func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	o, err := c.gather(key)
+	if err != nil || o == nil {
+		return 0, err
+	}
+	p := decide(*o)
+	after, err := c.apply(ctx, key, o, p)
+	if !errors.Is(err, errLookLive) {
+		return after, err
+	}
+	if o.pod, err = c.livePod(ctx, key); err != nil {
+		return 0, err
+	}
+	o.live = true
+	if o.pod != nil {
+		c.memories.saw(key, o.pod)
+	}
+	o.memory = c.memories.of(key, o.container.UID)
+	after, err = c.apply(ctx, key, o, decide(*o))
+	if errors.Is(err, errLookLive) {
+		return 0, fmt.Errorf("creating Pod %s: it was not there, yet it exists; trying again", klog.KRef(key.Namespace, podName(key.Name)))
+	}
+	return after, err
+}
+
+// gather reads the caches. It returns nil where there is nothing to decide, or not yet.
+func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
+	container, err := c.containerLister.ImmortalContainers(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		c.memories.forget(key)
+		c.written.Forget(key)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !c.written.Reached(key) {
+		return nil, nil
+	}
+	pod, err := c.podLister.Pods(key.Namespace).Get(podName(key.Name))
+	switch {
+	case apierrors.IsNotFound(err):
+		pod = nil
+	case err != nil:
+		return nil, err
+	default:
+		c.memories.saw(key, pod)
+	}
+	return &observed{
+		container: container,
+		pod:       pod,
+		memory:    c.memories.of(key, container.UID),
+		now:       time.Now(),
+	}, nil
+}
+
+// livePod reads the Pod from the API server; nil if there is none.
+func (c *Controller) livePod(ctx context.Context, key cache.ObjectName) (*corev1.Pod, error) {
+	pod, err := c.kubeClient.CoreV1().Pods(key.Namespace).Get(ctx, podName(key.Name), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Pod %s: %w", klog.KRef(key.Namespace, podName(key.Name)), err)
+	}
+	return pod, nil
+}

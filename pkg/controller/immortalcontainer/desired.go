@@ -1,0 +1,103 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package immortalcontainer
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+)
+
+const (
+	// ContainerName is the name of the container that runs spec.image.
+	ContainerName = "acontainer"
+	// podSuffix makes the Pod's name out of the ImmortalContainer's.
+	podSuffix = "-immortalpod"
+
+	// LabelManagedBy and ManagedBy mark the Pods that this operator made; the informer sees no others.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of LabelManagedBy.
+	ManagedBy = "millwright"
+	// ManagedPodSelector selects the Pods that this operator made.
+	ManagedPodSelector = LabelManagedBy + "=" + ManagedBy
+	// LabelControllerUID carries the UID of the ImmortalContainer: its name may be too long for a label.
+	LabelControllerUID = "controller-uid"
+
+	// AnnotationSpecHash carries the hash of what the user asked for when the Pod was made.
+	AnnotationSpecHash = "immortalcontainers.flugel.it/spec-hash"
+	// AnnotationStart carries the number of the start that the Pod is.
+	AnnotationStart = "immortalcontainers.flugel.it/start"
+)
+
+var kind = v1alpha1.SchemeGroupVersion.WithKind("ImmortalContainer")
+
+// podName of the ImmortalContainer of that name.
+func podName(name string) string { return name + podSuffix }
+
+// containerName is the reverse of podName; false if it is not such a name.
+func containerName(podName string) (string, bool) { return strings.CutSuffix(podName, podSuffix) }
+
+// newPod builds the Pod of one start: the user's template with our container, name, owner and marks in it.
+func newPod(container *v1alpha1.ImmortalContainer, start int64) *corev1.Pod {
+	var template corev1.PodTemplateSpec
+	if container.Spec.Template != nil {
+		template = *container.Spec.Template.DeepCopy()
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            podName(container.Name),
+			Namespace:       container.Namespace,
+			Labels:          maps.Clone(template.Labels),
+			Annotations:     maps.Clone(template.Annotations),
+			Finalizers:      template.Finalizers,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(container, kind)},
+		},
+		Spec: template.Spec,
+	}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	maps.Copy(pod.Labels, ownLabels(container))
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[AnnotationSpecHash] = specHash(container.Spec)
+	pod.Annotations[AnnotationStart] = strconv.FormatInt(start, 10)
+
+	if pod.Spec.RestartPolicy == "" {
+		pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	}
+	pod.Spec.Containers = withImage(pod.Spec.Containers, container.Spec.Image)
+	return pod
+}
+
+// ownLabels are the labels that every Pod of the ImmortalContainer carries.
+func ownLabels(container *v1alpha1.ImmortalContainer) map[string]string {
+	return map[string]string{LabelManagedBy: ManagedBy, LabelControllerUID: string(container.UID)}
+}
+
+// withImage makes our container run the image; where the template has no such container, it becomes the first.
+func withImage(containers []corev1.Container, image string) []corev1.Container {
+	for i := range containers {
+		if containers[i].Name == ContainerName {
+			containers[i].Image = image
+			return containers
+		}
+	}
+	return append([]corev1.Container{{Name: ContainerName, Image: image}}, containers...)
+}
+
+// startOf tells which start the Pod is; 0 if it does not say.
+func startOf(pod *corev1.Pod) int64 {
+	start, err := strconv.ParseInt(pod.Annotations[AnnotationStart], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return start
+}

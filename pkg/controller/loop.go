@@ -1,0 +1,167 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// minRetryDelay and maxRetryDelay bound the exponential delay between two tries of one key. There is no bucket
+	// shared by all keys: it would make a thousand failing objects wait for each other.
+	minRetryDelay = 5 * time.Millisecond
+	maxRetryDelay = 60 * time.Second
+
+	// drainTimeout is how long a sync in hand may go on after the loop was told to stop.
+	drainTimeout = 5 * time.Second
+)
+
+// SyncFunc brings one key from what is observed to what is wanted. A positive requeueAfter asks to be called again then,
+// whatever happens before. An error is retried with growing delay, unless it is Permanent.
+type SyncFunc[K comparable] func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
+
+// Config of a Loop. Name and Sync are required.
+type Config[K comparable] struct {
+	// Name of the controller: it names the queue, the log lines and the metrics.
+	Name string
+	// Sync is called with one key at a time, never twice at once with the same key.
+	Sync SyncFunc[K]
+	// Queue orders the keys that wait for a worker. Default: first in, first out.
+	Queue workqueue.Queue[K]
+}
+
+// Loop is the work queue of a controller and the workers that serve it.
+type Loop[K comparable] struct {
+	name   string
+	sync   SyncFunc[K]
+	queue  workqueue.TypedRateLimitingInterface[K]
+	synced []cache.DoneChecker
+}
+
+// NewLoop returns a Loop that accepts keys at once and works on them when it is run.
+// Its queue has goroutines of its own that end only with Run.
+func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
+	logger := klog.LoggerWithName(klog.FromContext(ctx), config.Name)
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
+		Name:   config.Name,
+		Logger: &logger,
+		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{
+			Name:  config.Name,
+			Queue: config.Queue,
+		}),
+	})
+	return &Loop[K]{
+		name: config.Name,
+		sync: config.Sync,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetryDelay, maxRetryDelay),
+			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name, DelayingQueue: delaying}),
+	}
+}
+
+// Enqueue asks for a sync of each key as soon as a worker is free.
+func (l *Loop[K]) Enqueue(keys ...K) {
+	for _, key := range keys {
+		l.queue.Add(key)
+	}
+}
+
+// Synced completes when every watched cache is filled and its initial events have become keys.
+func (l *Loop[K]) Synced() []cache.DoneChecker { return l.synced }
+
+// Run waits until the caches are filled, then works with so many workers until the context ends. Told to stop, it takes
+// no further key, lets the syncs in hand finish for the drain timeout, cancels what is left, and returns when all
+// workers have ended. What was not done is done by the next process: nothing of the queue needs to be kept.
+func (l *Loop[K]) Run(ctx context.Context, workers int) {
+	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), l.name))
+	defer l.queue.ShutDown()
+	if !cache.WaitFor(ctx, "", l.synced...) {
+		return
+	}
+	klog.FromContext(ctx).Info("Started", "workers", workers)
+
+	workCtx, cancelWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelWork()
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() { l.runWorker(ctx, workCtx) })
+	}
+	<-ctx.Done()
+	l.queue.ShutDown()
+	timer := time.AfterFunc(drainTimeout, func() {
+		klog.FromContext(ctx).Info("Syncs in hand did not finish in time, cancelling them", "timeout", drainTimeout)
+		cancelWork()
+	})
+	defer timer.Stop()
+	wg.Wait()
+	klog.FromContext(ctx).Info("Stopped")
+}
+
+func (l *Loop[K]) runWorker(ctx, workCtx context.Context) {
+	for l.processNextWorkItem(ctx, workCtx) {
+	}
+}
+
+// processNextWorkItem works on one key and tells whether to go on. A queue that is shut down still hands out what is in
+// it, hence the look at the context.
+func (l *Loop[K]) processNextWorkItem(ctx, workCtx context.Context) bool {
+	key, shutdown := l.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer l.queue.Done(key)
+	if ctx.Err() != nil {
+		return false
+	}
+	workCtx = klog.NewContext(workCtx, klog.LoggerWithValues(klog.FromContext(workCtx), "key", key))
+	after, err := l.syncOnce(workCtx, key)
+	l.settle(workCtx, key, after, err)
+	return true
+}
+
+// settle decides when the key is to be synced again.
+func (l *Loop[K]) settle(ctx context.Context, key K, after time.Duration, err error) {
+	logger := klog.FromContext(ctx)
+	var panicked *panicError
+	switch {
+	case err == nil && after > 0:
+		l.queue.Forget(key)
+		l.queue.AddAfter(key, after)
+	case err == nil:
+		l.queue.Forget(key)
+	case IsPermanent(err):
+		l.queue.Forget(key)
+		logger.Error(err, "Sync failed, not retried until the object changes")
+	case isStale(err):
+		logger.V(4).Info("Decided from an old version, retrying", "err", err)
+		l.queue.AddRateLimited(key)
+	case errors.As(err, &panicked):
+		logger.Error(err, "Sync panicked, retrying", "stack", string(panicked.stack), "retries", l.queue.NumRequeues(key))
+		l.queue.AddRateLimited(key)
+	default:
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, retrying", "retries", l.queue.NumRequeues(key))
+		l.queue.AddRateLimited(key)
+	}
+}
+
+// syncOnce calls Sync, turns a panic into an error, and counts.
+func (l *Loop[K]) syncOnce(ctx context.Context, key K) (after time.Duration, err error) {
+	start := time.Now()
+	defer func() {
+		if value := recover(); value != nil {
+			err = &panicError{value: value, stack: debug.Stack()}
+		}
+		observeSync(l.name, time.Since(start), err)
+	}()
+	return l.sync(ctx, key)
+}

@@ -1,0 +1,54 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// Source says what a controller watches and which keys an event concerns.
+type Source[T cache.Object, K comparable] struct {
+	Informer cache.TypedSharedIndexInformer[T]
+	// Keys of an object. An update queues the keys of the old state and of the new one, so that a key that an object
+	// leaves is synced too.
+	Keys func(obj T) []K
+	// Deleted is called with the last known state of an object that is gone, before its keys are queued. final is false
+	// where the deletion was found by listing anew: the state then is an older one. Optional.
+	Deleted func(obj T, final bool)
+}
+
+// Watch makes the loop sync the keys of every object of the source that is added, changed or deleted. The loop waits
+// for the source's initial events before it starts.
+//
+// This file is the only one that uses the typed handlers of client-go.
+func Watch[T cache.Object, K comparable](ctx context.Context, loop *Loop[K], source Source[T, K]) error {
+	handler := cache.TypedResourceEventHandlerFuncs[T]{
+		AddFunc: func(obj T) { loop.Enqueue(source.Keys(obj)...) },
+		UpdateFunc: func(oldObj, newObj T) {
+			loop.Enqueue(source.Keys(oldObj)...)
+			loop.Enqueue(source.Keys(newObj)...)
+		},
+		DeleteFunc: func(deleted cache.DeletedObject[T]) {
+			var none T
+			if deleted.OptionalObj == none {
+				return
+			}
+			if source.Deleted != nil {
+				source.Deleted(deleted.OptionalObj, deleted.FinalStateUnknown == nil)
+			}
+			loop.Enqueue(source.Keys(deleted.OptionalObj)...)
+		},
+	}
+	logger := klog.LoggerWithName(klog.FromContext(ctx), loop.name)
+	registration, err := source.Informer.AddTypedEventHandler(handler, cache.HandlerOptions{Logger: &logger})
+	if err != nil {
+		return fmt.Errorf("%s: registering for events: %w", loop.name, err)
+	}
+	loop.synced = append(loop.synced, registration.HasSyncedChecker())
+	return nil
+}
