@@ -17,7 +17,7 @@ import (
 
 const (
 	// conflictRetry is how often we look whether a Pod that is not ours has gone: it is not in our watch.
-	conflictRetry = 30 * time.Second
+	conflictRetry = 10 * time.Second
 	// settleTime is how long a Pod may be terminating before the status says so. Most are gone sooner, and then the
 	// status write that reserves the next start says it all.
 	settleTime = time.Second

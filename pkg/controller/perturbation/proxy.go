@@ -1,0 +1,218 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perturbation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var errKilled = errors.New("perturbation: this instance was killed")
+
+// proxy is the way of one instance of a controller to the API server.
+type proxy struct {
+	run      *run
+	instance int
+	next     http.RoundTripper
+	alive    context.Context
+	kill     context.CancelFunc
+
+	mu      sync.Mutex
+	watches map[string]*gate // by resource
+	past    *past            // what the first LIST is served from
+	closed  chan struct{}    // not nil while all watches are cut: closed when they may come back
+}
+
+// past is a resource as it was at a version.
+type past struct {
+	resource        string
+	resourceVersion string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p *proxy) RoundTrip(req *http.Request) (*http.Response, error) {
+	if p.alive.Err() != nil {
+		return nil, errKilled
+	}
+	c, err := parseCall(req)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !c.IsResourceRequest:
+		return p.forward(req, c)
+	case c.Verb == "watch":
+		return p.watch(req, c)
+	case c.Verb == "list":
+		return p.list(req, c)
+	case c.isEvent() && c.isWrite():
+		if p.run.pattern.loseEvents {
+			return status(req, apierrors.NewInternalError(errors.New("perturbation: events are lost"))), nil
+		}
+		return p.forward(req, c)
+	case c.isWrite():
+		return p.write(req, c)
+	default:
+		return p.forward(req, c)
+	}
+}
+
+// write counts the write, and lets the pattern have it where it is the point.
+func (p *proxy) write(req *http.Request, c call) (*http.Response, error) {
+	point := p.run.counter.next(c)
+	p.run.reached(point)
+	if p.run.strikes(point) {
+		p.run.history.add("#%d %s %s/%s: %s strikes", p.instance, c.Verb, c.resource(), c.name, p.run.pattern.Name)
+		return p.run.pattern.strike(&strike{proxy: p, req: req, call: c})
+	}
+	return p.forward(req, c)
+}
+
+// forward sends the request to the API server; it ends with the instance.
+func (p *proxy) forward(req *http.Request, c call) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(req.Context())
+	stop := context.AfterFunc(p.alive, cancel)
+	resp, err := p.next.RoundTrip(req.WithContext(ctx))
+	outcome := "no answer: "
+	if err == nil {
+		outcome = http.StatusText(resp.StatusCode)
+		resp.Body = &closer{ReadCloser: resp.Body, close: func() { stop(); cancel() }}
+	} else {
+		stop()
+		cancel()
+		outcome += err.Error()
+	}
+	if c.isWrite() && !c.isEvent() {
+		p.run.history.wrote()
+	}
+	p.run.history.add("#%d %s %s/%s: %s", p.instance, c.Verb, c.resource(), c.name, outcome)
+	return resp, err
+}
+
+// list serves the first LIST of a resource from the past, where the pattern says so.
+func (p *proxy) list(req *http.Request, c call) (*http.Response, error) {
+	p.run.watched(c.Resource)
+	p.mu.Lock()
+	past := p.past
+	if past != nil && past.resource == c.Resource {
+		p.past = nil
+	} else {
+		past = nil
+	}
+	p.mu.Unlock()
+	if past != nil {
+		query := req.URL.Query()
+		query.Set("resourceVersion", past.resourceVersion)
+		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchExact))
+		query.Del("continue")
+		req = req.Clone(req.Context())
+		req.URL.RawQuery = query.Encode()
+		p.freeze(c.Resource)
+		p.run.history.add("#%d list %s: served from version %s", p.instance, c.Resource, past.resourceVersion)
+	}
+	return p.forward(req, c)
+}
+
+// watch lets a watch through a gate that can be shut.
+func (p *proxy) watch(req *http.Request, c call) (*http.Response, error) {
+	p.run.watched(c.Resource)
+	p.mu.Lock()
+	initialEvents := req.URL.Query().Get("sendInitialEvents") == "true"
+	refuse := p.past != nil && p.past.resource == c.Resource && initialEvents
+	closed := p.closed
+	p.mu.Unlock()
+	if refuse {
+		return status(req, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)), nil // a LIST follows
+	}
+	if closed != nil {
+		select {
+		case <-closed:
+		case <-p.alive.Done():
+			return nil, errKilled
+		case <-req.Context().Done():
+			return nil, req.Context().Err()
+		}
+		return status(req, apierrors.NewResourceExpired("perturbation: the watch was cut")), nil // list anew
+	}
+	resp, err := p.forward(req, c)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return resp, err
+	}
+	gate := p.gateOf(c.Resource)
+	resp.Body = gate.guard(resp.Body, p.alive)
+	return resp, nil
+}
+
+func (p *proxy) gateOf(resource string) *gate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.watches == nil {
+		p.watches = map[string]*gate{}
+	}
+	if p.watches[resource] == nil {
+		p.watches[resource] = newGate()
+	}
+	return p.watches[resource]
+}
+
+// freeze holds back what the watch of the resource tells; the run lets it go on in time.
+func (p *proxy) freeze(resource string) {
+	gate := p.gateOf(resource)
+	gate.shut()
+	p.run.holdFor(freezeTime, func() {
+		p.run.history.add("#%d watch of %s goes on", p.instance, resource)
+		gate.open()
+	})
+}
+
+// cutWatches ends all watches; they come back, with a fresh LIST, when the returned function is called.
+func (p *proxy) cutWatches() (restore func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	closed := make(chan struct{})
+	p.closed = closed
+	for _, gate := range p.watches {
+		gate.cut()
+	}
+	p.watches = nil
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.closed = nil
+		close(closed)
+	}
+}
+
+// status is an answer of the API server that it did not give.
+func status(req *http.Request, err *apierrors.StatusError) *http.Response {
+	body, marshalErr := json.Marshal(err.Status())
+	if marshalErr != nil {
+		panic(fmt.Sprintf("encoding a metav1.Status: %v", marshalErr))
+	}
+	return &http.Response{
+		Status: http.StatusText(int(err.Status().Code)), StatusCode: int(err.Status().Code),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: req,
+	}
+}
+
+type closer struct {
+	io.ReadCloser
+	close func()
+}
+
+func (c *closer) Close() error {
+	defer c.close()
+	return c.ReadCloser.Close()
+}

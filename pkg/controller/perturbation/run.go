@@ -1,0 +1,284 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perturbation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// actTimeout is how long one act may take until the controller has done its part.
+	actTimeout = 60 * time.Second
+	// pollInterval is how often we look whether it has.
+	pollInterval = 20 * time.Millisecond
+)
+
+var getOptions = metav1.GetOptions{}
+
+// run is one run of a scenario, disturbed by at most one pattern at one point.
+type run struct {
+	scenario  *Scenario
+	user      *User
+	transport http.RoundTripper // to the API server
+	pattern   Pattern
+	point     Point // zero: none
+	counter   counter
+	history   *history
+	nextPast  *past // for the instance after a crash
+
+	mu       sync.Mutex
+	points   []Point
+	watches  []string
+	struck   bool
+	holds    int
+	release  func(context.Context) error
+	flicker  func() // restores the watches
+	instance *instance
+	started  int
+}
+
+// result is what a run came to.
+type result struct {
+	points  []Point
+	watched []string
+	struck  bool
+	state   string
+	history string
+}
+
+// instance is one life of the controller.
+type instance struct {
+	proxy *proxy
+	done  chan struct{}
+	err   error
+}
+
+// execute runs the scenario. The result is valid also with an error, as far as it got.
+func (r *run) execute(ctx context.Context) (res result, err error) {
+	defer func() {
+		res.points, res.watched, res.struck, res.history = r.points, r.watches, r.struck, r.history.String()
+	}()
+
+	recorder, err := startRecorder(ctx, r.user, r.scenario.Resources)
+	if err != nil {
+		return res, err
+	}
+	defer recorder.stop()
+	r.startInstance(ctx)
+	defer func() { r.stopInstance() }()
+
+	for _, act := range r.scenario.Acts {
+		r.history.add("user: %s", act.Name)
+		if err := act.Do(ctx, r.user); err != nil {
+			return res, fmt.Errorf("act %q: %w", act.Name, err)
+		}
+		r.history.wrote() // quiet begins anew
+		if err := r.converge(ctx, act); err != nil {
+			return res, err
+		}
+		release := r.takeRelease()
+		if release == nil {
+			continue
+		}
+		if err := release(ctx); err != nil {
+			return res, err
+		}
+		if err := r.converge(ctx, act); err != nil {
+			return res, fmt.Errorf("after the late write: %w", err)
+		}
+	}
+	changes := recorder.stop()
+	for _, invariant := range r.scenario.Invariants {
+		if err := invariant.Check(changes); err != nil {
+			return res, fmt.Errorf("invariant %q: %w", invariant.Name, err)
+		}
+	}
+	res.state, err = r.user.state(ctx, r.scenario.Resources)
+	return res, err
+}
+
+// converge waits until the act's end is reached and nothing was written for a while. It brings a killed controller back.
+func (r *run) converge(runCtx context.Context, act Act) error {
+	last := errors.New("not yet")
+	err := wait.PollUntilContextTimeout(runCtx, pollInterval, actTimeout, true, func(ctx context.Context) (bool, error) {
+		if err := r.revive(runCtx); err != nil {
+			return false, err
+		}
+		if err := r.doFlicker(ctx); err != nil {
+			return false, err
+		}
+		asked := time.Now()
+		if r.holding() || r.history.quietFor() < r.scenario.quiet() {
+			return false, nil
+		}
+		reached, err := act.Until(ctx, r.user)
+		if err != nil {
+			last = err
+		}
+		// What was written meanwhile may have undone what was seen.
+		return reached && err == nil && !r.holding() && r.history.quietFor() > time.Since(asked), nil
+	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("act %q has not come to its end within %s: %w", act.Name, actTimeout, last)
+	}
+	return err
+}
+
+// startInstance starts the next instance of the controller. Its way to the API server is its proxy alone.
+func (r *run) startInstance(ctx context.Context) {
+	r.started++
+	alive, kill := context.WithCancel(ctx)
+	r.instance = &instance{
+		proxy: &proxy{run: r, instance: r.started, next: r.transport, alive: alive, kill: kill, past: r.nextPast},
+		done:  make(chan struct{}),
+	}
+	r.nextPast = nil
+	config := &rest.Config{
+		Host:          r.user.Config.Host,
+		Transport:     r.instance.proxy,
+		QPS:           -1,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"}, // the proxy reads names from bodies
+	}
+	r.history.add("#%d starts", r.started)
+	go func(i *instance) {
+		defer close(i.done)
+		i.err = r.scenario.Start(alive, config, r.user.Namespace)
+	}(r.instance)
+}
+
+// stopInstance kills the instance that runs and waits for its end.
+func (r *run) stopInstance() {
+	r.instance.proxy.kill()
+	<-r.instance.done
+}
+
+// revive starts another instance where the last was killed. One that ends by itself is an error.
+func (r *run) revive(ctx context.Context) error {
+	if r.instance.proxy.alive.Err() != nil {
+		<-r.instance.done
+		r.history.wrote() // quiet begins anew
+		r.startInstance(ctx)
+		return nil
+	}
+	select {
+	case <-r.instance.done:
+		return fmt.Errorf("the controller ended by itself: %w", r.instance.err)
+	default:
+		return nil
+	}
+}
+
+// reached notes a point that the controller came to.
+func (r *run) reached(point Point) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.points = append(r.points, point)
+}
+
+// watched notes a resource that the controller watches.
+func (r *run) watched(resource string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.watches, resource) {
+		r.watches = append(r.watches, resource)
+	}
+}
+
+// strikes tells whether this point is the one, and was not struck before.
+func (r *run) strikes(point Point) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.struck || r.pattern.strike == nil || point != r.point {
+		return false
+	}
+	r.struck = true
+	return true
+}
+
+// holdFor keeps the run from converging for a while, then does what is said.
+func (r *run) holdFor(d time.Duration, then func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.holds++
+	time.AfterFunc(d, func() {
+		then()
+		r.history.wrote() // quiet begins anew
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.holds--
+	})
+}
+
+func (r *run) holding() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.holds > 0
+}
+
+// releaseLater keeps a write until the other instance has done the work.
+func (r *run) releaseLater(release func(context.Context) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.release = release
+}
+
+func (r *run) takeRelease() func(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	release := r.release
+	r.release = nil
+	return release
+}
+
+// flickerNow asks for the scenario's flicker while the watches are cut.
+func (r *run) flickerNow(restore func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.holds++
+	r.flicker = restore
+}
+
+func (r *run) doFlicker(ctx context.Context) error {
+	r.mu.Lock()
+	restore := r.flicker
+	r.flicker = nil
+	r.mu.Unlock()
+	if restore == nil {
+		return nil
+	}
+	r.history.add("user: flicker, unobserved")
+	if err := r.scenario.Flicker(ctx, r.user); err != nil {
+		return fmt.Errorf("flicker: %w", err)
+	}
+	restore()
+	r.history.wrote()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.holds--
+	return nil
+}
+
+// currentVersion of a resource in the namespace.
+func (r *run) currentVersion(ctx context.Context, name string) (string, error) {
+	resource, err := r.scenario.resource(name)
+	if err != nil {
+		return "", err
+	}
+	list, err := r.user.Client.Resource(resource).Namespace(r.user.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("reading the version of %s: %w", name, err)
+	}
+	return list.GetResourceVersion(), nil
+}

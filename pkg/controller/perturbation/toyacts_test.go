@@ -1,0 +1,85 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perturbation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// What the users of the toys do, and what they expect.
+
+func createParent() Act {
+	return Act{Name: "create the parent", Do: makeParent, Until: childCount(1)}
+}
+
+func makeParent(ctx context.Context, user *User) error {
+	_, err := user.Client.Resource(configMaps).Namespace(user.Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "parent"},
+	}}, metav1.CreateOptions{})
+	return err
+}
+
+func removeParent(ctx context.Context, user *User) error {
+	return user.Client.Resource(configMaps).Namespace(user.Namespace).Delete(ctx, "parent", metav1.DeleteOptions{})
+}
+
+func deleteParent() Act {
+	return Act{Name: "delete the parent", Do: removeParent, Until: func(context.Context, *User) (bool, error) { return true, nil }}
+}
+
+func recreateParent(ctx context.Context, user *User) error {
+	return errors.Join(removeParent(ctx, user), makeParent(ctx, user))
+}
+
+func childCount(atLeast int) func(context.Context, *User) (bool, error) {
+	return func(ctx context.Context, user *User) (bool, error) {
+		children, err := user.Client.Resource(configMaps).Namespace(user.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "child"})
+		if err != nil {
+			return false, err
+		}
+		return len(children.Items) >= atLeast, nil
+	}
+}
+
+func atMostOneChild(history []Change) error {
+	children := map[string]bool{}
+	for _, change := range history {
+		if change.Object.GetLabels()["child"] == "" {
+			continue
+		}
+		children[change.Object.GetName()] = !change.Deleted
+		live := 0
+		for _, exists := range children {
+			if exists {
+				live++
+			}
+		}
+		if live > 1 {
+			return fmt.Errorf("%d children at version %s", live, change.Object.GetResourceVersion())
+		}
+	}
+	return nil
+}
+
+// childIsOfParent looks at the end only: on the way a child may wait for its removal.
+func childIsOfParent(history []Change) error {
+	var parent, owner string
+	for _, change := range history {
+		switch {
+		case change.Object.GetName() == "parent" && !change.Deleted:
+			parent = string(change.Object.GetUID())
+		case change.Object.GetLabels()["child"] != "" && !change.Deleted:
+			owner, _, _ = unstructured.NestedString(change.Object.Object, "data", "parent")
+		}
+	}
+	if owner != parent {
+		return fmt.Errorf("the child is of %s, the parent is %s", owner, parent)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testcluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+// requestTimeout bounds what the helpers do with the API server.
+const requestTimeout = time.Minute
+
+// notInNames is what a test's name may have and a namespace's name may not.
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// Namespace makes a namespace for this test and returns its name, which begins like the test's. Pods can be created in it at
+// once: its default ServiceAccount exists. When the test ends it is deleted, without waiting until it is gone.
+func (c *Cluster) Namespace(t testing.TB) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
+	defer cancel()
+	client, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(t.Name()), "-"), "-")
+	namespace, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: name[:min(len(name), 50)] + "-"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("making a namespace for the test: %v", err)
+	}
+	t.Cleanup(func() {
+		// The test's own context has ended.
+		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+		defer cancel()
+		err := client.CoreV1().Namespaces().Delete(ctx, namespace.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("deleting the test's namespace: %v", err)
+		}
+	})
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		_, err := client.CoreV1().ServiceAccounts(namespace.Name).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		t.Fatalf("waiting for the default ServiceAccount of namespace %s: %v", namespace.Name, err)
+	}
+	return namespace.Name
+}
+
+// InstallCRDs does what a user does: kubectl apply --server-side with every file of a folder, which is given relative to the
+// root of the repository. It returns when the API server serves them. Installed again, they are updated.
+func (c *Cluster) InstallCRDs(t testing.TB, folder string) {
+	t.Helper()
+	if err := c.installCRDs(folder); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *Cluster) installCRDs(folder string) error {
+	root, err := repositoryRoot()
+	if err != nil {
+		return err
+	}
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(root, folder)
+	}
+	if _, err := c.kubectl("apply", "--server-side", "-f", folder); err != nil {
+		return fmt.Errorf("installing the CRDs in %s: %w", folder, err)
+	}
+	err = wait.PollUntilContextTimeout(context.Background(), pollInterval, requestTimeout, true, func(context.Context) (bool, error) {
+		_, err := c.kubectl("wait", "--for=condition=Established", "--timeout="+requestTimeout.String(), "-f", folder)
+		// kubectl waits for a condition to come true, but not for an object to have conditions at all.
+		if err != nil && strings.Contains(err.Error(), "conditions accessor error") {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the CRDs in %s: %w", folder, err)
+	}
+	return nil
+}
+
+// Kubectl runs the kubectl that belongs to the cluster, in the test's folder, and returns what it printed: what a user sees. The
+// test fails if kubectl does; see [Cluster.KubectlFails].
+func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
+	t.Helper()
+	output, err := c.kubectl(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return output
+}
+
+// KubectlFails runs a kubectl command that must fail, and returns its error messages.
+func (c *Cluster) KubectlFails(t testing.TB, args ...string) string {
+	t.Helper()
+	output, err := c.kubectl(args...)
+	if err == nil {
+		t.Fatalf("kubectl %s did not fail; it printed:\n%s", strings.Join(args, " "), output)
+	}
+	return err.Error()
+}
+
+// kubectl returns the standard output; the error has what kubectl wrote to standard error.
+func (c *Cluster) kubectl(args ...string) (string, error) {
+	command := exec.Command(c.process.binary("kubectl"), args...)
+	// What it remembers of one cluster must not be taken for another's: ports come back.
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(c.process.dir, "cache"))
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return stdout.String(), nil
+}

@@ -1,0 +1,136 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testcluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+const (
+	module = "millwright.dev"
+	// startTimeout is above the limit that bin/cluster sets itself (3 minutes), since bin/cluster can tell what it waited for.
+	startTimeout = 4 * time.Minute
+	// stopTimeout is far above what a stop takes (a second), for machines that are busy.
+	stopTimeout  = 30 * time.Second
+	pollInterval = 20 * time.Millisecond
+)
+
+// process is a running "bin/cluster up". It stops when its standard input ends, and so with this process, even if that is
+// killed: then only its files are left.
+type process struct {
+	bin     string // the folder of cluster and kubectl
+	dir     string // everything of this cluster, removed by stop
+	command *exec.Cmd
+	stdin   io.Closer
+	ended   chan struct{} // closed when the command has ended
+}
+
+// startProcess starts a cluster and returns when it is ready.
+func startProcess() (*process, error) {
+	root, err := repositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	p := &process{bin: filepath.Join(root, "bin"), ended: make(chan struct{})}
+	if _, err := os.Stat(p.binary("cluster")); err != nil {
+		return nil, fmt.Errorf("%s is missing: run `make bin/cluster` first (the first build takes minutes)", p.binary("cluster"))
+	}
+	if p.dir, err = os.MkdirTemp("", "mw-"); err != nil {
+		return nil, err
+	}
+	if err := p.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(p.dir))
+	}
+	if err := p.waitReady(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w; it printed:\n%s", err, p.output()), p.stop())
+	}
+	return p, nil
+}
+
+func (p *process) start() error {
+	output, err := os.Create(p.outputPath())
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	p.command = exec.Command(p.binary("cluster"), "up", "--dir", p.stateDir(), "--port", "0", "--simulated-nodes", "1", "--unsafe-no-fsync", "--stop-with-stdin")
+	p.command.Stdout, p.command.Stderr = output, output
+	if p.stdin, err = p.command.StdinPipe(); err != nil {
+		return err
+	}
+	if err := p.command.Start(); err != nil {
+		return err
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.command.Wait() // ProcessState tells how it ended
+	}()
+	return nil
+}
+
+func (p *process) waitReady() error {
+	timeout := time.After(startTimeout)
+	for {
+		if _, err := os.Stat(filepath.Join(p.stateDir(), "ready")); err == nil {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("the cluster did not start: %v", p.command.ProcessState)
+		case <-timeout:
+			return fmt.Errorf("the cluster is not ready after %v", startTimeout)
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// stop stops the cluster, waits until it has ended, and removes its files. A cluster that had ended before is an error.
+func (p *process) stop() error {
+	var err error
+	select {
+	case <-p.ended:
+		err = fmt.Errorf("the cluster ended by itself: %v; it printed:\n%s", p.command.ProcessState, p.output())
+	default:
+		_ = p.stdin.Close()
+		select {
+		case <-p.ended:
+		case <-time.After(stopTimeout):
+			_ = p.command.Process.Kill()
+			<-p.ended
+			err = fmt.Errorf("the cluster did not stop within %v and was killed; it printed:\n%s", stopTimeout, p.output())
+		}
+	}
+	return errors.Join(err, os.RemoveAll(p.dir))
+}
+
+func (p *process) binary(name string) string { return filepath.Join(p.bin, name) }
+
+func (p *process) stateDir() string { return filepath.Join(p.dir, "state") }
+
+func (p *process) kubeconfig() string { return filepath.Join(p.stateDir(), "admin.kubeconfig") }
+
+func (p *process) outputPath() string { return filepath.Join(p.dir, "output") }
+
+// output returns the end of what the cluster printed. Where it gave up, that includes the end of the components' log.
+func (p *process) output() []byte {
+	const limit = 8 << 10
+	content, err := os.ReadFile(p.outputPath())
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return bytes.TrimSpace(content[max(0, len(content)-limit):])
+}
+
+// isRoot tells whether a folder has the go.mod of the main module.
+func isRoot(dir string) bool {
+	content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	return err == nil && bytes.HasPrefix(content, []byte("module "+module+"\n"))
+}
