@@ -17366,7 +17366,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_Backoff(ref common.ReferenceCal
 					},
 					"maxSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "maxSeconds is the longest wait, in seconds.",
+							Description: "maxSeconds is the longest wait, in seconds. It bounds initialSeconds too.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},

@@ -12,7 +12,7 @@ package v1alpha1
 type BackoffApplyConfiguration struct {
 	// initialSeconds is the wait after the first termination, in seconds.
 	InitialSeconds *int32 `json:"initialSeconds,omitempty"`
-	// maxSeconds is the longest wait, in seconds.
+	// maxSeconds is the longest wait, in seconds. It bounds initialSeconds too.
 	MaxSeconds *int32 `json:"maxSeconds,omitempty"`
 	// resetAfterSeconds: a Pod that has run for so many seconds before it terminated is waited for as if it were the first.
 	ResetAfterSeconds *int32 `json:"resetAfterSeconds,omitempty"`

@@ -1,0 +1,47 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"millwright.dev/pkg/manager"
+)
+
+func newControllersCommand() *cobra.Command {
+	options := manager.NewOptions()
+	logs := logsapi.NewLoggingConfiguration()
+	cmd := &cobra.Command{
+		Use:   "controllers",
+		Short: "Run the controllers",
+		Long: "Runs the controllers, in a Pod or against the cluster of a kubeconfig. With leader election, any number of these processes\n" +
+			"may run; one works, the others stand by.",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := options.Validate(); err != nil {
+				return misused(cmd, "%w", err)
+			}
+			if err := logsapi.ValidateAndApply(logs, nil); err != nil {
+				return misused(cmd, "%w", err)
+			}
+			config, err := options.Config(buildVersion().Version)
+			if err != nil {
+				return err
+			}
+			return manager.Run(cmd.Context(), config)
+		},
+	}
+	groups := options.Flags()
+	logsapi.AddFlags(logs, groups.FlagSet("logs"))
+	groups.FlagSet("logs").VisitAll(func(flag *pflag.Flag) {
+		// They work only behind a feature gate, for which there is no flag.
+		flag.Hidden = strings.HasPrefix(flag.Usage, "[Alpha]")
+	})
+	addFlags(cmd, groups)
+	return cmd
+}

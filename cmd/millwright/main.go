@@ -1,0 +1,99 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command millwright is all of Millwright in one binary; each subcommand is a process of its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+	"k8s.io/component-base/term"
+)
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, restoreSignals := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks us to stop, the second one ends the process at once.
+	context.AfterFunc(ctx, restoreSignals)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run the command that the arguments say, and return its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cmd := newRootCommand()
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "Error: %v\n", err)
+	if errors.As(err, new(usageError)) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "millwright",
+		Short: "Millwright is a Kubernetes operator",
+		Long: "Millwright is a Kubernetes operator: it keeps containers alive, runs apps, moves switches one at a time, runs operations,\n" +
+			"hosts operators written in any language, and serves APIs of its own.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return misused(cmd, "unknown command %q", args[0])
+			}
+			return nil
+		},
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors: true, // run prints them
+		SilenceUsage:  true, // a wall of flags hides what was wrong
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%w", err) })
+	root.AddCommand(newControllersCommand(), newVersionCommand())
+	return root
+}
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+// misused says what is wrong with the command line and where to read how it is right.
+func misused(cmd *cobra.Command, format string, args ...any) error {
+	return usageError{fmt.Errorf("%w; see '%s --help'", fmt.Errorf(format, args...), cmd.CommandPath())}
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return misused(cmd, "'%s' takes no arguments, and was given %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// addFlags gives the command flags in groups, for a help that can be read.
+func addFlags(cmd *cobra.Command, groups cliflag.NamedFlagSets) {
+	for _, name := range groups.Order {
+		cmd.Flags().AddFlagSet(groups.FlagSets[name])
+	}
+	columns, _, err := term.TerminalSize(cmd.OutOrStdout())
+	if err != nil {
+		columns = 0 // not a terminal: do not wrap
+	}
+	cliflag.SetUsageAndHelpFunc(cmd, groups, columns)
+}

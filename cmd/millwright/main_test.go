@@ -1,0 +1,97 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"runtime"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func TestMain(m *testing.M) {
+	// The logs are set up once per process, and tests set them up again.
+	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")) // runs as long as the process
+}
+
+func TestMistakesAreToldInOneLine(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", "")
+	for _, tc := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"frobnicate"}, exitUsage, "Error: unknown command \"frobnicate\"; see 'millwright --help'"},
+		{[]string{"--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright --help'"},
+		{[]string{"controllers", "--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright controllers --help'"},
+		{[]string{"controllers", "foo"}, exitUsage, "Error: 'millwright controllers' takes no arguments, and was given \"foo\"; see 'millwright controllers --help'"},
+		{[]string{"controllers", "--workers=x"}, exitUsage, "Error: invalid argument \"x\" for \"--workers\" flag: strconv.ParseInt: parsing \"x\": invalid syntax; see 'millwright controllers --help'"},
+		{[]string{"controllers", "--workers=0"}, exitUsage, "Error: --workers=0: at least one is needed; see 'millwright controllers --help'"},
+		{[]string{"controllers", "--logging-format=xml"}, exitUsage, "Error: format: Invalid value: \"xml\": Unsupported log format; see 'millwright controllers --help'"},
+		{[]string{"controllers"}, exitFailed, "Error: no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"},
+		{[]string{"version", "-o", "xml"}, exitUsage, "Error: --output=\"xml\": json and yaml are known; see 'millwright version --help'"},
+	} {
+		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			if code := run(t.Context(), tc.args, &stdout, &stderr); code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			if got := stderr.String(); got != tc.want+"\n" || stdout.Len() > 0 {
+				t.Errorf("got  %swant %s\nand on standard output: %s", got, tc.want, stdout.String())
+			}
+		})
+	}
+}
+
+func TestHelpNamesEveryControllerAndGroupsTheFlags(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"controllers", "--help"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+		t.Errorf("exit code %d, standard error %s", code, stderr.String())
+	}
+	for _, want := range []string{"immortalcontainer", "Controllers flags:", "Leader election flags:", "--kubeconfig", "--logging-format"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("it does not contain %q:\n%s", want, stdout.String())
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	version = "v1.2.3"
+	defer func() { version = "" }()
+	decode := map[string]func([]byte, any) error{
+		"json": json.Unmarshal,
+		"yaml": func(text []byte, into any) error { return yaml.Unmarshal(text, into) },
+	}
+	for format, decode := range decode {
+		var stdout bytes.Buffer
+		if code := run(t.Context(), []string{"version", "-o", format}, &stdout, &stdout); code != 0 {
+			t.Fatalf("exit code %d: %s", code, stdout.String())
+		}
+		var info versionInfo
+		if err := decode(stdout.Bytes(), &info); err != nil {
+			t.Fatalf("%v: %s", err, stdout.String())
+		}
+		if info.Version != "v1.2.3" || info.GoVersion != runtime.Version() || info.Platform != runtime.GOOS+"/"+runtime.GOARCH {
+			t.Errorf("%s: %+v", format, info)
+		}
+	}
+	var stdout bytes.Buffer
+	run(t.Context(), []string{"version"}, &stdout, &stdout)
+	if got := stdout.String(); !strings.HasPrefix(got, "millwright v1.2.3 (go") || strings.Count(got, "\n") != 1 {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestAVersionIsAlwaysKnown(t *testing.T) {
+	if buildVersion().Version == "" {
+		t.Error("it is empty")
+	}
+}

@@ -1,0 +1,78 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"time"
+
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+
+	"millwright.dev/pkg/generated/clientset/versioned"
+)
+
+// clientBuilder is replaced in tests by one that returns fakes.
+type clientBuilder interface {
+	// clients of one component, which refuse to write while mayWrite returns an error.
+	clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error)
+	// electionClient may always write. Each of its requests ends within the timeout, or else a single slow one could
+	// outlast the renew deadline.
+	electionClient(timeout time.Duration) (coordinationv1client.LeasesGetter, error)
+}
+
+// restClients are clients of a real API server. They share its connections.
+type restClients struct {
+	config  *rest.Config
+	version string
+}
+
+func (r restClients) clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
+	config := r.named(component)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, mayWrite: mayWrite} })
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the clients of %s: %w", component, err)
+	}
+	client, err := versioned.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the clients of %s: %w", component, err)
+	}
+	kubeClient, err := kubernetes.NewForConfigAndClient(asProtobuf(config), httpClient)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the clients of %s: %w", component, err)
+	}
+	return client, kubeClient, nil
+}
+
+func (r restClients) electionClient(timeout time.Duration) (coordinationv1client.LeasesGetter, error) {
+	config := asProtobuf(r.named("leader-election"))
+	config.Timeout = timeout
+	// Renewals are never to wait behind other requests.
+	config.QPS, config.RateLimiter = -1, nil
+	client, err := coordinationv1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("making the client of the leader election: %w", err)
+	}
+	return client, nil
+}
+
+// named is a copy of the config for one component, so that the API server's audit log and metrics tell them apart.
+func (r restClients) named(component string) *rest.Config {
+	config := rest.CopyConfig(r.config)
+	config.UserAgent = fmt.Sprintf("millwright/%s (%s/%s) %s", r.version, runtime.GOOS, runtime.GOARCH, component)
+	return config
+}
+
+// asProtobuf is cheaper than JSON on both sides, and understood for the built-in kinds only.
+func asProtobuf(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.ContentType = k8sruntime.ContentTypeProtobuf
+	config.AcceptContentTypes = k8sruntime.ContentTypeProtobuf + "," + k8sruntime.ContentTypeJSON
+	return config
+}

@@ -1,0 +1,137 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/generated/clientset/versioned"
+	"millwright.dev/pkg/generated/clientset/versioned/scheme"
+	"millwright.dev/pkg/generated/informers/externalversions"
+)
+
+// informersTimeout is how long informers may take to stop.
+const informersTimeout = 500 * time.Millisecond
+
+// managedObjects selects what our controllers make of the built-in kinds.
+const managedObjects = "app.kubernetes.io/managed-by=millwright"
+
+// Context is what the constructor of one controller builds from.
+type Context struct {
+	// Client and KubeClient name the controller in their User-Agent. They refuse to write while this process does not lead.
+	Client     versioned.Interface
+	KubeClient kubernetes.Interface
+	// Informers of our own kinds, shared by all controllers and limited to --namespace. Objects come without managedFields.
+	Informers externalversions.SharedInformerFactory
+	// KubeInformers of the built-in kinds likewise, and of objects labelled app.kubernetes.io/managed-by=millwright only.
+	KubeInformers informers.SharedInformerFactory
+	// Recorder names the controller as the source of its events.
+	Recorder record.EventRecorder
+}
+
+// shared is what the contexts of all controllers have in common.
+type shared struct {
+	clients       clientBuilder
+	mayWrite      func() error
+	informers     externalversions.SharedInformerFactory
+	kubeInformers informers.SharedInformerFactory
+	events        *controller.Events
+}
+
+// newShared starts posting events, until the context ends. Informers are started by startInformers.
+func newShared(ctx context.Context, config *Config, mayWrite func() error) (*shared, error) {
+	client, kubeClient, err := config.clients.clients("informers", mayWrite)
+	if err != nil {
+		return nil, err
+	}
+	_, eventClient, err := config.clients.clients("events", mayWrite)
+	if err != nil {
+		return nil, err
+	}
+	return &shared{
+		clients:  config.clients,
+		mayWrite: mayWrite,
+		informers: externalversions.NewSharedInformerFactoryWithOptions(client, 0,
+			externalversions.WithNamespace(config.Namespace),
+			externalversions.WithTransform(dropManagedFields),
+			externalversions.WithInformerName(informerName("millwright"))),
+		kubeInformers: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
+			informers.WithNamespace(config.Namespace),
+			informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = managedObjects }),
+			informers.WithTransform(dropManagedFields),
+			informers.WithInformerName(informerName("millwright-kube"))),
+		events: controller.StartEvents(ctx, eventClient),
+	}, nil
+}
+
+// informerName names the informers in their metrics. A name is given once in a process; where several managers run in one,
+// as in tests, the informers of the others have no metrics.
+func informerName(name string) *cache.InformerName {
+	registered, err := cache.NewInformerName(name)
+	if err != nil {
+		return nil
+	}
+	return registered
+}
+
+// contextFor the controller of that name.
+func (s *shared) contextFor(name string) (*Context, error) {
+	client, kubeClient, err := s.clients.clients(name, s.mayWrite)
+	if err != nil {
+		return nil, err
+	}
+	return &Context{
+		Client:        client,
+		KubeClient:    kubeClient,
+		Informers:     s.informers,
+		KubeInformers: s.kubeInformers,
+		Recorder:      s.events.Recorder(scheme.Scheme, name),
+	}, nil
+}
+
+// startInformers starts those that do not run yet. They run until the context ends.
+func (s *shared) startInformers(ctx context.Context) {
+	s.informers.StartWithContext(ctx)
+	s.kubeInformers.StartWithContext(ctx)
+}
+
+// joinInformers returns when all have stopped, after their context has ended.
+func (s *shared) joinInformers(ctx context.Context) {
+	joinFactories(ctx, s.informers, s.kubeInformers)
+}
+
+// joinFactories does not wait for ever: a reflector whose API server refuses connections sleeps through the end of its
+// context, for up to a minute. It has nothing to finish.
+func joinFactories(ctx context.Context, factories ...interface{ Shutdown() }) {
+	joined := make(chan struct{})
+	go func() {
+		for _, factory := range factories {
+			factory.Shutdown()
+		}
+		close(joined)
+	}()
+	select {
+	case <-joined:
+	case <-time.After(informersTimeout):
+		klog.FromContext(ctx).V(2).Info("Some informers have not stopped", "timeout", informersTimeout)
+	}
+}
+
+// dropManagedFields halves what a cache holds. No controller reads them.
+func dropManagedFields(obj any) (any, error) {
+	if accessor, err := meta.Accessor(obj); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return obj, nil
+}

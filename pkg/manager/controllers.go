@@ -1,0 +1,59 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	immortalcontainersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/controller/immortalcontainer"
+)
+
+// Descriptors is the table of all controllers, in the order in which they are listed to users.
+func Descriptors() []Descriptor {
+	return checked([]Descriptor{
+		{
+			Name:     immortalcontainer.ControllerName,
+			Requires: []schema.GroupVersionResource{immortalcontainersv1alpha1.Resource("immortalcontainers").WithVersion(immortalcontainersv1alpha1.GroupVersion.Version)},
+			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
+				return immortalcontainer.New(ctx, c.Client, c.KubeClient,
+					c.Informers.Immortalcontainers().V1alpha1().ImmortalContainers(), c.KubeInformers.Core().V1().Pods(), c.Recorder)
+			},
+		},
+	})
+}
+
+// Descriptor is a row of the table.
+type Descriptor struct {
+	// Name in --controllers, in logs, metrics, /readyz and User-Agents. Users depend on it: it never changes.
+	Name string
+	// Requires are the resources without which the controller cannot be built, as a rule those of our own CRDs. Until the
+	// API server serves them, this controller waits and the others do not.
+	Requires []schema.GroupVersionResource
+	// New builds the controller. It does not talk to the API server: an error is a fault of the program or of its
+	// configuration, and ends the process.
+	New func(ctx context.Context, c *Context) (controller.Controller, error)
+}
+
+// checked panics if the table is faulty, so that every test that reads it finds out.
+func checked(table []Descriptor) []Descriptor {
+	names := sets.New[string]()
+	for i, d := range table {
+		switch {
+		case d.Name == "":
+			panic(fmt.Sprintf("controller %d of the table has no name", i))
+		case names.Has(d.Name):
+			panic(fmt.Sprintf("two controllers of the table are named %q", d.Name))
+		case d.New == nil:
+			panic(fmt.Sprintf("controller %q of the table has no constructor", d.Name))
+		}
+		names.Insert(d.Name)
+	}
+	return table
+}

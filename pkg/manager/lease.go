@@ -1,0 +1,245 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// lease is the lock of client-go's elector. To what a LeaseLock does it adds:
+//   - It knows when the process last renewed, and says whether it may write (mayWrite).
+//   - It is fed with what a watch sees (observe), and asks for an attempt at once when the Lease becomes free (onFree).
+//     Left alone, the elector polls every 2 to 4.4 seconds.
+//   - It measures expiry itself, across the attempts, and shows an expired holder as none: a new elector would wait for a
+//     whole lease duration again. As in client-go, the clocks of other machines do not matter: a holder has expired when its
+//     record has not changed, as seen from here, for the lease duration.
+//   - It takes a deleted Lease for held until it would have expired: a deletion says nothing about what the holder does.
+//   - It lets a write end that the elector would cancel. What it did is known then.
+//   - It complains with advice.
+type lease struct {
+	resourcelock.LeaseLock
+	logger        klog.Logger
+	renewDeadline time.Duration
+	onFree        func()          // the Lease can be had; not called while we lead
+	onElected     func()          // called once
+	onLost        func(err error) // called once
+
+	complaint complaint // used by the elector's goroutine only
+
+	mu        sync.Mutex
+	seen      resourcelock.LeaderElectionRecord
+	seenAt    time.Time
+	expiry    *time.Timer // runs while someone else holds the Lease
+	renewedAt time.Time   // when the last renewal that succeeded was sent; zero while we do not lead
+	deadline  *time.Timer // runs while we lead
+	lost      error       // why we do not lead any more; for ever
+}
+
+// Get implements resourcelock.Interface.
+func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.LeaseLock.Get(ctx)
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, nil, l.complain(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		if l.heldByOther() {
+			held := l.seen
+			return &held, []byte("deleted"), nil
+		}
+		return nil, nil, err
+	}
+	l.see(*record)
+	if !l.renewedAt.IsZero() && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+		l.lose(fmt.Errorf("%s has taken it", record.HolderIdentity))
+	}
+	if record.HolderIdentity != l.Identity() && !l.heldByOther() {
+		record.HolderIdentity = ""
+	}
+	return record, raw, nil
+}
+
+// Create implements resourcelock.Interface.
+func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, record, l.LeaseLock.Create)
+}
+
+// Update implements resourcelock.Interface.
+func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(ctx, record, l.LeaseLock.Update)
+}
+
+// write makes us the leader, or makes us stay it, if it succeeds.
+func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	if err := l.isLost(); err != nil {
+		return err
+	}
+	sent := time.Now()
+	if err := write(context.WithoutCancel(ctx), record); err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			return err // someone else was faster; the next Get tells who
+		}
+		return l.complain(err)
+	}
+	l.complaint.settle(l.logger, "The leader election works again")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.see(record)
+	elected := l.renewedAt.IsZero()
+	l.renewedAt = sent
+	if l.deadline != nil {
+		l.deadline.Stop()
+	}
+	l.deadline = time.AfterFunc(l.renewDeadline-time.Since(sent), func() { l.missed(sent) })
+	if elected {
+		l.onElected()
+	}
+	return nil
+}
+
+// missed is called a renew deadline after the renewal, or when a later one succeeds just now.
+func (l *lease) missed(renewal time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.renewedAt.Equal(renewal) {
+		l.lose(fmt.Errorf("it could not be renewed for %s", l.renewDeadline))
+	}
+}
+
+// lose what we had. From now on this process does not touch the Lease, nor anything else.
+func (l *lease) lose(reason error) {
+	if l.lost == nil {
+		l.lost = reason
+		l.onLost(reason)
+	}
+}
+
+// observe what a watch sees, which may be late. While we lead it is ignored: the elector reads the Lease when a renewal
+// fails, and that answer is newer.
+func (l *lease) observe(record resourcelock.LeaderElectionRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.renewedAt.IsZero() && l.see(record) && record.HolderIdentity == "" {
+		l.onFree()
+	}
+}
+
+// see takes note of a record and tells whether it is a new one.
+func (l *lease) see(record resourcelock.LeaderElectionRecord) bool {
+	if apiequality.Semantic.DeepEqual(l.seen, record) {
+		return false
+	}
+	if other := record.HolderIdentity; l.renewedAt.IsZero() && other != l.seen.HolderIdentity && other != "" && other != l.Identity() {
+		l.logger.Info("Standing by, another process leads", "lease", l.Describe(), "leader", other)
+	}
+	l.seen, l.seenAt = record, time.Now()
+	if l.expiry != nil {
+		l.expiry.Stop()
+	}
+	if l.heldByOther() {
+		l.expiry = time.AfterFunc(l.seenDuration(), func() { l.expired(record) })
+	}
+	return true
+}
+
+// expired is called when the record has not changed for its lease duration, or is being replaced just now.
+func (l *lease) expired(record resourcelock.LeaderElectionRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.renewedAt.IsZero() && apiequality.Semantic.DeepEqual(l.seen, record) {
+		l.logger.Info("The leader has not renewed its Lease in time", "lease", l.Describe(), "leader", record.HolderIdentity)
+		l.onFree()
+	}
+}
+
+func (l *lease) heldByOther() bool {
+	holder := l.seen.HolderIdentity
+	return holder != "" && holder != l.Identity() && time.Since(l.seenAt) < l.seenDuration()
+}
+
+func (l *lease) seenDuration() time.Duration {
+	return time.Duration(l.seen.LeaseDurationSeconds) * time.Second
+}
+
+// mayWrite tells why this process must not write: it does not lead, or another one may lead by now.
+func (l *lease) mayWrite() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost != nil {
+		return fmt.Errorf("this process does not lead any more: Lease %s is lost: %w", l.Describe(), l.lost)
+	}
+	if l.renewedAt.IsZero() {
+		return fmt.Errorf("this process does not lead: Lease %s is not ours", l.Describe())
+	}
+	if age := time.Since(l.renewedAt); age >= l.renewDeadline {
+		return fmt.Errorf("this process may not lead any more: Lease %s was renewed %s ago, which is more than the renew deadline %s",
+			l.Describe(), age.Round(time.Millisecond), l.renewDeadline)
+	}
+	return nil
+}
+
+func (l *lease) isLost() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
+// release empties the Lease if we hold it, for the next leader to take it at once. It must not be called before the
+// elector has stopped. From then on nothing may be written.
+func (l *lease) release(ctx context.Context) (released bool, err error) {
+	l.mu.Lock()
+	led := !l.renewedAt.IsZero() && l.lost == nil
+	record := resourcelock.LeaderElectionRecord{LeaderTransitions: l.seen.LeaderTransitions, LeaseDurationSeconds: 1}
+	l.renewedAt = time.Time{}
+	l.stopTimers()
+	l.mu.Unlock()
+	if !led {
+		return false, nil
+	}
+	now := metav1.Now()
+	record.AcquireTime, record.RenewTime = now, now
+	// The Lease that LeaseLock remembers carries the resourceVersion of our last renewal: if anyone else has written since,
+	// this fails, as it should.
+	err = l.LeaseLock.Update(ctx, record)
+	return err == nil, err
+}
+
+func (l *lease) stopTimers() {
+	for _, timer := range []*time.Timer{l.expiry, l.deadline} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
+
+// complain about what failed, with advice, and return the error.
+func (l *lease) complain(err error) error {
+	advice := ""
+	switch {
+	case apierrors.IsForbidden(err):
+		advice = ": bind the verbs get, create, update, list and watch on leases in namespace " + l.LeaseMeta.Namespace +
+			" to this account, or choose another namespace by --leader-elect-lease-namespace"
+	case apierrors.IsUnauthorized(err):
+		advice = ": the API server does not accept our credentials; renew the kubeconfig or the ServiceAccount's token"
+	case apierrors.IsNotFound(err):
+		advice = ": create its namespace, or choose another by --leader-elect-lease-namespace"
+	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+		advice = ": the API server cannot be reached; check that it runs, and the address in the kubeconfig"
+	}
+	l.complaint.say(l.logger, "Cannot read or write the Lease of the leader election"+advice+"; retrying", err, "lease", l.Describe())
+	return err
+}

@@ -1,0 +1,90 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/klog/v2"
+)
+
+// flushTimeout is how long the last events may take to be posted.
+const flushTimeout = 2 * time.Second
+
+// Run runs the controllers until ctx ends, then lets them finish what they have begun, gives up the Lease and returns nil.
+// It returns an error if something cannot be set up, or if controllers do not end within the shutdown timeout; then they
+// still run, the Lease is left to expire, and the process has to end.
+func Run(ctx context.Context, config *Config) error {
+	logger := klog.FromContext(ctx)
+	logger.Info("Starting", "version", config.Version, "apiServer", config.apiServer, "controllers", names(config.Controllers),
+		"workers", config.Workers, "namespace", cmp.Or(config.Namespace, "(all)"))
+	recordVersion(config.Version)
+
+	server, err := listen(ctx, config.ServingAddress)
+	if err != nil {
+		return err
+	}
+	defer server.stop(ctx)
+
+	// working ends when we are asked to stop or cannot go on. What the controllers need in order to finish lives longer.
+	working, stopWorking := context.WithCancelCause(ctx)
+	defer stopWorking(nil)
+	fail := func(err error) { stopWorking(failure{err}) }
+	supporting, stopSupporting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSupporting()
+
+	leadership, err := newLeadership(ctx, config, func(reason error) {
+		logger.Error(reason, "Lost the Lease, ending at once: another process may lead now")
+		config.exit(1)
+		fail(fmt.Errorf("lost the Lease: %w", reason)) // in tests exit returns
+	})
+	if err != nil {
+		return err
+	}
+	shared, err := newShared(supporting, config, leadership.mayWrite)
+	if err != nil {
+		return err
+	}
+	controllers := newGroup(config.Controllers, shared)
+
+	server.start(ctx, leadership.checks(), append(controllers.checks(), healthz.NewShutdownHealthz(working.Done())), fail)
+	leadership.start(ctx)
+	controllers.start(working, supporting, leadership.awaited(), config.Workers, fail)
+
+	<-working.Done()
+	logger.Info("Stopping", "reason", context.Cause(working))
+	if hanging := controllers.join(ctx, config.ShutdownTimeout); len(hanging) > 0 {
+		// The Lease is left to expire: they may still write.
+		return fmt.Errorf("these controllers have not stopped within %s: %s", config.ShutdownTimeout, strings.Join(hanging, ", "))
+	}
+	shared.flushEvents(ctx, flushTimeout)
+	stopSupporting()
+	shared.joinInformers(ctx)
+	leadership.stop(ctx)
+
+	var failed failure
+	if errors.As(context.Cause(working), &failed) {
+		return failed.error
+	}
+	logger.Info("Stopped")
+	return nil
+}
+
+// failure is why working ended without being asked to.
+type failure struct{ error }
+
+// flushEvents posts what the controllers have said last.
+func (s *shared) flushEvents(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	if err := s.events.Flush(ctx); err != nil {
+		klog.FromContext(ctx).Error(err, "Some events are lost")
+	}
+}

@@ -1,0 +1,204 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/leaderelection"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/klog/v2"
+)
+
+// Options are what the command line says.
+type Options struct {
+	// Kubeconfig file; "" for the ServiceAccount of the Pod.
+	Kubeconfig string
+	// QPS and Burst limit the requests of each client; 0 for no limit.
+	QPS   float32
+	Burst int
+	// Controllers to run, in the syntax of the flag.
+	Controllers []string
+	// Workers of each controller.
+	Workers int
+	// Namespace to work in; "" for all.
+	Namespace string
+	// ServingAddress is host:port; "" or "0" to serve nothing.
+	ServingAddress string
+	// ShutdownTimeout is how long controllers may take to stop.
+	ShutdownTimeout time.Duration
+	// LeaderElect says whether another process may be at work.
+	LeaderElect bool
+	// LeaderElection is used if LeaderElect is true. An empty Namespace stands for the Pod's.
+	LeaderElection LeaderElection
+
+	table []Descriptor
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	return &Options{
+		Controllers:     []string{"*"},
+		Workers:         16,
+		ServingAddress:  "127.0.0.1:8080",
+		ShutdownTimeout: 15 * time.Second,
+		LeaderElect:     true,
+		LeaderElection: LeaderElection{
+			Name:          "millwright-controllers",
+			LeaseDuration: 15 * time.Second,
+			RenewDeadline: 10 * time.Second,
+			RetryPeriod:   2 * time.Second,
+		},
+		table: Descriptors(),
+	}
+}
+
+// Flags returns the flags that set the options, in groups.
+func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
+	fs := groups.FlagSet("controllers")
+	fs.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
+		"Controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo together with '*'. All controllers: "+strings.Join(names(o.table), ", ")+".")
+	fs.IntVar(&o.Workers, "workers", o.Workers, "How many objects each controller works on at the same time.")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "The only namespace to work in; empty for all.")
+	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", o.ShutdownTimeout, "How long controllers may take to finish what they have begun when the process is asked to stop.")
+
+	fs = groups.FlagSet("API server")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context says which cluster to work on. Empty in a Pod, which uses its ServiceAccount. The variable KUBECONFIG is not looked at.")
+	fs.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests per second that each controller may send; 0 for no limit but the API server's own.")
+	fs.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests that each controller may send at once beyond --kube-api-qps; 0 for as many as it says.")
+
+	fs = groups.FlagSet("serving")
+	fs.StringVar(&o.ServingAddress, "serving-address", o.ServingAddress, "host:port of /metrics, /healthz, /livez and /readyz. Port 0 takes a free one, which is logged. Empty or 0 serves nothing.")
+
+	fs = groups.FlagSet("leader election")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Work only while holding a Lease, so that of several processes one works and the others stand by.")
+	election := &o.LeaderElection
+	fs.StringVar(&election.Name, "leader-elect-lease-name", election.Name, "The Lease's name. Processes that run different controllers need different ones.")
+	fs.StringVar(&election.Namespace, "leader-elect-lease-namespace", election.Namespace, "The Lease's namespace; empty for the Pod's own, and for 'default' with --kubeconfig.")
+	fs.DurationVar(&election.LeaseDuration, "leader-elect-lease-duration", election.LeaseDuration, "How long to wait for a leader that does not renew its Lease.")
+	fs.DurationVar(&election.RenewDeadline, "leader-elect-renew-deadline", election.RenewDeadline, "When a leader that cannot renew its Lease ends. Less than the lease duration.")
+	fs.DurationVar(&election.RetryPeriod, "leader-elect-retry-period", election.RetryPeriod, "The pause between two renewals.")
+	return groups
+}
+
+// Validate tells what is wrong with the options, all of it in one line.
+func (o *Options) Validate() error {
+	var errs []error
+	invalid := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if _, err := selectControllers(o.table, o.Controllers); err != nil {
+		errs = append(errs, err)
+	}
+	if o.Workers < 1 {
+		invalid("--workers=%d: at least one is needed", o.Workers)
+	}
+	if problems := validation.IsDNS1123Label(o.Namespace); o.Namespace != "" && len(problems) > 0 {
+		invalid("--namespace=%q is not the name of a namespace: %s", o.Namespace, problems[0])
+	}
+	if o.QPS < 0 || o.Burst < 0 {
+		invalid("--kube-api-qps and --kube-api-burst must not be negative; 0 is no limit")
+	}
+	if o.QPS == 0 && o.Burst > 0 {
+		invalid("--kube-api-burst=%d has no effect without --kube-api-qps", o.Burst)
+	}
+	if err := validateAddress(o.ServingAddress); err != nil {
+		errs = append(errs, err)
+	}
+	if o.ShutdownTimeout <= 0 {
+		invalid("--shutdown-timeout=%s: it must be positive", o.ShutdownTimeout)
+	}
+	if o.LeaderElect {
+		errs = append(errs, o.LeaderElection.validate()...)
+	}
+	return oneLine(errs)
+}
+
+func oneLine(errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	messages := make([]string, 0, len(errs))
+	for _, err := range errs {
+		messages = append(messages, err.Error())
+	}
+	return errors.New(strings.Join(messages, "; "))
+}
+
+func validateAddress(address string) error {
+	if address == "" || address == "0" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("--serving-address=%q is not host:port, as in 127.0.0.1:8080, or :8080 for all interfaces", address)
+	}
+	return nil
+}
+
+func (l LeaderElection) validate() (errs []error) {
+	if problems := validation.IsDNS1123Subdomain(l.Name); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-name=%q is not the name of a Lease: %s", l.Name, problems[0]))
+	}
+	if problems := validation.IsDNS1123Label(l.Namespace); l.Namespace != "" && len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-namespace=%q is not the name of a namespace: %s", l.Namespace, problems[0]))
+	}
+	if l.LeaseDuration < time.Second || l.LeaseDuration%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration=%s: a Lease lasts whole seconds, at least one", l.LeaseDuration))
+	}
+	if l.LeaseDuration <= l.RenewDeadline {
+		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline=%s must be less than --leader-elect-lease-duration=%s: a leader has to end before another begins", l.RenewDeadline, l.LeaseDuration))
+	}
+	if longest := time.Duration(leaderelection.JitterFactor * float64(l.RetryPeriod)); l.RetryPeriod <= 0 || l.RenewDeadline <= longest {
+		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%s must be positive, and %.1f times it less than --leader-elect-renew-deadline=%s", l.RetryPeriod, leaderelection.JitterFactor, l.RenewDeadline))
+	}
+	return errs
+}
+
+// Config completes the options, which are valid. version is the program's.
+func (o *Options) Config(version string) (*Config, error) {
+	controllers, err := selectControllers(o.table, o.Controllers)
+	if err != nil {
+		return nil, err
+	}
+	client, err := clientConfig(o.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	client.QPS, client.Burst = -1, 0 // no limit on our side
+	if o.QPS > 0 {
+		client.QPS, client.Burst = o.QPS, max(o.Burst, int(o.QPS), 1)
+	}
+	config := &Config{
+		Version:         version,
+		Controllers:     controllers,
+		Workers:         o.Workers,
+		Namespace:       o.Namespace,
+		ServingAddress:  o.ServingAddress,
+		ShutdownTimeout: o.ShutdownTimeout,
+		clients:         restClients{config: client, version: version},
+		apiServer:       client.Host,
+		exit:            func(code int) { klog.FlushAndExit(klog.ExitFlushTimeout, code) },
+	}
+	if o.ServingAddress == "0" {
+		config.ServingAddress = ""
+	}
+	if o.LeaderElect {
+		election := o.LeaderElection
+		if election.Namespace == "" {
+			if election.Namespace, err = leaseNamespace(o.Kubeconfig); err != nil {
+				return nil, err
+			}
+		}
+		config.LeaderElection = &election
+	}
+	return config, nil
+}

@@ -1,0 +1,146 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestValidate(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		flags []string
+		want  string // in the error; "" if there is to be none
+	}{
+		{name: "the defaults", flags: nil},
+		{name: "serving on all interfaces", flags: []string{"--serving-address=:8080"}},
+		{name: "serving nothing", flags: []string{"--serving-address=0"}},
+		{name: "serving on IPv6", flags: []string{"--serving-address=[::1]:0"}},
+		{name: "no worker", flags: []string{"--workers=0"}, want: "--workers=0: at least one is needed"},
+		{name: "an unknown controller", flags: []string{"--controllers=nope"}, want: `there is no controller "nope"; known are immortalcontainer`},
+		{name: "a namespace that is none", flags: []string{"--namespace=A"}, want: `--namespace="A" is not the name of a namespace`},
+		{name: "an address without port", flags: []string{"--serving-address=localhost"}, want: `--serving-address="localhost" is not host:port`},
+		{name: "a port that is none", flags: []string{"--serving-address=:http"}, want: `--serving-address=":http" is not host:port`},
+		{name: "negative limit", flags: []string{"--kube-api-qps=-1"}, want: "must not be negative"},
+		{name: "burst alone", flags: []string{"--kube-api-burst=5"}, want: "--kube-api-burst=5 has no effect without --kube-api-qps"},
+		{name: "no time to stop", flags: []string{"--shutdown-timeout=0"}, want: "--shutdown-timeout=0s: it must be positive"},
+		{name: "lease shorter than deadline", flags: []string{"--leader-elect-lease-duration=10s"}, want: "--leader-elect-renew-deadline=10s must be less than --leader-elect-lease-duration=10s"},
+		{name: "lease of broken seconds", flags: []string{"--leader-elect-lease-duration=15500ms"}, want: "--leader-elect-lease-duration=15.5s: a Lease lasts whole seconds"},
+		{name: "no time to retry", flags: []string{"--leader-elect-retry-period=9s"}, want: "--leader-elect-retry-period=9s must be positive, and 1.2 times it less than --leader-elect-renew-deadline=10s"},
+		{name: "no lease name", flags: []string{"--leader-elect-lease-name="}, want: `--leader-elect-lease-name="" is not the name of a Lease`},
+		{name: "a bad election that is not held", flags: []string{"--leader-elect=false", "--leader-elect-lease-name="}},
+		{name: "several", flags: []string{"--workers=0", "--namespace=A"}, want: "at least one is needed; --namespace"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			options := parse(t, tc.flags...)
+			err := options.Validate()
+			switch {
+			case err == nil && tc.want != "":
+				t.Errorf("no error, want %s", tc.want)
+			case err != nil && (tc.want == "" || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("got  %v\nwant %s", err, tc.want)
+			case err != nil && strings.Contains(err.Error(), "\n"):
+				t.Errorf("more than a line: %v", err)
+			}
+		})
+	}
+}
+
+func TestConfig(t *testing.T) {
+	outsideOfCluster(t)
+	kubeconfig := writeKubeconfig(t, "elsewhere")
+	config, err := parse(t, "--kubeconfig="+kubeconfig, "--serving-address=0", "--kube-api-qps=20").Config("v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.ServingAddress != "" {
+		t.Errorf("it serves on %q, want nothing", config.ServingAddress)
+	}
+	if got := config.LeaderElection.Namespace; got != "default" {
+		t.Errorf("the Lease is in %q, want default: the context's namespace must not decide who competes with whom", got)
+	}
+	if client := config.clients.(restClients).config; client.QPS != 20 || client.Burst != 20 {
+		t.Errorf("QPS %v, burst %d", client.QPS, client.Burst)
+	}
+	config, err = parse(t, "--kubeconfig="+kubeconfig, "--leader-elect=false", "--serving-address=0.0.0.0:80").Config("v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.LeaderElection != nil {
+		t.Error("there is leader election")
+	}
+	if config.ServingAddress != "0.0.0.0:80" {
+		t.Errorf("it serves on %q", config.ServingAddress)
+	}
+	if client := config.clients.(restClients).config; client.QPS != -1 {
+		t.Errorf("QPS %v, want no limit", client.QPS)
+	}
+}
+
+func TestAStrayKubeconfigIsNotUsed(t *testing.T) {
+	outsideOfCluster(t)
+	_, err := parse(t).Config("v1")
+	if want := "no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"; err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	stray := writeKubeconfig(t, "elsewhere")
+	t.Setenv("KUBECONFIG", stray)
+	_, err = parse(t).Config("v1")
+	if want := "KUBECONFIG=" + stray + " is set, and is not used"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestKubeconfigErrorsNameTheFile(t *testing.T) {
+	outsideOfCluster(t)
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{empty, filepath.Join(dir, "absent")} {
+		if _, err := parse(t, "--kubeconfig="+path).Config("v1"); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "--kubeconfig") {
+			t.Errorf("%v, want it to name %s and --kubeconfig", err, path)
+		}
+	}
+}
+
+func parse(t *testing.T, flags ...string) *Options {
+	t.Helper()
+	options := NewOptions()
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, group := range options.Flags().FlagSets {
+		fs.AddFlagSet(group)
+	}
+	if err := fs.Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	return options
+}
+
+// outsideOfCluster makes the test's environment that of a developer.
+func outsideOfCluster(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", "")
+}
+
+func writeKubeconfig(t *testing.T, namespace string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	content := `apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, namespace: ` + namespace + `}}]
+clusters: [{name: c, cluster: {server: "https://192.0.2.1:6443"}}]
+`
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,52 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// selectControllers picks from the table what --controllers asks for, in the order of the table: "foo" is in, "-foo" is
+// out, the first of these that is given counts, and "*" is all that is not mentioned. kube-controller-manager's flag has
+// the same meaning.
+func selectControllers(table []Descriptor, wanted []string) ([]Descriptor, error) {
+	for _, item := range wanted {
+		name := strings.TrimPrefix(item, "-")
+		if item != "*" && !slices.ContainsFunc(table, func(d Descriptor) bool { return d.Name == name }) {
+			return nil, fmt.Errorf("--controllers: there is no controller %q; known are %s", name, strings.Join(names(table), ", "))
+		}
+	}
+	var selected []Descriptor
+	for _, d := range table {
+		if isSelected(d.Name, wanted) {
+			selected = append(selected, d)
+		}
+	}
+	if len(selected) == 0 {
+		return nil, fmt.Errorf("--controllers=%s selects no controller; '*' stands for all of them, as in '*,-foo'", strings.Join(wanted, ","))
+	}
+	return selected, nil
+}
+
+func isSelected(name string, wanted []string) bool {
+	for _, item := range wanted {
+		switch item {
+		case name:
+			return true
+		case "-" + name:
+			return false
+		}
+	}
+	return slices.Contains(wanted, "*")
+}
+
+func names(descriptors []Descriptor) []string {
+	names := make([]string, 0, len(descriptors))
+	for _, d := range descriptors {
+		names = append(names, d.Name)
+	}
+	return names
+}
