@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"millwright.dev/hack/cluster/pki"
+	"millwright.dev/hack/cluster/ports"
+)
+
+// serviceRange is where ClusterIPs come from.
+const serviceRange = "10.96.0.0/16"
+
+func apiServerFlags(certificates *pki.PKI, etcdSocket string, port int) []string {
+	return []string{
+		"--etcd-servers=unix://" + etcdSocket,
+		"--bind-address=" + ports.Loopback,
+		fmt.Sprintf("--secure-port=%d", port),
+		"--tls-cert-file=" + certificates.Certificate("apiserver"),
+		"--tls-private-key-file=" + certificates.Key("apiserver"),
+		"--service-cluster-ip-range=" + serviceRange,
+		// Without a node nobody can reach the Service "kubernetes", and an endpoint must not be a loopback address.
+		"--endpoint-reconciler-type=none",
+		"--advertise-address=" + ports.Loopback,
+
+		"--client-ca-file=" + certificates.Certificate("ca"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + certificates.ServiceAccountKey(),
+		"--service-account-signing-key-file=" + certificates.ServiceAccountKey(),
+		"--authorization-mode=Node,RBAC",
+		// The second one finds a missing right to update finalizers, which many real clusters require.
+		"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
+		"--allow-privileged=true",
+		// The default is to look up a node's name first.
+		"--kubelet-preferred-address-types=InternalIP",
+
+		// The aggregation layer. Routing to endpoints instead of ClusterIPs (--enable-aggregator-routing) stays off: an APIService
+		// may then refer to a Service of type ExternalName, and so to a server outside of the cluster.
+		"--requestheader-client-ca-file=" + certificates.Certificate("front-proxy-ca"),
+		"--requestheader-allowed-names=" + pki.FrontProxyClient,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + certificates.Certificate(pki.FrontProxyClient),
+		"--proxy-client-key-file=" + certificates.Key(pki.FrontProxyClient),
+
+		// At the stop, end watches at once instead of waiting a minute for their clients to go.
+		"--shutdown-watch-termination-grace-period=1s",
+	}
+}
+
+// runAPIServer runs kube-apiserver on the listener until the context ends.
+func runAPIServer(ctx context.Context, listener net.Listener, flags []string) error {
+	o := options.NewServerRunOptions()
+	if err := parseFlags("kube-apiserver", o.Flags(), flags); err != nil {
+		return err
+	}
+	o.SecureServing.Listener = listener
+	// The feature gates and the emulated version of all components of this process: this is done once.
+	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return err
+	}
+	completed, err := o.Complete(ctx)
+	if err != nil {
+		return err
+	}
+	if err := utilerrors.NewAggregate(completed.Validate()); err != nil {
+		return err
+	}
+	return app.Run(ctx, completed)
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
+
+	"millwright.dev/hack/cluster/pki"
+)
+
+func controllerManagerFlags(certificates *pki.PKI, kubeconfig string) []string {
+	return append(clientFlags(kubeconfig),
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file="+certificates.ServiceAccountKey(),
+		"--root-ca-file="+certificates.Certificate("ca"),
+		"--cluster-signing-cert-file="+certificates.Certificate("ca"),
+		"--cluster-signing-key-file="+certificates.Key("ca"),
+		"--service-cluster-ip-range="+serviceRange,
+	)
+}
+
+// clientFlags are what the controller manager and the scheduler have in common.
+func clientFlags(kubeconfig string) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		// No serving port: nobody asks for their health, for they live and die with this process.
+		"--secure-port=0",
+		"--leader-elect=false",
+		// The defaults of 20 and 50 requests per second are meant for production: they delay the first ServiceAccount by six
+		// seconds and throttle every test of scale.
+		"--kube-api-qps=2000",
+		"--kube-api-burst=4000",
+	}
+}
+
+// runControllerManager runs kube-controller-manager until the context ends. It cannot be its cobra command, which configures
+// logging and handles signals: either may happen once per process.
+func runControllerManager(ctx context.Context, flags []string) error {
+	o, err := options.NewKubeControllerManagerOptions()
+	if err != nil {
+		return err
+	}
+	all, disabled, aliases := app.KnownControllers(), app.ControllersDisabledByDefault(), app.ControllerAliases()
+	if err := parseFlags("kube-controller-manager", o.Flags(all, disabled, aliases), flags); err != nil {
+		return err
+	}
+	config, err := o.Config(ctx, all, disabled, aliases)
+	if err != nil {
+		return err
+	}
+	return app.Run(ctx, config.Complete())
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	componentversion "k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/hack/cluster/pki"
+	"millwright.dev/hack/cluster/ports"
+	"millwright.dev/hack/cluster/simnode"
+	"millwright.dev/hack/cluster/statedir"
+	"millwright.dev/hack/cluster/supervise"
+)
+
+// controlPlane is what the components of one cluster are made from.
+type controlPlane struct {
+	dir            statedir.Dir
+	listener       *net.TCPListener
+	url            string
+	simulatedNodes int
+	unsafeNoFsync  bool
+	etcdLogger     *zap.Logger
+	parts          *supervise.Group
+}
+
+// Who the components are. The API server has roles for the controller manager and the scheduler by these names.
+var (
+	adminUser             = pki.User{Name: "admin", Groups: []string{"system:masters"}}
+	controllerManagerUser = pki.User{Name: "system:kube-controller-manager"}
+	schedulerUser         = pki.User{Name: "system:kube-scheduler"}
+	simulatedNodesUser    = pki.User{Name: "simulated-nodes", Groups: []string{"system:masters"}}
+)
+
+// start starts the components, each when what it needs is there, and returns when the cluster is ready for use. The context
+// ends when a component does, or when there is no more reason to start.
+func (c *controlPlane) start(ctx context.Context) error {
+	certificates, err := pki.Load(c.dir.PKI(), time.Now())
+	if err != nil {
+		return err
+	}
+	if err := certificates.WriteKubeconfig(c.dir.AdminKubeconfig(), c.url, adminUser); err != nil {
+		return err
+	}
+	admin, err := client(c.dir.AdminKubeconfig())
+	if err != nil {
+		return err
+	}
+
+	if err := c.startEtcd(ctx); err != nil {
+		return fmt.Errorf("starting etcd: %w", err)
+	}
+	c.run(ctx, "kube-apiserver", func(ctx context.Context) error {
+		return runAPIServer(ctx, c.listener, apiServerFlags(certificates, c.dir.EtcdSocket(), ports.Of(c.listener)))
+	})
+	// Not earlier: without their roles the others are forbidden to do anything, and give up.
+	if err := waitForAPIServer(ctx, admin); err != nil {
+		return err
+	}
+
+	for _, component := range []struct {
+		name string
+		user pki.User
+		run  func(ctx context.Context, kubeconfig string) error
+	}{
+		{"kube-controller-manager", controllerManagerUser, func(ctx context.Context, kubeconfig string) error {
+			return runControllerManager(ctx, controllerManagerFlags(certificates, kubeconfig))
+		}},
+		{"kube-scheduler", schedulerUser, func(ctx context.Context, kubeconfig string) error {
+			return runScheduler(ctx, clientFlags(kubeconfig))
+		}},
+		{"simulated-nodes", simulatedNodesUser, func(ctx context.Context, kubeconfig string) error {
+			client, err := client(kubeconfig)
+			if err != nil {
+				return err
+			}
+			return simnode.Run(ctx, simnode.Config{Client: client, Nodes: c.simulatedNodes, Version: componentversion.Get().GitVersion})
+		}},
+	} {
+		kubeconfig := filepath.Join(c.dir.PKI(), component.name+".kubeconfig")
+		if err := certificates.WriteKubeconfig(kubeconfig, c.url, component.user); err != nil {
+			return err
+		}
+		c.run(ctx, component.name, func(ctx context.Context) error { return component.run(ctx, kubeconfig) })
+	}
+	return waitForCluster(ctx, admin, c.simulatedNodes)
+}
+
+// run starts a component whose log lines carry its name, as far as they come from contextual logging.
+func (c *controlPlane) run(ctx context.Context, name string, run func(context.Context) error) {
+	c.parts.Go(klog.NewContext(ctx, klog.LoggerWithName(klog.Background(), name)), name, run)
+}
+
+// client makes a client without limits: fairness is the API server's business.
+func client(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading kubeconfig %s: %w", kubeconfig, err)
+	}
+	config.QPS = -1
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	return kubernetes.NewForConfig(config)
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // the authentication plugins that kubectl has
+	"k8s.io/component-base/cli"
+	"k8s.io/component-base/logs"
+	"k8s.io/kubectl/pkg/cmd"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+)
+
+func newKubectlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                "kubectl",
+		Short:              "Be kubectl (also by the name of the binary)",
+		DisableFlagParsing: true,
+		Run:                func(_ *cobra.Command, args []string) { kubectl(args) },
+	}
+}
+
+// kubectl does what the main function of kubectl does, under its name. It exits by itself when the command fails.
+func kubectl(args []string) {
+	os.Args = append([]string{"kubectl"}, args...)
+	// What is logged while the command is being built (plugins, kuberc) comes before flags are parsed. kubectl ignores the error too.
+	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args))
+	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
+		cmdutil.CheckErr(err)
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/rest"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
+)
+
+// divertOutput makes everything that is printed go to the file, and returns the standard output and standard error that the
+// process had. It does so below Go's os.Stderr, which loggers of libraries keep from before main. A panic is reported to both.
+func divertOutput(file *os.File) (out, errOut *os.File, err error) {
+	divert := func(standard *os.File) *os.File {
+		var fd int
+		if err == nil {
+			fd, err = unix.FcntlInt(standard.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		}
+		if err == nil {
+			err = unix.Dup2(int(file.Fd()), int(standard.Fd()))
+		}
+		return os.NewFile(uintptr(fd), standard.Name())
+	}
+	out, errOut = divert(os.Stdout), divert(os.Stderr)
+	if err == nil {
+		err = debug.SetCrashOutput(errOut, debug.CrashOptions{})
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("diverting output to %s: %w", file.Name(), err)
+	}
+	return out, errOut, nil
+}
+
+// configureLogging sets up what all components log by. Kubernetes allows that once per process, and therefore not to the
+// components themselves. A component may also end the process, by a fatal log message: gaveUp is called before.
+func configureLogging(verbosity int, gaveUp func()) error {
+	config := logsapi.NewLoggingConfiguration()
+	config.Verbosity = logsapi.VerbosityLevel(verbosity)
+	if err := logsapi.ValidateAndApply(config, nil); err != nil {
+		return fmt.Errorf("configuring the log: %w", err)
+	}
+	klog.OsExit = func(code int) {
+		gaveUp()
+		os.Exit(code)
+	}
+	// The warnings of an API server about its own requests, and about what its controllers use.
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	return nil
+}
+
+// etcdLogger is for the warnings of etcd, which has a logging library of its own.
+func etcdLogger(gaveUp func()) *zap.Logger {
+	format := zap.NewProductionEncoderConfig()
+	format.EncodeTime = zapcore.ISO8601TimeEncoder
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(format), os.Stderr, zap.WarnLevel)
+	return zap.New(core, zap.AddCaller(), zap.WithFatalHook(exitHook(gaveUp))).Named("etcd")
+}
+
+// exitHook is what zap does after a fatal message.
+type exitHook func()
+
+func (h exitHook) OnWrite(*zapcore.CheckedEntry, []zapcore.Field) {
+	h()
+	os.Exit(1)
+}

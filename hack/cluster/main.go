@@ -1,0 +1,31 @@
+// Command cluster is a Kubernetes control plane for development and tests in one binary: etcd, kube-apiserver,
+// kube-controller-manager and kube-scheduler run in one process, on loopback, with all their state in one directory. The same
+// binary is kubectl of the same version.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	_ "time/tzdata" // CronJobs have time zones, also where the system has no database of them
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	if filepath.Base(os.Args[0]) == "kubectl" {
+		kubectl(os.Args[1:])
+		return
+	}
+	root := &cobra.Command{
+		Use:           "cluster",
+		Short:         "A Kubernetes control plane for development and tests in one process",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newUpCommand(), newWaitCommand(), newKubectlCommand(), newVersionCommand())
+	if err := root.Execute(); err != nil {
+		fmt.Fprintln(root.ErrOrStderr(), "cluster:", err)
+		os.Exit(1)
+	}
+}

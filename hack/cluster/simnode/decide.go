@@ -1,0 +1,133 @@
+package simnode
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// observed is all that decide knows.
+type observed struct {
+	pod    *corev1.Pod
+	podIP  string
+	hostIP string
+	now    time.Time
+
+	// The API has whole seconds only. These are exact, and zero when not known: the last change that we made to the Pod's
+	// containers, and when the Pod was first seen being deleted.
+	changed  time.Time
+	deletion time.Time
+}
+
+// decision is what is to be done with a Pod: one of these, or nothing until it changes.
+type decision struct {
+	// status is to be written. The Pod has then changed, and is looked at again.
+	status *corev1.PodStatus
+	// remove says that the Pod is to be removed for good.
+	remove bool
+	// after is when to look again.
+	after time.Duration
+}
+
+// invalidScript is the reason in the status of a Pod whose annotations cannot be read. It runs as if it had none.
+const invalidScript = "InvalidSimulation"
+
+// decide says what a kubelet would do with the Pod.
+func decide(o observed) decision {
+	s, scriptErr := parseScript(o.pod.Annotations)
+	switch {
+	case o.pod.DeletionTimestamp != nil:
+		return decideDeletion(o, s)
+	case isTerminal(o.pod.Status.Phase):
+		// For good, and perhaps said by somebody else.
+		return decision{}
+	}
+
+	status := o.pod.Status.DeepCopy()
+	if status.StartTime == nil {
+		start(status, o)
+	} else {
+		advance(status, o, s)
+	}
+	status.Phase = phase(status)
+	if isTerminal(status.Phase) {
+		kill(status, o.now) // sidecars
+	}
+	switch {
+	case scriptErr != nil:
+		status.Reason, status.Message = invalidScript, scriptErr.Error()
+	case status.Reason == invalidScript:
+		status.Reason, status.Message = "", ""
+	}
+	setReadiness(status, o, s)
+	status.ObservedGeneration = o.pod.Generation
+	if !equality.Semantic.DeepEqual(&o.pod.Status, status) {
+		return decision{status: status}
+	}
+	return decision{after: untilNext(status, o, s)}
+}
+
+// decideDeletion says what to do with a Pod that is being deleted.
+func decideDeletion(o observed, s script) decision {
+	var grace time.Duration
+	if seconds := o.pod.DeletionGracePeriodSeconds; seconds != nil {
+		grace = time.Duration(*seconds) * time.Second
+	}
+	began := o.deletion
+	if began.IsZero() {
+		began = o.pod.DeletionTimestamp.Add(-grace)
+	}
+	if after := began.Add(min(s.termination, grace)).Sub(o.now); after > 0 {
+		return decision{after: after}
+	}
+	// A finalizer keeps the Pod after its removal, and who waits for its containers to end must see that they have.
+	if len(o.pod.Finalizers) > 0 && !isTerminal(o.pod.Status.Phase) {
+		status := o.pod.Status.DeepCopy()
+		kill(status, o.now)
+		status.Phase = corev1.PodFailed
+		setReadiness(status, o, s)
+		status.ObservedGeneration = o.pod.Generation
+		return decision{status: status}
+	}
+	// Without a grace period it is removed already, as far as that is up to the node.
+	return decision{remove: grace > 0}
+}
+
+func isTerminal(phase corev1.PodPhase) bool {
+	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
+}
+
+// phase is what the states of the containers make the Pod's phase. A container that waits without having run is not of this
+// package's making: somebody simulates that it cannot start.
+func phase(status *corev1.PodStatus) corev1.PodPhase {
+	var pending, running, failed bool
+	for _, c := range status.ContainerStatuses {
+		switch {
+		case c.State.Terminated != nil:
+			failed = failed || c.State.Terminated.ExitCode != 0
+		case c.State.Running != nil || c.LastTerminationState.Terminated != nil:
+			running = true
+		default:
+			pending = true
+		}
+	}
+	switch {
+	case pending:
+		return corev1.PodPending
+	case running:
+		return corev1.PodRunning
+	case failed:
+		return corev1.PodFailed
+	}
+	return corev1.PodSucceeded
+}
+
+// exact undoes the rounding of a time in the status, if it is that of the last change.
+func (o observed) exact(t metav1.Time) time.Time {
+	if o.changed.Truncate(time.Second).Equal(t.Time) {
+		return o.changed
+	}
+	return t.Time
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	componentversion "k8s.io/component-base/version"
+
+	"millwright.dev/hack/cluster/ports"
+	"millwright.dev/hack/cluster/statedir"
+	"millwright.dev/hack/cluster/supervise"
+)
+
+const (
+	// defaultPort is the API server's, when it is free.
+	defaultPort = 26443
+	// startTimeout bounds the start. It takes seconds, but a machine that compiles at the same time may need a minute.
+	startTimeout = 3 * time.Minute
+	// stopTimeout bounds the stop. What has not ended by then is cut off, which etcd survives.
+	stopTimeout = 5 * time.Second
+)
+
+var (
+	errStopRequested = errors.New("asked to stop")
+	errStartTimeout  = fmt.Errorf("not ready after %v", startTimeout)
+)
+
+// upOptions are the flags of "cluster up".
+type upOptions struct {
+	dir            string
+	port           int
+	simulatedNodes int
+	unsafeNoFsync  bool
+	stopWithStdin  bool
+	verbosity      int
+}
+
+func newUpCommand() *cobra.Command {
+	var o upOptions
+	cmd := &cobra.Command{
+		Use:   "up --dir DIR",
+		Short: "Run a control plane until it is stopped",
+		Long: `Run a control plane in the foreground until it gets SIGINT or SIGTERM.
+
+All state is kept in DIR: started again with the same DIR, the cluster is as it was. DIR/admin.kubeconfig is for
+its users; DIR/ready exists while the cluster is ready; DIR/log/cluster.log is the log of all components.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Root()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.dir, "dir", "", "directory that holds everything of the cluster; made if missing")
+	flags.IntVar(&o.port, "port", defaultPort, "port of the API server on 127.0.0.1; when it is taken, or 0, any free one")
+	flags.IntVar(&o.simulatedNodes, "simulated-nodes", 0, "number of nodes on which Pods run without containers")
+	flags.BoolVar(&o.unsafeNoFsync, "unsafe-no-fsync", false, "do not wait for the disk: a crash of the machine may destroy the state")
+	flags.BoolVar(&o.stopWithStdin, "stop-with-stdin", false, "stop when standard input ends, and so with the process at its other end")
+	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "level of detail of the log, as in -v of the components")
+	if err := cmd.MarkFlagRequired("dir"); err != nil {
+		panic(err)
+	}
+	return cmd
+}
+
+// run runs the cluster until it is asked to stop (nil) or a component ends by itself.
+// Messages go to the outputs of the command, which are diverted from those of the components.
+func (o *upOptions) run(cmd *cobra.Command) error {
+	begin := time.Now()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	o.stopOnRequest(cancel)
+
+	dir, lock, err := claim(o.dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	listener, err := ports.Listen(o.port)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	log, err := dir.OpenLog()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	out, errOut, err := divertOutput(log)
+	if err != nil {
+		return err
+	}
+	cmd.SetOut(out)
+	cmd.SetErr(errOut)
+	gaveUp := func() {
+		_ = dir.ClearReady()
+		cmd.PrintErrf("cluster: a component gave up%s\n", endOfLog(dir))
+	}
+	if err := configureLogging(o.verbosity, gaveUp); err != nil {
+		return err
+	}
+
+	fmt.Fprintf(out, "Starting Kubernetes %s in %s\n", componentversion.Get().GitVersion, dir.Path())
+	if port := ports.Of(listener); o.port != 0 && port != o.port {
+		fmt.Fprintf(out, "Port %d is taken: using %d.\n", o.port, port)
+	}
+	c := &controlPlane{
+		dir:            dir,
+		listener:       listener,
+		url:            "https://" + listener.Addr().String(),
+		simulatedNodes: o.simulatedNodes,
+		unsafeNoFsync:  o.unsafeNoFsync,
+		etcdLogger:     etcdLogger(gaveUp),
+		parts:          supervise.New(cancel),
+	}
+	err = c.serve(ctx, func() {
+		fmt.Fprintf(out, "Ready after %.1f s at %s. Stop it with Ctrl-C.\n  export KUBECONFIG=%s\n", time.Since(begin).Seconds(), c.url, dir.AdminKubeconfig())
+	})
+
+	begin = time.Now()
+	hanging := c.stop()
+	if !errors.Is(err, errStopRequested) {
+		return fmt.Errorf("%w%s", err, endOfLog(dir))
+	}
+	if hanging != nil {
+		cmd.PrintErrf("cluster: cut off: %v\n", hanging)
+	}
+	fmt.Fprintf(out, "Stopped after %.1f s. The state is kept.\n", time.Since(begin).Seconds())
+	return nil
+}
+
+// claim makes the state directory this process's own: nobody else uses it as long as the lock is open.
+func claim(path string) (statedir.Dir, *os.File, error) {
+	dir, err := statedir.At(path)
+	if err != nil {
+		return dir, nil, err
+	}
+	if err := dir.Create(); err != nil {
+		return dir, nil, err
+	}
+	lock, err := dir.Lock()
+	if err != nil {
+		return dir, nil, err
+	}
+	// Of a process that was killed.
+	if err := dir.ClearReady(); err != nil {
+		return dir, nil, errors.Join(err, lock.Close())
+	}
+	// For the name of etcd's socket; see statedir.Dir.EtcdSocket.
+	if err := os.Chdir(dir.Path()); err != nil {
+		return dir, nil, errors.Join(fmt.Errorf("entering the state directory: %w", err), lock.Close())
+	}
+	return dir, lock, nil
+}
+
+// serve starts the cluster, says so when it is ready, and returns why the context has ended.
+func (c *controlPlane) serve(ctx context.Context, ready func()) error {
+	startCtx, cancel := context.WithTimeoutCause(ctx, startTimeout, errStartTimeout)
+	err := c.start(startCtx)
+	cancel()
+	if err != nil {
+		return err
+	}
+	if err := c.dir.SetReady(c.url); err != nil {
+		return err
+	}
+	ready()
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// stop stops what serve has started. The error names what could not be stopped in time.
+func (c *controlPlane) stop() error {
+	return errors.Join(c.dir.ClearReady(), c.parts.Stop(stopTimeout))
+}
+
+// stopOnRequest cancels when a signal comes, or standard input ends if that counts. A second signal ends the process at once.
+func (o *upOptions) stopOnRequest(cancel context.CancelCauseFunc) {
+	// Whoever read our output may have gone: that must not end us in the middle of the stop.
+	signal.Ignore(syscall.SIGPIPE)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel(errStopRequested)
+		<-signals
+		os.Exit(130)
+	}()
+	if o.stopWithStdin {
+		stdin := os.Stdin
+		go func() {
+			_, _ = io.Copy(io.Discard, stdin)
+			cancel(errStopRequested)
+		}()
+	}
+}
