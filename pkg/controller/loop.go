@@ -85,7 +85,7 @@ func (l *Loop[K]) Synced() []cache.DoneChecker { return l.synced }
 func (l *Loop[K]) Run(ctx context.Context, workers int) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), l.name))
 	defer l.queue.ShutDown()
-	if !cache.WaitFor(ctx, "", l.synced...) {
+	if !cache.WaitFor(ctx, "", l.synced...) || ctx.Err() != nil {
 		return
 	}
 	klog.FromContext(ctx).Info("Started", "workers", workers)

@@ -17,6 +17,8 @@ type Source[T cache.Object, K comparable] struct {
 	// Keys of an object. An update queues the keys of the old state and of the new one, so that a key that an object
 	// leaves is synced too.
 	Keys func(obj T) []K
+	// Observed is called with every state that an object is added or changed to, before its keys are queued. Optional.
+	Observed func(obj T)
 	// Deleted is called with the last known state of an object that is gone, before its keys are queued. final is false
 	// where the deletion was found by listing anew: the state then is an older one. Optional.
 	Deleted func(obj T, final bool)
@@ -27,11 +29,17 @@ type Source[T cache.Object, K comparable] struct {
 //
 // This file is the only one that uses the typed handlers of client-go.
 func Watch[T cache.Object, K comparable](ctx context.Context, loop *Loop[K], source Source[T, K]) error {
+	observed := func(obj T) {
+		if source.Observed != nil {
+			source.Observed(obj)
+		}
+		loop.Enqueue(source.Keys(obj)...)
+	}
 	handler := cache.TypedResourceEventHandlerFuncs[T]{
-		AddFunc: func(obj T) { loop.Enqueue(source.Keys(obj)...) },
+		AddFunc: observed,
 		UpdateFunc: func(oldObj, newObj T) {
 			loop.Enqueue(source.Keys(oldObj)...)
-			loop.Enqueue(source.Keys(newObj)...)
+			observed(newObj)
 		},
 		DeleteFunc: func(deleted cache.DeletedObject[T]) {
 			var none T

@@ -73,6 +73,7 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 		controller.Watch(ctx, c.Loop, controller.Source[*corev1.Pod, cache.ObjectName]{
 			Informer: pods.TypedInformer(),
 			Keys:     podKeys,
+			Observed: c.podObserved,
 			Deleted:  c.podDeleted,
 		}),
 	)
@@ -91,13 +92,18 @@ func podKeys(pod *corev1.Pod) []cache.ObjectName {
 	return []cache.ObjectName{cache.NewObjectName(pod.Namespace, name)}
 }
 
-// podDeleted remembers that a Pod is gone. A Pod that was not terminating may only have lost the label by which we watch.
-func (c *Controller) podDeleted(pod *corev1.Pod, final bool) {
-	if !final || pod.DeletionTimestamp == nil {
-		return
-	}
+// podObserved remembers that a Pod is in our watch.
+func (c *Controller) podObserved(pod *corev1.Pod) {
 	for _, key := range podKeys(pod) {
-		c.memories.sawGone(key, pod)
+		c.memories.watched(key, pod)
+	}
+}
+
+// podDeleted remembers that a Pod is gone from our watch, and whether that proves that it is gone: a Pod that was not
+// terminating may only have lost the label by which we watch.
+func (c *Controller) podDeleted(pod *corev1.Pod, final bool) {
+	for _, key := range podKeys(pod) {
+		c.memories.unwatched(key, pod, final && pod.DeletionTimestamp != nil)
 	}
 }
 
@@ -129,6 +135,10 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 
 // gather reads the caches. It returns nil where there is nothing to decide, or not yet.
 func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
+	// Asked before anything is read: what is read afterwards is at least as new.
+	if !c.written.Reached(key) {
+		return nil, nil
+	}
 	container, err := c.containerLister.ImmortalContainers(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.memories.forget(key)
@@ -138,17 +148,12 @@ func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.written.Reached(key) {
-		return nil, nil
-	}
 	pod, err := c.podLister.Pods(key.Namespace).Get(podName(key.Name))
 	switch {
 	case apierrors.IsNotFound(err):
 		pod = nil
 	case err != nil:
 		return nil, err
-	default:
-		c.memories.saw(key, pod)
 	}
 	return &observed{
 		container: container,

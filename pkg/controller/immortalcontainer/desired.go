@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 )
@@ -35,7 +36,7 @@ const (
 	AnnotationStart = "immortalcontainers.flugel.it/start"
 )
 
-var kind = v1alpha1.SchemeGroupVersion.WithKind("ImmortalContainer")
+var kind = schema.GroupVersion(v1alpha1.GroupVersion).WithKind("ImmortalContainer")
 
 // podName of the ImmortalContainer of that name.
 func podName(name string) string { return name + podSuffix }

@@ -37,11 +37,21 @@ func (m *memories) saw(key cache.ObjectName, pod *corev1.Pod) {
 	m.update(key, pod, func(memory *podMemory) { memory.seen = max(memory.seen, startOf(pod)) })
 }
 
-// sawGone remembers that a Pod of ours was deleted.
-func (m *memories) sawGone(key cache.ObjectName, pod *corev1.Pod) {
+// watched remembers that a Pod of ours is in our watch.
+func (m *memories) watched(key cache.ObjectName, pod *corev1.Pod) {
 	m.update(key, pod, func(memory *podMemory) {
 		memory.seen = max(memory.seen, startOf(pod))
-		memory.gone = max(memory.gone, startOf(pod))
+		memory.watched = startOf(pod)
+	})
+}
+
+// unwatched remembers that a Pod of ours is no longer in our watch, and whether it is gone.
+func (m *memories) unwatched(key cache.ObjectName, pod *corev1.Pod, gone bool) {
+	m.update(key, pod, func(memory *podMemory) {
+		memory.watched = 0
+		if gone {
+			memory.gone = max(memory.gone, startOf(pod))
+		}
 	})
 }
 

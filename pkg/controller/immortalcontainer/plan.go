@@ -47,8 +47,9 @@ type observed struct {
 
 // podMemory is what one process has seen of the Pods of one ImmortalContainer.
 type podMemory struct {
-	// seen is the newest start of which a Pod was seen, gone the newest whose Pod was seen to be deleted.
-	seen, gone int64
+	// seen is the newest start of which a Pod was seen, gone the newest whose Pod was seen to be deleted, and watched the
+	// one whose Pod is in our watch.
+	seen, gone, watched int64
 	// deleting is the UID of the Pod that we have asked to be deleted.
 	deleting types.UID
 }
@@ -99,12 +100,12 @@ func decide(o observed) plan {
 		return waitForEarlier(o)
 	case !metav1.IsControlledBy(o.pod, o.container):
 		return conflict(o)
+	case o.pod.Labels[LabelManagedBy] != ManagedBy:
+		return plan{steps: []step{labelPod{o.pod.UID}}} // also if it terminates: else no watch would tell when it is gone
 	case o.pod.DeletionTimestamp != nil:
 		return waitForTermination(o)
 	case o.pod.UID == o.memory.deleting:
 		return plan{} // the watch has yet to tell that it terminates
-	case o.pod.Labels[LabelManagedBy] != ManagedBy:
-		return plan{steps: []step{labelPod{o.pod.UID}}}
 	case finished(o.pod):
 		return recordTermination(o)
 	case o.container.Spec.Suspend:
@@ -129,14 +130,18 @@ func decideWithoutPod(o observed) plan {
 	edited := container.Generation != status.ObservedGeneration
 	seen := max(status.ObservedStart, o.memory.seen)
 	switch {
+	case o.memory.watched > 0 && !o.live:
+		return plan{} // the cache no longer has the Pod; the event that tells why is on its way
+	case container.Spec.Suspend && !isProgressing(status, v1alpha1.ReasonSuspended) && status.StartTimes > o.memory.gone && !o.live:
+		return plan{steps: []step{lookLive{}}} // what the watch does not show may run all the same
 	case container.Spec.Suspend:
 		return plan{steps: append(statusStep(o, suspendedStatus(o)), suspendedEvent(o)...)}
 	case status.NextStartTime != nil && o.now.Before(status.NextStartTime.Time) && !edited:
 		return plan{steps: statusStep(o, backingOffStatus(o)), requeueAfter: status.NextStartTime.Sub(o.now)}
 	case isRejected(status) && !edited:
 		return plan{} // the API server has refused this very Pod as invalid
-	case isConflict(status) && !o.live:
-		return plan{steps: []step{lookLive{}}} // the Pod that is in our way is not in the cache
+	case (isConflict(status) || isProgressing(status, v1alpha1.ReasonWaitingForTermination) && status.StartTimes > o.memory.gone) && !o.live:
+		return plan{steps: []step{lookLive{}}} // the Pod that was in our way may be there yet, outside of our watch
 	case status.StartTimes > seen:
 		return complete(o)
 	case status.StartTimes > o.memory.gone && !o.live:
@@ -151,7 +156,7 @@ func decideWithoutPod(o observed) plan {
 // reserve counts one more start, then does it.
 func reserve(o observed) plan {
 	status := creatingStatus(o)
-	status.StartTimes++
+	status.StartTimes = max(status.StartTimes, status.ObservedStart) + 1
 	return start(o, []step{writeStatus{status}}, status.StartTimes)
 }
 
@@ -204,16 +209,16 @@ func terminationEvents(status v1alpha1.ImmortalContainerStatus) []step {
 
 // replace removes the Pod of an older spec.
 func replace(o observed) plan {
-	steps := append(statusStep(o, replacingStatus(o)), deletePod{o.pod.UID})
+	steps := statusStep(o, replacingStatus(o))
 	if !isProgressing(&o.container.Status, v1alpha1.ReasonReplacing) {
-		steps = append(steps, recordEvent{corev1.EventTypeNormal, eventReplaced, fmt.Sprintf("Deleted Pod %s to replace it: the spec has changed", o.pod.Name)})
+		steps = append(steps, recordEvent{corev1.EventTypeNormal, eventReplaced, fmt.Sprintf("Deleting Pod %s to replace it: the spec has changed", o.pod.Name)})
 	}
-	return plan{steps: steps}
+	return plan{steps: append(steps, deletePod{o.pod.UID})}
 }
 
 // stop removes the Pod of a suspended container.
 func stop(o observed) plan {
-	return plan{steps: append(append(statusStep(o, suspendedStatus(o)), deletePod{o.pod.UID}), suspendedEvent(o)...)}
+	return plan{steps: append(append(statusStep(o, suspendedStatus(o)), suspendedEvent(o)...), deletePod{o.pod.UID})}
 }
 
 func suspendedEvent(o observed) []step {

@@ -42,6 +42,9 @@ func baseStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := *o.container.Status.DeepCopy()
 	status.ObservedGeneration = o.container.Generation
 	status.ObservedStart = max(status.ObservedStart, o.memory.seen)
+	if o.container.Generation != o.container.Status.ObservedGeneration {
+		status.ConsecutiveTerminations, status.NextStartTime = 0, nil // an edit ends the back-off
+	}
 	if isConflict(&status) {
 		setCondition(o, &status, v1alpha1.ConditionConflict, metav1.ConditionFalse, reasonResolved, "")
 	}
@@ -52,9 +55,6 @@ func baseStatus(o observed) v1alpha1.ImmortalContainerStatus {
 // becomes Ready costs one more write, not two.
 func creatingStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := baseStatus(o)
-	if o.container.Generation != o.container.Status.ObservedGeneration {
-		status.ConsecutiveTerminations = 0 // an edited spec starts afresh
-	}
 	status.CurrentPod = podName(o.container.Name)
 	status.PodPhase = corev1.PodPending
 	status.NextStartTime = nil
@@ -68,6 +68,9 @@ func creatingStatus(o observed) v1alpha1.ImmortalContainerStatus {
 func refusedStatus(o observed, reason, message string) v1alpha1.ImmortalContainerStatus {
 	status := baseStatus(o)
 	status.CurrentPod, status.PodPhase = "", ""
+	if !conditionReason.MatchString(reason) {
+		reason = eventCreateFailed // a webhook may say anything
+	}
 	setCondition(o, &status, v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
 	setCondition(o, &status, v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonCreating, message)
 	return status

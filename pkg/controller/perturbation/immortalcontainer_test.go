@@ -32,7 +32,7 @@ import (
 )
 
 var (
-	containers = v1alpha1.SchemeGroupVersion.WithResource("immortalcontainers")
+	containers = v1alpha1.Resource("immortalcontainers").WithVersion(v1alpha1.GroupVersion.Version)
 	pods       = corev1.SchemeGroupVersion.WithResource("pods")
 )
 
@@ -106,7 +106,7 @@ func create() perturbation.Act {
 
 func createContainer(ctx context.Context, user *perturbation.User) error {
 	_, err := user.Client.Resource(containers).Namespace(user.Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.SchemeGroupVersion.String(),
+		"apiVersion": v1alpha1.GroupVersion.String(),
 		"kind":       "ImmortalContainer",
 		"metadata":   map[string]any{"name": name},
 		"spec": map[string]any{

@@ -1,0 +1,298 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package immortalcontainer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+)
+
+const (
+	saysConflict  = `event Warning ErrResourceExists "Resource \"x-immortalpod\" already exists and is not managed by ImmortalContainer"`
+	isConflicting = "status: start 1, seen 0, generation 1, Ready=False Conflict, Progressing=True Creating, Conflict=True ErrResourceExists"
+	getsPod       = "get Pod x-immortalpod"
+)
+
+// times is the error so many times over.
+func times(n int, err error) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+func TestAStatusThatIsNotTheNewestStopsTheStartBeforeThePod(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		conflict := apierrors.NewConflict(containersResource.GroupResource(), "x", errors.New("modified"))
+		a.fail["update immortalcontainers"] = []error{conflict}
+		_, logged := a.operate()
+		a.wants("the first try, which reserves nothing and so creates nothing", "update immortalcontainers: "+conflict.Error())
+		time.Sleep(time.Second)
+		a.wants("the second", reserveFirst, createsFirst, startedFirst)
+		for _, entry := range logged() {
+			if entry.Err != nil {
+				t.Errorf("logged as an error: %v", entry)
+			}
+		}
+	})
+}
+
+func TestAStartThatTheServerFailsToDoIsDoneUnderItsNumberAndNothingIsShown(t *testing.T) {
+	for name, err := range map[string]error{
+		"internal error":    apierrors.NewInternalError(errors.New("etcd is tired")),
+		"too many requests": apierrors.NewTooManyRequests("later", 1),
+		"timeout":           apierrors.NewTimeoutError("slow", 1),
+		"no connection":     errors.New("connection refused"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a *apiServer) {
+				a.fail["create pods"] = times(3, err)
+				a.operate()
+				time.Sleep(time.Minute)
+				failed := "create pods: " + err.Error()
+				a.wants("until it is done", reserveFirst, failed, failed, failed, createsFirst, startedFirst)
+			})
+		})
+	}
+}
+
+func TestAPodThatQuotaRefusesIsShownOnceAndTriedUntilItFits(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		quota := apierrors.NewForbidden(podsResource.GroupResource(), "x-immortalpod", errors.New("exceeded quota: compute"))
+		a.fail["create pods"] = times(12, quota)
+		a.operate()
+		time.Sleep(2 * time.Minute)
+		tried, rest := 0, []string{}
+		for _, request := range a.took() {
+			if request == "create pods: "+quota.Error() {
+				tried++
+				continue
+			}
+			rest = append(rest, request)
+		}
+		if tried != 12 {
+			t.Errorf("tried %d times, want 12 in two minutes", tried)
+		}
+		want := []string{reserveFirst,
+			"status: start 1, seen 0, generation 1, Ready=False Forbidden, Progressing=True Creating",
+			createsFirst,
+			// The Pod that fits says so.
+			"status: start 1, seen 1, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating",
+			fmt.Sprintf("event Warning FailedCreate %q", quota.Error()), startedFirst}
+		if diff := diffLines(want, rest); diff != "" {
+			t.Errorf("beside the tries (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAPodThatIsInvalidIsNotTriedAgainBeforeTheSpecIsEdited(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "x-immortalpod",
+			field.ErrorList{field.Required(field.NewPath("spec", "volumes"), "no volume of that name")})
+		a.fail["create pods"] = times(1, invalid)
+		stop, logged := a.operate()
+		time.Sleep(time.Hour)
+		for _, entry := range logged() {
+			if entry.Err != nil && !strings.Contains(entry.Message, "not retried") {
+				t.Errorf("the log promises something else than not to retry: %s", entry.Message)
+			}
+		}
+		a.wants("of an invalid Pod", reserveFirst, "create pods: "+invalid.Error(),
+			"status: start 1, seen 0, generation 1, Ready=False Invalid, Progressing=True Creating",
+			fmt.Sprintf("event Warning FailedCreate %q", invalid.Error()))
+		stop()
+		a.operate()
+		time.Sleep(time.Hour)
+		a.wants("of another process")
+		a.edit(func(c *v1alpha1.ImmortalContainer) { c.Spec.Image = "nginx:2" })
+		time.Sleep(time.Hour)
+		a.wants("after an edit", createsFirst,
+			"status: start 1, seen 1, generation 2, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating", startedFirst)
+	})
+}
+
+func TestInANamespaceThatIsBeingTerminatedNothingIsSaidNorTriedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		terminating := apierrors.NewForbidden(podsResource.GroupResource(), "x-immortalpod", errors.New("unable to create new content in namespace default because it is being terminated"))
+		terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		a.fail["create pods"] = times(100, terminating)
+		_, logged := a.operate()
+		time.Sleep(time.Hour)
+		failed := "create pods: " + terminating.Error()
+		// The second is due to the status that the first has written.
+		a.wants("of all", reserveFirst, failed, failed)
+		for _, entry := range logged() {
+			if entry.Err != nil {
+				t.Errorf("logged as an error: %v", entry)
+			}
+		}
+	})
+}
+
+func TestALostAnswerMakesNoSecondPodAndNoSecondStart(t *testing.T) {
+	for name, err := range map[string]error{
+		"with a timeout of the server": apierrors.NewTimeoutError("the answer was lost", 1),
+		"with a broken connection":     errors.New("unexpected EOF"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a *apiServer) {
+				a.lose["create pods"] = err
+				a.operate()
+				time.Sleep(time.Minute)
+				a.podBecomes(podReady)
+				time.Sleep(time.Hour)
+				if status := a.container().Status; status.StartTimes != 1 || a.created != 1 || status.CurrentPod == "" {
+					t.Errorf("%d Pods were created, and the status is %s; want one start, shown", a.created, describeStatus(status))
+				}
+			})
+		})
+	}
+}
+
+func TestALostAnswerOfAReservationIsNotReservedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.lose["update immortalcontainers"] = errors.New("unexpected EOF")
+		a.operate()
+		time.Sleep(time.Hour)
+		a.wants("until the Pod is there", reserveFirst, createsFirst, startedFirst)
+	})
+}
+
+func TestAForeignPodIsReportedOnceAndReplacedWithinAMinuteOfItsGoing(t *testing.T) {
+	for name, options := range map[string][]podOption{
+		"that is not in our watch":        {podForeign, podUnlabelled},
+		"that carries our label":          {podForeign},
+		"of another ImmortalContainer":    {func(p *corev1.Pod) { p.OwnerReferences[0].Name, p.OwnerReferences[0].UID = "y", "uid-y" }},
+		"that is foreign and has failed":  {podForeign, podUnlabelled, podEnded(1, "Error", 0)},
+		"that terminates for a long time": {podForeign, podUnlabelled, podTerminating(0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a *apiServer) {
+				foreign := podOf(0, append(options, func(p *corev1.Pod) { p.UID = "uid-foreign" })...)
+				a.podAppears(foreign)
+				a.operate()
+				time.Sleep(time.Hour)
+				events, writes := 0, 0
+				for _, request := range a.took() {
+					switch {
+					case request == saysConflict:
+						events++
+					case strings.HasPrefix(request, "status: ") && strings.Contains(request, "Conflict=True"):
+						writes++
+					case strings.HasPrefix(request, "delete"), strings.HasPrefix(request, "patch"):
+						t.Errorf("the foreign Pod is touched: %s", request)
+					}
+				}
+				if events != 1 || writes != 1 {
+					t.Errorf("the conflict is told by %d events and %d status writes, want one each", events, writes)
+				}
+				a.mu.Lock()
+				a.must(a.kube.Tracker().Delete(podsResource, "default", "x-immortalpod"))
+				a.mu.Unlock()
+				time.Sleep(time.Minute)
+				a.took()
+				if pod := a.pod(); pod == nil || pod.UID == "uid-foreign" || startOf(pod) != 1 || a.created != 1 {
+					t.Errorf("a minute after the foreign Pod has gone there is %v, want our first", pod)
+				}
+			})
+		})
+	}
+}
+
+func TestANameThatIsTakenByOurOwnPodIsNoConflict(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.edit(func(c *v1alpha1.ImmortalContainer) { c.Status, c.Generation = creating(1, reserved), 0 })
+		a.podAppears(podOf(1, podUnlabelled))
+		a.operate()
+		time.Sleep(time.Hour)
+		a.wants("of a start that was done by another process, and whose Pod lost its label", createsFirst, getsPod,
+			`patch Pod x-immortalpod {"metadata":{"labels":{"app.kubernetes.io/managed-by":"millwright","controller-uid":"uid-x"},"uid":"uid-pod-1"}}`)
+	})
+}
+
+func TestANameThatIsTakenByAPodOfAnEarlierOwnerIsWaitedForCalmly(t *testing.T) {
+	for name, options := range map[string][]podOption{"in our watch": nil, "that lost its label": {podUnlabelled}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a *apiServer) {
+				a.podAppears(podOf(7, append(options, podOfEarlierOwner)...))
+				a.operate()
+				time.Sleep(time.Minute)
+				if got := a.took(); len(got) > 20 {
+					t.Errorf("took %d requests in a minute: %q", len(got), got)
+				}
+				a.podIsDeleted()
+				a.podGoes()
+				time.Sleep(time.Minute)
+				if pod, status := a.pod(), a.container().Status; pod == nil || startOf(pod) != 1 || status.StartTimes != 1 {
+					t.Errorf("a minute after it has gone there is %v, and the status is %s; want our first", pod, describeStatus(status))
+				}
+			})
+		})
+	}
+}
+
+func TestALivePodThatCannotBeReadIsNotTakenForGone(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		stop := coldStart(a)
+		stop()
+		a.podBecomes(podUnlabelled)
+		failure := apierrors.NewInternalError(errors.New("etcd is tired"))
+		a.fail["get pods"] = times(2, failure)
+		a.operate()
+		time.Sleep(time.Minute)
+		failed := "get pods: " + failure.Error()
+		a.wants("until it can be read", failed, failed, getsPod,
+			`patch Pod x-immortalpod {"metadata":{"labels":{"app.kubernetes.io/managed-by":"millwright","controller-uid":"uid-x"},"uid":"uid-pod-1"}}`)
+	})
+}
+
+func TestADeletionThatFailsIsTriedAgainAndSaidOnce(t *testing.T) {
+	replaced := `event Normal Replaced "Deleting Pod x-immortalpod to replace it: the spec has changed"`
+	for name, tc := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"the server fails": {apierrors.NewInternalError(errors.New("etcd is tired")),
+			[]string{"delete pods: Internal error occurred: etcd is tired", deletesFirst}},
+		"the Pod is another one now": {apierrors.NewConflict(podsResource.GroupResource(), "x-immortalpod", errors.New("UID")),
+			[]string{"delete pods: " + apierrors.NewConflict(podsResource.GroupResource(), "x-immortalpod", errors.New("UID")).Error(), deletesFirst}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a *apiServer) {
+				coldStart(a)
+				a.fail["delete pods"] = times(1, tc.err)
+				a.edit(func(c *v1alpha1.ImmortalContainer) { c.Spec.Image = "nginx:2" })
+				time.Sleep(10 * time.Second)
+				a.wants("at the edit", append(append([]string{isReplacing}, tc.want...), replaced)...)
+			})
+		})
+	}
+}
+
+func TestADeletionOfAPodThatIsGoneAlreadyIsDone(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		coldStart(a)
+		a.fail["delete pods"] = times(1, apierrors.NewNotFound(podsResource.GroupResource(), "x-immortalpod"))
+		a.edit(func(c *v1alpha1.ImmortalContainer) { c.Spec.Image = "nginx:2" })
+		time.Sleep(10 * time.Second)
+		a.wants("at the edit", isReplacing, `delete pods: pods "x-immortalpod" not found`,
+			`event Normal Replaced "Deleting Pod x-immortalpod to replace it: the spec has changed"`)
+		a.podIsDeleted()
+		a.podGoes()
+		time.Sleep(10 * time.Second)
+		a.wants("when the watch tells that it is gone",
+			"status: start 2, seen 1, generation 2, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating", createsSecond, startedNext)
+	})
+}

@@ -1,0 +1,94 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import "testing"
+
+// fakeStore has seen its resource up to the version.
+type fakeStore struct{ version string }
+
+func (s *fakeStore) LastStoreSyncResourceVersion() string { return s.version }
+
+func TestASyncWaitsUntilTheCacheHasSeenItsWrites(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wrote []string
+		seen  string
+		want  bool
+	}{
+		"nothing was written":                           {nil, "5", true},
+		"the cache has yet to see the write":            {[]string{"7"}, "6", false},
+		"the cache has seen the very write":             {[]string{"7"}, "7", true},
+		"the cache has seen more":                       {[]string{"7"}, "8", true},
+		"versions are numbers, not text":                {[]string{"10"}, "9", false},
+		"the newest of several writes counts":           {[]string{"7", "9"}, "8", false},
+		"an older answer that comes late does not":      {[]string{"9", "7"}, "8", false},
+		"numbers are compared whatever their length":    {[]string{"9", "10"}, "9", false},
+		"the cache cannot tell what it has seen":        {[]string{"7"}, "", true},
+		"the cache speaks of versions that are no ones": {[]string{"7"}, "seven", true},
+		"the write was answered without a version":      {[]string{""}, "6", true},
+		"the write was answered with an odd version":    {[]string{"x"}, "6", true},
+		"a write without a version hides no other one":  {[]string{"7", ""}, "7", true},
+		"a write without a version blocks no other one": {[]string{"", "7"}, "6", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var written Written[string]
+			store := &fakeStore{version: tc.seen}
+			for _, version := range tc.wrote {
+				written.Wrote("a", store, version)
+			}
+			if got := written.Reached("a"); got != tc.want {
+				t.Errorf("Reached is %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestEveryCacheThatWasWrittenToHasToBeReached(t *testing.T) {
+	var written Written[string]
+	pods, machines := &fakeStore{version: "1"}, &fakeStore{version: "1"}
+	written.Wrote("a", pods, "5")
+	written.Wrote("a", machines, "6")
+	for _, step := range []struct {
+		pods, machines string
+		want           bool
+	}{
+		{"4", "4", false},
+		{"5", "5", false},
+		{"4", "6", false},
+		{"5", "6", true},
+	} {
+		pods.version, machines.version = step.pods, step.machines
+		if got := written.Reached("a"); got != step.want {
+			t.Errorf("with Pods at %s of 5 and Machines at %s of 6 Reached is %t", step.pods, step.machines, got)
+		}
+	}
+	if len(written.writes) != 0 {
+		t.Errorf("what was reached is still kept: %v", written.writes)
+	}
+}
+
+func TestKeysDoNotWaitForTheWritesOfOthers(t *testing.T) {
+	var written Written[string]
+	store := &fakeStore{version: "1"}
+	written.Wrote("a", store, "5")
+	if !written.Reached("b") {
+		t.Error("b waits for a write of a")
+	}
+	if written.Reached("a") {
+		t.Error("a does not wait for its write")
+	}
+}
+
+func TestAForgottenKeyWaitsForNothing(t *testing.T) {
+	var written Written[string]
+	written.Forget("a") // of which nothing is known
+	written.Wrote("a", &fakeStore{version: "1"}, "5")
+	written.Forget("a")
+	if !written.Reached("a") {
+		t.Error("a waits for a write that was forgotten")
+	}
+	if len(written.writes) != 0 {
+		t.Errorf("what was forgotten is still kept: %v", written.writes)
+	}
+}
