@@ -24,7 +24,7 @@ func TestTheCRDRefusesWhatCannotWorkAndSaysWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	containers := client.Resource(v1alpha1.SchemeGroupVersion.WithResource("immortalcontainers")).Namespace(namespace)
+	containers := client.Resource(v1alpha1.Resource("immortalcontainers").WithVersion(v1alpha1.GroupVersion.Version)).Namespace(namespace)
 	for name, test := range map[string]struct {
 		object  string // without what all have in common
 		refusal string // empty: it is accepted
@@ -51,7 +51,7 @@ func TestTheCRDRefusesWhatCannotWorkAndSaysWhy(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(test.object), &object.Object); err != nil {
 				t.Fatal(err)
 			}
-			object.SetAPIVersion(v1alpha1.SchemeGroupVersion.String())
+			object.SetAPIVersion(v1alpha1.GroupVersion.String())
 			object.SetKind("ImmortalContainer")
 			_, err := containers.Create(t.Context(), object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll}})
 			switch {

@@ -46,7 +46,7 @@ func startProcess() (*process, error) {
 	if p.dir, err = os.MkdirTemp("", "mw-"); err != nil {
 		return nil, err
 	}
-	if err := p.start(); err != nil {
+	if err := p.start("0"); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(p.dir))
 	}
 	if err := p.waitReady(); err != nil {
@@ -55,13 +55,14 @@ func startProcess() (*process, error) {
 	return p, nil
 }
 
-func (p *process) start() error {
+// start starts the command. The port is any free one if it is 0.
+func (p *process) start(port string) error {
 	output, err := os.Create(p.outputPath())
 	if err != nil {
 		return err
 	}
 	defer output.Close()
-	p.command = exec.Command(p.binary("cluster"), "up", "--dir", p.stateDir(), "--port", "0", "--simulated-nodes", "1", "--unsafe-no-fsync", "--stop-with-stdin")
+	p.command = exec.Command(p.binary("cluster"), "up", "--dir", p.stateDir(), "--port", port, "--simulated-nodes", "1", "--unsafe-no-fsync", "--stop-with-stdin")
 	p.command.Stdout, p.command.Stderr = output, output
 	if p.stdin, err = p.command.StdinPipe(); err != nil {
 		return err
@@ -94,7 +95,11 @@ func (p *process) waitReady() error {
 
 // stop stops the cluster, waits until it has ended, and removes its files. A cluster that had ended before is an error.
 func (p *process) stop() error {
-	var err error
+	return errors.Join(p.halt(), os.RemoveAll(p.dir))
+}
+
+// halt is stop without the removal.
+func (p *process) halt() (err error) {
 	select {
 	case <-p.ended:
 		err = fmt.Errorf("the cluster ended by itself: %v; it printed:\n%s", p.command.ProcessState, p.output())
@@ -108,7 +113,7 @@ func (p *process) stop() error {
 			err = fmt.Errorf("the cluster did not stop within %v and was killed; it printed:\n%s", stopTimeout, p.output())
 		}
 	}
-	return errors.Join(err, os.RemoveAll(p.dir))
+	return err
 }
 
 func (p *process) binary(name string) string { return filepath.Join(p.bin, name) }

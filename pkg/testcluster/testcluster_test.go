@@ -4,11 +4,13 @@
 package testcluster
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -148,7 +150,8 @@ func TestAKilledTestBinaryLeavesNoClusterBehind(t *testing.T) {
 	if err := victim.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var pid, dir string
+	var pid int
+	var dir string
 	if _, err := fmt.Fscanln(stdout, &pid, &dir); err != nil {
 		t.Fatalf("the other process did not start a cluster: %v", err)
 	}
@@ -158,7 +161,7 @@ func TestAKilledTestBinaryLeavesNoClusterBehind(t *testing.T) {
 		}
 	})
 	if !runs(pid) {
-		t.Fatalf("there is no process %s", pid)
+		t.Fatalf("there is no process %d", pid)
 	}
 
 	if err := victim.Process.Kill(); err != nil {
@@ -167,7 +170,7 @@ func TestAKilledTestBinaryLeavesNoClusterBehind(t *testing.T) {
 	_ = victim.Wait()
 	for begin := time.Now(); runs(pid); time.Sleep(100 * time.Millisecond) {
 		if time.Since(begin) > stopTimeout {
-			t.Fatalf("the cluster, process %s, still runs %v after the test binary was killed", pid, stopTimeout)
+			t.Fatalf("the cluster, process %d, still runs %v after the test binary was killed", pid, stopTimeout)
 		}
 	}
 }
@@ -188,7 +191,9 @@ func TestAnEndOfTheClusterBeforeItsTimeIsAnErrorThatTellsWhatItPrinted(t *testin
 }
 
 // runs tells whether a process runs. One that has ended but whose parent has not asked for its status does not.
-func runs(pid string) bool {
-	state, err := exec.Command("ps", "-o", "stat=", "-p", pid).Output()
-	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
+func runs(pid int) bool {
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+		return !bytes.Contains(stat, []byte(") Z "))
+	}
+	return syscall.Kill(pid, 0) == nil
 }

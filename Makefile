@@ -1,0 +1,108 @@
+# What there is to make: make help
+
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+# The cluster that run, install and uninstall work on: empty for the local one, current for that of the kubeconfig's current
+# context. Only the command line says it: a variable of that name in the environment may be about something else.
+ifeq ($(origin CLUSTER),environment)
+override CLUSTER :=
+endif
+export CLUSTER
+
+# Without a repository (a source archive, or one of another user) there is no version to tell.
+VERSION := $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/null)
+go_build := CGO_ENABLED=0 go build -trimpath $(if $(VERSION),-ldflags "-X main.version=$(VERSION)",-buildvcs=false)
+
+##@ Use
+
+.PHONY: run
+run: build bin/leash $(if $(filter current,$(CLUSTER)),,bin/cluster) ## See it at work: a control plane, the controllers and a sample, until Ctrl-C (CLUSTER=current: in your cluster)
+	@exec hack/run.sh
+
+.PHONY: cluster
+cluster: bin/cluster ## Run the control plane alone, until Ctrl-C: for controllers that you start yourself, in a debugger
+	@exec bin/cluster up --dir .local/cluster --simulated-nodes 1
+
+.PHONY: install
+install: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Install the CRDs into the local cluster, or update them (CLUSTER=current: into yours)
+	@exec hack/install.sh
+
+.PHONY: uninstall
+uninstall: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Delete the CRDs, and with them all objects of our kinds (CLUSTER=current: from yours)
+	@exec hack/uninstall.sh
+
+##@ Develop
+
+.PHONY: build
+build: check-go ## Build bin/millwright, the operator
+	$(go_build) -o bin/millwright ./cmd/millwright
+
+.PHONY: test
+test: check-race bin/cluster ## Run all tests, with the race detector
+	@exec hack/test.sh unit integration perturbation cluster
+
+.PHONY: test-unit
+test-unit: check-race ## Run the tests that need no cluster
+	@exec hack/test.sh unit
+
+.PHONY: test-integration
+test-integration: check-race bin/cluster ## Run the tests that need a cluster
+	@exec hack/test.sh integration
+
+.PHONY: perturb
+perturb: check-race bin/cluster ## Kill, blind and delay the controllers at every write, by every pattern; make test has time for some
+	@exec hack/perturb.sh all
+
+.PHONY: bench
+bench: build bin/bench bin/leash bin/cluster ## Measure speed and size against what the API server allows (BENCH_FLAGS=--quick: in a minute, BENCH_FLAGS=--help: what else)
+	@mkdir -p .local && exec bin/bench --json .local/bench.json $(BENCH_FLAGS)
+
+.PHONY: bench
+bench: build bin/cluster ## Measure speed against what the API server allows: row, value, goal (ARGS=--help: what can be chosen)
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/bench ./hack/bench
+	@exec bin/bench $(ARGS)
+
+.PHONY: generate
+generate: check-go ## Generate clients, deep copies, OpenAPI models and CRDs from pkg/apis
+	@exec hack/update-codegen.sh
+
+.PHONY: verify
+verify: bin/cluster ## Check all that can be checked without running it: generated files, imports, formatting, vet, ...
+	@exec hack/verify.sh
+
+.PHONY: fmt
+fmt: ## Format the Go files
+	gofmt -l -w cmd hack pkg
+
+.PHONY: clean
+clean: ## Remove what was built, and the state of the local cluster
+	@exec hack/clean.sh
+
+##@ Parts
+
+.PHONY: bin/cluster
+bin/cluster: check-go ## Build the local control plane, and bin/kubectl: the first time it takes minutes
+	@exec hack/cluster/build.sh
+
+.PHONY: bin/leash
+bin/leash: check-go
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o $@ ./hack/leash
+
+.PHONY: bin/bench
+bin/bench: check-go
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o $@ ./hack/bench
+
+.PHONY: check-go
+check-go:
+	@exec hack/require.sh go
+
+.PHONY: check-race
+check-race: check-go
+	@exec hack/require.sh race
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z\/-]+:.*## / { printf "  make %-18s%s\n", $$1, $$2 }' Makefile

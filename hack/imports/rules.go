@@ -1,0 +1,177 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// rule is one reason why a file must not import a package.
+type rule struct {
+	// why is what whoever broke the rule reads.
+	why string
+	// breaks tells whether it is broken.
+	breaks func(importer file, imported string) bool
+}
+
+// The layers, from the top. Imports go down only.
+//
+//	cmd         the binary
+//	manager     builds, starts and joins the controllers; its controllers.go is the table
+//	webhook, apiserver, registry
+//	kinds       pkg/controller/<kind>, one controller each
+//	controller  what they share
+//	domains     any other folder of pkg
+//	generated   clients, listers, informers, apply configurations
+//	apis        the types
+var rules = []rule{
+	{
+		why: "k8s.io/kubernetes is not made to be imported; only hack/cluster, a module of its own, does",
+		breaks: func(_ file, imported string) bool {
+			return within(imported, "k8s.io/kubernetes")
+		},
+	},
+	{
+		why: "types import only types: whoever uses our API would get the rest too",
+		breaks: func(importer file, imported string) bool {
+			return importer.in("pkg/apis") && ours(imported) && !oursIn(imported, "pkg/apis")
+		},
+	},
+	{
+		why: "generated code stands on the types alone",
+		breaks: func(importer file, imported string) bool {
+			return importer.in("pkg/generated") && ours(imported) && !oursIn(imported, "pkg/apis", "pkg/generated")
+		},
+	},
+	{
+		why: "a domain knows nothing of who uses it: no controller, no manager, no server",
+		breaks: func(importer file, imported string) bool {
+			return importer.isDomain() && !importer.isTest() && oursIn(imported, append(servers, "pkg/controller", "pkg/manager", "cmd")...)
+		},
+	},
+	{
+		why: "what all controllers share knows none of them, nor who runs them",
+		breaks: func(importer file, imported string) bool {
+			return importer.dir() == "pkg/controller" && !importer.isTest() && (kindOf(imported) != "" || oursIn(imported, append(servers, "pkg/manager", "cmd")...))
+		},
+	},
+	{
+		why: "a controller never imports another kind's controller: they meet in the API, or share a domain",
+		breaks: func(importer file, imported string) bool {
+			return importer.kind() != "" && kindOf(imported) != "" && kindOf(imported) != importer.kind()
+		},
+	},
+	{
+		why: "a controller does not know who runs it, nor the servers",
+		breaks: func(importer file, imported string) bool {
+			return importer.kind() != "" && !importer.isTest() && oursIn(imported, append(servers, "pkg/manager", "cmd")...)
+		},
+	},
+	{
+		why: "the servers do not know the controllers, nor the manager",
+		breaks: func(importer file, imported string) bool {
+			return importer.in(servers...) && oursIn(imported, "pkg/controller", "pkg/manager", "cmd")
+		},
+	},
+	{
+		why: "the manager knows controllers through its table alone: only controllers.go imports them",
+		breaks: func(importer file, imported string) bool {
+			return importer.in("pkg/manager") && !importer.isTest() && importer.path != "pkg/manager/controllers.go" && kindOf(imported) != ""
+		},
+	},
+	{
+		why: "the manager is below the binary and beside the servers",
+		breaks: func(importer file, imported string) bool {
+			return importer.in("pkg/manager") && oursIn(imported, append(servers, "cmd")...)
+		},
+	},
+	{
+		why: "the binary only reads flags and calls the manager or a server",
+		breaks: func(importer file, imported string) bool {
+			return importer.in("cmd") && !importer.isTest() && (kindOf(imported) != "" || oursIn(imported, "pkg/registry"))
+		},
+	},
+	{
+		why: "that is made for tests: only tests import it",
+		breaks: func(importer file, imported string) bool {
+			return !importer.isTest() && oursIn(imported, testSupport...)
+		},
+	},
+	{
+		why: "hack is for development: nothing that is shipped stands on it",
+		breaks: func(importer file, imported string) bool {
+			return !importer.in("hack") && oursIn(imported, "hack")
+		},
+	},
+	{
+		why: "a pure file gets what was observed and returns what to do: no clients, caches, network, files, clock or randomness",
+		breaks: func(importer file, imported string) bool {
+			return importer.isPure() && (within(imported, impure...) || oursIn(imported, "pkg/generated/clientset", "pkg/generated/listers", "pkg/generated/informers"))
+		},
+	},
+}
+
+// testSupport is code that tests need and that has tests itself. The harness of perturbation runs every kind.
+var testSupport = []string{"pkg/testcluster", "pkg/faultproxy", "pkg/controller/perturbation"}
+
+// servers are the layers that serve requests.
+var servers = []string{"pkg/webhook", "pkg/apiserver", "pkg/registry"}
+
+// pureFiles are the files of a controller that decide and build, without doing anything.
+var pureFiles = []string{"plan.go", "desired.go", "status.go"}
+
+// impure are the packages that pure files do not import, with all below them.
+var impure = []string{
+	"context", "io/fs", "math/rand", "crypto/rand", "net", "os", "syscall",
+	"k8s.io/client-go/discovery", "k8s.io/client-go/dynamic", "k8s.io/client-go/informers", "k8s.io/client-go/kubernetes",
+	"k8s.io/client-go/listers", "k8s.io/client-go/metadata", "k8s.io/client-go/rest", "k8s.io/client-go/scale",
+	"k8s.io/client-go/tools", "k8s.io/client-go/transport", "k8s.io/client-go/util/workqueue", "k8s.io/utils/clock",
+}
+
+// file is the path of a Go file, relative to the root of the module.
+type file struct{ path string }
+
+func (f file) dir() string { return path.Dir(f.path) }
+
+func (f file) isTest() bool { return strings.HasSuffix(f.path, "_test.go") || f.in(testSupport...) }
+
+func (f file) in(dirs ...string) bool { return within(f.path, dirs...) }
+
+// kind returns the folder below pkg/controller that the file is in, "" if it is in none.
+func (f file) kind() string { return kindOf(module + "/" + f.dir()) }
+
+func (f file) isPure() bool {
+	return f.in("pkg") && slices.Contains(pureFiles, path.Base(f.path))
+}
+
+func (f file) isDomain() bool {
+	return f.in("pkg") && !f.in(append(servers, "pkg/apis", "pkg/generated", "pkg/controller", "pkg/manager")...)
+}
+
+// kindOf returns the name of the controller that a package belongs to, "" if it belongs to none.
+func kindOf(imported string) string {
+	rest, found := strings.CutPrefix(imported, module+"/pkg/controller/")
+	if !found || oursIn(imported, testSupport...) {
+		return ""
+	}
+	kind, _, _ := strings.Cut(rest, "/")
+	return kind
+}
+
+func ours(imported string) bool { return within(imported, module) }
+
+// oursIn tells whether a package is in one of the folders of this module.
+func oursIn(imported string, dirs ...string) bool {
+	rest, found := strings.CutPrefix(imported, module+"/")
+	return found && within(rest, dirs...)
+}
+
+// within tells whether a path is one of the others or below it.
+func within(name string, parents ...string) bool {
+	return slices.ContainsFunc(parents, func(parent string) bool {
+		return name == parent || strings.HasPrefix(name, parent+"/")
+	})
+}

@@ -1,0 +1,94 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command leash runs a command that does not outlive whoever started it:
+//
+//	leash [-grace DURATION] COMMAND [ARGUMENT...]
+//
+// The command is stopped (SIGTERM) when leash's standard input ends, which it does when the process that holds its other end
+// does, even by kill -9; and when leash itself gets SIGTERM or SIGINT. What has not ended after the grace period is killed.
+// leash exits with the command's exit status.
+//
+// leash and the command are a process group of their own. So a terminal's Ctrl-C does not reach them, and a script that starts
+// several commands decides itself in which order they stop.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	grace := flag.Duration("grace", 20*time.Second, "how long the command may take to end after SIGTERM, before it is killed")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: leash [-grace DURATION] COMMAND [ARGUMENT...]")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	status, err := run(flag.Args(), *grace)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "leash:", err)
+	}
+	os.Exit(status)
+}
+
+// run runs the command and returns its exit status.
+func run(args []string, grace time.Duration) (status int, err error) {
+	// It fails only for the leader of a session, whose group is its own already.
+	_ = syscall.Setpgid(0, 0)
+
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	released := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(released)
+	}()
+
+	command := exec.Command(args[0], args[1:]...)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	if err := command.Start(); err != nil {
+		return 127, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+
+	select {
+	case err := <-ended:
+		return exitStatus(command, err)
+	case <-stop:
+	case <-released:
+	}
+	// An error means that it has just ended by itself.
+	_ = command.Process.Signal(syscall.SIGTERM)
+	select {
+	case err := <-ended:
+		return exitStatus(command, err)
+	case <-time.After(grace):
+		fmt.Fprintf(os.Stderr, "leash: %s has not ended %v after SIGTERM: killing it\n", args[0], grace)
+		_ = command.Process.Kill()
+		return exitStatus(command, <-ended)
+	}
+}
+
+// exitStatus is what a shell would report of a command that has ended.
+func exitStatus(command *exec.Cmd, err error) (int, error) {
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		return 1, err
+	}
+	if wait, ok := command.ProcessState.Sys().(syscall.WaitStatus); ok && wait.Signaled() {
+		return 128 + int(wait.Signal()), nil
+	}
+	return command.ProcessState.ExitCode(), nil
+}

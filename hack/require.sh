@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# require.sh WHAT...: says what is missing on this machine, and how to get it, before something fails less clearly.
+#   go     the version of Go that go.mod asks for
+#   race   a C compiler, for go test -race
+set -o errexit -o nounset -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+fail() {
+  echo "$1" >&2
+  exit 1
+}
+
+require_go() {
+  local wanted have
+  wanted=$(awk '$1 == "go" { print $2 }' go.mod)
+  command -v go >/dev/null || fail "Go is missing. Install Go $wanted or newer: https://go.dev/dl"
+  # Asked in this folder, a go that may fetch the toolchain that go.mod wants tells that one's version.
+  have=$(go env GOVERSION 2>/dev/null) || have=$(cd / && go env GOVERSION)
+  have=${have#go}
+  [ "$(printf '%s\n' "$wanted" "${have%% *}" | sort -V | head -n 1)" = "$wanted" ] ||
+    fail "Go $wanted or newer is needed, and this is $have ($(command -v go)). Install it: https://go.dev/dl"
+}
+
+require_race() {
+  local cc
+  cc=$(go env CC)
+  command -v "${cc%% *}" >/dev/null ||
+    fail "The race detector needs a C compiler, and there is no $cc. On Debian and Ubuntu: apt-get install gcc libc6-dev"
+  echo '#include <stdlib.h>' | $cc -E - >/dev/null 2>&1 ||
+    fail "The race detector needs the C library's headers, and $cc does not find stdlib.h. On Debian and Ubuntu: apt-get install libc6-dev"
+}
+
+for what in "$@"; do
+  "require_$what"
+done

@@ -1,0 +1,174 @@
+#!/usr/bin/env bash
+# run.sh: the whole of Millwright on this machine, or with CLUSTER=current against a cluster of yours (target-cluster.sh): CRDs,
+# controllers and a sample, and then what its user would look at. It runs until Ctrl-C. "make run" builds what it needs.
+#
+# The control plane and the controllers run on a leash (hack/leash) each: they end with this script, even after kill -9, and get
+# no Ctrl-C from the terminal, so that the controllers stop before the control plane does.
+set -o errexit -o nounset -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Whoever starts a command in the background of a script makes it ignore SIGINT, and bash cannot trap what it ignored from the start.
+if [ -n "$(trap -p INT)" ] && env --default-signal=INT true 2>/dev/null; then
+  exec env --default-signal=INT "$0" "$@"
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+source hack/target-cluster.sh
+
+sample=manifests/samples/immortalcontainer/immortalcontainer.yaml
+log=$local_dir/millwright${CLUSTER:+-$CLUSTER}.log
+
+# Our ends of the leash. The FIFO needs no name once it is open.
+mkfifo "$work/leash"
+exec 9<>"$work/leash"
+exec 8<"$work/leash"
+rm "$work/leash"
+
+names=() # of what runs, in the order of their start
+pids=()
+logs=()
+
+# leashed NAME LOG COMMAND...: starts a command on the leash.
+leashed() {
+  names+=("$1") logs+=("$2")
+  bin/leash -- "${@:3}" <&8 >"$2" 2>&1 8<&- 9>&- &
+  pids+=($!)
+}
+
+# check_leashed ends the script when something that should run has ended.
+check_leashed() {
+  local i
+  for i in "${!pids[@]}"; do
+    if ! kill -0 "${pids[i]}" 2>/dev/null; then
+      echo >&2
+      fail "The ${names[i]} ended by itself. The end of ${logs[i]}:" "$(tail -n 20 "${logs[i]}")"
+    fi
+  done
+}
+
+# finish stops everything, the last started first, and says so. It runs whenever the script ends.
+finish() {
+  local status=$? i
+  trap '' INT TERM HUP
+  set +o errexit
+  [ "${#pids[@]}" = 0 ] || echo
+  [ -z "${waiting:-}" ] || kill "$waiting" 2>/dev/null
+  for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
+    kill -TERM "${pids[i]}" 2>/dev/null || continue
+    printf 'Stopping the %s ... ' "${names[i]}"
+    # 143: it had only just begun, and did not listen to signals yet.
+    if wait "${pids[i]}" || [ $? = 143 ]; then
+      echo "stopped."
+    else
+      echo "failed. The end of ${logs[i]}:"
+      tail -n 20 "${logs[i]}"
+      status=1
+    fi
+  done
+  [ ! -e "$work/installed" ] || say_what_stays
+  rm -rf "$work"
+  exit "$status"
+}
+
+say_what_stays() {
+  if [ "${CLUSTER:-}" = current ]; then
+    echo "The CRDs and the sample stay in context $context. To remove them, and every ImmortalContainer there:"
+    echo "  kubectl delete -f $sample"
+    echo "  make uninstall CLUSTER=current"
+  else
+    echo "The state stays in $cluster_dir: make run goes on from there, make clean removes it."
+  fi
+}
+
+# show ARGUMENTS...: shows a kubectl command and what it prints.
+show() {
+  printf '\n$ kubectl %s\n' "$*"
+  kubectl "$@"
+}
+
+start_control_plane() {
+  ! bin/cluster wait --dir "$cluster_dir" --timeout 1ms >/dev/null 2>&1 ||
+    fail "The local cluster is running already: stop that make run or make cluster first, with Ctrl-C in its terminal."
+  echo "Starting the control plane"
+  touch "$work/before"
+  leashed "control plane" "$local_dir/cluster.out" bin/cluster up --dir "$cluster_dir" --simulated-nodes 1
+  # A file that a killed run has left there is not news.
+  until [ "$cluster_dir/ready" -nt "$work/before" ]; do
+    check_leashed
+    sleep 0.1
+  done
+  echo "It is ready at $(cat "$cluster_dir/ready")"
+}
+
+start_controllers() {
+  echo "Starting the controllers"
+  local flags=(--kubeconfig "$kubeconfig" --serving-address 127.0.0.1:0)
+  # In a cluster of others somebody else may be at work.
+  [ "${CLUSTER:-}" = current ] || flags+=(--leader-elect=false)
+  leashed controllers "$log" bin/millwright controllers "${flags[@]}"
+}
+
+# apply_sample returns when the sample is Ready: within seconds on a simulated node, after its image has been pulled elsewhere. Until
+# then what has to make it Ready is watched too.
+apply_sample() {
+  show apply -f "$sample"
+  "${kubectl_command[@]}" wait --for=condition=Ready --timeout=3m -f "$sample" 8<&- 9>&- &
+  waiting=$!
+  while kill -0 "$waiting" 2>/dev/null; do
+    check_leashed
+    sleep 0.2
+  done
+  if ! wait "$waiting"; then
+    kubectl describe -f "$sample" >&2
+    fail "" "The sample is not Ready after 3 minutes. What the controllers say is in $log."
+  fi
+}
+
+show_result() {
+  show get ic
+  show get pods
+  show describe ic web
+}
+
+say_what_to_try() {
+  local where=$log
+  echo
+  echo "----------------------------------------------------------------------------------------------------"
+  if [ "${CLUSTER:-}" = current ]; then
+    echo "Millwright runs against context $context. Try, in another terminal:"
+    echo
+  else
+    where="$log, $cluster_dir/log/cluster.log"
+    echo "Millwright runs, on a real API server. The node is simulated: Pods run there without containers."
+    echo "Try, in another terminal:"
+    echo
+    echo "  export KUBECONFIG=$(printf %q "$kubeconfig") PATH=$(printf %q "$PWD/bin"):\$PATH"
+  fi
+  cat <<EOF
+  kubectl delete pod web-immortalpod                                 # it comes back:
+  kubectl get pods --watch
+  kubectl patch ic web --type=merge -p '{"spec":{"suspend":true}}'   # no Pod, until it is false again
+  kubectl explain immortalcontainer.spec                             # what else it can do
+  kubectl apply -f $(printf %q "$PWD/${sample%.yaml}-template.yaml")
+
+Logs: $where
+Ctrl-C stops all of it.
+EOF
+}
+
+trap finish EXIT
+trap 'exit 0' INT TERM HUP
+
+[ -n "${CLUSTER:-}" ] || start_control_plane
+require_cluster
+touch "$work/installed"
+install_crds
+start_controllers
+apply_sample
+show_result
+say_what_to_try
+while true; do
+  check_leashed
+  sleep 1
+done

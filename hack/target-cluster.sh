@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Sourced, with $work being a directory of the script's own, by scripts that work on a cluster. CLUSTER says which one:
+#   (empty)   the local one of "make run" and "make cluster"
+#   current   the one that the kubeconfig's current context names
+# It sets kubeconfig (a file) and defines kubectl (for that cluster). Nothing else chooses a cluster, least of all a KUBECONFIG that
+# happens to be set.
+# shellcheck disable=SC2154 # work
+
+# The state of the local cluster, and the logs. A test has its own.
+mkdir -p "${MILLWRIGHT_LOCAL_DIR:-.local}"
+local_dir=$(cd "${MILLWRIGHT_LOCAL_DIR:-.local}" && pwd)
+cluster_dir=$local_dir/cluster
+
+fail() {
+  printf '%s\n' "$@" >&2
+  exit 1
+}
+
+case ${CLUSTER:-} in
+'')
+  unset KUBECONFIG
+  kubectl_binary=$PWD/bin/kubectl
+  [ -x "$kubectl_binary" ] || fail "bin/kubectl is missing. Run: make bin/cluster (the first time it takes minutes)"
+  kubeconfig=$cluster_dir/admin.kubeconfig
+  hint="Start the local cluster in another terminal: make cluster, or make run with the controllers."
+  ;;
+current)
+  kubectl_binary=$(command -v kubectl || echo "$PWD/bin/kubectl")
+  [ -x "$kubectl_binary" ] || fail "kubectl is missing. Install it, or run: make bin/cluster (it takes minutes)"
+  context=$("$kubectl_binary" config current-context 2>/dev/null) ||
+    fail "CLUSTER=current: ${KUBECONFIG:-~/.kube/config} has no current context. Choose one: kubectl config use-context NAME"
+  # A copy, so that nobody who switches the context meanwhile makes us go on elsewhere.
+  kubeconfig=$work/kubeconfig
+  (umask 077 && "$kubectl_binary" config view --minify --flatten --raw >"$kubeconfig") ||
+    fail "CLUSTER=current: the context $context is incomplete, see above."
+  unset KUBECONFIG
+  server=$("$kubectl_binary" --kubeconfig "$kubeconfig" config view -o 'jsonpath={.clusters[0].cluster.server}')
+  hint="That is the server of context $context."
+  echo "Context $context, server $server"
+  ;;
+*)
+  fail "CLUSTER=$CLUSTER is neither empty, for the local cluster, nor current, for the kubeconfig's current context."
+  ;;
+esac
+
+# What kubectl remembers of this cluster's API is kept apart: else the user's own kubectl would not know a kind that we install, for
+# minutes.
+kubectl_command=(env "KUBECACHEDIR=$work/kubectl" "$kubectl_binary" --kubeconfig "$kubeconfig")
+
+# Descriptors 8 and 9 are the leash of run.sh, which must not be held by others.
+kubectl() {
+  "${kubectl_command[@]}" "$@" 8<&- 9>&-
+}
+
+# require_cluster ends the script if the API server does not answer.
+require_cluster() {
+  kubectl get --request-timeout=10s --raw /version >/dev/null 2>"$work/error" || fail "$(cat "$work/error")" "$hint"
+}
+
+# install_crds installs the CRDs and returns when the API server serves them. Their schemas are larger than what kubectl apply
+# could keep in an annotation: hence --server-side.
+install_crds() {
+  local attempt
+  kubectl apply --server-side -f manifests/00-crds
+  for attempt in 1 2 3 4 5; do
+    if kubectl wait --for=condition=Established --timeout=60s -f manifests/00-crds >"$work/established" 2>&1; then
+      return
+    fi
+    # kubectl waits for a condition to come true, but not for an object to have conditions at all.
+    grep -q 'conditions accessor error' "$work/established" || break
+    sleep "0.$attempt"
+  done
+  fail "The CRDs are installed, but the API server does not serve them:" "$(cat "$work/established")"
+}

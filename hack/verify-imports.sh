@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Who imports whom is as designed: down only, and pure files stay pure.
+set -o errexit -o nounset -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if ! broken=$(go run ./hack/imports 2>&1); then
+  printf 'These imports go against the layers. Move the code; the rules are in hack/imports/rules.go.\n%s\n' "$broken"
+  exit 1
+fi
+# What a dependency imports stands in go.mod too.
+if grep -n 'k8s.io/kubernetes ' go.mod; then
+  echo "A dependency has brought k8s.io/kubernetes into go.mod, where it must not be. To see which: go mod why -m k8s.io/kubernetes"
+  exit 1
+fi
+echo "imports go down only"

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# verify.sh: runs every verify-*.sh beside it, all of them even if one fails, and tells how long each took. Each prints one line when
+# all is well; otherwise what is wrong, and what to do about it.
+set -o errexit -o nounset -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+hack/require.sh go
+failed=
+for script in hack/verify-*.sh; do
+  name=${script#hack/verify-}
+  name=${name%.sh}
+  printf '%-12s ' "$name"
+  begin=$SECONDS
+  if output=$("$script" 2>&1); then
+    printf '%s (%d s)\n' "$output" $((SECONDS - begin))
+  else
+    printf 'FAILED (%d s)\n%s\n' $((SECONDS - begin)) "$output"
+    failed+=" $name"
+  fi
+done
+if [ -n "$failed" ]; then
+  echo "make verify: failed:$failed" >&2
+  exit 1
+fi
