@@ -37,24 +37,22 @@ func divertOutput(file *os.File) (out, errOut *os.File, err error) {
 }
 
 // configureLogging sets up what all components log by. Kubernetes allows that once per process, and therefore not to the
-// components themselves. A component may also end the process, by a fatal log message: gaveUp is called before.
-func configureLogging(verbosity int, gaveUp func()) error {
+// components themselves. A component may also end the process, by a fatal log message: gaveUp is called before, and gives
+// the exit code.
+func configureLogging(verbosity int, gaveUp func() int) error {
 	config := logsapi.NewLoggingConfiguration()
 	config.Verbosity = logsapi.VerbosityLevel(verbosity)
 	if err := logsapi.ValidateAndApply(config, nil); err != nil {
 		return fmt.Errorf("configuring the log: %w", err)
 	}
-	klog.OsExit = func(code int) {
-		gaveUp()
-		os.Exit(code)
-	}
+	klog.OsExit = func(int) { os.Exit(gaveUp()) }
 	// The warnings of an API server about its own requests, and about what its controllers use.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	return nil
 }
 
 // etcdLogger is for the warnings of etcd, which has a logging library of its own.
-func etcdLogger(gaveUp func()) *zap.Logger {
+func etcdLogger(gaveUp func() int) *zap.Logger {
 	format := zap.NewProductionEncoderConfig()
 	format.EncodeTime = zapcore.ISO8601TimeEncoder
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(format), os.Stderr, zap.WarnLevel)
@@ -62,9 +60,8 @@ func etcdLogger(gaveUp func()) *zap.Logger {
 }
 
 // exitHook is what zap does after a fatal message.
-type exitHook func()
+type exitHook func() int
 
 func (h exitHook) OnWrite(*zapcore.CheckedEntry, []zapcore.Field) {
-	h()
-	os.Exit(1)
+	os.Exit(h())
 }

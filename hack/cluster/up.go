@@ -96,9 +96,15 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 	}
 	cmd.SetOut(out)
 	cmd.SetErr(errOut)
-	gaveUp := func() {
+	gaveUp := func() (exitCode int) {
 		_ = dir.ClearReady()
+		if errors.Is(context.Cause(ctx), errStopRequested) {
+			// An API server that is stopped while it starts finds that fatal.
+			fmt.Fprintln(out, "Stopped while it was starting. The state is kept.")
+			return 0
+		}
 		cmd.PrintErrf("cluster: a component gave up%s\n", endOfLog(dir))
+		return 1
 	}
 	if err := configureLogging(o.verbosity, gaveUp); err != nil {
 		return err
@@ -118,7 +124,7 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 		parts:          supervise.New(cancel),
 	}
 	err = c.serve(ctx, func() {
-		fmt.Fprintf(out, "Ready after %.1f s at %s. Stop it with Ctrl-C.\n  export KUBECONFIG=%s\n", time.Since(begin).Seconds(), c.url, dir.AdminKubeconfig())
+		fmt.Fprintf(out, "Ready after %.1f s at %s. Stop it with Ctrl-C.\n  export KUBECONFIG=%q\n", time.Since(begin).Seconds(), c.url, dir.AdminKubeconfig())
 	})
 
 	begin = time.Now()

@@ -17,7 +17,7 @@ import (
 // calm is all that a cluster that has nothing special to say prints from start to stop.
 var calm = regexp.MustCompile(`^Starting Kubernetes v1\.[0-9.]+ in .*
 Ready after [0-9.]+ s at https://127\.0\.0\.1:[0-9]+\. .*
-  export KUBECONFIG=.*/admin\.kubeconfig
+  export KUBECONFIG=".*/admin\.kubeconfig"
 Stopped after [0-9.]+ s\. .*
 $`)
 

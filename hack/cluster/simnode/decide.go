@@ -91,9 +91,23 @@ func decideDeletion(o observed, s script) decision {
 		status.ObservedGeneration = o.pod.Generation
 		return decision{status: status}
 	}
-	// Without a grace period it is removed already, as far as that is up to the node.
-	return decision{remove: grace > 0}
+	switch {
+	case grace > 0:
+		return decision{remove: true}
+	case len(o.pod.Finalizers) > 0:
+		// It is removed already, as far as that is up to the node.
+		return decision{}
+	}
+	// Without a grace period the API server marks a Pod and then removes it. One that was stopped in between removes it when it
+	// is asked again, which kubelets do.
+	if after := began.Add(removalTime).Sub(o.now); after > 0 {
+		return decision{after: after}
+	}
+	return decision{remove: true}
 }
+
+// removalTime is far more than an API server takes from the mark to the removal.
+const removalTime = time.Second
 
 func isTerminal(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed

@@ -217,6 +217,11 @@ func TestDecide(t *testing.T) {
 			until:   time.Hour,
 			want:    []string{"0s Running ready main=running", "5s Failed main=exit:143"},
 		},
+		"a Pod that an API server was about to remove when it was stopped is removed": {
+			actions: []action{{5 * time.Second, deletion(0)}},
+			until:   time.Hour,
+			want:    []string{"0s Running ready main=running", "6s removed"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := newPod()
