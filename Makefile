@@ -58,11 +58,6 @@ perturb: check-race bin/cluster ## Kill, blind and delay the controllers at ever
 bench: build bin/bench bin/leash bin/cluster ## Measure speed and size against what the API server allows (BENCH_FLAGS=--quick: in a minute, BENCH_FLAGS=--help: what else)
 	@mkdir -p .local && exec bin/bench --json .local/bench.json $(BENCH_FLAGS)
 
-.PHONY: bench
-bench: build bin/cluster ## Measure speed against what the API server allows: row, value, goal (ARGS=--help: what can be chosen)
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/bench ./hack/bench
-	@exec bin/bench $(ARGS)
-
 .PHONY: generate
 generate: check-go ## Generate clients, deep copies, OpenAPI models and CRDs from pkg/apis
 	@exec hack/update-codegen.sh

@@ -35,7 +35,7 @@ func newWaitCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&path, "dir", "", "directory of the cluster")
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait")
+	cmd.Flags().DurationVar(&timeout, "timeout", startTimeout, "how long to wait")
 	if err := cmd.MarkFlagRequired("dir"); err != nil {
 		panic(err)
 	}

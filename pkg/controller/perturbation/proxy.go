@@ -32,6 +32,7 @@ type proxy struct {
 	watches map[string]*gate // by resource
 	past    *past            // what the first LIST is served from
 	closed  chan struct{}    // not nil while all watches are cut: closed when they may come back
+	missing map[string]bool  // the resources whose watches were cut and have not come back
 }
 
 // past is a resource as it was at a version.
@@ -149,6 +150,7 @@ func (p *proxy) watch(req *http.Request, c call) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return resp, err
 	}
+	p.cameBack(c.Resource)
 	gate := p.gateOf(c.Resource)
 	resp.Body = gate.guard(resp.Body, p.alive)
 	return resp, nil
@@ -176,21 +178,40 @@ func (p *proxy) freeze(resource string) {
 	})
 }
 
-// cutWatches ends all watches; they come back, with a fresh LIST, when the returned function is called.
+// cutWatches ends all watches; they come back, with a fresh LIST, when the returned function is called. The run goes on
+// until they have.
 func (p *proxy) cutWatches() (restore func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	closed := make(chan struct{})
 	p.closed = closed
-	for _, gate := range p.watches {
+	p.missing = map[string]bool{}
+	for resource, gate := range p.watches {
 		gate.cut()
+		p.missing[resource] = true
 	}
 	p.watches = nil
+	if len(p.missing) > 0 {
+		p.run.hold()
+	}
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.closed = nil
 		close(closed)
+	}
+}
+
+// cameBack notes that a resource is watched again.
+func (p *proxy) cameBack(resource string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.missing[resource] {
+		return
+	}
+	delete(p.missing, resource)
+	if len(p.missing) == 0 {
+		p.run.letGo()
 	}
 }
 

@@ -207,17 +207,26 @@ func (r *run) strikes(point Point) bool {
 	return true
 }
 
-// holdFor keeps the run from converging for a while, then does what is said.
-func (r *run) holdFor(d time.Duration, then func()) {
+// hold keeps the run from converging until letGo.
+func (r *run) hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.holds++
+}
+
+func (r *run) letGo() {
+	r.history.wrote() // quiet begins anew
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.holds--
+}
+
+// holdFor keeps the run from converging for a while, then does what is said.
+func (r *run) holdFor(d time.Duration, then func()) {
+	r.hold()
 	time.AfterFunc(d, func() {
 		then()
-		r.history.wrote() // quiet begins anew
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.holds--
+		r.letGo()
 	})
 }
 
@@ -244,9 +253,9 @@ func (r *run) takeRelease() func(context.Context) error {
 
 // flickerNow asks for the scenario's flicker while the watches are cut.
 func (r *run) flickerNow(restore func()) {
+	r.hold()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.holds++
 	r.flicker = restore
 }
 
@@ -263,10 +272,7 @@ func (r *run) doFlicker(ctx context.Context) error {
 		return fmt.Errorf("flicker: %w", err)
 	}
 	restore()
-	r.history.wrote()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.holds--
+	r.letGo()
 	return nil
 }
 
