@@ -5,6 +5,7 @@ package integration
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,24 +125,19 @@ func exitOne(e *env) {
 }
 
 func crashLoopBacksOff(e *env) {
-	e.create(immortal("crash", exits(0, "0"), backoff(1, 4)))
-	starts := map[int64]time.Time{}
+	pods := recordPods(e) // each is there for an instant only
+	crash := e.create(immortal("crash", exits(0, "0"), backoff(1, 4)))
+	var starts map[string]time.Time
 	e.eventually(func() string {
-		if pod := e.pod("crash"); pod != nil {
-			var start int64
-			if _, err := fmt.Sscan(pod.Annotations[immortalcontainer.AnnotationStart], &start); err != nil {
-				e.Fatal(err)
-			}
-			starts[start] = pod.CreationTimestamp.Time
-		}
-		if len(starts) < 5 {
+		if starts = pods.starts(crash); len(starts) < 5 {
 			return fmt.Sprintf("%d starts seen", len(starts))
 		}
 		return ""
 	})
-	for start, wait := range map[int64]time.Duration{2: time.Second, 3: 2 * time.Second, 4: 4 * time.Second, 5: 4 * time.Second} {
-		if waited := starts[start].Sub(starts[start-1]); waited < wait {
-			e.Errorf("start %d came %s after the one before: at least %s is due", start, waited, wait)
+	for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
+		last, next := starts[strconv.Itoa(i+1)], starts[strconv.Itoa(i+2)]
+		if waited := next.Sub(last); last.IsZero() || waited < wait {
+			e.Errorf("start %d came %s after the one before: at least %s is due", i+2, waited, wait)
 		}
 	}
 	if container := e.get("crash"); container.Status.ConsecutiveTerminations < 4 {

@@ -7,10 +7,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,36 +23,77 @@ import (
 	"millwright.dev/pkg/testcluster"
 )
 
-// buildBinary builds the operator once, with the race detector if the tests have it.
-var buildBinary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "millwright-test")
-	if err != nil {
-		return "", err
+var build struct {
+	once   sync.Once
+	binary string
+	err    error
+}
+
+// buildBinary builds the operator once, with the race detector if the tests have it, and returns its path.
+func buildBinary(t *testing.T) string {
+	t.Helper()
+	build.once.Do(func() {
+		// Among the files of the shared cluster, which are removed when the last test has ended.
+		build.binary = filepath.Join(filepath.Dir(testcluster.Shared(t).Kubeconfig()), "millwright")
+		args := []string{"build", "-o", build.binary}
+		if raceDetector() {
+			args = append(args, "-race")
+		}
+		output, err := exec.Command("go", append(args, "millwright.dev/cmd/millwright")...).CombinedOutput()
+		if err != nil {
+			build.err = fmt.Errorf("building the operator: %w\n%s", err, output)
+		}
+	})
+	if build.err != nil {
+		t.Fatal(build.err)
 	}
-	binary := filepath.Join(dir, "millwright")
-	output, err := exec.Command("go", "build", "-o", binary, "millwright.dev/cmd/millwright").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("building the operator: %w\n%s", err, output)
-	}
-	return binary, nil
-})
+	return build.binary
+}
+
+// raceDetector tells whether this test binary has it.
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
 
 // process is a running operator.
 type process struct {
 	*exec.Cmd
-	log   *bytes.Buffer
+	log   *logBuffer
 	ended chan struct{}
+}
+
+// logBuffer can be read while it is written to.
+type logBuffer struct {
+	writers atomic.Int32 // how many are in Write: one at most
+	taking  sync.Mutex   // held while nothing is taken
+	mu      sync.Mutex
+	text    bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.writers.Add(1)
+	defer b.writers.Add(-1)
+	b.taking.Lock()
+	defer b.taking.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(line)
+}
+
+// String is all that was written.
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // startProcess starts "millwright controllers" against the cluster. It is killed when the test ends, if it still runs.
 func startProcess(t *testing.T, cluster *testcluster.Cluster, args ...string) *process {
 	t.Helper()
-	binary, err := buildBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &process{log: &bytes.Buffer{}, ended: make(chan struct{})}
-	p.Cmd = exec.Command(binary, append([]string{"controllers", "--kubeconfig", cluster.Kubeconfig(), "--serving-address", ""}, args...)...)
+	p := &process{log: &logBuffer{}, ended: make(chan struct{})}
+	p.Cmd = exec.Command(buildBinary(t), append([]string{"controllers", "--kubeconfig", cluster.Kubeconfig(), "--serving-address", ""}, args...)...)
 	p.Stdout, p.Stderr = p.log, p.log
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.Start(); err != nil {
@@ -68,6 +111,29 @@ func startProcess(t *testing.T, cluster *testcluster.Cluster, args ...string) *p
 		}
 	})
 	return p
+}
+
+// holdLog makes the process wait when it logs anything, until release is called: nobody reads its log, and the pipe is full.
+func (p *process) holdLog(e *env) (release func()) {
+	e.Helper()
+	pipe, err := syscall.Open(fmt.Sprintf("/proc/%d/fd/2", p.Process.Pid), syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		e.Skipf("this system does not let us write to the log of another process: %v", err)
+	}
+	defer syscall.Close(pipe)
+	p.log.taking.Lock()
+	filler := bytes.Repeat([]byte("\n"), 4096)
+	e.eventually(func() string {
+		waiting := p.log.writers.Load() > 0 // from now on nobody makes room
+		for err = nil; err == nil; {
+			_, err = syscall.Write(pipe, filler)
+		}
+		if !waiting || err != syscall.EAGAIN {
+			return fmt.Sprintf("the log of the process is not full yet: %v", err)
+		}
+		return ""
+	})
+	return p.log.taking.Unlock
 }
 
 // awaitEnd waits until the process has ended and returns its exit code.

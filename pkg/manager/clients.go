@@ -21,6 +21,8 @@ import (
 type clientBuilder interface {
 	// clients of one component, which refuse to write while mayWrite returns an error.
 	clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error)
+	// informerClients are the same for informers: they wait for an API server that is away, or does not feel well.
+	informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error)
 	// electionClient may always write. Each of its requests ends within the timeout, or else a single slow one could
 	// outlast the renew deadline.
 	electionClient(timeout time.Duration) (coordinationv1client.LeasesGetter, error)
@@ -33,7 +35,16 @@ type restClients struct {
 }
 
 func (r restClients) clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
+	return build(r.named(component), component, mayWrite)
+}
+
+func (r restClients) informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
 	config := r.named(component)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &steady{next: next} })
+	return build(config, component, mayWrite)
+}
+
+func build(config *rest.Config, component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, mayWrite: mayWrite} })
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {

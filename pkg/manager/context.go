@@ -51,7 +51,7 @@ type shared struct {
 
 // newShared starts posting events, until the context ends. Informers are started by startInformers.
 func newShared(ctx context.Context, config *Config, mayWrite func() error) (*shared, error) {
-	client, kubeClient, err := config.clients.clients("informers", mayWrite)
+	client, kubeClient, err := config.clients.informerClients("informers", mayWrite)
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,7 @@ func newLeadership(ctx context.Context, c *Config, onLost func(error)) (*leaders
 		},
 		onLost: onLost,
 	}
-	_, kubeClient, err := c.clients.clients("leader-election", l.lease.mayWrite)
+	_, kubeClient, err := c.clients.informerClients("leader-election", l.lease.mayWrite)
 	if err != nil {
 		return nil, err
 	}

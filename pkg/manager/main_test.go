@@ -161,6 +161,10 @@ func (p *process) clients(string, func() error) (versioned.Interface, kubernetes
 	return p.cluster.millwright, p.cluster, nil
 }
 
+func (p *process) informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
+	return p.clients(component, mayWrite)
+}
+
 func (p *process) electionClient(time.Duration) (coordinationv1client.LeasesGetter, error) {
 	return p, nil
 }

@@ -1,0 +1,423 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faultproxy
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// patience bounds what is waited for; brief is how long nothing must happen.
+const (
+	patience = 20 * time.Second
+	brief    = 200 * time.Millisecond
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")) // runs as long as the process
+}
+
+// apiServer knows one ConfigMap, accepts every write, and sends an event to all watches when it is told to.
+type apiServer struct {
+	*httptest.Server
+	mu      sync.Mutex
+	seen    []string // methods and paths
+	changes chan string
+}
+
+func startAPIServer(t *testing.T) *apiServer {
+	t.Helper()
+	s := &apiServer{changes: make(chan string)}
+	s.Server = httptest.NewUnstartedServer(s)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.seen = append(s.seen, r.Method+" "+r.URL.Path)
+	s.mu.Unlock()
+	if r.Header.Get("Authorization") != "Bearer admin" || r.ProtoMajor != 2 {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Query().Get("watch") == "" {
+		_ = json.NewEncoder(w).Encode(configMap("x"))
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case name := <-s.changes:
+			object, _ := json.Marshal(configMap(name))
+			_, _ = fmt.Fprintf(w, `{"type":"ADDED","object":%s}`+"\n", object)
+			w.(http.Flusher).Flush()
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func (s *apiServer) requests() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.seen, "\n")
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// setUp starts an API server and a proxy, and returns a client that has nothing but the proxy's kubeconfig.
+func setUp(t *testing.T) (*apiServer, *Proxy, kubernetes.Interface) {
+	t.Helper()
+	server := startAPIServer(t)
+	proxy, err := Start("first", &rest.Config{
+		Host:            server.URL,
+		BearerToken:     "admin",
+		TLSClientConfig: rest.TLSClientConfig{CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})},
+	}, &Journal{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	return server, proxy, client(t, proxy)
+}
+
+// client has connections of its own, which end with the test.
+func client(t *testing.T, proxy *Proxy) kubernetes.Interface {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := proxy.WriteKubeconfig(path); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.UserAgent = "test"
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	authenticated, err := rest.HTTPWrappersForConfig(config, transport)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfigAndClient(config, &http.Client{Transport: authenticated})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func get(ctx context.Context, client kubernetes.Interface) error {
+	_, err := client.CoreV1().ConfigMaps("default").Get(ctx, "x", metav1.GetOptions{})
+	return err
+}
+
+func TestRequestsPassAndAreKeptWithTheirSenderAndTheirAnswer(t *testing.T) {
+	_, proxy, client := setUp(t)
+	begin := time.Now()
+	if err := get(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("x"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().Pods("default").UpdateStatus(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	type entry struct {
+		Proxy, UserAgent, Verb, Resource, Namespace, Name string
+		Code                                              int
+		TookEffect                                        bool
+	}
+	var got []entry
+	for _, e := range proxy.journal.Entries() {
+		got = append(got, entry{e.Proxy, e.UserAgent, e.Verb, e.Resource + "/" + e.Subresource, e.Namespace, e.Name, e.Code, e.TookEffect()})
+		if e.Received.Before(begin) || e.Answered.Before(e.Received) || e.Answered.After(time.Now()) {
+			t.Errorf("the times are wrong: %s", e)
+		}
+	}
+	want := []entry{
+		{"first", "test", "get", "configmaps/", "default", "x", 200, false},
+		{"first", "test", "create", "configmaps/", "default", "", 200, true},
+		{"first", "test", "update", "pods/status", "default", "p", 200, true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestNobodyGetsInWithoutTheToken(t *testing.T) {
+	server, proxy, _ := setUp(t)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Get("https://" + proxy.address + "/api/v1/secrets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	if resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the answer is %s", resp.Status)
+	}
+	if requests := server.requests(); requests != "" {
+		t.Errorf("the API server has seen %s", requests)
+	}
+}
+
+func TestAnAnswerOfTheProxyLooksLikeTheAPIServersAndKeepsTheRequestFromIt(t *testing.T) {
+	server, proxy, client := setUp(t)
+	for name, test := range map[string]struct {
+		with *apierrors.StatusError
+		is   func(error) bool
+	}{
+		"429": {apierrors.NewTooManyRequests("overloaded", 0), apierrors.IsTooManyRequests},
+		"500": {apierrors.NewInternalError(errors.New("broken")), apierrors.IsInternalError},
+		"410": {apierrors.NewResourceExpired("too old"), apierrors.IsResourceExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stop := proxy.Answer(func(r Request) bool { return r.Resource == "configmaps" }, test.with)
+			err := get(t.Context(), client)
+			stop()
+			if !test.is(err) || !strings.Contains(err.Error(), test.with.ErrStatus.Message) {
+				t.Errorf("the client got %v", err)
+			}
+			if requests := server.requests(); requests != "" {
+				t.Errorf("the API server has seen %s", requests)
+			}
+			entries := proxy.journal.Entries()
+			if last := entries[len(entries)-1]; !last.Faked || last.Code != int(test.with.ErrStatus.Code) {
+				t.Errorf("kept as %s", last)
+			}
+		})
+	}
+	if err := get(t.Context(), client); err != nil {
+		t.Errorf("when it is over: %v", err)
+	}
+}
+
+func TestOnlyChosenRequestsAreAnsweredByTheProxy(t *testing.T) {
+	_, proxy, client := setUp(t)
+	defer proxy.Answer(Writes, apierrors.NewInternalError(errors.New("broken")))()
+	if err := get(t.Context(), client); err != nil {
+		t.Errorf("a read: %v", err)
+	}
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("x"), metav1.CreateOptions{}); !apierrors.IsInternalError(err) {
+		t.Errorf("a write: %v", err)
+	}
+	for _, entry := range proxy.journal.Select(func(e Entry) bool { return e.IsWrite() }) {
+		if entry.TookEffect() {
+			t.Errorf("said to have taken effect: %s", entry)
+		}
+	}
+}
+
+// client-go repeats a request that was refused with Retry-After, and no other.
+func TestRetryAfterIsSentWhereTheErrorHasIt(t *testing.T) {
+	_, proxy, client := setUp(t)
+	for name, test := range map[string]struct {
+		seconds int
+		want    bool
+	}{
+		"without": {0, false},
+		"with":    {1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := len(proxy.journal.Entries())
+			first := func(Request) bool { return len(proxy.journal.Entries()) == before+1 }
+			defer proxy.Answer(first, apierrors.NewTooManyRequests("overloaded", test.seconds))()
+			if err := get(t.Context(), client); (err == nil) != test.want {
+				t.Errorf("the client got %v", err)
+			}
+		})
+	}
+}
+
+// awaitChange tells the API server to send a change to the watch, and waits until it comes.
+func awaitChange(t *testing.T, server *apiServer, watcher watch.Interface) {
+	t.Helper()
+	select {
+	case server.changes <- "x":
+	case <-time.After(patience):
+		t.Fatal("no watch reaches the API server")
+	}
+	select {
+	case event, open := <-watcher.ResultChan():
+		if !open || event.Type != watch.Added {
+			t.Fatalf("the watch tells %+v", event)
+		}
+	case <-time.After(patience):
+		t.Fatal("the watch tells nothing")
+	}
+}
+
+func openWatch(t *testing.T, client kubernetes.Interface) watch.Interface {
+	t.Helper()
+	watcher, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(watcher.Stop)
+	return watcher
+}
+
+func awaitEnd(t *testing.T, watcher watch.Interface) {
+	t.Helper()
+	for {
+		select {
+		case _, open := <-watcher.ResultChan():
+			if !open {
+				return
+			}
+		case <-time.After(patience):
+			t.Fatal("the watch goes on")
+		}
+	}
+}
+
+func TestCutWatchesEndsThoseThatAreOpenAndLetsThemComeBack(t *testing.T) {
+	server, proxy, client := setUp(t)
+	watcher := openWatch(t, client)
+	awaitChange(t, server, watcher)
+	if cut := proxy.CutWatches(); cut != 1 {
+		t.Errorf("%d watches were cut", cut)
+	}
+	awaitEnd(t, watcher)
+	awaitChange(t, server, openWatch(t, client))
+}
+
+func TestWhileItRefusesThePortIsClosedAndThenItIsTheSameAgain(t *testing.T) {
+	server, proxy, client := setUp(t)
+	watcher := openWatch(t, client)
+	awaitChange(t, server, watcher)
+	proxy.Refuse()
+	proxy.Refuse() // twice is once
+	awaitEnd(t, watcher)
+	if err := get(t.Context(), client); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the client got %v", err)
+	}
+	if err := proxy.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	if err := get(t.Context(), client); err != nil {
+		t.Errorf("when it is over: %v", err)
+	}
+}
+
+func TestAFrozenRoadHangsWithoutBreakingAndLosesNothing(t *testing.T) {
+	server, proxy, client := setUp(t)
+	watcher := openWatch(t, client)
+	awaitChange(t, server, watcher)
+	proxy.Freeze()
+	server.changes <- "late"
+	answered := make(chan error, 1)
+	go func() { answered <- get(t.Context(), client) }()
+	select {
+	case event := <-watcher.ResultChan():
+		t.Errorf("the watch tells %+v", event)
+	case err := <-answered:
+		t.Errorf("the client got an answer, error %v", err)
+	case <-time.After(brief):
+	}
+	proxy.Thaw()
+	if event := <-watcher.ResultChan(); event.Type != watch.Added || event.Object.(*corev1.ConfigMap).Name != "late" {
+		t.Errorf("the watch tells %+v", event)
+	}
+	if err := <-answered; err != nil {
+		t.Errorf("when it is over: %v", err)
+	}
+}
+
+func TestLatencyDelaysAnswersAndWatchEventsAndKeepsTheirOrder(t *testing.T) {
+	const latency = 300 * time.Millisecond
+	server, proxy, client := setUp(t)
+	watcher := openWatch(t, client)
+	awaitChange(t, server, watcher)
+	proxy.SetLatency(latency)
+	begin := time.Now()
+	awaitChange(t, server, watcher)
+	if took := time.Since(begin); took < latency {
+		t.Errorf("a watch event took %s", took)
+	}
+	begin = time.Now()
+	if err := get(t.Context(), client); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took < latency {
+		t.Errorf("an answer took %s", took)
+	}
+	server.changes <- "slow"
+	proxy.SetLatency(0)
+	server.changes <- "fast"
+	for _, want := range []string{"slow", "fast"} {
+		if event := <-watcher.ResultChan(); event.Object.(*corev1.ConfigMap).Name != want {
+			t.Errorf("the watch tells of %s, not %s", event.Object.(*corev1.ConfigMap).Name, want)
+		}
+	}
+}
+
+func TestARequestWhoseAnswerIsLostIsNotSaidToHaveTakenEffect(t *testing.T) {
+	server, proxy, client := setUp(t)
+	server.CloseClientConnections()
+	server.Close()
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("x"), metav1.CreateOptions{}); err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		t.Errorf("the client got %v", err)
+	}
+	for _, entry := range proxy.journal.Entries() {
+		if entry.Code != 0 || entry.TookEffect() {
+			t.Errorf("kept as %s", entry)
+		}
+	}
+}
+
+func TestCloseEndsWhatIsOpenEvenWhereTheRoadIsFrozen(t *testing.T) {
+	server, proxy, client := setUp(t)
+	watcher := openWatch(t, client)
+	awaitChange(t, server, watcher)
+	proxy.Freeze()
+	go func() { _ = get(t.Context(), client) }()
+	proxy.Close()
+	awaitEnd(t, watcher)
+	if err := proxy.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	if err := get(t.Context(), client); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the client got %v", err)
+	}
+}

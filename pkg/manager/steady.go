@@ -1,0 +1,153 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// steadyPause is the average time between two tries.
+	steadyPause = time.Second
+	// shortestWatch is how long a watch lasts at least, as the reflector sees it. One that tells nothing in its first second
+	// is an error to it.
+	shortestWatch = 1100 * time.Millisecond
+	// maxErrorBody is how much of an error's body is read for the log.
+	maxErrorBody = 16 << 10
+)
+
+// steady keeps the lists and watches of informers going. Left alone, a reflector that meets an error waits before it tries
+// again, longer each time, up to a minute, and only two minutes without an error make it forget: after eight seconds of errors
+// the controllers were seen to be blind for forty more. Informers offer no way to change that, hence here, below them: what
+// passes by itself is tried again every second, and a watch that breaks looks as if it had ended in peace, which lets the
+// reflector go on at once from where it was. A process has a handful of informers; a try per second of each is no burden.
+//
+// What does not pass by itself (no permission, a version that is gone, ...) is the reflector's.
+type steady struct {
+	next http.RoundTripper
+
+	mu        sync.Mutex
+	complaint complaint
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *steady) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodGet {
+		return s.next.RoundTrip(req)
+	}
+	for {
+		resp, err := s.next.RoundTrip(req)
+		if err == nil && !passes(resp.StatusCode) {
+			s.settle(req.Context())
+			if req.URL.Query().Has("watch") && resp.StatusCode == http.StatusOK {
+				resp.Body = &steadyBody{ReadCloser: resp.Body, ctx: req.Context(), opened: time.Now(), closed: make(chan struct{})}
+			}
+			return resp, nil
+		}
+		pause := steadyPause/2 + rand.N(steadyPause)
+		if err == nil {
+			pause = max(pause, retryAfter(resp))
+			err = readError(resp)
+		}
+		if req.Context().Err() != nil {
+			return nil, err
+		}
+		s.complain(req, err)
+		select {
+		case <-time.After(pause):
+		case <-req.Context().Done():
+			return nil, err
+		}
+	}
+}
+
+// WrappedRoundTripper lets client-go find the transport beneath.
+func (s *steady) WrappedRoundTripper() http.RoundTripper { return s.next }
+
+// passes tells whether an error passes by itself. 504 is left to the reflector: it is how an API server says that it has not
+// come to a version yet, to which it has an answer.
+func passes(code int) bool {
+	switch code {
+	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable:
+		return true
+	default:
+		return false
+	}
+}
+
+func retryAfter(resp *http.Response) time.Duration {
+	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// readError reads what the API server says, as far as it says anything.
+func readError(resp *http.Response) error {
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err == nil {
+		if object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil {
+			return apierrors.FromObject(object)
+		}
+	}
+	return errors.New(resp.Status)
+}
+
+func (s *steady) complain(req *http.Request, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.complaint.say(klog.FromContext(req.Context()), "The API server does not answer lists and watches; retrying", fmt.Errorf("%s: %w", req.URL.Path, err))
+}
+
+func (s *steady) settle(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.complaint.settle(klog.FromContext(ctx), "The API server answers lists and watches again")
+}
+
+// steadyBody is the stream of a watch.
+type steadyBody struct {
+	io.ReadCloser
+	ctx    context.Context // of the request
+	opened time.Time
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Read implements io.Reader.
+func (b *steadyBody) Read(buffer []byte) (int, error) {
+	n, err := b.ReadCloser.Read(buffer)
+	if n > 0 || err == nil {
+		return n, nil // an error comes again
+	}
+	timer := time.NewTimer(time.Until(b.opened.Add(shortestWatch)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return 0, io.EOF
+	case <-b.ctx.Done():
+	case <-b.closed:
+	}
+	return 0, err
+}
+
+// Close implements io.Closer.
+func (b *steadyBody) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return b.ReadCloser.Close()
+}
