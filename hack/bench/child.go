@@ -1,0 +1,106 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"millwright.dev/hack/bench/bareclient"
+)
+
+// The commands by which this program runs itself.
+const (
+	replayCommand = "replay" // KUBECONFIG NAMESPACE WORKERS RECORDING...
+	readCommand   = "read"   // KUBECONFIG
+)
+
+// runChild is the main function of the bare client.
+func runChild(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+	if len(args) < 2 {
+		return errors.New("not to be called by hand")
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", args[1])
+	if err != nil {
+		return err
+	}
+	if args[0] == readCommand {
+		return readAll(ctx, config, stdout)
+	}
+	workers, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
+	client, err := bareclient.New(config, args[2], workers)
+	if err != nil {
+		return err
+	}
+	var phases []*bareclient.Phase
+	for _, path := range args[4:] {
+		requests, err := loadRecording(path)
+		if err != nil {
+			return err
+		}
+		phase, err := bareclient.NewPhase(requests)
+		if err != nil {
+			return err
+		}
+		phases = append(phases, phase)
+	}
+	return replayPhases(ctx, client, phases, stdin, stdout)
+}
+
+// replayPhases goes through a phase for each line of the standard input.
+func replayPhases(ctx context.Context, client *bareclient.Client, phases []*bareclient.Phase, stdin io.Reader, stdout io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	told := make(chan struct{}, len(phases))
+	go func() {
+		for lines := bufio.NewScanner(stdin); lines.Scan(); {
+			told <- struct{}{}
+		}
+		cancel() // whoever started us has ended, or does not need us any more
+	}()
+	fmt.Fprintln(stdout, sayPrepared)
+	for _, phase := range phases {
+		select {
+		case <-told:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := client.Run(ctx, phase); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		fmt.Fprintln(stdout, sayDone)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// readAll says done when everything was read.
+func readAll(ctx context.Context, config *rest.Config, stdout io.Writer) error {
+	client, err := bareclient.New(config, "", 1)
+	if err != nil {
+		return err
+	}
+	containers, pods, err := client.ReadAll(ctx)
+	if err != nil {
+		return err
+	}
+	if containers != pods {
+		return fmt.Errorf("there are %d ImmortalContainers and %d Pods; each should have one", containers, pods)
+	}
+	fmt.Fprintln(stdout, sayDone)
+	return nil
+}

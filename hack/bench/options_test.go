@@ -1,0 +1,60 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestQuickMakesEverythingSmallButWhatWasSaid(t *testing.T) {
+	o, err := parseOptions([]string{"--quick", "--large=500"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.count != 50 || o.large != 500 || o.repetitions != 1 {
+		t.Errorf("got %+v", o)
+	}
+}
+
+func TestAllRowsAreMeasuredUnlessSomeAreNamed(t *testing.T) {
+	o, err := parseOptions(nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.rows) != len(allRows) {
+		t.Errorf("got %v", o.rows)
+	}
+	o, err = parseOptions([]string{"--rows=idle,heap"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.rows) != 2 || !o.rows[rowIdle] || !o.rows[rowHeap] {
+		t.Errorf("got %v", o.rows)
+	}
+}
+
+func TestMistakesInTheCommandLineAreToldAsTheyAre(t *testing.T) {
+	for args, want := range map[string]string{
+		"--rows=runs,idel":       `there is no "idel"; there are runs, deployment, idle, heap, start`,
+		"--count=20000":          "--large=10000 must not be less than --count=20000",
+		"--count=0":              "--count and --large must be between 1 and 99999",
+		"--repetitions=0":        "--repetitions must be at least 1",
+		"--idle=0s":              "must be positive",
+		"now":                    "no arguments",
+		"--quick --large=10":     "--large=10 must not be less than --count=50",
+		"--unknown":              "not defined: -unknown",
+		"--large=100000 --count": "needs an argument",
+	} {
+		var output bytes.Buffer
+		if _, err := parseOptions(strings.Fields(args), &output); err == nil {
+			t.Errorf("%s is accepted", args)
+		}
+		if !strings.Contains(output.String(), want) {
+			t.Errorf("%s: it says %q, want %q in it", args, output.String(), want)
+		}
+	}
+}

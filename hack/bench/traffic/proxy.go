@@ -1,0 +1,136 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// readHeaderTimeout is for clients that do not go on; there are none but ours.
+const readHeaderTimeout = 10 * time.Second
+
+// Proxy stands between a client and an API server, on loopback without TLS, and records the requests that count. It has the
+// rights of the configuration that it was started with, and so has everyone who reaches its port.
+type Proxy struct {
+	// URL to be used in place of the API server's.
+	URL string
+
+	forward *httputil.ReverseProxy
+	server  http.Server
+	served  chan struct{}
+
+	mu       sync.Mutex
+	requests []Request
+	err      error
+}
+
+// StartProxy starts a proxy to the API server of the configuration. Close stops it.
+func StartProxy(config *rest.Config) (*Proxy, error) {
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("reading the API server's URL: %w", err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making the proxy's transport to %s: %w", config.Host, err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listening for the client of the proxy: %w", err)
+	}
+	p := &Proxy{
+		URL: "http://" + listener.Addr().String(),
+		forward: &httputil.ReverseProxy{
+			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+			Transport:     transport,
+			FlushInterval: -1, // watches
+			// A client that stops ends its watches in the middle of an answer. What fails otherwise is in the recorded code.
+			ErrorLog: log.New(io.Discard, "", 0),
+		},
+		served: make(chan struct{}),
+	}
+	p.server = http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: readHeaderTimeout, ErrorLog: log.New(io.Discard, "", 0)}
+	go func() {
+		defer close(p.served)
+		if err := p.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			p.fail(fmt.Errorf("serving the proxy: %w", err))
+		}
+	}()
+	return p, nil
+}
+
+// Take returns what was recorded since it was last called. The error is of a request that could not be read; then the
+// record is not complete.
+func (p *Proxy) Take() ([]Request, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	requests := p.requests
+	p.requests = nil
+	return requests, p.err
+}
+
+// Close cuts all connections and returns when nothing is served any more.
+func (p *Proxy) Close() error {
+	err := p.server.Close()
+	<-p.served
+	return err
+}
+
+func (p *Proxy) serve(w http.ResponseWriter, req *http.Request) {
+	info, err := requestInfos.NewRequestInfo(req)
+	if err != nil {
+		p.fail(fmt.Errorf("reading request %s %s: %w", req.Method, req.URL.Path, err))
+	}
+	if err != nil || !counts(info) {
+		p.forward.ServeHTTP(w, req)
+		return
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return // the client has gone
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	object, err := objectOf(info, body)
+	if err != nil {
+		p.fail(err)
+	}
+	answer := &answer{ResponseWriter: w, code: http.StatusOK}
+	p.forward.ServeHTTP(answer, req)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests = append(p.requests, Request{Verb: info.Verb, Resource: resource(info), Object: object, Code: answer.code, Body: body})
+}
+
+func (p *Proxy) fail(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = errors.Join(p.err, err)
+}
+
+// answer remembers its code.
+type answer struct {
+	http.ResponseWriter
+	code int
+}
+
+func (a *answer) WriteHeader(code int) {
+	a.code = code
+	a.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets http.ResponseController flush.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
