@@ -321,7 +321,11 @@ func TestAfterALongAbsenceOfTheAPIServerBothAreBackAndNothingIsLost(t *testing.T
 			t.Fatal(err)
 		}
 	}
-	t.Logf("converged %s after the API server was back", w.awaitConverged().Round(time.Millisecond))
+	took := w.awaitConverged()
+	t.Logf("converged %s after the API server was back", took.Round(time.Millisecond))
+	if took > recoveryGoal {
+		t.Errorf("it took %s from the return of the API server until everything was as it should be: at most %s are allowed", took, recoveryGoal)
+	}
 	p.verifyTerms()
 
 	// Both are of use again: whoever does not lead now takes over from the other.

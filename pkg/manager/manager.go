@@ -15,8 +15,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// flushTimeout is how long the last events may take to be posted.
-const flushTimeout = 2 * time.Second
+// flushTimeout is how long the last events may take to be posted. The Lease is given up after that: what is lost of them is worth
+// less than a handover within a second.
+const flushTimeout = 500 * time.Millisecond
 
 // Run runs the controllers until ctx ends, then lets them finish what they have begun, gives up the Lease and returns nil.
 // It returns an error if something cannot be set up, or if controllers do not end within the shutdown timeout; then they

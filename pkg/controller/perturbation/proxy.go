@@ -217,7 +217,9 @@ func (p *proxy) cameBack(resource string) {
 
 // status is an answer of the API server that it did not give.
 func status(req *http.Request, err *apierrors.StatusError) *http.Response {
-	body, marshalErr := json.Marshal(err.Status())
+	answer := err.Status()
+	answer.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"} // else clients do not take it for one
+	body, marshalErr := json.Marshal(answer)
 	if marshalErr != nil {
 		panic(fmt.Sprintf("encoding a metav1.Status: %v", marshalErr))
 	}
