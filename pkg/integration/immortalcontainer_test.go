@@ -185,7 +185,7 @@ func templateChange(e *env) {
 }
 
 func longTermination(e *env) {
-	e.create(immortal("slow", annotated(terminationSeconds, "4")))
+	e.create(immortal("slow", annotated(terminationSeconds, "8")))
 	_, first := e.awaitReady("slow", 1)
 	e.deletePod("slow")
 	e.awaitCondition("slow", v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonWaitingForTermination)

@@ -20,7 +20,7 @@ const (
 	conflictRetry = 10 * time.Second
 	// settleTime is how long a Pod may be terminating before the status says so. Most are gone sooner, and then the
 	// status write that reserves the next start says it all.
-	settleTime = time.Second
+	settleTime = 3 * time.Second
 )
 
 // Event reasons.

@@ -129,25 +129,25 @@ func TestPlanWhereOurPodTerminates(t *testing.T) {
 	const terminating = "status: start 1, seen 1, generation 1, Pod x-immortalpod Running, Ready=False PodTerminating, Progressing=True WaitingForTermination"
 	noGracePeriod := func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = nil }
 	testPlans(t, map[string]planCase{
-		"it may be gone in a moment: nothing is said for a second": {
+		"it may be gone in a moment: nothing is said for three seconds": {
 			observed: observed{container: is, pod: podOf(1, podReady, podTerminating(0))},
-			want:     []string{"again after 1s"},
+			want:     []string{"again after 3s"},
 		},
-		"the second is counted from when its deletion was asked for": {
+		"they are counted from when its deletion was asked for": {
 			observed: observed{container: is, pod: podOf(1, podReady, podTerminating(0)), now: noon.Add(400 * time.Millisecond)},
-			want:     []string{"again after 600ms"},
+			want:     []string{"again after 2.6s"},
 		},
 		"after that it is said": {
-			observed: observed{container: is, pod: podOf(1, podReady, podTerminating(-1))},
+			observed: observed{container: is, pod: podOf(1, podReady, podTerminating(-3))},
 			want:     []string{terminating},
 		},
 		"one that says no grace period is waited for until its time": {
 			observed: observed{container: is, pod: podOf(1, podReady, podTerminating(-30), noGracePeriod)},
-			want:     []string{"again after 1s"},
+			want:     []string{"again after 3s"},
 		},
 		"a clock that is behind makes the moment no longer": {
 			observed: observed{container: is, pod: podOf(1, podReady, podTerminating(3600))},
-			want:     []string{"again after 1s"},
+			want:     []string{"again after 3s"},
 		},
 		"once it is said, it is waited for in silence": {
 			observed: observed{container: newContainer(withStatus(newStatus(1, current("Running"),
