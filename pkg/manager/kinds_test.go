@@ -1,0 +1,85 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"millwright.dev/pkg/generated/clientset/versioned/scheme"
+)
+
+// ourKinds are those of our scheme, without lists and without what every API group has.
+func ourKinds(t *testing.T) (kinds []schema.GroupVersionKind) {
+	t.Helper()
+	meta := runtime.NewScheme()
+	metav1.AddToGroupVersion(meta, schema.GroupVersion{Version: "v1"})
+	for kind := range scheme.Scheme.AllKnownTypes() {
+		if kind.Group == "" || strings.HasSuffix(kind.Kind, "List") || meta.Recognizes(schema.GroupVersionKind{Version: "v1", Kind: kind.Kind}) {
+			continue
+		}
+		kinds = append(kinds, kind)
+	}
+	if len(kinds) == 0 {
+		t.Fatal("the scheme has no kinds: this test looks in the wrong place")
+	}
+	return kinds
+}
+
+// containing returns which files that match the pattern, below the root of the repository, contain the text.
+func containing(t *testing.T, pattern, text string) (files []string) {
+	t.Helper()
+	matches, err := filepath.Glob(filepath.Join("..", "..", pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range matches {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(content), text) {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+func TestEveryKindHasItsCRDItsSampleItsGuideAndItsRights(t *testing.T) {
+	for _, kind := range ourKinds(t) {
+		t.Run(kind.Kind, func(t *testing.T) {
+			folder := strings.ToLower(kind.Kind)
+			for what, missing := range map[string]bool{
+				"a CRD: run make generate":                                              len(containing(t, "manifests/00-crds/*.yaml", "    kind: "+kind.Kind+"\n")) == 0,
+				fmt.Sprintf("a sample in manifests/samples/%s", folder):                 len(containing(t, "manifests/samples/"+folder+"/*.yaml", "kind: "+kind.Kind+"\n")) == 0,
+				fmt.Sprintf("a guide, manifests/samples/%s/README.md", folder):          len(containing(t, "manifests/samples/"+folder+"/README.md", kind.Kind)) == 0,
+				fmt.Sprintf("RBAC markers in pkg/controller/%s/doc.go", folder):         len(containing(t, "pkg/controller/"+folder+"/doc.go", "+kubebuilder:rbac:groups="+kind.Group+",")) == 0,
+				"a place in the table: no controller requires its resource to be there": !required(kind),
+			} {
+				if missing {
+					t.Errorf("%s lacks %s", kind, what)
+				}
+			}
+		})
+	}
+}
+
+// required tells whether a controller of the table waits for a resource of the kind's group and version.
+func required(kind schema.GroupVersionKind) bool {
+	for _, descriptor := range Descriptors() {
+		for _, resource := range descriptor.Requires {
+			if resource.GroupVersion() == kind.GroupVersion() {
+				return true
+			}
+		}
+	}
+	return false
+}
