@@ -123,7 +123,7 @@ func FuzzSpecHash(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var spec v1alpha1.ImmortalContainerSpec
 		if yaml.Unmarshal(text, &spec) != nil {
-			t.Skip()
+			return // not a spec
 		}
 		hash := specHash(spec)
 		if !shape.MatchString(hash) {
