@@ -6,6 +6,8 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,4 +45,14 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 // has changed, so it is decided anew. A conflict between field managers (also 409) is not of this kind.
 func isStale(err error) bool {
 	return apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
+}
+
+// isOutage tells that the API server was not reached, was overloaded, or failed: that says nothing about the object.
+func isOutage(err error) bool {
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) {
+		return answer.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err)
+	}
+	var unanswered *url.Error
+	return errors.As(err, &unanswered)
 }

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -30,50 +32,106 @@ const (
 	// they are folded into one.
 	maxSimilarEvents = 50
 
-	// reasonFlush marks the event that Flush sends through the queue; it is never posted.
-	reasonFlush = "Flush"
+	// eventLanes is how many events may be on their way to the API server at once. Each lane queues about two thousand.
+	eventLanes = 16
+
+	// reasonFlush and componentFlush mark the events that Flush sends through the queues; they are never posted.
+	reasonFlush    = "Flush"
+	componentFlush = "flush"
 )
 
-// Events posts the events of all controllers of a process, in the order in which they were recorded.
+// Events posts the events of all controllers of a process, those of one object in the order in which they were recorded.
+//
+// A broadcaster of client-go posts one event after the other and drops what it cannot queue, from about two thousand on: a
+// thousand objects that change at once say more than that. So there are several, and each object has its own.
 type Events struct {
+	lanes []lane
+}
+
+// lane posts the events of some of the objects.
+type lane struct {
 	broadcaster record.EventBroadcaster
 	sink        *flushableSink
 }
 
 // StartEvents posts events until the context ends.
 func StartEvents(ctx context.Context, client kubernetes.Interface) *Events {
-	events := &Events{
-		broadcaster: record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{
-			BurstSize: eventBurst,
-			QPS:       float32(1 / eventRefill.Seconds()),
-			MaxEvents: maxSimilarEvents,
-		})),
-		sink: &flushableSink{
-			EventSink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(corev1.NamespaceAll)},
-			waiting:   map[string]chan struct{}{},
-		},
+	events := &Events{lanes: make([]lane, eventLanes)}
+	for i := range events.lanes {
+		events.lanes[i] = lane{
+			broadcaster: record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{
+				BurstSize: eventBurst,
+				QPS:       float32(1 / eventRefill.Seconds()),
+				MaxEvents: maxSimilarEvents,
+			})),
+			sink: &flushableSink{
+				EventSink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(corev1.NamespaceAll)},
+				waiting:   map[string]chan struct{}{},
+			},
+		}
+		events.lanes[i].broadcaster.StartRecordingToSink(events.lanes[i].sink)
 	}
-	events.broadcaster.StartRecordingToSink(events.sink)
 	return events
 }
 
 // Recorder of one component, which is named as the source of its events. The scheme must know the kinds that the events
 // are about.
 func (e *Events) Recorder(scheme *runtime.Scheme, component string) record.EventRecorder {
-	return e.broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component})
+	recorders := make(laneRecorder, len(e.lanes))
+	for i, l := range e.lanes {
+		recorders[i] = l.broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component})
+	}
+	return recorders
 }
 
 // Flush waits until all events recorded before were posted, or the context ends.
 func (e *Events) Flush(ctx context.Context) error {
-	name, flushed := e.sink.expect()
-	scheme := runtime.NewScheme()
-	e.Recorder(scheme, "flush").Event(&corev1.ObjectReference{Kind: "Flush", Name: name, Namespace: "flush"}, corev1.EventTypeNormal, reasonFlush, "")
-	select {
-	case <-flushed:
-		return nil
-	case <-ctx.Done():
-		return errors.New("some events were not posted: " + context.Cause(ctx).Error())
+	var lanes []<-chan struct{}
+	for _, l := range e.lanes {
+		lanes = append(lanes, l.flush())
 	}
+	for _, flushed := range lanes {
+		select {
+		case <-flushed:
+		case <-ctx.Done():
+			return errors.New("some events were not posted: " + context.Cause(ctx).Error())
+		}
+	}
+	return nil
+}
+
+// flush sends an event of Flush through the queue. The channel is closed when all events before it are done.
+func (l lane) flush() <-chan struct{} {
+	name, flushed := l.sink.expect()
+	recorder := l.broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: componentFlush})
+	recorder.Event(&corev1.ObjectReference{Kind: "Flush", Name: name, Namespace: "flush"}, corev1.EventTypeNormal, reasonFlush, "")
+	return flushed
+}
+
+// laneRecorder records each event in the lane of its object.
+type laneRecorder []record.EventRecorder
+
+func (r laneRecorder) of(object runtime.Object) record.EventRecorder {
+	hash := fnv.New32a()
+	if accessor, err := meta.Accessor(object); err == nil {
+		fmt.Fprintf(hash, "%s/%s", accessor.GetNamespace(), accessor.GetName())
+	}
+	return r[hash.Sum32()%uint32(len(r))]
+}
+
+// Event implements record.EventRecorder.
+func (r laneRecorder) Event(object runtime.Object, eventType, reason, message string) {
+	r.of(object).Event(object, eventType, reason, message)
+}
+
+// Eventf implements record.EventRecorder.
+func (r laneRecorder) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
+	r.of(object).Eventf(object, eventType, reason, format, args...)
+}
+
+// AnnotatedEventf implements record.EventRecorder.
+func (r laneRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
+	r.of(object).AnnotatedEventf(object, annotations, eventType, reason, format, args...)
 }
 
 // flushableSink posts events one after the other. When an event of Flush gets to it, all before it are done.
@@ -97,8 +155,9 @@ func (s *flushableSink) expect() (name string, flushed <-chan struct{}) {
 
 // Create implements record.EventSink.
 func (s *flushableSink) Create(event *corev1.Event) (*corev1.Event, error) {
-	if event.Reason != reasonFlush || event.Source.Component != "flush" {
-		return s.EventSink.Create(event)
+	if event.Reason != reasonFlush || event.Source.Component != componentFlush {
+		created, err := s.EventSink.Create(event)
+		return created, retriable(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,4 +166,18 @@ func (s *flushableSink) Create(event *corev1.Event) (*corev1.Event, error) {
 		delete(s.waiting, event.InvolvedObject.Name)
 	}
 	return event, nil
+}
+
+// Patch implements record.EventSink.
+func (s *flushableSink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
+	patched, err := s.EventSink.Patch(event, data)
+	return patched, retriable(err)
+}
+
+// retriable makes the broadcaster try again what the API server failed to do: it gives an event up for any answer.
+func retriable(err error) error {
+	if err != nil && isOutage(err) {
+		return fmt.Errorf("posting an event: %w", err)
+	}
+	return err
 }

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -116,6 +118,78 @@ func TestABusyObjectMaySayOneThingEveryTenSecondsForEver(t *testing.T) {
 		}
 		if got := len(posted(client)); got != count {
 			t.Errorf("posted %d of %d events", got, count)
+		}
+	})
+}
+
+// One broadcaster of client-go drops most of these.
+func TestEveryOneOfEightThousandEventsAtOnceIsPosted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		var posted atomic.Int32
+		allRecorded := make(chan struct{})
+		client.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			<-allRecorded // a slow API server
+			posted.Add(1)
+			return true, action.(clienttesting.CreateAction).GetObject(), nil
+		})
+		events := startEvents(t, client)
+		recorder := events.Recorder(scheme.Scheme, "test")
+		const objects, each = 4000, 2
+		for i := range objects {
+			pod := podOf("red")
+			pod.Name = fmt.Sprintf("pod-%d", i)
+			for event := range each {
+				recorder.Event(pod, corev1.EventTypeNormal, fmt.Sprintf("Reason%d", event), "")
+			}
+		}
+		close(allRecorded)
+		if err := events.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := posted.Load(); got != objects*each {
+			t.Errorf("posted %d of %d events", got, objects*each)
+		}
+	})
+}
+
+// client-go gives an event up for any answer of the API server.
+func TestAnEventIsPostedOnceAFailingAPIServerIsWellAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		failures := []error{apierrors.NewInternalError(errors.New("etcdserver: request timed out")), apierrors.NewTooManyRequests("busy", 0)}
+		var posted []string
+		var mu sync.Mutex
+		fail := func(message string) (bool, runtime.Object, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(failures) == 0 {
+				posted = append(posted, message)
+				return false, nil, nil
+			}
+			err := failures[0]
+			failures = failures[1:]
+			return true, nil, err
+		}
+		client.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			return fail("create")
+		})
+		client.PrependReactor("patch", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			return fail("patch")
+		})
+		events := startEvents(t, client)
+		recorder := events.Recorder(scheme.Scheme, "test")
+		recorder.Event(podOf("red"), corev1.EventTypeNormal, "Flipped", "x")
+		time.Sleep(time.Minute)
+		mu.Lock()
+		failures = append(failures, apierrors.NewInternalError(errors.New("etcdserver: no leader")))
+		mu.Unlock()
+		recorder.Event(podOf("red"), corev1.EventTypeNormal, "Flipped", "x") // the second time is a patch of the count
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if diff := cmp.Diff([]string{"create", "patch"}, posted); diff != "" {
+			t.Errorf("posted (-want +got):\n%s", diff)
 		}
 	})
 }

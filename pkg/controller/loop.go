@@ -21,13 +21,16 @@ const (
 	// shared by all keys: it would make a thousand failing objects wait for each other.
 	minRetryDelay = 5 * time.Millisecond
 	maxRetryDelay = 60 * time.Second
+	// maxOutageDelay bounds the delay after an error that tells of the API server, not of the object: when that is well
+	// again, no object has to wait out a delay that grew while it was not.
+	maxOutageDelay = 5 * time.Second
 
 	// drainTimeout is how long a sync in hand may go on after the loop was told to stop.
 	drainTimeout = 5 * time.Second
 )
 
 // SyncFunc brings one key from what is observed to what is wanted. A positive requeueAfter asks to be called again then,
-// whatever happens before. An error is retried with growing delay, unless it is Permanent.
+// whatever happens before, also beside an error. An error is retried with growing delay, unless it is Permanent.
 type SyncFunc[K comparable] func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
 
 // Config of a Loop. Name and Sync are required.
@@ -44,7 +47,8 @@ type Config[K comparable] struct {
 type Loop[K comparable] struct {
 	name   string
 	sync   SyncFunc[K]
-	queue  workqueue.TypedRateLimitingInterface[K]
+	queue  workqueue.TypedDelayingInterface[K]
+	retry  workqueue.TypedRateLimiter[K]
 	synced []cache.DoneChecker
 }
 
@@ -52,20 +56,15 @@ type Loop[K comparable] struct {
 // Its queue has goroutines of its own that end only with Run.
 func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), config.Name)
-	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
-		Name:   config.Name,
-		Logger: &logger,
-		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{
-			Name:  config.Name,
-			Queue: config.Queue,
-		}),
-	})
 	return &Loop[K]{
 		name: config.Name,
 		sync: config.Sync,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetryDelay, maxRetryDelay),
-			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name, DelayingQueue: delaying}),
+		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
+			Name:   config.Name,
+			Logger: &logger,
+			Queue:  workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: config.Name, Queue: config.Queue}),
+		}),
+		retry: workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetryDelay, maxRetryDelay),
 	}
 }
 
@@ -131,26 +130,30 @@ func (l *Loop[K]) processNextWorkItem(ctx, workCtx context.Context) bool {
 
 // settle decides when the key is to be synced again.
 func (l *Loop[K]) settle(ctx context.Context, key K, after time.Duration, err error) {
+	if err == nil || IsPermanent(err) {
+		l.retry.Forget(key)
+	}
 	logger := klog.FromContext(ctx)
+	retries := l.retry.NumRequeues(key)
 	var panicked *panicError
 	switch {
 	case err == nil && after > 0:
-		l.queue.Forget(key)
 		l.queue.AddAfter(key, after)
 	case err == nil:
-		l.queue.Forget(key)
 	case IsPermanent(err):
-		l.queue.Forget(key)
 		logger.Error(err, "Sync failed, not retried until the object changes")
 	case isStale(err):
 		logger.V(4).Info("Decided from an old version, retrying", "err", err)
-		l.queue.AddRateLimited(key)
+		l.queue.AddAfter(key, l.retry.When(key))
 	case errors.As(err, &panicked):
-		logger.Error(err, "Sync panicked, retrying", "stack", string(panicked.stack), "retries", l.queue.NumRequeues(key))
-		l.queue.AddRateLimited(key)
+		logger.Error(err, "Sync panicked, retrying", "stack", string(panicked.stack), "retries", retries)
+		l.queue.AddAfter(key, l.retry.When(key))
+	case isOutage(err):
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed for lack of the API server, retrying", "retries", retries)
+		l.queue.AddAfter(key, min(l.retry.When(key), maxOutageDelay))
 	default:
-		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, retrying", "retries", l.queue.NumRequeues(key))
-		l.queue.AddRateLimited(key)
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, retrying", "retries", retries)
+		l.queue.AddAfter(key, l.retry.When(key))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +29,38 @@ func staleConflict() error {
 func fieldManagerConflict() error {
 	err := apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".spec.replicas"}}, "conflict with \"hpa\"")
 	return fmt.Errorf("applying the Deployment: %w", err)
+}
+
+func TestADelayThatGrewWhileTheAPIServerWasAwayIsShort(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want time.Duration
+	}{
+		"not reached": {err: &url.Error{Op: "Put", URL: "https://127.0.0.1:1/", Err: syscall.ECONNREFUSED}, want: 5 * time.Second},
+		"failing":     {err: apierrors.NewInternalError(errors.New("etcdserver: request timed out")), want: 5 * time.Second},
+		"overloaded":  {err: apierrors.NewTooManyRequests("the server is busy", 0), want: 5 * time.Second},
+		"refusing":    {err: apierrors.NewForbidden(pods, "x", errors.New("exceeded quota")), want: 60 * time.Second},
+		"our own":     {err: errors.New("unknown step"), want: 60 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, _ := testContext(t)
+				seen := newSyncs()
+				loop := NewLoop(ctx, Config[string]{Name: t.Name(), Sync: func(_ context.Context, key string) (time.Duration, error) {
+					seen.record(key)
+					return 0, fmt.Errorf("writing the status: %w", tc.err)
+				}})
+				inBackground(t, ctx, func(ctx context.Context) { loop.Run(ctx, 1) })
+				loop.Enqueue("default/x")
+				time.Sleep(time.Hour)
+
+				times := seen.timesOf("default/x")
+				if got := times[len(times)-1] - times[len(times)-2]; got != tc.want {
+					t.Errorf("after an hour of it, %v between two tries, want %v", got, tc.want)
+				}
+			})
+		})
+	}
 }
 
 func TestHowASyncEndsDecidesWhetherItIsRetriedAndWhatIsSaid(t *testing.T) {
