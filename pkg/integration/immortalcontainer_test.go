@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
-	"millwright.dev/pkg/controller/immortalcontainer"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/testcluster"
 )
 
@@ -229,9 +229,9 @@ func foreignPod(e *env) {
 func strippedLabel(e *env) {
 	e.create(immortal("web"))
 	_, first := e.awaitReady("web", 1)
-	e.kubectl("label", "pod", "web-immortalpod", immortalcontainer.LabelManagedBy+"-")
+	e.kubectl("label", "pod", "web-immortalpod", controller.LabelManagedBy+"-")
 	e.eventually(func() string {
-		if pod := e.pod("web"); pod.Labels[immortalcontainer.LabelManagedBy] != immortalcontainer.ManagedBy {
+		if pod := e.pod("web"); pod.Labels[controller.LabelManagedBy] != controller.ManagedBy {
 			return "the label is not back"
 		}
 		return ""

@@ -77,6 +77,8 @@ func (r restClients) electionClient(timeout time.Duration) (coordinationv1client
 func (r restClients) named(component string) *rest.Config {
 	config := rest.CopyConfig(r.config)
 	config.UserAgent = fmt.Sprintf("millwright/%s (%s/%s) %s", r.version, runtime.GOOS, runtime.GOARCH, component)
+	// Between an operator and its API server the time to compress is worth more than the bytes.
+	config.DisableCompression = true
 	return config
 }
 

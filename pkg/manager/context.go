@@ -24,9 +24,6 @@ import (
 // informersTimeout is how long informers may take to stop.
 const informersTimeout = 500 * time.Millisecond
 
-// managedObjects selects what our controllers make of the built-in kinds.
-const managedObjects = "app.kubernetes.io/managed-by=millwright"
-
 // Context is what the constructor of one controller builds from.
 type Context struct {
 	// Client and KubeClient name the controller in their User-Agent. They refuse to write while this process does not lead.
@@ -68,7 +65,7 @@ func newShared(ctx context.Context, config *Config, mayWrite func() error) (*sha
 			externalversions.WithInformerName(informerName("millwright"))),
 		kubeInformers: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(config.Namespace),
-			informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = managedObjects }),
+			informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = controller.ManagedSelector }),
 			informers.WithTransform(dropManagedFields),
 			informers.WithInformerName(informerName("millwright-kube"))),
 		events: controller.StartEvents(ctx, eventClient),

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"millwright.dev/pkg/controller"
-	"millwright.dev/pkg/controller/immortalcontainer"
 )
 
 func TestTheTableIsSound(t *testing.T) {
@@ -37,12 +36,6 @@ func TestAFaultyTableIsFoundOut(t *testing.T) {
 			}()
 			checked(table)
 		})
-	}
-}
-
-func TestTheSharedInformersSeeWhatTheControllersMake(t *testing.T) {
-	if immortalcontainer.ManagedPodSelector != managedObjects {
-		t.Errorf("the controller labels Pods %q, the informers see %q only", immortalcontainer.ManagedPodSelector, managedObjects)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,13 +57,16 @@ func containing(t *testing.T, pattern, text string) (files []string) {
 func TestEveryKindHasItsCRDItsSampleItsGuideAndItsRights(t *testing.T) {
 	for _, kind := range ourKinds(t) {
 		t.Run(kind.Kind, func(t *testing.T) {
-			folder := strings.ToLower(kind.Kind)
+			crds := containing(t, "manifests/00-crds/*.yaml", "    kind: "+kind.Kind+"\n")
+			if len(crds) != 1 {
+				t.Fatalf("%s has %d CRDs, want one: run make generate", kind, len(crds))
+			}
+			plural, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(crds[0]), kind.Group+"_"), ".")
 			for what, missing := range map[string]bool{
-				"a CRD: run make generate":                                              len(containing(t, "manifests/00-crds/*.yaml", "    kind: "+kind.Kind+"\n")) == 0,
-				fmt.Sprintf("a sample in manifests/samples/%s", folder):                 len(containing(t, "manifests/samples/"+folder+"/*.yaml", "kind: "+kind.Kind+"\n")) == 0,
-				fmt.Sprintf("a guide, manifests/samples/%s/README.md", folder):          len(containing(t, "manifests/samples/"+folder+"/README.md", kind.Kind)) == 0,
-				fmt.Sprintf("RBAC markers in pkg/controller/%s/doc.go", folder):         len(containing(t, "pkg/controller/"+folder+"/doc.go", "+kubebuilder:rbac:groups="+kind.Group+",")) == 0,
-				"a place in the table: no controller requires its resource to be there": !required(kind),
+				"a sample in manifests/samples":                                         len(containing(t, "manifests/samples/*/*.yaml", "kind: "+kind.Kind+"\n")) == 0,
+				"a guide, a README.md in manifests/samples that speaks of it":           len(containing(t, "manifests/samples/*/README.md", kind.Kind)) == 0,
+				"RBAC markers in the doc.go of a controller":                            len(containing(t, "pkg/controller/*/doc.go", fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,", kind.Group, plural))) == 0,
+				"a place in the table: no controller requires its resource to be there": !required(kind.GroupVersion().WithResource(plural)),
 			} {
 				if missing {
 					t.Errorf("%s lacks %s", kind, what)
@@ -72,14 +76,7 @@ func TestEveryKindHasItsCRDItsSampleItsGuideAndItsRights(t *testing.T) {
 	}
 }
 
-// required tells whether a controller of the table waits for a resource of the kind's group and version.
-func required(kind schema.GroupVersionKind) bool {
-	for _, descriptor := range Descriptors() {
-		for _, resource := range descriptor.Requires {
-			if resource.GroupVersion() == kind.GroupVersion() {
-				return true
-			}
-		}
-	}
-	return false
+// required tells whether a controller of the table waits for the resource.
+func required(resource schema.GroupVersionResource) bool {
+	return slices.ContainsFunc(Descriptors(), func(d Descriptor) bool { return slices.Contains(d.Requires, resource) })
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // noon is now in the tests of what is pure.
@@ -99,6 +100,12 @@ func running(starts int64, options ...statusOption) v1alpha1.ImmortalContainerSt
 		condition("Progressing", "False", "Running", "")}, options...)...)
 }
 
+// terminatingOf is that of a container whose start is reserved and whose last Pod terminates.
+func terminatingOf(starts int64) v1alpha1.ImmortalContainerStatus {
+	return newStatus(starts, reserved, current("Running"), conditions("False", "PodTerminating", "True", "WaitingForTermination",
+		fmt.Sprintf("Pod x-immortalpod is terminating, start %d follows", starts)))
+}
+
 func suspendedIdle(starts int64) v1alpha1.ImmortalContainerStatus {
 	return newStatus(starts, conditions("False", "Suspended", "False", "Suspended", "spec.suspend is true"))
 }
@@ -147,6 +154,20 @@ func podReady(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
 
+// podCreatedAt: it was created so many seconds after noon.
+func podCreatedAt(at int) podOption {
+	return func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.NewTime(after(at)) }
+}
+
+// podWaiting: our container waits, and why.
+func podWaiting(reason string) podOption {
+	return func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: ContainerName, State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: reason},
+		}}}
+	}
+}
+
 // podEnded: our container ended so many seconds after noon.
 func podEnded(exitCode int32, reason string, at int) podOption {
 	return func(pod *corev1.Pod) {
@@ -169,7 +190,7 @@ func podTerminating(at int) podOption {
 }
 
 func podOfOldSpec(pod *corev1.Pod)      { pod.Annotations[AnnotationSpecHash] = "0123456789abcdef" }
-func podUnlabelled(pod *corev1.Pod)     { delete(pod.Labels, LabelManagedBy) }
+func podUnlabelled(pod *corev1.Pod)     { delete(pod.Labels, controller.LabelManagedBy) }
 func podForeign(pod *corev1.Pod)        { pod.OwnerReferences = nil }
 func podOfEarlierOwner(pod *corev1.Pod) { pod.OwnerReferences[0].UID = "uid-of-an-earlier-x" }
 

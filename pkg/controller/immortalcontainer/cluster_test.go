@@ -142,7 +142,7 @@ func (a *apiServer) operate() (stop func(), logged func() ktesting.Log) {
 	logger := ktesting.NewLogger(a.t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
 	ctx, cancel := context.WithCancel(klog.NewContext(a.t.Context(), logger))
 	kubeFactory := kubeinformers.NewSharedInformerFactoryWithOptions(a.kube, 0,
-		kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = ManagedPodSelector }))
+		kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = controller.ManagedSelector }))
 	factory := externalversions.NewSharedInformerFactory(a.containers, 0)
 	recorder := controller.StartEvents(ctx, a.kube).Recorder(scheme.Scheme, ControllerName)
 	c, err := New(ctx, a.containers, a.kube, factory.Immortalcontainers().V1alpha1().ImmortalContainers(), kubeFactory.Core().V1().Pods(), recorder)

@@ -47,7 +47,7 @@ type Controller struct {
 }
 
 // New returns the controller; Run starts it. The Pod informer needs to see no other Pods than those that
-// ManagedPodSelector selects.
+// controller.ManagedSelector selects.
 func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.Interface,
 	containers informers.TypedImmortalContainerInformer, pods coreinformers.TypedPodInformer, recorder record.EventRecorder) (*Controller, error) {
 	c := &Controller{

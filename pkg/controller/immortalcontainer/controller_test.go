@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // The bubbles begin at midnight: a Pod that fails at once is started again at 00:00:10.
@@ -71,15 +72,33 @@ func TestADeletedPodComesBackInFourRequests(t *testing.T) {
 	}
 }
 
-func TestAPodThatTakesItsTimeToTerminateIsShownToTerminate(t *testing.T) {
+func TestAPodThatTakesItsTimeToTerminateIsShownToTerminateAndComesBackInFourRequestsAllTheSame(t *testing.T) {
+	const terminating = "status: start 2, seen 1, generation 1, Pod x-immortalpod Running, Ready=False PodTerminating, Progressing=True WaitingForTermination"
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.podIsDeleted()
 		a.wants("at first")
 		time.Sleep(20 * time.Second)
-		a.wants("after a while", "status: start 1, seen 1, generation 1, Pod x-immortalpod Running, Ready=False PodTerminating, Progressing=True WaitingForTermination")
+		a.wants("after a while", terminating)
 		a.podGoes()
-		a.wants("once it is gone", reserveNext, createsSecond, startedNext)
+		a.wants("once it is gone", createsSecond, startedNext)
+		time.Sleep(5 * time.Second)
+		a.wants("while the next one starts")
+		a.podBecomes(podReady)
+		a.wants("once it is Ready", "status: start 2, seen 2, generation 1, Pod x-immortalpod Running, Ready=True PodReady, Progressing=False Running")
+	})
+}
+
+func TestAPodThatTakesItsTimeToStartAfterOneThatTookItsTimeToTerminateIsShownToStart(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		coldStart(a)
+		a.podIsDeleted()
+		time.Sleep(20 * time.Second)
+		a.podGoes()
+		synctest.Wait()
+		a.took()
+		time.Sleep(time.Hour)
+		a.wants("after a while", "status: start 2, seen 2, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating")
 	})
 }
 
@@ -218,7 +237,7 @@ func TestAStrippedLabelIsPutBack(t *testing.T) {
 			`patch Pod x-immortalpod {"metadata":{"labels":{"app.kubernetes.io/managed-by":"millwright","controller-uid":"uid-x"},"uid":"uid-pod-1"}}`)
 		time.Sleep(time.Hour)
 		a.wants("after that")
-		if pod := a.pod(); pod.UID != uid || pod.Labels[LabelManagedBy] != ManagedBy {
+		if pod := a.pod(); pod.UID != uid || pod.Labels[controller.LabelManagedBy] != controller.ManagedBy {
 			t.Errorf("the Pod is %s with labels %v, want %s with ours", pod.UID, pod.Labels, uid)
 		}
 	})

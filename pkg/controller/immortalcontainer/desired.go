@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 const (
@@ -21,12 +22,6 @@ const (
 	// podSuffix makes the Pod's name out of the ImmortalContainer's.
 	podSuffix = "-immortalpod"
 
-	// LabelManagedBy and ManagedBy mark the Pods that this operator made; the informer sees no others.
-	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedBy is the value of LabelManagedBy.
-	ManagedBy = "millwright"
-	// ManagedPodSelector selects the Pods that this operator made.
-	ManagedPodSelector = LabelManagedBy + "=" + ManagedBy
 	// LabelControllerUID carries the UID of the ImmortalContainer: its name may be too long for a label.
 	LabelControllerUID = "controller-uid"
 
@@ -80,7 +75,7 @@ func newPod(container *v1alpha1.ImmortalContainer, start int64) *corev1.Pod {
 
 // ownLabels are the labels that every Pod of the ImmortalContainer carries.
 func ownLabels(container *v1alpha1.ImmortalContainer) map[string]string {
-	return map[string]string{LabelManagedBy: ManagedBy, LabelControllerUID: string(container.UID)}
+	return map[string]string{controller.LabelManagedBy: controller.ManagedBy, LabelControllerUID: string(container.UID)}
 }
 
 // withImage makes our container run the image; where the template has no such container, it becomes the first.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -138,7 +139,7 @@ func TestRestartPolicyIsOnFailureUnlessTheTemplateSaysOtherwise(t *testing.T) {
 func TestOurMarksWinOverThoseOfTheTemplate(t *testing.T) {
 	var template corev1.PodTemplateSpec
 	template.Name, template.Namespace, template.GenerateName = "mine", "elsewhere", "mine-"
-	template.Labels = map[string]string{LabelManagedBy: "helm", LabelControllerUID: "uid-mine", "app": "shop"}
+	template.Labels = map[string]string{controller.LabelManagedBy: "helm", LabelControllerUID: "uid-mine", "app": "shop"}
 	template.Annotations = map[string]string{AnnotationSpecHash: "mine", AnnotationStart: "99", "note": "kept"}
 	container := newContainer(withTemplate(template))
 	pod := newPod(container, 4)
@@ -146,7 +147,7 @@ func TestOurMarksWinOverThoseOfTheTemplate(t *testing.T) {
 	if pod.Name != "x-immortalpod" || pod.Namespace != "default" || pod.GenerateName != "" {
 		t.Errorf("the Pod is %s/%s%s, want default/x-immortalpod", pod.Namespace, pod.Name, pod.GenerateName)
 	}
-	wantLabels := map[string]string{LabelManagedBy: "millwright", LabelControllerUID: "uid-x", "app": "shop"}
+	wantLabels := map[string]string{controller.LabelManagedBy: "millwright", LabelControllerUID: "uid-x", "app": "shop"}
 	if diff := cmp.Diff(wantLabels, pod.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // world is what there is: a pure and tiny API server, on which plans take effect.
@@ -27,7 +28,7 @@ type world struct {
 func (w *world) look() observed {
 	o := w.observed
 	o.container, o.pod, o.live = w.container.DeepCopy(), w.pod.DeepCopy(), false
-	if o.pod != nil && o.pod.Labels[LabelManagedBy] != ManagedBy {
+	if o.pod != nil && o.pod.Labels[controller.LabelManagedBy] != controller.ManagedBy {
 		o.pod = nil
 	}
 	return o
@@ -82,7 +83,7 @@ func (w *world) do(s step) bool {
 		}
 		w.pod.DeletionTimestamp, w.pod.DeletionGracePeriodSeconds = timeAt(w.now.Add(30*time.Second)), ptr.To[int64](30)
 	case labelPod:
-		w.pod.Labels[LabelManagedBy] = ManagedBy
+		w.pod.Labels[controller.LabelManagedBy] = controller.ManagedBy
 	case recordEvent:
 		w.said[s.String()]++
 	}
@@ -99,7 +100,7 @@ func worlds() map[string]func() *world {
 		"new": {}, "creating": creating(3, reserved), "running": running(3), "backing off": backingOff(3, 2, after(15), terminationOfPod(1, "Error", -5)),
 		"due": backingOff(3, 2, after(-1)), "in conflict": inConflict(3), "in conflict from the start": inConflict(1, reserved),
 		"refused": refused(3, "Forbidden", "quota"), "invalid": refused(3, "Invalid", "no such port"), "suspended": suspendedIdle(3), "replacing": replacing(3),
-		"terminating": newStatus(3, current("Running"), conditions("False", "PodTerminating", "True", "WaitingForTermination", "Pod x-immortalpod is terminating")),
+		"terminating": terminatingOf(4),
 	}
 	pods := map[string][]podOption{
 		"no Pod": nil, "a Pod that starts": {}, "a ready Pod": {podReady}, "a Pod of an old spec": {podReady, podOfOldSpec},

@@ -21,6 +21,9 @@ const (
 	// settleTime is how long a Pod may be terminating before the status says so. Most are gone sooner, and then the
 	// status write that reserves the next start says it all.
 	settleTime = 3 * time.Second
+	// startTime is how long the status may go on saying that the last Pod is terminating while the next one, which is
+	// created by then, starts. Most are Ready sooner, and then that is the next thing to be said.
+	startTime = 10 * time.Second
 )
 
 // Event reasons.
@@ -100,7 +103,7 @@ func decide(o observed) plan {
 		return waitForEarlier(o)
 	case !metav1.IsControlledBy(o.pod, o.container):
 		return conflict(o)
-	case o.pod.Labels[LabelManagedBy] != ManagedBy:
+	case o.pod.Labels[controller.LabelManagedBy] != controller.ManagedBy:
 		return plan{steps: []step{labelPod{o.pod.UID}}} // also if it terminates: else no watch would tell when it is gone
 	case o.pod.DeletionTimestamp != nil:
 		return waitForTermination(o)
@@ -113,8 +116,20 @@ func decide(o observed) plan {
 	case o.pod.Annotations[AnnotationSpecHash] != specHash(o.container.Spec):
 		return replace(o)
 	default:
-		return plan{steps: statusStep(o, runningStatus(o))}
+		return mirror(o)
 	}
+}
+
+// mirror shows in the status how our live Pod is, unless the Pod will be Ready in a moment.
+func mirror(o observed) plan {
+	steps := statusStep(o, runningStatus(o))
+	if _, reason, _ := readiness(o.pod); len(steps) == 0 || reason != reasonPodStarting || !isProgressing(&o.container.Status, v1alpha1.ReasonWaitingForTermination) {
+		return plan{steps: steps}
+	}
+	if wait := min(o.pod.CreationTimestamp.Add(startTime).Sub(o.now), startTime); wait > 0 {
+		return plan{requeueAfter: wait}
+	}
+	return plan{steps: steps}
 }
 
 // ofEarlier tells whether the Pod belongs to an earlier object of the same name. The garbage collector deletes it.
@@ -140,7 +155,7 @@ func decideWithoutPod(o observed) plan {
 		return plan{steps: statusStep(o, backingOffStatus(o)), requeueAfter: status.NextStartTime.Sub(o.now)}
 	case isRejected(status) && !edited:
 		return plan{} // the API server has refused this very Pod as invalid
-	case (isConflict(status) || isProgressing(status, v1alpha1.ReasonWaitingForTermination) && status.StartTimes > o.memory.gone) && !o.live:
+	case (isConflict(status) || isProgressing(status, v1alpha1.ReasonWaitingForTermination) && status.StartTimes > o.memory.gone && (seen == 0 || seen > o.memory.gone)) && !o.live:
 		return plan{steps: []step{lookLive{}}} // the Pod that was in our way may be there yet, outside of our watch
 	case status.StartTimes > seen:
 		return complete(o)
@@ -163,10 +178,12 @@ func reserve(o observed) plan {
 // complete does the start that is reserved already.
 func complete(o observed) plan {
 	var steps []step
-	if !isProgressing(&o.container.Status, v1alpha1.ReasonCreating) || isConflict(&o.container.Status) || o.container.Status.NextStartTime != nil {
+	status := &o.container.Status
+	said := isProgressing(status, v1alpha1.ReasonCreating) || isProgressing(status, v1alpha1.ReasonWaitingForTermination) && status.CurrentPod != ""
+	if !said || isConflict(status) || status.NextStartTime != nil {
 		steps = statusStep(o, creatingStatus(o))
 	}
-	return start(o, steps, o.container.Status.StartTimes)
+	return start(o, steps, status.StartTimes)
 }
 
 func start(o observed, steps []step, number int64) plan {
@@ -228,7 +245,8 @@ func suspendedEvent(o observed) []step {
 	return []step{recordEvent{corev1.EventTypeNormal, eventSuspended, "Suspended: no Pod runs until spec.suspend is false"}}
 }
 
-// waitForTermination tells that our Pod terminates, unless it will be gone in a moment.
+// waitForTermination tells that our Pod terminates, unless it will be gone in a moment. Whoever says so reserves the start
+// that follows: then a recovery takes one status write before its Pod, however long it has to wait.
 func waitForTermination(o observed) plan {
 	if o.container.Spec.Suspend {
 		return plan{steps: append(statusStep(o, suspendedStatus(o)), suspendedEvent(o)...)}

@@ -33,6 +33,18 @@ func TestPlanWhereOurPodLives(t *testing.T) {
 			observed: observed{container: newContainer(withStatus(creating(1, reserved))), pod: podOf(1, podReady)},
 			want:     []string{isReady},
 		},
+		"a Pod that starts after one that was said to terminate is given ten seconds": {
+			observed: observed{container: newContainer(withStatus(terminatingOf(2))), pod: podOf(2, podCreatedAt(-4))},
+			want:     []string{"again after 6s"},
+		},
+		"after that it is said to start": {
+			observed: observed{container: newContainer(withStatus(terminatingOf(2))), pod: podOf(2, podCreatedAt(-10))},
+			want:     []string{"status: start 2, seen 2, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating"},
+		},
+		"what ails it is said at once": {
+			observed: observed{container: newContainer(withStatus(terminatingOf(2))), pod: podOf(2, podCreatedAt(-4), podWaiting("ImagePullBackOff"))},
+			want:     []string{"status: start 2, seen 2, generation 1, Pod x-immortalpod Pending, Ready=False ImagePullBackOff, Progressing=True Creating"},
+		},
 		"a Pod that goes on running needs nothing": {
 			observed: observed{container: newContainer(withStatus(running(1))), pod: podOf(1, podReady)},
 		},
@@ -126,7 +138,7 @@ func TestPlanWhereOurPodIsNotWanted(t *testing.T) {
 
 func TestPlanWhereOurPodTerminates(t *testing.T) {
 	is := newContainer(withStatus(running(1)))
-	const terminating = "status: start 1, seen 1, generation 1, Pod x-immortalpod Running, Ready=False PodTerminating, Progressing=True WaitingForTermination"
+	const terminating = "status: start 2, seen 1, generation 1, Pod x-immortalpod Running, Ready=False PodTerminating, Progressing=True WaitingForTermination"
 	noGracePeriod := func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = nil }
 	testPlans(t, map[string]planCase{
 		"it may be gone in a moment: nothing is said for three seconds": {
@@ -150,16 +162,18 @@ func TestPlanWhereOurPodTerminates(t *testing.T) {
 			want:     []string{"again after 3s"},
 		},
 		"once it is said, it is waited for in silence": {
-			observed: observed{container: newContainer(withStatus(newStatus(1, current("Running"),
-				conditions("False", "PodTerminating", "True", "WaitingForTermination", "Pod x-immortalpod is terminating")))),
-				pod: podOf(1, podReady, podTerminating(-100))},
+			observed: observed{container: newContainer(withStatus(terminatingOf(2))), pod: podOf(1, podReady, podTerminating(-100))},
+		},
+		"a start that is reserved already is not reserved again": {
+			observed: observed{container: newContainer(withStatus(newStatus(2, reserved))), pod: podOf(1, podReady, podTerminating(-100))},
+			want:     []string{terminating},
 		},
 		"a Pod that is being replaced goes on being replaced": {
 			observed: observed{container: newContainer(withStatus(replacing(1))), pod: podOf(1, podReady, podOfOldSpec, podTerminating(-100))},
 		},
 		"a Pod that ends while it is being deleted did not end by itself": {
 			observed: observed{container: is, pod: podOf(1, podEnded(137, "Error", -3), podTerminating(-5))},
-			want:     []string{"status: start 1, seen 1, generation 1, Pod x-immortalpod Failed, Ready=False PodTerminating, Progressing=True WaitingForTermination"},
+			want:     []string{"status: start 2, seen 1, generation 1, Pod x-immortalpod Failed, Ready=False PodTerminating, Progressing=True WaitingForTermination"},
 		},
 	})
 }

@@ -176,6 +176,10 @@ func terminatingStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	}
 	status := podStatus(o)
 	message := fmt.Sprintf("Pod %s is terminating", o.pod.Name)
+	if status.NextStartTime == nil {
+		status.StartTimes = max(status.StartTimes, startOf(o.pod)+1)
+		message = fmt.Sprintf("Pod %s is terminating, start %d follows", o.pod.Name, status.StartTimes)
+	}
 	setCondition(o, &status, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonPodTerminating, message)
 	setCondition(o, &status, v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonWaitingForTermination, message)
 	return status

@@ -84,7 +84,7 @@ func startImmortalContainers(ctx context.Context, config *rest.Config, namespace
 	defer ours.Shutdown()
 	kube := kubeinformers.NewSharedInformerFactoryWithOptions(kubeClient, 0, kubeinformers.WithNamespace(namespace),
 		kubeinformers.WithTweakListOptions(func(options *metav1.ListOptions) {
-			options.LabelSelector = immortalcontainer.ManagedPodSelector
+			options.LabelSelector = controller.ManagedSelector
 		}))
 	defer kube.Shutdown()
 	recorder := controller.StartEvents(ctx, kubeClient).Recorder(scheme.Scheme, immortalcontainer.ControllerName)
@@ -207,8 +207,8 @@ func recreate() perturbation.Act {
 
 // flickerLabel takes the label by which we watch from the Pod, and puts it back.
 func flickerLabel(ctx context.Context, user *perturbation.User) error {
-	for _, value := range []any{nil, immortalcontainer.ManagedBy} {
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{immortalcontainer.LabelManagedBy: value}}})
+	for _, value := range []any{nil, controller.ManagedBy} {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{controller.LabelManagedBy: value}}})
 		if err != nil {
 			return err
 		}
