@@ -35,12 +35,31 @@ kube::codegen::gen_openapi --boilerplate "$license" \
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# Clients for every kind tagged +genclient. kube::codegen::gen_client would do, but for two things: a kind named like a
+# keyword of Go (Switch), and a version named like none of Kubernetes (v1alpha).
+mapfile -t dirs < <(grep -rl --include='*.go' '^// +genclient$' pkg/apis | xargs -n 1 dirname | sort -u)
+packages=("${dirs[@]/#/$module/}")
+inputs=("${dirs[@]/#pkg\/apis\//--input=}")
+header=(--go-header-file "$license")
+
+# The types of core/v1 that ours embed have apply configurations in client-go.
+externals=
+for type in PodTemplateSpec EnvVar ResourceRequirements LocalObjectReference; do
+  externals+=${externals:+,}k8s.io/api/core/v1.$type:k8s.io/client-go/applyconfigurations/core/v1
+done
+
+echo "Generating clients for ${#dirs[@]} API versions"
+go install ./hack/generators/applyconfiguration-gen ./hack/generators/client-gen k8s.io/code-generator/cmd/{lister,informer}-gen
+rm -rf pkg/generated/{applyconfiguration,clientset,listers,informers}
 # The apply configurations carry the models, so that the fake clientset can track field managers for our kinds too.
 go run ./hack/models-schema >"$work/models.json"
-kube::codegen::gen_client --boilerplate "$license" --with-watch --with-applyconfig \
-  --applyconfig-openapi-schema "$work/models.json" \
-  --applyconfig-externals k8s.io/api/core/v1.PodTemplateSpec:k8s.io/client-go/applyconfigurations/core/v1 \
-  --output-dir ./pkg/generated --output-pkg "$module/pkg/generated" ./pkg/apis
+"$GOBIN/applyconfiguration-gen" "${header[@]}" --openapi-schema "$work/models.json" --external-applyconfigurations "$externals" \
+  --output-dir pkg/generated/applyconfiguration --output-pkg "$module/pkg/generated/applyconfiguration" "${packages[@]}"
+"$GOBIN/client-gen" "${header[@]}" --clientset-name versioned --apply-configuration-package "$module/pkg/generated/applyconfiguration" \
+  --output-dir pkg/generated/clientset --output-pkg "$module/pkg/generated/clientset" --input-base "$PWD/pkg/apis" "${inputs[@]}"
+"$GOBIN/lister-gen" "${header[@]}" --output-dir pkg/generated/listers --output-pkg "$module/pkg/generated/listers" "${packages[@]}"
+"$GOBIN/informer-gen" "${header[@]}" --output-dir pkg/generated/informers --output-pkg "$module/pkg/generated/informers" \
+  --versioned-clientset-package "$module/pkg/generated/clientset/versioned" --listers-package "$module/pkg/generated/listers" "${packages[@]}"
 
 # Finished elsewhere and then moved here, so that the CRD of a kind that is gone goes too.
 echo "Generating CRDs"
