@@ -13,6 +13,8 @@ export CLUSTER
 # Without a repository (a source archive, or one of another user) there is no version to tell.
 VERSION := $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/null)
 go_build := CGO_ENABLED=0 go build -trimpath $(if $(VERSION),-ldflags "-X main.version=$(VERSION)",-buildvcs=false)
+# For the image: without symbols, and without what differs from one checkout to the next.
+go_build_small := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w $(if $(VERSION),-X main.version=$(VERSION))"
 
 ##@ Use
 
@@ -31,6 +33,28 @@ install: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Install the CRDs int
 .PHONY: uninstall
 uninstall: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Delete the CRDs, and with them all objects of our kinds (CLUSTER=current: from yours)
 	@exec hack/uninstall.sh
+
+##@ Ship
+
+# The image, as in IMG=example.com/team/millwright:v1.0.0.
+IMG ?= millwright:$(or $(VERSION),dev)
+image_flags = --version "$(VERSION)" --created "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" $(IMG)
+
+.PHONY: image
+image: image-context ## Pack the image IMG for amd64 and arm64 into bin/image/image.tar, without a container engine
+	@go run ./hack/image --output bin/image/image.tar $(image_flags)
+
+.PHONY: push
+push: image-context ## Push the image IMG to its registry, with the credentials of docker login
+	@go run ./hack/image --push $(image_flags)
+
+.PHONY: image-context
+image-context: check-go ## Build what the Dockerfile copies; after it, docker build . and buildah bud . need no network
+	@echo "Building the operator for linux/amd64 and linux/arm64"
+	GOOS=linux GOARCH=amd64 $(go_build_small) -o bin/image/linux_amd64/millwright ./cmd/millwright
+	GOOS=linux GOARCH=arm64 $(go_build_small) -o bin/image/linux_arm64/millwright ./cmd/millwright
+	@go run ./hack/image certificates >bin/image/ca-certificates.crt.new
+	@mv bin/image/ca-certificates.crt.new bin/image/ca-certificates.crt
 
 ##@ Develop
 
