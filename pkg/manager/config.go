@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -27,8 +28,10 @@ type Config struct {
 	Workers int
 	// Namespace to work in; "" for all.
 	Namespace string
-	// ServingAddress of metrics and health; "" to serve nothing.
+	// ServingAddress of health, and of metrics where SecureMetrics serves none; "" to serve nothing.
 	ServingAddress string
+	// SecureMetrics says how metrics are served over HTTPS, if so.
+	SecureMetrics SecureMetrics
 	// LeaderElection is nil where no other process can be at work.
 	LeaderElection *LeaderElection
 	// ShutdownTimeout is how long controllers may take to stop.
@@ -37,6 +40,12 @@ type Config struct {
 	clients   clientBuilder
 	apiServer string         // for the log
 	exit      func(code int) // ends the process at once
+}
+
+// reviewClient asks the API server about those who ask us. A process that stands by does so too.
+func (c *Config) reviewClient() (kubernetes.Interface, error) {
+	_, client, err := c.clients.clients("metrics", func() error { return nil })
+	return client, err
 }
 
 // clientConfig says how to reach the API server: as the kubeconfig says, or as a Pod does. Nothing else decides, least of

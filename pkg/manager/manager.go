@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 )
 
@@ -28,11 +29,16 @@ func Run(ctx context.Context, config *Config) error {
 		"workers", config.Workers, "namespace", cmp.Or(config.Namespace, "(all)"))
 	recordVersion(config.Version)
 
-	server, err := listen(ctx, config.ServingAddress)
+	server, err := listen(ctx, "--serving-address", config.ServingAddress)
 	if err != nil {
 		return err
 	}
 	defer server.stop(ctx)
+	secure, err := newMetricsServing(ctx, config.SecureMetrics, config.reviewClient, legacyregistry.Handler())
+	if err != nil {
+		return err
+	}
+	defer secure.stop(ctx)
 
 	// working ends when we are asked to stop or cannot go on. What the controllers need in order to finish lives longer.
 	working, stopWorking := context.WithCancelCause(ctx)
@@ -55,7 +61,13 @@ func Run(ctx context.Context, config *Config) error {
 	}
 	controllers := newGroup(config.Controllers, shared)
 
-	server.start(ctx, leadership.checks(), append(controllers.checks(), healthz.NewShutdownHealthz(working.Done())), fail)
+	mux, serving := healthHandler(leadership.checks(), append(controllers.checks(), healthz.NewShutdownHealthz(working.Done()))), "/healthz, /livez and /readyz"
+	if secure == nil {
+		mux.Handle("/metrics", legacyregistry.Handler())
+		serving = "/metrics, " + serving
+	}
+	server.start(ctx, serving, mux, nil, fail)
+	secure.start(ctx, fail)
 	leadership.start(ctx)
 	controllers.start(working, supporting, leadership.awaited(), config.Workers, fail)
 

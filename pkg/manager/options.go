@@ -32,6 +32,8 @@ type Options struct {
 	Namespace string
 	// ServingAddress is host:port; "" or "0" to serve nothing.
 	ServingAddress string
+	// SecureMetrics are served beside it. Its address may be "0" too.
+	SecureMetrics SecureMetrics
 	// ShutdownTimeout is how long controllers may take to stop.
 	ShutdownTimeout time.Duration
 	// LeaderElect says whether another process may be at work.
@@ -75,7 +77,10 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	fs.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests that each controller may send at once beyond --kube-api-qps; 0 for as many as it says.")
 
 	fs = groups.FlagSet("serving")
-	fs.StringVar(&o.ServingAddress, "serving-address", o.ServingAddress, "host:port of /metrics, /healthz, /livez and /readyz. Port 0 takes a free one, which is logged. Empty or 0 serves nothing.")
+	fs.StringVar(&o.ServingAddress, "serving-address", o.ServingAddress, "host:port of /healthz, /livez and /readyz, and of /metrics unless --metrics-address serves it. Port 0 takes a free one, which is logged. Empty or 0 serves nothing.")
+	fs.StringVar(&o.SecureMetrics.Address, "metrics-address", o.SecureMetrics.Address, "host:port of /metrics over HTTPS, for those whom the API server lets get that path (TokenReview and SubjectAccessReview). Empty or 0: --serving-address serves /metrics, to everyone who reaches it.")
+	fs.StringVar(&o.SecureMetrics.CertFile, "metrics-tls-cert-file", o.SecureMetrics.CertFile, "PEM file of the certificate for --metrics-address, read again when it changes. Empty: self-signed, made anew by each process.")
+	fs.StringVar(&o.SecureMetrics.KeyFile, "metrics-tls-key-file", o.SecureMetrics.KeyFile, "PEM file of the key for --metrics-tls-cert-file.")
 
 	fs = groups.FlagSet("leader election")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Work only while holding a Lease, so that of several processes one works and the others stand by.")
@@ -107,8 +112,16 @@ func (o *Options) Validate() error {
 	if o.QPS == 0 && o.Burst > 0 {
 		invalid("--kube-api-burst=%d has no effect without --kube-api-qps", o.Burst)
 	}
-	if err := validateAddress(o.ServingAddress); err != nil {
+	if err := validateAddress("--serving-address", o.ServingAddress); err != nil {
 		errs = append(errs, err)
+	}
+	if err := validateAddress("--metrics-address", o.SecureMetrics.Address); err != nil {
+		errs = append(errs, err)
+	}
+	if m := o.SecureMetrics; (m.CertFile == "") != (m.KeyFile == "") {
+		invalid("--metrics-tls-cert-file and --metrics-tls-key-file go together: give both, or none")
+	} else if m.CertFile != "" && isOff(m.Address) {
+		invalid("--metrics-tls-cert-file has no effect without --metrics-address")
 	}
 	if o.ShutdownTimeout <= 0 {
 		invalid("--shutdown-timeout=%s: it must be positive", o.ShutdownTimeout)
@@ -130,8 +143,11 @@ func oneLine(errs []error) error {
 	return errors.New(strings.Join(messages, "; "))
 }
 
-func validateAddress(address string) error {
-	if address == "" || address == "0" {
+// isOff tells whether an address says that nothing is to be served.
+func isOff(address string) bool { return address == "" || address == "0" }
+
+func validateAddress(flag, address string) error {
+	if isOff(address) {
 		return nil
 	}
 	_, port, err := net.SplitHostPort(address)
@@ -139,7 +155,7 @@ func validateAddress(address string) error {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return fmt.Errorf("--serving-address=%q is not host:port, as in 127.0.0.1:8080, or :8080 for all interfaces", address)
+		return fmt.Errorf("%s=%q is not host:port, as in 127.0.0.1:8080, or :8080 for all interfaces", flag, address)
 	}
 	return nil
 }
@@ -183,13 +199,16 @@ func (o *Options) Config(version string) (*Config, error) {
 		Workers:         o.Workers,
 		Namespace:       o.Namespace,
 		ServingAddress:  o.ServingAddress,
+		SecureMetrics:   o.SecureMetrics,
 		ShutdownTimeout: o.ShutdownTimeout,
 		clients:         restClients{config: client, version: version},
 		apiServer:       client.Host,
 		exit:            func(code int) { klog.FlushAndExit(klog.ExitFlushTimeout, code) },
 	}
-	if o.ServingAddress == "0" {
-		config.ServingAddress = ""
+	for _, address := range []*string{&config.ServingAddress, &config.SecureMetrics.Address} {
+		if isOff(*address) {
+			*address = ""
+		}
 	}
 	if o.LeaderElect {
 		election := o.LeaderElection

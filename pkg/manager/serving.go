@@ -5,15 +5,17 @@ package manager
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
 	"k8s.io/apiserver/pkg/server/healthz"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 )
 
@@ -24,50 +26,70 @@ const (
 	servingShutdownTimeout = time.Second
 )
 
-// server answers /metrics, /healthz, /livez and /readyz.
+// server answers HTTP requests on one address.
 type server struct {
 	listener net.Listener
 	http     http.Server
 	ended    chan struct{} // nil until it is started
 }
 
-// listen before anything else is started, so that an address in use is the first and only thing that a user reads.
-// Without an address there is no server: it is nil.
-func listen(ctx context.Context, address string) (*server, error) {
+// listen before anything else is started, so that an address in use is the first and only thing that a user reads. The flag
+// is the one that has set the address. Without an address there is no server: it is nil.
+func listen(ctx context.Context, flag, address string) (*server, error) {
 	if address == "" {
 		return nil, nil
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("another process serves on %s: choose another address by --serving-address (port 0 takes a free one, \"\" serves nothing)", address)
+		return nil, fmt.Errorf("another process serves on %s: choose another address by %s (port 0 takes a free one, \"\" serves nothing)", address, flag)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("serving metrics and health on %s, which --serving-address sets: %w", address, err)
+		return nil, fmt.Errorf("serving on %s, which %s sets: %w", address, flag, err)
 	}
 	return &server{listener: listener}, nil
 }
 
-// start serves until stop. live is asked at /livez and /healthz, live and ready at /readyz. fail is called if serving ends
-// before it should.
-func (s *server) start(ctx context.Context, live, ready []healthz.HealthChecker, fail func(error)) {
+// start serves until stop, by TLS if there is a configuration for it. fail is called if serving ends before it should.
+func (s *server) start(ctx context.Context, what string, handler http.Handler, tlsConfig *tls.Config, fail func(error)) {
 	if s == nil {
 		return
 	}
+	s.http = http.Server{Handler: handler, ReadHeaderTimeout: readHeaderTimeout, TLSConfig: tlsConfig, ErrorLog: quiet(ctx)}
+	s.ended = make(chan struct{})
+	klog.FromContext(ctx).Info("Serving "+what, "address", s.listener.Addr())
+	go func() {
+		defer close(s.ended)
+		serve := s.http.Serve
+		if tlsConfig != nil {
+			serve = func(listener net.Listener) error { return s.http.ServeTLS(listener, "", "") }
+		}
+		if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			fail(fmt.Errorf("serving %s on %s: %w", what, s.listener.Addr(), err))
+		}
+	}()
+}
+
+// quiet logs what goes wrong with single connections, which is their clients' affair: a scanner's TLS handshake, say.
+func quiet(ctx context.Context) *log.Logger {
+	logger := klog.FromContext(ctx)
+	return log.New(writerFunc(func(line []byte) (int, error) {
+		logger.V(3).Info("A connection failed", "err", strings.TrimSpace(string(line)))
+		return len(line), nil
+	}), "", 0)
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
+
+// healthHandler answers /healthz, /livez and /readyz. live is asked at the first two, live and ready at the last.
+func healthHandler(live, ready []healthz.HealthChecker) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", legacyregistry.Handler())
 	live = append([]healthz.HealthChecker{healthz.PingHealthz}, live...)
 	healthz.InstallHandler(mux, live...)
 	healthz.InstallLivezHandler(mux, live...)
 	healthz.InstallReadyzHandler(mux, append(live, ready...)...)
-	s.http = http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout}
-	s.ended = make(chan struct{})
-	klog.FromContext(ctx).Info("Serving /metrics, /healthz, /livez and /readyz", "address", s.listener.Addr())
-	go func() {
-		defer close(s.ended)
-		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			fail(fmt.Errorf("serving metrics and health on %s: %w", s.listener.Addr(), err))
-		}
-	}()
+	return mux
 }
 
 // stop returns when nothing is served any more.

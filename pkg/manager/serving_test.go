@@ -12,11 +12,12 @@ import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2/ktesting"
 )
 
 func TestServing(t *testing.T) {
-	server, err := listen(t.Context(), "127.0.0.1:0")
+	server, err := listen(t.Context(), "--serving-address", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,9 @@ func TestServing(t *testing.T) {
 	live := healthz.NamedCheck("live", func(*http.Request) error { return nil })
 	waiting := healthz.NamedCheck("foo", func(*http.Request) error { return errors.New("waiting for caches: bar") })
 	_, ctx := ktesting.NewTestContext(t)
-	server.start(ctx, []healthz.HealthChecker{live}, []healthz.HealthChecker{waiting}, func(err error) { t.Error(err) })
+	mux := healthHandler([]healthz.HealthChecker{live}, []healthz.HealthChecker{waiting})
+	mux.Handle("/metrics", legacyregistry.Handler())
+	server.start(ctx, "all", mux, nil, func(err error) { t.Error(err) })
 	defer server.stop(t.Context())
 	for _, tc := range []struct {
 		path string
@@ -60,13 +63,13 @@ func TestServing(t *testing.T) {
 }
 
 func TestAPortInUseIsNamedTogetherWithItsFlag(t *testing.T) {
-	first, err := listen(t.Context(), "127.0.0.1:0")
+	first, err := listen(t.Context(), "--serving-address", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.stop(t.Context())
 	address := first.listener.Addr().String()
-	_, err = listen(t.Context(), address)
+	_, err = listen(t.Context(), "--serving-address", address)
 	want := fmt.Sprintf(`another process serves on %s: choose another address by --serving-address (port 0 takes a free one, "" serves nothing)`, address)
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
@@ -74,10 +77,10 @@ func TestAPortInUseIsNamedTogetherWithItsFlag(t *testing.T) {
 }
 
 func TestWithoutAnAddressNothingIsServed(t *testing.T) {
-	server, err := listen(t.Context(), "")
+	server, err := listen(t.Context(), "--serving-address", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.start(t.Context(), nil, nil, func(err error) { t.Error(err) })
+	server.start(t.Context(), "nothing", nil, nil, func(err error) { t.Error(err) })
 	server.stop(t.Context())
 }

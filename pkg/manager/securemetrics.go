@@ -1,0 +1,231 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// reviewTimeout bounds one question to the API server, and reviewTTL is how long its answer counts.
+	reviewTimeout = 10 * time.Second
+	reviewTTL     = time.Minute
+)
+
+// reviewBackoff is for an API server that does not answer at once. A scrape is over after some seconds anyway.
+var reviewBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
+
+// SecureMetrics says how /metrics is served over HTTPS.
+type SecureMetrics struct {
+	// Address is host:port; "" to serve none.
+	Address string
+	// CertFile and KeyFile are PEM files, read again when they change. Without them the certificate is self-signed, and
+	// made anew by each process.
+	CertFile, KeyFile string
+}
+
+// delegated lets a handler answer those only whom the API server knows (by TokenReview) and allows to do to this path what
+// they ask for (by SubjectAccessReview).
+func delegated(client kubernetes.Interface, handler http.Handler) (http.Handler, error) {
+	authentication, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
+		TokenAccessReviewClient:  client.AuthenticationV1(),
+		TokenAccessReviewTimeout: reviewTimeout,
+		WebhookRetryBackoff:      &reviewBackoff,
+		CacheTTL:                 reviewTTL,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("asking the API server who asks for metrics: %w", err)
+	}
+	authorization, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: client.AuthorizationV1(),
+		AllowCacheTTL:             reviewTTL,
+		DenyCacheTTL:              reviewTTL,
+		WebhookRetryBackoff:       &reviewBackoff,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("asking the API server who may read metrics: %w", err)
+	}
+	return &delegatedHandler{authentication, authorization, handler}, nil
+}
+
+type delegatedHandler struct {
+	authentication authenticator.Request
+	authorization  authorizer.Authorizer
+	next           http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *delegatedHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	logger := klog.FromContext(req.Context())
+	who, known, err := h.authentication.AuthenticateRequest(req)
+	if err != nil {
+		logger.V(2).Info("Could not tell who asks", "path", req.URL.Path, "err", err)
+	}
+	if err != nil || !known {
+		http.Error(w, "Unauthorized: send the token of a ServiceAccount as Authorization: Bearer TOKEN", http.StatusUnauthorized)
+		return
+	}
+	decision, reason, err := h.authorization.Authorize(req.Context(), authorizer.AttributesRecord{User: who.User, Verb: verbOf(req.Method), Path: req.URL.Path})
+	switch {
+	case decision == authorizer.DecisionAllow:
+		h.next.ServeHTTP(w, req)
+	case err != nil:
+		logger.Error(err, "Could not ask the API server who may read", "path", req.URL.Path)
+		http.Error(w, "Internal Server Error: the API server did not tell whether you may", http.StatusInternalServerError)
+	default:
+		logger.V(2).Info("Refused", "path", req.URL.Path, "user", who.User.GetName(), "reason", reason)
+		http.Error(w, fmt.Sprintf("Forbidden: %s may not %s the nonResourceURL %s", who.User.GetName(), verbOf(req.Method), req.URL.Path), http.StatusForbidden)
+	}
+}
+
+// verbOf is what RBAC calls an HTTP method on a path that is no resource.
+func verbOf(method string) string {
+	switch method {
+	case http.MethodGet:
+		return "get"
+	case http.MethodHead:
+		return "head"
+	default:
+		return "post"
+	}
+}
+
+// certificate is a TLS configuration that is kept up to date with its files.
+type certificate struct {
+	config  *tls.Config
+	running []func(ctx context.Context)
+	joined  sync.WaitGroup
+}
+
+// newCertificate reads the files, or makes a certificate for this host.
+func newCertificate(options SecureMetrics) (*certificate, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	if options.CertFile == "" {
+		made, err := selfSigned()
+		if err != nil {
+			return nil, fmt.Errorf("making a certificate for --metrics-address: %w", err)
+		}
+		config.Certificates = []tls.Certificate{made}
+		return &certificate{config: config}, nil
+	}
+	const wrong = "using the certificate that --metrics-tls-cert-file and --metrics-tls-key-file name: %w"
+	// Tried before what follows, which has goroutines that end only once they were run.
+	if _, err := tls.LoadX509KeyPair(options.CertFile, options.KeyFile); err != nil {
+		return nil, fmt.Errorf(wrong, err)
+	}
+	files, err := dynamiccertificates.NewDynamicServingContentFromFiles("metrics", options.CertFile, options.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf(wrong, err)
+	}
+	controller := dynamiccertificates.NewDynamicServingCertificateController(config, nil, files, nil, nil)
+	files.AddListener(controller)
+	if err := controller.RunOnce(); err != nil {
+		return nil, fmt.Errorf(wrong, err)
+	}
+	config = config.Clone()
+	config.GetConfigForClient = controller.GetConfigForClient
+	return &certificate{config: config, running: []func(context.Context){
+		func(ctx context.Context) { files.Run(ctx, 1) },
+		func(ctx context.Context) { controller.Run(1, ctx.Done()) },
+	}}, nil
+}
+
+func selfSigned() (made tls.Certificate, err error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return made, err
+	}
+	certificate, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+	if err != nil {
+		return made, err
+	}
+	return tls.X509KeyPair(certificate, key)
+}
+
+// start watches the files until the context ends; join returns after that.
+func (c *certificate) start(ctx context.Context) {
+	for _, run := range c.running {
+		c.joined.Go(func() { run(ctx) })
+	}
+}
+
+func (c *certificate) join() { c.joined.Wait() }
+
+// metricsServing serves /metrics over HTTPS.
+type metricsServing struct {
+	server      *server
+	certificate *certificate
+	handler     http.Handler
+	stopFiles   context.CancelFunc
+}
+
+// newMetricsServing listens and reads the certificate. Without an address it is nil, and serves nothing. The client asks the
+// API server about those who ask for metrics.
+func newMetricsServing(ctx context.Context, options SecureMetrics, client func() (kubernetes.Interface, error), metrics http.Handler) (*metricsServing, error) {
+	if options.Address == "" {
+		return nil, nil
+	}
+	reviews, err := client()
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", metrics)
+	handler, err := delegated(reviews, mux)
+	if err != nil {
+		return nil, err
+	}
+	server, err := listen(ctx, "--metrics-address", options.Address)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := newCertificate(options)
+	if err != nil {
+		server.stop(ctx)
+		return nil, err
+	}
+	return &metricsServing{server: server, certificate: certificate, handler: handler}, nil
+}
+
+func (m *metricsServing) start(ctx context.Context, fail func(error)) {
+	if m == nil {
+		return
+	}
+	m.watchFiles(ctx)
+	m.server.start(ctx, "/metrics over HTTPS", m.handler, m.certificate.config, fail)
+}
+
+func (m *metricsServing) watchFiles(ctx context.Context) {
+	ctx, m.stopFiles = context.WithCancel(context.WithoutCancel(ctx))
+	m.certificate.start(ctx)
+}
+
+// stop returns when nothing is served any more.
+func (m *metricsServing) stop(ctx context.Context) {
+	if m == nil {
+		return
+	}
+	m.server.stop(ctx)
+	if m.stopFiles == nil {
+		m.watchFiles(ctx) // what watches them ends only once it was run
+	}
+	m.stopFiles()
+	m.certificate.join()
+}
