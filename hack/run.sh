@@ -16,7 +16,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 source hack/target-cluster.sh
 
-sample=manifests/samples/immortalcontainer/immortalcontainer.yaml
+samples_dir=manifests/samples
+samples=() # one of each kind
+for sample in immortalcontainer/immortalcontainer helloapp/helloapp machine/machine-switches; do
+  samples+=(-f "$samples_dir/$sample.yaml")
+done
 log=$local_dir/millwright${CLUSTER:+-$CLUSTER}.log
 
 # Our ends of the leash. The FIFO needs no name once it is open.
@@ -73,8 +77,8 @@ finish() {
 
 say_what_stays() {
   if [ "${CLUSTER:-}" = current ]; then
-    echo "The CRDs and the sample stay in context $context. To remove them, and every ImmortalContainer there:"
-    echo "  kubectl delete -f $sample"
+    echo "The CRDs and the samples stay in context $context. To remove them, and every object of our kinds there:"
+    echo "  kubectl delete ${samples[*]}"
     echo "  make uninstall CLUSTER=current"
   else
     echo "The state stays in $cluster_dir: make run goes on from there, make clean removes it."
@@ -109,25 +113,25 @@ start_controllers() {
   leashed controllers "$log" bin/millwright controllers "${flags[@]}"
 }
 
-# apply_sample returns when the sample is Ready: within seconds on a simulated node, after its image has been pulled elsewhere. Until
-# then what has to make it Ready is watched too.
-apply_sample() {
-  show apply -f "$sample"
-  "${kubectl_command[@]}" wait --for=condition=Ready --timeout=3m -f "$sample" 8<&- 9>&- &
+# apply_samples returns when they are Ready: within seconds on a simulated node, after their images have been pulled elsewhere. Until
+# then what has to make them Ready is watched too.
+apply_samples() {
+  show apply "${samples[@]}"
+  "${kubectl_command[@]}" wait --for=condition=Ready --timeout=3m "${samples[@]}" 8<&- 9>&- &
   waiting=$!
   while kill -0 "$waiting" 2>/dev/null; do
     check_leashed
     sleep 0.2
   done
   if ! wait "$waiting"; then
-    kubectl describe -f "$sample" >&2
-    fail "" "The sample is not Ready after 3 minutes. What the controllers say is in $log."
+    kubectl describe "${samples[@]}" >&2
+    fail "" "The samples are not Ready after 3 minutes. What the controllers say is in $log."
   fi
 }
 
 show_result() {
-  show get ic
-  show get pods
+  show get immortalcontainers,helloapps,machines,switches
+  show get deployments,pods
   show describe ic web
 }
 
@@ -149,8 +153,17 @@ say_what_to_try() {
   kubectl delete pod web-immortalpod                                 # it comes back:
   kubectl get pods --watch
   kubectl patch ic web --type=merge -p '{"spec":{"suspend":true}}'   # no Pod, until it is false again
-  kubectl explain immortalcontainer.spec                             # what else it can do
-  kubectl apply -f $(printf %q "$PWD/${sample%.yaml}-template.yaml")
+  kubectl apply -f $(printf %q "$PWD/$samples_dir/immortalcontainer/immortalcontainer-template.yaml")
+
+  kubectl scale ha/hello --replicas=3
+  kubectl rollout status deployment/hello
+
+  kubectl patch \$(kubectl get switches -o name) --type=merge -p '{"spec":{"position":"up"}}'
+  kubectl get machine panel --watch                                  # they come down, one every five seconds
+  kubectl scale machine panel --replicas=5
+
+  kubectl explain immortalcontainer.spec                             # what else there is; or helloapp.spec, machine.spec
+Guides: $(printf %q "$PWD/$samples_dir")
 
 Logs: $where
 Ctrl-C stops all of it.
@@ -165,7 +178,7 @@ require_cluster
 touch "$work/installed"
 install_crds
 start_controllers
-apply_sample
+apply_samples
 show_result
 say_what_to_try
 while true; do

@@ -68,10 +68,15 @@ pod_is_new() {
   uid=$(kubectl get pod web-immortalpod --ignore-not-found -o 'jsonpath={.metadata.uid}') && [ -n "$uid" ] && [ "$uid" != "$1" ]
 }
 
+all_are_down() { [ "$(kubectl get machine panel -o 'jsonpath={.status.positions}')" = ddd ]; }
+
 make build bin/leash bin/cluster # which may take its time
 begin
-prints '^web +nginx:latest +web-immortalpod +1 +True ' || fail "kubectl get ic does not show a ready ImmortalContainer"
-prints '^web-immortalpod +1/1 +Running ' || fail "kubectl get pods does not show a running Pod"
+prints '^immortalcontainer[^ ]*/web +nginx:latest +web-immortalpod +1 +True ' || fail "kubectl get ic does not show a ready ImmortalContainer"
+prints '^pod/web-immortalpod +1/1 +Running ' || fail "kubectl get pods does not show a running Pod"
+prints '^machine.useless.container.training/panel +3 +ddd ' || fail "kubectl get does not show a Machine with its switches down"
+prints '^helloapp.apps.anupam.com/hello +1 +1 ' || fail "kubectl get does not show a ready HelloApp"
+prints '^deployment.apps/hello +1/1 ' || fail "kubectl get does not show the HelloApp's Deployment"
 prints '^  Normal +Started ' || fail "kubectl describe does not show the event Started"
 
 try 'export KUBECONFIG='
@@ -87,6 +92,14 @@ try 'kubectl apply'
 kubectl wait --for=condition=Ready --timeout=60s ic/ticker
 kubectl patch ic web --type=merge -p '{"spec":{"suspend":false}}'
 kubectl wait --for=condition=Ready --timeout=60s ic/web
+try 'kubectl scale ha/hello'
+try 'kubectl rollout status'
+kubectl wait --for=jsonpath='{.status.readyReplicas}'=3 --timeout=60s ha/hello
+try 'kubectl patch ..kubectl get switches'
+kubectl wait --for=jsonpath='{.status.positions}'=uuu --timeout=10s machine/panel
+within 30 "the switches were not moved down" all_are_down
+try 'kubectl scale machine'
+kubectl wait --for=jsonpath='{.status.positions}'=ddddd --timeout=10s machine/panel
 
 echo "Pressing Ctrl-C"
 interrupted=$SECONDS
@@ -101,7 +114,7 @@ done
 within 1 "make run has left processes behind" test -e "$work/gone"
 
 begin
-prints '^web +nginx:latest +web-immortalpod +3 +True ' || fail "on the kept state, the starts are not the three there have been"
+prints '^immortalcontainer[^ ]*/web +nginx:latest +web-immortalpod +3 +True ' || fail "on the kept state, the starts are not the three there have been"
 echo "Killing make run"
 { kill -KILL -- "-$run" && wait "$run"; } 2>/dev/null || true # bash would tell about it
 run=

@@ -133,12 +133,13 @@ func (l *Loop[K]) settle(ctx context.Context, key K, after time.Duration, err er
 	if err == nil || IsPermanent(err) {
 		l.retry.Forget(key)
 	}
+	if after > 0 {
+		l.queue.AddAfter(key, after)
+	}
 	logger := klog.FromContext(ctx)
 	retries := l.retry.NumRequeues(key)
 	var panicked *panicError
 	switch {
-	case err == nil && after > 0:
-		l.queue.AddAfter(key, after)
 	case err == nil:
 	case IsPermanent(err):
 		logger.Error(err, "Sync failed, not retried until the object changes")

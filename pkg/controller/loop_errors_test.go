@@ -214,6 +214,33 @@ func TestAPanicIsLoggedWithItsStackAndTheWorkerGoesOn(t *testing.T) {
 
 func syncThatPanics() { panic("at the disco") }
 
+// What is due at a time is not to wait until the delay between retries of something else is over.
+func TestASyncThatFailsIsCalledWhenItAsksForItToo(t *testing.T) {
+	for name, err := range map[string]error{"an error": errors.New("exceeded quota"), "a permanent error": Permanent(errors.New("no such selector"))} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seen := newSyncs()
+				loop := runLoop(t, 1, func(_ context.Context, key string) (time.Duration, error) {
+					seen.record(key)
+					return 5 * time.Second, err
+				})
+				loop.Enqueue("a")
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				times := seen.timesOf("a")
+				for i := range times[1:] {
+					if waited := times[i+1] - times[i]; waited > 5*time.Second {
+						t.Fatalf("not synced for %v, want at least every 5s: %v", waited, times)
+					}
+				}
+				if len(times) < 100 {
+					t.Errorf("synced %d times in ten minutes", len(times))
+				}
+			})
+		})
+	}
+}
+
 func TestRetriesComeAtGrowingDelaysOfAtMostAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := newSyncs()

@@ -5,9 +5,14 @@ package controller
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
+
+// RecheckDelay is when to look again where a cache has not reached what was written. As a rule an event comes before that;
+// but what was written may be gone before the watch has shown it, and then none comes.
+const RecheckDelay = time.Second
 
 // Store is a cache that knows up to which resourceVersion it has seen its resource. Every cache.Store is one.
 type Store interface {
@@ -39,8 +44,7 @@ func (w *Written[K]) Wrote(key K, store Store, resourceVersion string) {
 	}
 }
 
-// Reached tells whether every store has seen all our writes for the key. Where it has not, an event of that store is
-// still to come, and it queues the key again.
+// Reached tells whether every store has seen all our writes for the key. Where it has not, look again after RecheckDelay.
 func (w *Written[K]) Reached(key K) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

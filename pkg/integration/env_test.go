@@ -32,8 +32,14 @@ func TestMain(m *testing.M) {
 // runManager runs all controllers until the test and its subtests end, or until stop is called.
 func runManager(t *testing.T, cluster *testcluster.Cluster) (stop func()) {
 	t.Helper()
+	return runManagerWith(t, func(options *manager.Options) { options.Kubeconfig = cluster.Kubeconfig() })
+}
+
+// runManagerWith likewise, with other options.
+func runManagerWith(t *testing.T, change func(*manager.Options)) (stop func()) {
+	t.Helper()
 	options := manager.NewOptions()
-	options.Kubeconfig = cluster.Kubeconfig()
+	change(options)
 	options.LeaderElect = false
 	options.ServingAddress = ""
 	config, err := options.Config("test")

@@ -10,20 +10,43 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	appsv1 "millwright.dev/pkg/apis/apps/v1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/controller/helloapp"
 	"millwright.dev/pkg/controller/immortalcontainer"
+	"millwright.dev/pkg/controller/machine"
 )
 
 // Descriptors is the table of all controllers, in the order in which they are listed to users.
 func Descriptors() []Descriptor {
 	return checked([]Descriptor{
 		{
+			Name:     helloapp.ControllerName,
+			Requires: []schema.GroupVersionResource{appsv1.Resource("helloapps").WithVersion(appsv1.GroupVersion.Version)},
+			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
+				return helloapp.New(ctx, c.Client, c.KubeClient,
+					c.Informers.Apps().V1().HelloApps(), c.KubeInformers.Apps().V1().Deployments(), c.KubeInformers.Core().V1().Services(), c.Recorder)
+			},
+		},
+		{
 			Name:     immortalcontainer.ControllerName,
 			Requires: []schema.GroupVersionResource{immortalcontainersv1alpha1.Resource("immortalcontainers").WithVersion(immortalcontainersv1alpha1.GroupVersion.Version)},
 			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
 				return immortalcontainer.New(ctx, c.Client, c.KubeClient,
 					c.Informers.Immortalcontainers().V1alpha1().ImmortalContainers(), c.KubeInformers.Core().V1().Pods(), c.Recorder)
+			},
+		},
+		{
+			Name: machine.ControllerName,
+			Requires: []schema.GroupVersionResource{
+				uselessv1alpha1.Resource("machines").WithVersion(uselessv1alpha1.GroupVersion.Version),
+				uselessv1alpha1.Resource("switches").WithVersion(uselessv1alpha1.GroupVersion.Version),
+			},
+			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
+				useless := c.Informers.Useless().V1alpha1()
+				return machine.New(ctx, c.Client, useless.Machines(), useless.Switches(), c.Recorder)
 			},
 		},
 	})

@@ -109,6 +109,10 @@ func (c *Controller) podDeleted(pod *corev1.Pod, final bool) {
 
 // syncHandler gathers, decides and applies. What is decided may be to look at the live Pod first; then it is decided again.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	// Asked before anything is read: what is read afterwards is at least as new.
+	if !c.written.Reached(key) {
+		return controller.RecheckDelay, nil
+	}
 	o, err := c.gather(key)
 	if err != nil || o == nil {
 		return 0, err
@@ -133,12 +137,8 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	return after, err
 }
 
-// gather reads the caches. It returns nil where there is nothing to decide, or not yet.
+// gather reads the caches. It returns nil where there is nothing to decide.
 func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
-	// Asked before anything is read: what is read afterwards is at least as new.
-	if !c.written.Reached(key) {
-		return nil, nil
-	}
 	container, err := c.containerLister.ImmortalContainers(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.memories.forget(key)

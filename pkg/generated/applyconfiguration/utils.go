@@ -9,16 +9,28 @@ import (
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
+	v1 "millwright.dev/pkg/apis/apps/v1"
 	v1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
+	appsv1 "millwright.dev/pkg/generated/applyconfiguration/apps/v1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/immortalcontainers/v1alpha1"
 	internal "millwright.dev/pkg/generated/applyconfiguration/internal"
+	applyconfigurationuselessv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/useless/v1alpha1"
 )
 
 // ForKind returns an apply configuration type for the given GroupVersionKind, or nil if no
 // apply configuration type exists for the given GroupVersionKind.
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
-	// Group=immortalcontainers.flugel.it, Version=v1alpha1
+	// Group=apps.anupam.com, Version=v1
+	case v1.SchemeGroupVersion.WithKind("HelloApp"):
+		return &appsv1.HelloAppApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HelloAppSpec"):
+		return &appsv1.HelloAppSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HelloAppStatus"):
+		return &appsv1.HelloAppStatusApplyConfiguration{}
+
+		// Group=immortalcontainers.flugel.it, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("Backoff"):
 		return &immortalcontainersv1alpha1.BackoffApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ImmortalContainer"):
@@ -29,6 +41,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &immortalcontainersv1alpha1.ImmortalContainerStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Termination"):
 		return &immortalcontainersv1alpha1.TerminationApplyConfiguration{}
+
+		// Group=useless.container.training, Version=v1alpha1
+	case uselessv1alpha1.SchemeGroupVersion.WithKind("Flip"):
+		return &applyconfigurationuselessv1alpha1.FlipApplyConfiguration{}
+	case uselessv1alpha1.SchemeGroupVersion.WithKind("Machine"):
+		return &applyconfigurationuselessv1alpha1.MachineApplyConfiguration{}
+	case uselessv1alpha1.SchemeGroupVersion.WithKind("MachineSpec"):
+		return &applyconfigurationuselessv1alpha1.MachineSpecApplyConfiguration{}
+	case uselessv1alpha1.SchemeGroupVersion.WithKind("MachineStatus"):
+		return &applyconfigurationuselessv1alpha1.MachineStatusApplyConfiguration{}
+	case uselessv1alpha1.SchemeGroupVersion.WithKind("Switch"):
+		return &applyconfigurationuselessv1alpha1.SwitchApplyConfiguration{}
+	case uselessv1alpha1.SchemeGroupVersion.WithKind("SwitchSpec"):
+		return &applyconfigurationuselessv1alpha1.SwitchSpecApplyConfiguration{}
+	case uselessv1alpha1.SchemeGroupVersion.WithKind("SwitchStatus"):
+		return &applyconfigurationuselessv1alpha1.SwitchStatusApplyConfiguration{}
 
 	}
 	return nil

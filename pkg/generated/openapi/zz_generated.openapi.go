@@ -17,7 +17,9 @@ import (
 	version "k8s.io/apimachinery/pkg/version"
 	common "k8s.io/kube-openapi/pkg/common"
 	spec "k8s.io/kube-openapi/pkg/validation/spec"
+	appsv1 "millwright.dev/pkg/apis/apps/v1"
 	v1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 )
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
@@ -324,12 +326,25 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		runtime.Unknown{}.OpenAPIModelName():                       schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
 		intstr.IntOrString{}.OpenAPIModelName():                    schema_apimachinery_pkg_util_intstr_IntOrString(ref),
 		version.Info{}.OpenAPIModelName():                          schema_k8sio_apimachinery_pkg_version_Info(ref),
+		appsv1.HelloApp{}.OpenAPIModelName():                       schema_pkg_apis_apps_v1_HelloApp(ref),
+		appsv1.HelloAppList{}.OpenAPIModelName():                   schema_pkg_apis_apps_v1_HelloAppList(ref),
+		appsv1.HelloAppSpec{}.OpenAPIModelName():                   schema_pkg_apis_apps_v1_HelloAppSpec(ref),
+		appsv1.HelloAppStatus{}.OpenAPIModelName():                 schema_pkg_apis_apps_v1_HelloAppStatus(ref),
 		v1alpha1.Backoff{}.OpenAPIModelName():                      schema_pkg_apis_immortalcontainers_v1alpha1_Backoff(ref),
 		v1alpha1.ImmortalContainer{}.OpenAPIModelName():            schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainer(ref),
 		v1alpha1.ImmortalContainerList{}.OpenAPIModelName():        schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerList(ref),
 		v1alpha1.ImmortalContainerSpec{}.OpenAPIModelName():        schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerSpec(ref),
 		v1alpha1.ImmortalContainerStatus{}.OpenAPIModelName():      schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerStatus(ref),
 		v1alpha1.Termination{}.OpenAPIModelName():                  schema_pkg_apis_immortalcontainers_v1alpha1_Termination(ref),
+		uselessv1alpha1.Flip{}.OpenAPIModelName():                  schema_pkg_apis_useless_v1alpha1_Flip(ref),
+		uselessv1alpha1.Machine{}.OpenAPIModelName():               schema_pkg_apis_useless_v1alpha1_Machine(ref),
+		uselessv1alpha1.MachineList{}.OpenAPIModelName():           schema_pkg_apis_useless_v1alpha1_MachineList(ref),
+		uselessv1alpha1.MachineSpec{}.OpenAPIModelName():           schema_pkg_apis_useless_v1alpha1_MachineSpec(ref),
+		uselessv1alpha1.MachineStatus{}.OpenAPIModelName():         schema_pkg_apis_useless_v1alpha1_MachineStatus(ref),
+		uselessv1alpha1.Switch{}.OpenAPIModelName():                schema_pkg_apis_useless_v1alpha1_Switch(ref),
+		uselessv1alpha1.SwitchList{}.OpenAPIModelName():            schema_pkg_apis_useless_v1alpha1_SwitchList(ref),
+		uselessv1alpha1.SwitchSpec{}.OpenAPIModelName():            schema_pkg_apis_useless_v1alpha1_SwitchSpec(ref),
+		uselessv1alpha1.SwitchStatus{}.OpenAPIModelName():          schema_pkg_apis_useless_v1alpha1_SwitchStatus(ref),
 	}
 }
 
@@ -17350,6 +17365,317 @@ func schema_k8sio_apimachinery_pkg_version_Info(ref common.ReferenceCallback) co
 	}
 }
 
+func schema_pkg_apis_apps_v1_HelloApp(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HelloApp is an app from two fields: an image and how many. Its controller runs it as a Deployment of the same name.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object's metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what the user wants to run.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(appsv1.HelloAppSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what the controller last observed. It is written by the controller alone.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(appsv1.HelloAppStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), appsv1.HelloAppSpec{}.OpenAPIModelName(), appsv1.HelloAppStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_apps_v1_HelloAppList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HelloAppList is a list of HelloApps.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the HelloApps.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(appsv1.HelloApp{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), appsv1.HelloApp{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_apps_v1_HelloAppSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HelloAppSpec is what the user wants to run.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"size": {
+						SchemaProps: spec.SchemaProps{
+							Description: "size is how many Pods run. 0 stops the app and keeps it.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Description: "image of the container, which is named after the HelloApp. A change is rolled out. Without an image there is no Deployment.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is ignored. Manifests of old have it; the app is named by metadata.name.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"age": {
+						SchemaProps: spec.SchemaProps{
+							Description: "age is ignored. Manifests of old have it.",
+							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "port that the container listens on. It makes a Service of the app's name with that port.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"env": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "name",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "env is the environment of the container. A change is rolled out.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.EnvVar{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"resources": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resources that the container requests, and is limited to. A change is rolled out.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.ResourceRequirements{}.OpenAPIModelName()),
+						},
+					},
+					"imagePullPolicy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "imagePullPolicy of the container. The default is the cluster's: Always for the tag latest, else IfNotPresent.\n\nPossible enum values:\n - `\"Always\"` means that kubelet always attempts to pull the latest image. Container will fail If the pull fails.\n - `\"IfNotPresent\"` means that kubelet pulls if the image isn't present on disk. Container will fail if the image isn't present and the pull fails.\n - `\"Never\"` means that kubelet never pulls an image, but only uses a local image. Container will fail if the image isn't present",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Always", "IfNotPresent", "Never"},
+						},
+					},
+					"imagePullSecrets": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"name",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "name",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "imagePullSecrets are the Secrets, in the app's namespace, that hold the credentials to pull the image.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1.LocalObjectReference{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"serviceAccountName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "serviceAccountName of the Pods. The default is the namespace's ServiceAccount \"default\".",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"size"},
+			},
+		},
+		Dependencies: []string{
+			v1.EnvVar{}.OpenAPIModelName(), v1.LocalObjectReference{}.OpenAPIModelName(), v1.ResourceRequirements{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_apps_v1_HelloAppStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HelloAppStatus is what the controller last observed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "replicas is how many Pods there are, of any version.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"readyReplicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "readyReplicas is how many of them are Ready.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"availableReplicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "availableReplicas is how many of them have been Ready for long enough to count as available.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"updatedReplicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "updatedReplicas is how many of them are of the newest version.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"selector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "selector of the Pods, as text, for the scale subresource.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"deploymentName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deploymentName is the name of the Deployment that runs the app; empty while there is none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the metadata.generation of the spec that this status speaks of.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions: Ready is True while all Pods of the newest version are available; Available and Progressing are the Deployment's own; Conflict is True while a Deployment or Service that is not ours has the name that ours needs.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_immortalcontainers_v1alpha1_Backoff(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -17668,5 +17994,425 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_Termination(ref common.Referenc
 		},
 		Dependencies: []string{
 			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_useless_v1alpha1_Flip(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Flip is the reservation of one flip.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"switch": {
+						SchemaProps: spec.SchemaProps{
+							Description: "switch is the name of the Switch that is moved down.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uid of that Switch.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resourceVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resourceVersion of the Switch that the flip was decided from. The flip is a write that only this version accepts.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"switch", "uid", "resourceVersion"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_useless_v1alpha1_Machine(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Machine has switches and keeps them down. Whatever flips one, the controller moves it back: a few seconds after it was seen, and never more than one per Machine every few seconds.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object's metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what the user wants of the machine.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(uselessv1alpha1.MachineSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what the controller last observed. It is written by the controller alone.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(uselessv1alpha1.MachineStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), uselessv1alpha1.MachineSpec{}.OpenAPIModelName(), uselessv1alpha1.MachineStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_useless_v1alpha1_MachineList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MachineList is a list of Machines.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the Machines.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(uselessv1alpha1.Machine{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), uselessv1alpha1.Machine{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_useless_v1alpha1_MachineSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MachineSpec is what the user wants of the machine.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"switches": {
+						SchemaProps: spec.SchemaProps{
+							Description: "switches is how many Switch objects the machine has.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"switchPosition": {
+						SchemaProps: spec.SchemaProps{
+							Description: "switchPosition is the position of the lever that is part of the machine itself, for instance up or down. Any other than down is moved to down after flipDelaySeconds. A machine without it has no lever.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"selector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "selector says which switches are the machine's: those it matches and no other controller owns are adopted, those it no longer matches are released. matchLabels are put on the switches that the machine creates, and must satisfy matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed.",
+							Ref:         ref(metav1.LabelSelector{}.OpenAPIModelName()),
+						},
+					},
+					"flipDelaySeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "flipDelaySeconds is how long after it was seen in another position a switch is moved back down, in seconds.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"flipIntervalSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "flipIntervalSeconds is the least time between two flips of switches of this machine, in seconds.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.LabelSelector{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_useless_v1alpha1_MachineStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MachineStatus is what the controller last observed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"replicas": {
+						SchemaProps: spec.SchemaProps{
+							Description: "replicas is how many switches the machine owns.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"positions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "positions has the first letter of the position of each owned switch, the switches sorted by name; ? where a position is empty.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"seenAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "seenAt is when the lever (spec.switchPosition) was first seen in another position than down; unset while it is down.",
+							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"flip": {
+						SchemaProps: spec.SchemaProps{
+							Description: "flip is the flip that is reserved and not yet seen to have happened. There is never more than one, and it is completed before another is begun, whoever leads.",
+							Ref:         ref(uselessv1alpha1.Flip{}.OpenAPIModelName()),
+						},
+					},
+					"lastFlipTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastFlipTime is when the last flip was seen to have happened; the next comes flipIntervalSeconds later at the earliest.",
+							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"selector": {
+						SchemaProps: spec.SchemaProps{
+							Description: "selector is the selector in force, as text, for the scale subresource.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the metadata.generation of the spec that this status speaks of.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions: Ready is True while the machine owns as many switches as it should.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName(), metav1.MicroTime{}.OpenAPIModelName(), uselessv1alpha1.Flip{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_useless_v1alpha1_Switch(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Switch is one switch of a Machine. Flip it, and the Machine that owns it flips it back.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object's metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is the position of the switch. Users change it, and so does the Machine.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(uselessv1alpha1.SwitchSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what the Machine last observed. It is written by its controller alone.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(uselessv1alpha1.SwitchStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), uselessv1alpha1.SwitchSpec{}.OpenAPIModelName(), uselessv1alpha1.SwitchStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_useless_v1alpha1_SwitchList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SwitchList is a list of Switches.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the Switches.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(uselessv1alpha1.Switch{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), uselessv1alpha1.Switch{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_useless_v1alpha1_SwitchSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SwitchSpec is the position of the switch.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"position": {
+						SchemaProps: spec.SchemaProps{
+							Description: "position of the switch: down, or anything else, for instance up.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_useless_v1alpha1_SwitchStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "SwitchStatus is what the Machine that owns the switch last observed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"seenAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "seenAt is when the switch was first seen in another position than down; unset while it is down.",
+							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
+						},
+					},
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the metadata.generation of the spec that this status speaks of.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.MicroTime{}.OpenAPIModelName()},
 	}
 }

@@ -26,6 +26,108 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: dev.millwright.pkg.apis.apps.v1.HelloApp
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: dev.millwright.pkg.apis.apps.v1.HelloAppSpec
+      default: {}
+    - name: status
+      type:
+        namedType: dev.millwright.pkg.apis.apps.v1.HelloAppStatus
+      default: {}
+- name: dev.millwright.pkg.apis.apps.v1.HelloAppSpec
+  map:
+    fields:
+    - name: age
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: env
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.EnvVar
+          elementRelationship: associative
+          keys:
+          - name
+    - name: image
+      type:
+        scalar: string
+    - name: imagePullPolicy
+      type:
+        scalar: string
+    - name: imagePullSecrets
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.api.core.v1.LocalObjectReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: name
+      type:
+        scalar: string
+    - name: port
+      type:
+        scalar: numeric
+    - name: resources
+      type:
+        namedType: io.k8s.api.core.v1.ResourceRequirements
+      default: {}
+    - name: serviceAccountName
+      type:
+        scalar: string
+    - name: size
+      type:
+        scalar: numeric
+      default: 0
+- name: dev.millwright.pkg.apis.apps.v1.HelloAppStatus
+  map:
+    fields:
+    - name: availableReplicas
+      type:
+        scalar: numeric
+      default: 0
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: deploymentName
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: readyReplicas
+      type:
+        scalar: numeric
+      default: 0
+    - name: replicas
+      type:
+        scalar: numeric
+      default: 0
+    - name: selector
+      type:
+        scalar: string
+    - name: updatedReplicas
+      type:
+        scalar: numeric
+      default: 0
 - name: dev.millwright.pkg.apis.immortalcontainers.v1alpha1.Backoff
   map:
     fields:
@@ -129,6 +231,129 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+- name: dev.millwright.pkg.apis.useless.v1alpha1.Flip
+  map:
+    fields:
+    - name: resourceVersion
+      type:
+        scalar: string
+      default: ""
+    - name: switch
+      type:
+        scalar: string
+      default: ""
+    - name: uid
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.useless.v1alpha1.Machine
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: dev.millwright.pkg.apis.useless.v1alpha1.MachineSpec
+      default: {}
+    - name: status
+      type:
+        namedType: dev.millwright.pkg.apis.useless.v1alpha1.MachineStatus
+      default: {}
+- name: dev.millwright.pkg.apis.useless.v1alpha1.MachineSpec
+  map:
+    fields:
+    - name: flipDelaySeconds
+      type:
+        scalar: numeric
+    - name: flipIntervalSeconds
+      type:
+        scalar: numeric
+    - name: selector
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+    - name: switchPosition
+      type:
+        scalar: string
+    - name: switches
+      type:
+        scalar: numeric
+- name: dev.millwright.pkg.apis.useless.v1alpha1.MachineStatus
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: flip
+      type:
+        namedType: dev.millwright.pkg.apis.useless.v1alpha1.Flip
+    - name: lastFlipTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: positions
+      type:
+        scalar: string
+    - name: replicas
+      type:
+        scalar: numeric
+      default: 0
+    - name: seenAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: selector
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.useless.v1alpha1.Switch
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: dev.millwright.pkg.apis.useless.v1alpha1.SwitchSpec
+      default: {}
+    - name: status
+      type:
+        namedType: dev.millwright.pkg.apis.useless.v1alpha1.SwitchStatus
+      default: {}
+- name: dev.millwright.pkg.apis.useless.v1alpha1.SwitchSpec
+  map:
+    fields:
+    - name: position
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.useless.v1alpha1.SwitchStatus
+  map:
+    fields:
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: seenAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: io.k8s.api.core.v1.AWSElasticBlockStoreVolumeSource
   map:
     fields:
@@ -2437,6 +2662,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+  scalar: untyped
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
   map:
     fields:

@@ -12,23 +12,39 @@ import (
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
+	appsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1"
+	uselessv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/useless/v1alpha1"
 )
 
 type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
+	AppsV1() appsv1.AppsV1Interface
 	ImmortalcontainersV1alpha1() immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Interface
+	UselessV1alpha1() uselessv1alpha1.UselessV1alpha1Interface
 }
 
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
+	appsV1                     *appsv1.AppsV1Client
 	immortalcontainersV1alpha1 *immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Client
+	uselessV1alpha1            *uselessv1alpha1.UselessV1alpha1Client
+}
+
+// AppsV1 retrieves the AppsV1Client
+func (c *Clientset) AppsV1() appsv1.AppsV1Interface {
+	return c.appsV1
 }
 
 // ImmortalcontainersV1alpha1 retrieves the ImmortalcontainersV1alpha1Client
 func (c *Clientset) ImmortalcontainersV1alpha1() immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Interface {
 	return c.immortalcontainersV1alpha1
+}
+
+// UselessV1alpha1 retrieves the UselessV1alpha1Client
+func (c *Clientset) UselessV1alpha1() uselessv1alpha1.UselessV1alpha1Interface {
+	return c.uselessV1alpha1
 }
 
 // Discovery retrieves the DiscoveryClient
@@ -75,7 +91,15 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 
 	var cs Clientset
 	var err error
+	cs.appsV1, err = appsv1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.immortalcontainersV1alpha1, err = immortalcontainersv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	cs.uselessV1alpha1, err = uselessv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +124,9 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 // New creates a new Clientset for the given RESTClient.
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
+	cs.appsV1 = appsv1.New(c)
 	cs.immortalcontainersV1alpha1 = immortalcontainersv1alpha1.New(c)
+	cs.uselessV1alpha1 = uselessv1alpha1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)
 	return &cs

@@ -17,8 +17,10 @@ import (
 	wait "k8s.io/apimachinery/pkg/util/wait"
 	cache "k8s.io/client-go/tools/cache"
 	versioned "millwright.dev/pkg/generated/clientset/versioned"
+	apps "millwright.dev/pkg/generated/informers/externalversions/apps"
 	immortalcontainers "millwright.dev/pkg/generated/informers/externalversions/immortalcontainers"
 	internalinterfaces "millwright.dev/pkg/generated/informers/externalversions/internalinterfaces"
+	useless "millwright.dev/pkg/generated/informers/externalversions/useless"
 )
 
 // SharedInformerOption defines the functional option type for SharedInformerFactory.
@@ -312,9 +314,19 @@ type SharedInformerFactory interface {
 	// client.
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
+	Apps() apps.Interface
 	Immortalcontainers() immortalcontainers.Interface
+	Useless() useless.Interface
+}
+
+func (f *sharedInformerFactory) Apps() apps.Interface {
+	return apps.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Immortalcontainers() immortalcontainers.Interface {
 	return immortalcontainers.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Useless() useless.Interface {
+	return useless.New(f, f.namespace, f.tweakListOptions)
 }

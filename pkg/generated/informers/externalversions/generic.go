@@ -10,7 +10,9 @@ import (
 
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
+	v1 "millwright.dev/pkg/apis/apps/v1"
 	v1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 )
 
 // GenericInformer is type of SharedIndexInformer which will locate and delegate to other
@@ -39,9 +41,19 @@ func (f *genericInformer) Lister() cache.GenericLister {
 // TODO extend this to unknown resources with a client pool
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
-	// Group=immortalcontainers.flugel.it, Version=v1alpha1
+	// Group=apps.anupam.com, Version=v1
+	case v1.SchemeGroupVersion.WithResource("helloapps"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Apps().V1().HelloApps().Informer()}, nil
+
+		// Group=immortalcontainers.flugel.it, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithResource("immortalcontainers"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Immortalcontainers().V1alpha1().ImmortalContainers().Informer()}, nil
+
+		// Group=useless.container.training, Version=v1alpha1
+	case uselessv1alpha1.SchemeGroupVersion.WithResource("machines"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Useless().V1alpha1().Machines().Informer()}, nil
+	case uselessv1alpha1.SchemeGroupVersion.WithResource("switches"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Useless().V1alpha1().Switches().Informer()}, nil
 
 	}
 

@@ -14,8 +14,12 @@ import (
 	"k8s.io/client-go/testing"
 	applyconfiguration "millwright.dev/pkg/generated/applyconfiguration"
 	clientset "millwright.dev/pkg/generated/clientset/versioned"
+	appsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1"
+	fakeappsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1/fake"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1"
 	fakeimmortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1/fake"
+	uselessv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/useless/v1alpha1"
+	fakeuselessv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/useless/v1alpha1/fake"
 )
 
 // NewSimpleClientset returns a clientset that will respond with the provided objects.
@@ -123,7 +127,17 @@ var (
 	_ testing.FakeClient  = &Clientset{}
 )
 
+// AppsV1 retrieves the AppsV1Client
+func (c *Clientset) AppsV1() appsv1.AppsV1Interface {
+	return &fakeappsv1.FakeAppsV1{Fake: &c.Fake}
+}
+
 // ImmortalcontainersV1alpha1 retrieves the ImmortalcontainersV1alpha1Client
 func (c *Clientset) ImmortalcontainersV1alpha1() immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Interface {
 	return &fakeimmortalcontainersv1alpha1.FakeImmortalcontainersV1alpha1{Fake: &c.Fake}
+}
+
+// UselessV1alpha1 retrieves the UselessV1alpha1Client
+func (c *Clientset) UselessV1alpha1() uselessv1alpha1.UselessV1alpha1Interface {
+	return &fakeuselessv1alpha1.FakeUselessV1alpha1{Fake: &c.Fake}
 }

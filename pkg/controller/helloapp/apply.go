@@ -1,0 +1,197 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helloapp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	v1 "millwright.dev/pkg/apis/apps/v1"
+)
+
+// nobodysVersion is a resourceVersion that no object has: it is that of the empty store. An apply that carries it can create
+// an object, and is refused as a conflict where there is one. Without it, a foreign object that happens to agree with all
+// that we set would silently become ours.
+const nobodysVersion = "1"
+
+var (
+	// errDecideAnew asks to decide anew: an object was read from the API server.
+	errDecideAnew = errors.New("the caches do not tell enough")
+	// errGoes ends a sync in peace: the namespace or the HelloApp goes, and the rest will be deleted.
+	errGoes = errors.New("the HelloApp is being removed")
+)
+
+// apply does the steps of the plan in order and stops at the first that fails.
+func (c *Controller) apply(ctx context.Context, key cache.ObjectName, o *observed, p plan) (time.Duration, error) {
+	logger := klog.FromContext(ctx)
+	for _, s := range p.steps {
+		logger.V(4).Info("Applying", "step", s)
+		if err := c.applyStep(ctx, key, o, s); err != nil {
+			return 0, err
+		}
+	}
+	return p.requeueAfter, nil
+}
+
+func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *observed, s step) error {
+	switch s := s.(type) {
+	case lookAtApp:
+		return c.lookAtApp(ctx, key, o)
+	case lookAtDeployment:
+		return c.lookAtDeployment(ctx, key, o)
+	case lookAtService:
+		return c.lookAtService(ctx, key, o)
+	case applyDeployment:
+		return c.applyDeployment(ctx, key, o, s)
+	case applyService:
+		return c.applyService(ctx, key, o, s)
+	case deleteDeployment:
+		err := c.kubeClient.AppsV1().Deployments(key.Namespace).Delete(ctx, key.Name, only(s.uid))
+		return c.deleted(key, "Deployment", s.uid, err)
+	case deleteService:
+		err := c.kubeClient.CoreV1().Services(key.Namespace).Delete(ctx, key.Name, only(s.uid))
+		return c.deleted(key, "Service", s.uid, err)
+	case writeStatus:
+		return c.writeStatus(ctx, key, o, s.status)
+	case recordEvent:
+		c.say(o, s)
+		return nil
+	default:
+		return fmt.Errorf("unknown step %T", s)
+	}
+}
+
+// applyDeployment applies, and goes on from the answer. Where the Deployment is not what the cache shows, it is looked at.
+func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, o *observed, s applyDeployment) error {
+	config := newDeployment(o.app, o.deployment)
+	fence(config.ObjectMetaApplyConfiguration, s.uid)
+	applied, err := c.kubeClient.AppsV1().Deployments(key.Namespace).Apply(ctx, config, applyOptions(s.uid))
+	switch {
+	case err != nil && isOther(err, s.uid) && !o.deploymentLive:
+		return c.lookAtDeployment(ctx, key, o)
+	case err != nil:
+		return notApplied("Deployment", key, err)
+	}
+	c.written.Wrote(key, c.deploymentStore, applied.ResourceVersion)
+	if o.deployment == nil || o.deployment.ResourceVersion != applied.ResourceVersion {
+		c.say(o, s.say...)
+	}
+	o.deployment = applied
+	return nil
+}
+
+// applyService likewise.
+func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *observed, s applyService) error {
+	config := newService(o.app)
+	fence(config.ObjectMetaApplyConfiguration, s.uid)
+	applied, err := c.kubeClient.CoreV1().Services(key.Namespace).Apply(ctx, config, applyOptions(s.uid))
+	switch {
+	case err != nil && isOther(err, s.uid) && !o.serviceLive:
+		return c.lookAtService(ctx, key, o)
+	case err != nil:
+		return notApplied("Service", key, err)
+	}
+	c.written.Wrote(key, c.serviceStore, applied.ResourceVersion)
+	if o.service == nil || o.service.ResourceVersion != applied.ResourceVersion {
+		c.say(o, s.say...)
+	}
+	o.service = applied
+	return nil
+}
+
+// fence makes the apply hold for the object of that UID and no other, and never create one; without a UID, the other way
+// round.
+func fence(meta *metaapply.ObjectMetaApplyConfiguration, uid types.UID) {
+	if uid == "" {
+		meta.WithResourceVersion(nobodysVersion)
+	} else {
+		meta.WithUID(uid)
+	}
+}
+
+// applyOptions take the fields over from whoever has changed them in an object that is ours.
+func applyOptions(uid types.UID) metav1.ApplyOptions {
+	return metav1.ApplyOptions{FieldManager: FieldManager, Force: uid != ""}
+}
+
+// isOther tells whether the refused apply may have met another object than the cache shows: one where there is none, or one
+// that got another controller.
+func isOther(err error, uid types.UID) bool {
+	return uid == "" && apierrors.IsConflict(err) || uid != "" && apierrors.IsInvalid(err)
+}
+
+func notApplied(what string, key cache.ObjectName, err error) error {
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return errGoes
+	}
+	return fmt.Errorf("applying %s %s: %w", what, key, err)
+}
+
+// only the object of that UID.
+func only(uid types.UID) metav1.DeleteOptions {
+	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(uid)}}
+}
+
+// deleted remembers a deletion, so that it is not asked for again before the watch tells of it.
+func (c *Controller) deleted(key cache.ObjectName, what string, uid types.UID, err error) error {
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s %s: %w", what, key, err)
+	}
+	c.memories.update(key, func(memory *memory) { memory.deleting = [2]types.UID{uid, memory.deleting[0]} })
+	return nil
+}
+
+// writeStatus writes the status against the version that was decided from.
+func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *observed, status v1.HelloAppStatus) error {
+	app := o.app.DeepCopy()
+	app.Status = status
+	updated, err := c.client.AppsV1().HelloApps(key.Namespace).UpdateStatus(ctx, app, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("writing the status of HelloApp %s: %w", key, err)
+	}
+	c.written.Wrote(key, c.appStore, updated.ResourceVersion)
+	c.memories.update(key, func(memory *memory) { memory.mirrored = time.Now() })
+	return nil
+}
+
+func (c *Controller) say(o *observed, events ...recordEvent) {
+	for _, event := range events {
+		c.recorder.Event(o.app, event.eventType, event.reason, event.message)
+	}
+}
+
+// refusalOf tells why the API server does not want an object. It is nil for what passes by itself: the API server is not
+// reached, or overloaded, or the object was just changed.
+func refusalOf(err error) *refusal {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || answer.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	status := answer.Status()
+	if status.Reason == metav1.StatusReasonInvalid && !namesField(status) {
+		status.Reason = metav1.StatusReasonForbidden // so says a ValidatingAdmissionPolicy, which may change
+	}
+	return &refusal{reason: string(status.Reason), message: status.Message}
+}
+
+// isPermanent tells whether nothing but another spec helps.
+func (r *refusal) isPermanent() bool { return r.reason == string(metav1.StatusReasonInvalid) }
+
+// namesField tells whether the refusal is about a field of the object.
+func namesField(status metav1.Status) bool {
+	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
+}

@@ -1,0 +1,22 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package helloapp runs every HelloApp as a Deployment of its name, and as a Service where it has a port.
+//
+// It watches HelloApps, and the Deployments and Services that carry our managed-by label. It writes those two by
+// server-side apply, the status subresource of HelloApps, and events.
+//
+// A sync has two halves. decide (plan.go) brings Deployment and Service to what the spec says; mirror (status.go) shows
+// in the status what is there then. The first apply of an object can only create it: where the name is taken, one live
+// read tells by whom. Every later apply is forced, and holds for the very object that was observed.
+//
+// What has the name that we need is one of these (standing.go): absent (create), ours (repair), an orphan with our mark
+// (adopt), leaving (wait), or foreign (Conflict: never touched). What differs from the spec is found by drift.go.
+//
+// +kubebuilder:rbac:groups=apps.anupam.com,resources=helloapps,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.anupam.com,resources=helloapps/status,verbs=update
+// +kubebuilder:rbac:groups=apps.anupam.com,resources=helloapps/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+package helloapp

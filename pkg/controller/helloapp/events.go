@@ -1,0 +1,59 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helloapp
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "millwright.dev/pkg/apis/apps/v1"
+)
+
+// Event reasons.
+const (
+	eventCreated       = "Created"
+	eventAdopted       = "Adopted"
+	eventScaled        = "Scaled"
+	eventUpdated       = "Updated"
+	eventDriftRestored = "DriftRestored"
+	eventApplyFailed   = "FailedApply"
+)
+
+func createdEvent(app *v1.HelloApp) recordEvent {
+	return recordEvent{corev1.EventTypeNormal, eventCreated,
+		fmt.Sprintf("Created Deployment %s with image %s and size %d", app.Name, app.Spec.Image, app.Spec.Size)}
+}
+
+// changeEvents tell what becomes of the Deployment, and why.
+func changeEvents(o observed, drifted []string) (events []recordEvent) {
+	say := func(reason, message string) {
+		events = append(events, recordEvent{corev1.EventTypeNormal, reason, message})
+	}
+	applied, marked := o.deployment.Annotations[AnnotationSpecHash]
+	switch {
+	case !marked || !metav1.IsControlledBy(o.deployment, o.app):
+		say(eventAdopted, fmt.Sprintf("Adopted Deployment %s", o.app.Name))
+	case applied == specHash(o.app.Spec):
+		say(eventDriftRestored, restoredMessage("Deployment", o.app.Name, drifted))
+		return events
+	}
+	if from := o.deployment.Spec.Replicas; from != nil && *from != o.app.Spec.Size {
+		say(eventScaled, fmt.Sprintf("Scaled from %d to %d", *from, o.app.Spec.Size))
+	}
+	if from := imageOf(o.app, o.deployment); from != "" && from != o.app.Spec.Image {
+		say(eventUpdated, fmt.Sprintf("Updated the image from %s to %s", from, o.app.Spec.Image))
+	}
+	if len(events) == 0 {
+		say(eventUpdated, "Updated: the spec has changed")
+	}
+	return events
+}
+
+// restoredMessage names the fields that were restored.
+func restoredMessage(what, name string, drifted []string) string {
+	return fmt.Sprintf("Restored %s %s, which differed in %s", what, name, strings.Join(drifted, ", "))
+}

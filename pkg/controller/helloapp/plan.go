@@ -1,0 +1,216 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helloapp
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	v1 "millwright.dev/pkg/apis/apps/v1"
+)
+
+const (
+	// conflictRetry is how often we look whether what is in our way has gone: it may not be in our watch.
+	conflictRetry = 10 * time.Second
+	// settleTime is how far apart two status writes are that tell of nothing but the progress of a rollout.
+	settleTime = time.Second
+)
+
+// observed is all that is decided from. Nothing of it is changed.
+type observed struct {
+	app *v1.HelloApp
+	// deployment and service of the HelloApp's name, whoever made them; nil if there are none.
+	deployment *appsv1.Deployment
+	service    *corev1.Service
+	// appLive and so on tell that it was read from the API server, not from the cache.
+	appLive, deploymentLive, serviceLive bool
+	// refusal is why the API server does not want what was to be applied; nil if it has not refused.
+	refusal *refusal
+	// memory of what this process knows beside the caches.
+	memory memory
+	now    time.Time
+}
+
+// refusal is the answer of the API server to an apply, in its own words.
+type refusal struct{ reason, message string }
+
+// memory is what one process remembers of one HelloApp.
+type memory struct {
+	// mirrored is when the status was written last.
+	mirrored time.Time
+	// foreignDeployment and foreignService are when the API server has shown a foreign object that our watch does not.
+	foreignDeployment, foreignService time.Time
+	// deleting are the UIDs of the objects whose deletion the API server has accepted.
+	deleting [2]types.UID
+}
+
+// generationPath is the one field of the Deployment that may be out of date.
+const generationPath = "metadata.annotations." + AnnotationGeneration
+
+// plan is what to do, in order, and when to look again if nothing happens before.
+type plan struct {
+	steps        []step
+	requeueAfter time.Duration
+}
+
+// step is one of the types below.
+type step interface{ String() string }
+
+type (
+	// lookAtApp and so on read the object from the API server, and decide anew.
+	lookAtApp        struct{}
+	lookAtDeployment struct{}
+	lookAtService    struct{}
+	// applyDeployment and applyService apply what the spec says: to the object of that UID and no other, or, without a
+	// UID, only where there is none. What they say is said once the object has changed.
+	applyDeployment struct {
+		uid types.UID
+		say []recordEvent
+	}
+	applyService struct {
+		uid types.UID
+		say []recordEvent
+	}
+	// deleteDeployment and deleteService are guarded by the UID.
+	deleteDeployment struct{ uid types.UID }
+	deleteService    struct{ uid types.UID }
+	// writeStatus writes the status, guarded by the resourceVersion.
+	writeStatus struct{ status v1.HelloAppStatus }
+	// recordEvent records an event on the HelloApp.
+	recordEvent struct{ eventType, reason, message string }
+)
+
+func (lookAtApp) String() string          { return "look at the live HelloApp" }
+func (lookAtDeployment) String() string   { return "look at the live Deployment" }
+func (lookAtService) String() string      { return "look at the live Service" }
+func (s applyDeployment) String() string  { return describeApply("Deployment", s.uid, s.say) }
+func (s applyService) String() string     { return describeApply("Service", s.uid, s.say) }
+func (s deleteDeployment) String() string { return fmt.Sprintf("delete Deployment %s", s.uid) }
+func (s deleteService) String() string    { return fmt.Sprintf("delete Service %s", s.uid) }
+func (s writeStatus) String() string      { return fmt.Sprintf("write status %+v", s.status) }
+func (s recordEvent) String() string {
+	return fmt.Sprintf("event %s %s %q", s.eventType, s.reason, s.message)
+}
+
+func describeApply(what string, uid types.UID, say []recordEvent) string {
+	line := "create " + what
+	if uid != "" {
+		line = fmt.Sprintf("apply %s %s", what, uid)
+	}
+	for _, event := range say {
+		line += ", " + event.String()
+	}
+	return line
+}
+
+// decide brings Deployment and Service to what the spec says.
+func decide(o observed) plan {
+	switch {
+	case o.app.DeletionTimestamp != nil:
+		return plan{} // the garbage collector deletes both
+	case isBehind(o) && !o.appLive:
+		return plan{steps: []step{lookAtApp{}}}
+	case o.app.Spec.Image == "":
+		return withoutImage(o)
+	case isInvalid(o.app):
+		return plan{} // the API server has refused this very spec
+	}
+	var steps []step
+	switch o.standingOfDeployment() {
+	case absent:
+		if isConflict(o.app) && !o.deploymentLive {
+			return plan{steps: []step{lookAtDeployment{}}} // what was in our way may be there yet, outside of our watch
+		}
+		steps = []step{applyDeployment{say: []recordEvent{createdEvent(o.app)}}}
+	case orphan:
+		if !o.appLive {
+			return plan{steps: []step{lookAtApp{}}}
+		}
+		steps = bringUpDeployment(o)
+	case ours:
+		steps = bringUpDeployment(o)
+	default:
+		return plan{requeueAfter: conflictRetry}
+	}
+	p := decideService(o, len(steps) > 0)
+	p.steps = append(steps, p.steps...)
+	return p
+}
+
+// isBehind tells whether the Deployment was made of a later spec than the one that is observed. A cache that was filled from
+// the past would roll it back.
+func isBehind(o observed) bool {
+	return o.deployment != nil && metav1.IsControlledBy(o.deployment, o.app) && appliedGeneration(o.deployment) > o.app.Generation
+}
+
+// withoutImage there is no Deployment.
+func withoutImage(o observed) plan {
+	switch standingOf(o.app, o.deployment) {
+	case absent:
+		if !o.deploymentLive && !hasReason(o.app, v1.ReasonImageNotSet) {
+			return plan{steps: []step{lookAtDeployment{}}} // once: it may have lost the label by which we watch
+		}
+	case ours:
+		if !o.memory.isDeleting(o.deployment.UID) {
+			return plan{steps: []step{deleteDeployment{o.deployment.UID}}}
+		}
+	}
+	return plan{}
+}
+
+// bringUpDeployment applies the spec where it has changed since it was applied last, or the Deployment has.
+func bringUpDeployment(o observed) []step {
+	drifted := drift(newDeployment(o.app, o.deployment), o.deployment)
+	if !isBehind(o) { // an edit of nothing that matters is not worth a request
+		drifted = slices.DeleteFunc(drifted, func(path string) bool { return path == generationPath })
+	}
+	if len(drifted) == 0 {
+		return nil
+	}
+	return []step{applyDeployment{o.deployment.UID, changeEvents(o, drifted)}}
+}
+
+// decideService makes the Service of the port, or removes it. Where the Deployment changes, that has an event already.
+func decideService(o observed, deploymentChanges bool) plan {
+	say := func(reason, message string) []recordEvent {
+		if deploymentChanges {
+			return nil
+		}
+		return []recordEvent{{corev1.EventTypeNormal, reason, message}}
+	}
+	position := o.standingOfService()
+	if o.app.Spec.Port == 0 {
+		if position == ours && !o.memory.isDeleting(o.service.UID) {
+			return plan{steps: []step{deleteService{o.service.UID}}}
+		}
+		return plan{}
+	}
+	switch position {
+	case absent:
+		if isConflict(o.app) && !o.serviceLive {
+			return plan{steps: []step{lookAtService{}}}
+		}
+		return plan{steps: []step{applyService{say: say(eventCreated, fmt.Sprintf("Created Service %s", o.app.Name))}}}
+	case ours:
+		if drifted := drift(newService(o.app), o.service); len(drifted) > 0 {
+			return plan{steps: []step{applyService{o.service.UID, say(eventDriftRestored, restoredMessage("Service", o.app.Name, drifted))}}}
+		}
+		return plan{}
+	case orphan:
+		if !o.appLive {
+			return plan{steps: []step{lookAtApp{}}}
+		}
+		return plan{steps: []step{applyService{o.service.UID, say(eventAdopted, fmt.Sprintf("Adopted Service %s", o.app.Name))}}}
+	default:
+		return plan{requeueAfter: conflictRetry}
+	}
+}
+
+func (m memory) isDeleting(uid types.UID) bool { return m.deleting[0] == uid || m.deleting[1] == uid }

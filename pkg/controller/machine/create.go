@@ -1,0 +1,76 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+)
+
+// createSwitches creates one, then two, four and so on at once, until one fails: what is refused (by a quota, say) is not
+// refused a hundred times.
+func (a *applier) createSwitches(ctx context.Context, names []string) error {
+	for batch := 1; len(names) > 0; batch *= 2 {
+		batch = min(batch, len(names))
+		errs := make([]error, batch)
+		parallel(batch, func(i int) { errs[i] = a.createSwitch(ctx, names[i]) })
+		if err := joined(errs...); err != nil {
+			return err
+		}
+		names = names[batch:]
+	}
+	return nil
+}
+
+// createSwitch creates one Switch. Where its name is taken, the live Switch tells by whom.
+func (a *applier) createSwitch(ctx context.Context, name string) error {
+	switches := a.client.UselessV1alpha1().Switches(a.key.Namespace)
+	created, err := switches.Create(ctx, newSwitch(a.observed.machine, name), metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		a.wrote(created, func(done *outcome) { done.created = append(done.created, created.Name) })
+		return nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return errGoing
+	case !apierrors.IsAlreadyExists(err):
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if message := refusal(err); message != "" {
+			a.observed.done.refusal = message
+		}
+		return fmt.Errorf("creating Switch %s: %w", klog.KRef(a.key.Namespace, name), err)
+	}
+	sw, err := switches.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return errLater
+	case err != nil:
+		return fmt.Errorf("reading Switch %s, whose name is taken: %w", klog.KRef(a.key.Namespace, name), err)
+	}
+	if metav1.IsControlledBy(sw, a.observed.machine) && sw.DeletionTimestamp == nil {
+		a.wrote(sw, func(*outcome) {}) // by us, or by who led before us: the cache is behind
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.observed.taken.Insert(name) // the next slot is tried
+	return nil
+}
+
+// refusal is why the API server does not want what was to be created, in its own words. It is empty for what passes by
+// itself: the API server is not reached, or overloaded, or a quota was just being counted.
+func refusal(err error) string {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || answer.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err) {
+		return ""
+	}
+	return answer.Status().Message
+}

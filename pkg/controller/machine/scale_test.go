@@ -1,0 +1,192 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestASwitchThatIsDeletedComesBackDown(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.started(newMachine(2))
+		a.flip("switch-pdxzk", "up")
+		a.took()
+		a.erase("switch-pdxzk")
+		a.wants("its name is free again",
+			"create switch-pdxzk",
+			`status of m: 2 "dd", Ready=True Complete`,
+			`event Normal SwitchCreated "Created: switch-pdxzk"`)
+	})
+}
+
+func TestScalingDownDeletesTheNewestFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.started(newMachine(1))
+		a.scale("m", 3)
+		a.wants("up", "create switch-b566m", "create switch-kjfqt",
+			`status of m: 3 "ddd", Ready=True Complete`, `event Normal SwitchCreated "Created: switch-b566m, switch-kjfqt"`)
+		time.Sleep(time.Minute)
+		a.scale("m", 2)
+		a.wants("down by one: of two of the same age the last by name", "delete switch-kjfqt by UID",
+			`status of m: 2 "dd", Ready=True Complete`, `event Normal SwitchDeleted "Deleted: switch-kjfqt"`)
+		a.scale("m", 1)
+		a.wants("down to the oldest", "delete switch-b566m by UID",
+			`status of m: 1 "d", Ready=True Complete`, `event Normal SwitchDeleted "Deleted: switch-b566m"`)
+		time.Sleep(time.Hour)
+		a.wants("afterwards")
+	})
+}
+
+func TestADeletionThatTheCacheHasNotSeenIsNotAskedForAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.started(newMachine(2))
+		synctest.Wait()
+		a.freeze("switches")
+		a.scale("m", 1)
+		a.edit("m", withLever("down"))
+		time.Sleep(time.Minute)
+		a.wants("while the watch is frozen", "delete switch-pdxzk by UID",
+			`status of m: 1 "d", Ready=True Complete`, `event Normal SwitchDeleted "Deleted: switch-pdxzk"`)
+	})
+}
+
+func TestAHundredSwitchesAreOneEventOfTenNames(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.apply(newMachine(100))
+		a.operate()
+		got := a.took()
+		if len(got) != 102 || len(a.ownedBy("uid-m")) != 100 {
+			t.Fatalf("%d requests for %d switches, want one each, one status and one event", len(got), len(a.ownedBy("uid-m")))
+		}
+		event := got[101]
+		if strings.Count(event, "switch-") != 10 || !strings.HasSuffix(event, ` and 90 more"`) {
+			t.Errorf("the event lists other than ten: %s", event)
+		}
+	})
+}
+
+func TestARefusedCreateDoesNotCauseAHundredErrors(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		room := 4
+		quota := apierrors.NewForbidden(switchesResource.GroupResource(), "x", errors.New("exceeded quota: few"))
+		a.fail = func(request string) error {
+			if !strings.HasPrefix(request, "create") {
+				return nil
+			}
+			if room == 0 {
+				return quota
+			}
+			room--
+			return nil
+		}
+		a.apply(newMachine(100))
+		a.operate()
+		synctest.Wait()
+		refused, rest := 0, []string{}
+		for _, line := range a.took() {
+			switch {
+			case strings.HasSuffix(line, quota.Error()):
+				refused++
+			case word(line) != "create":
+				rest = append(rest, line)
+			}
+		}
+		// Of 1, 2 and 4 at once the last three are refused; then one each time when our own writes are seen.
+		if refused < 3 || refused > 10 {
+			t.Errorf("%d creates were refused at once, want 3 and a few", refused)
+		}
+		want := []string{`status of m: 4 "dddd", Ready=False CreateFailed`,
+			fmt.Sprintf("event Normal SwitchCreated %q", "Created: "+strings.Join(a.ownedBy("uid-m"), ", ")),
+			fmt.Sprintf("event Warning FailedCreate %q", quota.Error())}
+		if !slices.Equal(rest, want) {
+			t.Errorf("beside the creates\n%q, want\n%q", rest, want)
+		}
+		one, other := a.ownedBy("uid-m")[0], a.ownedBy("uid-m")[1]
+		// The refusal holds up nothing else.
+		a.flip(one, "up")
+		a.flip(other, "up")
+		time.Sleep(10*time.Minute + time.Second)
+		a.wantFlips(map[string]string{one: " 00:05", other: " 00:10"})
+		events := 0
+		for _, line := range a.took() {
+			if strings.Contains(line, "FailedCreate") {
+				events++
+			}
+		}
+		if events > 0 {
+			t.Errorf("the refusal was said %d times more", events)
+		}
+		a.mu.Lock()
+		room = 200
+		a.mu.Unlock()
+		time.Sleep(2 * time.Minute)
+		if owned := len(a.ownedBy("uid-m")); owned != 100 || a.machine("m").Status.Conditions[0].Status != metav1.ConditionTrue {
+			t.Errorf("%d switches, %s when there is room again", owned, describeStatus(a.machine("m").Status))
+		}
+	})
+}
+
+func TestNothingIsCreatedNorSaidInANamespaceThatTerminates(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		terminating := apierrors.NewForbidden(switchesResource.GroupResource(), "x", errors.New("the namespace is being terminated"))
+		terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		a.fail = func(request string) error {
+			if word(request) == "create" {
+				return terminating
+			}
+			return nil
+		}
+		a.apply(newMachine(5))
+		_, logged := a.operate()
+		time.Sleep(time.Hour)
+		a.wants("in peace", "create switch-pdxzk: "+terminating.Error())
+		for _, entry := range logged() {
+			if entry.Err != nil {
+				t.Errorf("logged as an error: %v", entry)
+			}
+		}
+	})
+}
+
+func TestANameThatIsTakenUnseenLeadsToTheNextSlot(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.started(newMachine(1))
+		synctest.Wait()
+		a.freeze("switches")
+		a.make(switchOf("switch-b566m", ownedByStranger, labelled("x")))
+		a.scale("m", 2)
+		a.wants("with a cache that does not know it",
+			"create switch-b566m: AlreadyExists", "get switches switch-b566m", "create switch-kjfqt",
+			`status of m: 2 "dd", Ready=True Complete`, `event Normal SwitchCreated "Created: switch-kjfqt"`)
+	})
+}
+
+func TestASelectorThatCannotBeUsedIsShownAndNothingIsCreated(t *testing.T) {
+	for name, selector := range map[string]metav1.LabelSelector{
+		"the labels of a new switch do not satisfy it": {MatchLabels: map[string]string{"room": "hall"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "floor", Operator: metav1.LabelSelectorOpExists}}},
+		"it does not parse": {MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "floor", Operator: "Near"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a *apiServer) {
+				a.apply(newMachine(2, withSelector(selector), withLever("up")))
+				a.operate()
+				a.wants("at first", `status of m: 0 "", Ready=False InvalidSelector, lever seen 00:00:00`, `event Normal SeenUp "Seen: the lever is up"`)
+				time.Sleep(time.Hour)
+				a.wants("of its lever, which has nothing to do with that", "lever of m down", `status of m: 0 "", Ready=False InvalidSelector`,
+					`event Normal Flipped "Moved the lever down"`)
+			})
+		})
+	}
+}
