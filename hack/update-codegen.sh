@@ -68,3 +68,15 @@ go run ./hack/partial-templates "$work"/crds/*.yaml
 mkdir -p manifests/00-crds
 rm -f manifests/00-crds/*.yaml
 mv "$work"/crds/*.yaml manifests/00-crds/
+
+# The rights of each Deployment are what the markers of its controllers say (doc.go).
+echo "Generating roles"
+role() { # FILE NAME CONTROLLER...
+  local paths=("${@:3}")
+  go tool controller-gen "rbac:roleName=$2" "${paths[@]/#/paths=./pkg/controller/}" output:rbac:dir="$work/$2"
+  {
+    echo "# What the controllers of the Deployment $2 may do. Generated from the markers in their doc.go by make generate."
+    cat "$work/$2/role.yaml"
+  } >"manifests/$1"
+}
+role 21-core-role.yaml millwright-core helloapp immortalcontainer machine

@@ -63,6 +63,7 @@ func TestEveryKindHasItsCRDItsSampleItsGuideAndItsRights(t *testing.T) {
 			}
 			plural, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(crds[0]), kind.Group+"_"), ".")
 			for what, missing := range map[string]bool{
+				"a place in manifests/kustomization.yaml":                               len(containing(t, "manifests/kustomization.yaml", "- 00-crds/"+filepath.Base(crds[0])+"\n")) == 0,
 				"a sample in manifests/samples":                                         len(containing(t, "manifests/samples/*/*.yaml", "kind: "+kind.Kind+"\n")) == 0,
 				"a guide, a README.md in manifests/samples that speaks of it":           len(containing(t, "manifests/samples/*/README.md", kind.Kind)) == 0,
 				"RBAC markers in the doc.go of a controller":                            len(containing(t, "pkg/controller/*/doc.go", fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,", kind.Group, plural))) == 0,
