@@ -79,7 +79,7 @@ perturb: check-race bin/cluster ## Kill, blind and delay the controllers at ever
 	@exec hack/perturb.sh all
 
 .PHONY: bench
-bench: build bin/bench bin/leash bin/cluster ## Measure speed and size against what the API server allows (BENCH_FLAGS=--quick: in a minute, BENCH_FLAGS=--help: what else)
+bench: build bin/bench bin/leash bin/cluster ## Measure speed and size against what the API server allows (BENCH_FLAGS=--quick: in minutes, BENCH_FLAGS=--help: what else)
 	@mkdir -p .local && exec bin/bench --json .local/bench.json $(BENCH_FLAGS)
 
 .PHONY: generate

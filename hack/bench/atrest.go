@@ -57,17 +57,18 @@ func (b *bench) measureAtRest(ctx context.Context) error {
 // something done before that is stopped. They stay.
 func (b *bench) populate(ctx context.Context, count int, then func(context.Context, *operator) error) (result phaseOutcome, err error) {
 	b.say("Making %d ImmortalContainers and their Pods", count)
+	w := containersOf(count)
 	p, err := b.newPopulation(ctx, count)
 	if err != nil {
 		return result, err
 	}
-	if err := p.create(ctx); err != nil {
+	if err := p.create(ctx, w); err != nil {
 		return result, err
 	}
 	working, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	observer, err := p.observeContainers(working)
-	if err != nil {
+	observer := newObserver()
+	if err := w.observe(working, p, observer); err != nil {
 		return result, err
 	}
 	before, err := b.counters(ctx)
@@ -80,11 +81,11 @@ func (b *bench) populate(ctx context.Context, count int, then func(context.Conte
 	}
 	o.onEnd(fail)
 	defer func() { err = errors.Join(err, o.stop()) }()
-	ready, err := observer.awaitReady(working, count, 1)
+	ready, err := observer.await(working, count, w.phases[0].milestones[0])
 	if err != nil {
 		return result, err
 	}
-	result.seconds = ready.Sub(o.started).Seconds()
+	result.seconds = []float64{ready.Sub(o.started).Seconds()}
 	if err := b.settle(working, observer, count); err != nil {
 		return result, err
 	}
@@ -92,8 +93,8 @@ func (b *bench) populate(ctx context.Context, count int, then func(context.Conte
 	if err != nil {
 		return result, err
 	}
-	result.requests = after.minus(before)
-	b.say("  all Ready after %.2f s: %v", result.seconds, result.requests)
+	result.requests, result.events = after.minus(before).only(w.requests), observer.changes(eventsSeen)
+	b.say("  all Ready after %.2f s: %v, %d events", result.seconds[0], result.requests, result.events)
 	if then == nil {
 		return result, nil
 	}
@@ -104,7 +105,8 @@ func (b *bench) populate(ctx context.Context, count int, then func(context.Conte
 func (b *bench) settle(ctx context.Context, o *observer, count int) error {
 	for {
 		o.mu.Lock()
-		posted, last := len(o.events), o.last[eventsSeen]
+		events := o.of(eventsSeen)
+		posted, last := len(events.marks), events.changed
 		o.mu.Unlock()
 		if posted >= count || time.Since(last) > settlePause {
 			return sleep(ctx, calmPause)

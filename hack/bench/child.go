@@ -19,7 +19,7 @@ import (
 
 // The commands by which this program runs itself.
 const (
-	replayCommand = "replay" // KUBECONFIG NAMESPACE WORKERS RECORDING...
+	replayCommand = "replay" // KUBECONFIG RESOURCE NAMESPACE WORKERS RECORDING
 	readCommand   = "read"   // KUBECONFIG
 )
 
@@ -35,34 +35,26 @@ func runChild(ctx context.Context, args []string, stdin io.Reader, stdout io.Wri
 	if args[0] == readCommand {
 		return readAll(ctx, config, stdout)
 	}
-	workers, err := strconv.Atoi(args[3])
+	workers, err := strconv.Atoi(args[4])
 	if err != nil {
 		return err
 	}
-	client, err := bareclient.New(config, args[2], workers)
+	recording, err := loadRecording(args[5])
 	if err != nil {
 		return err
 	}
-	var phases []*bareclient.Phase
-	for _, path := range args[4:] {
-		requests, err := loadRecording(path)
-		if err != nil {
-			return err
-		}
-		phase, err := bareclient.NewPhase(requests)
-		if err != nil {
-			return err
-		}
-		phases = append(phases, phase)
+	client, err := bareclient.New(config, args[2], args[3], workers, recording)
+	if err != nil {
+		return err
 	}
-	return replayPhases(ctx, client, phases, stdin, stdout)
+	return replayPhases(ctx, client, len(recording.Phases), stdin, stdout)
 }
 
 // replayPhases goes through a phase for each line of the standard input.
-func replayPhases(ctx context.Context, client *bareclient.Client, phases []*bareclient.Phase, stdin io.Reader, stdout io.Writer) error {
+func replayPhases(ctx context.Context, client *bareclient.Client, phases int, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	told := make(chan struct{}, len(phases))
+	told := make(chan struct{}, phases)
 	go func() {
 		for lines := bufio.NewScanner(stdin); lines.Scan(); {
 			told <- struct{}{}
@@ -70,7 +62,7 @@ func replayPhases(ctx context.Context, client *bareclient.Client, phases []*bare
 		cancel() // whoever started us has ended, or does not need us any more
 	}()
 	fmt.Fprintln(stdout, sayPrepared)
-	for _, phase := range phases {
+	for phase := range phases {
 		select {
 		case <-told:
 		case <-ctx.Done():
@@ -90,11 +82,7 @@ func replayPhases(ctx context.Context, client *bareclient.Client, phases []*bare
 
 // readAll says done when everything was read.
 func readAll(ctx context.Context, config *rest.Config, stdout io.Writer) error {
-	client, err := bareclient.New(config, "", 1)
-	if err != nil {
-		return err
-	}
-	containers, pods, err := client.ReadAll(ctx)
+	containers, pods, err := bareclient.ReadAll(ctx, config)
 	if err != nil {
 		return err
 	}

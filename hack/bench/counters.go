@@ -6,17 +6,18 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
-// counters are what the API server has counted of the requests that a start or a recovery consists of, whoever sent them.
-// During a run that is the operator or the bare client alone: the rest of the control plane posts its events to another
-// group. Counting so costs a run nothing.
+// counters are what the API server has counted of the requests that a phase consists of, whoever sent them. Counting so costs
+// a run nothing. Events are not among them: the rest of the control plane posts some too.
 type counters struct {
-	// Statuses of ImmortalContainers, Pods created, events created and folded.
-	Statuses, Pods, Events int
-	// CPUSeconds of the control plane, all of which is one process.
-	CPUSeconds float64
+	// requests by their verb, in the API server's words, and their resource: PUT immortalcontainers/status.
+	requests map[string]int
+	// cpuSeconds of the control plane, all of which is one process.
+	cpuSeconds float64
 }
 
 func (c *cluster) counters(ctx context.Context) (counters, error) {
@@ -40,31 +41,51 @@ func parseCounters(text string) (c counters, err error) {
 	if err != nil {
 		return c, fmt.Errorf("reading the metrics of the API server: %w", err)
 	}
-	c.CPUSeconds = metrics.sum(cpu)
+	c.requests, c.cpuSeconds = map[string]int{}, metrics.sum(cpu)
 	for _, sample := range metrics[name] {
-		count := int(sample.value)
-		switch sample.requestKind() {
-		case "PUT immortalcontainers.flugel.it immortalcontainers status":
-			c.Statuses += count
-		case "POST  pods ":
-			c.Pods += count
-		case "POST  events ", "PATCH  events ":
-			c.Events += count
-		}
+		c.requests[sample.requestKind()] += int(sample.value)
 	}
 	return c, nil
 }
 
 func (s sample) requestKind() string {
-	return strings.Join([]string{s.labels["verb"], s.labels["group"], s.labels["resource"], s.labels["subresource"]}, " ")
+	kind := s.labels["verb"] + " " + s.labels["resource"]
+	if s.labels["subresource"] != "" {
+		kind += "/" + s.labels["subresource"]
+	}
+	return kind
 }
 
 func (c counters) minus(earlier counters) counters {
-	return counters{c.Statuses - earlier.Statuses, c.Pods - earlier.Pods, c.Events - earlier.Events, c.CPUSeconds - earlier.CPUSeconds}
+	requests := map[string]int{}
+	for kind, count := range c.requests {
+		requests[kind] = count - earlier.requests[kind]
+	}
+	return counters{requests, c.cpuSeconds - earlier.cpuSeconds}
 }
 
-func (c counters) total() int { return c.Statuses + c.Pods + c.Events }
+// only those requests.
+func (c counters) only(kinds []string) counters {
+	requests := map[string]int{}
+	for _, kind := range kinds {
+		if count := c.requests[kind]; count > 0 {
+			requests[kind] = count
+		}
+	}
+	return counters{requests, c.cpuSeconds}
+}
+
+func (c counters) total() (total int) {
+	for _, count := range c.requests {
+		total += count
+	}
+	return total
+}
 
 func (c counters) String() string {
-	return fmt.Sprintf("%d statuses, %d Pods, %d events; CPU of the control plane %.1f s", c.Statuses, c.Pods, c.Events, c.CPUSeconds)
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(c.requests)) {
+		parts = append(parts, fmt.Sprintf("%d %s", c.requests[kind], kind))
+	}
+	return fmt.Sprintf("%s; CPU of the control plane %.1f s", strings.Join(parts, ", "), c.cpuSeconds)
 }

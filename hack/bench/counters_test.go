@@ -6,6 +6,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const apiServerMetrics = `# HELP apiserver_request_total Counter of apiserver requests.
@@ -24,16 +26,19 @@ apiserver_request_duration_seconds_bucket{le="+Inf"} 7
 process_cpu_seconds_total 12.5
 `
 
-func TestTheCountersAreOfTheRequestsOfAStartAloneRefusedOnesIncluded(t *testing.T) {
+func TestTheCountersAreOfTheRequestsOfAWorkloadAloneRefusedOnesIncluded(t *testing.T) {
 	got, err := parseCounters(apiServerMetrics)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (counters{Statuses: 2003, Pods: 1000, Events: 1000, CPUSeconds: 12.5}); got != want {
-		t.Errorf("got %v, want %v", got, want)
+	requests := containersOf(1).requests
+	want := counters{map[string]int{"PUT immortalcontainers/status": 2003, "POST pods": 1000}, 12.5}
+	if diff := cmp.Diff(want, got.only(requests), cmp.AllowUnexported(counters{})); diff != "" {
+		t.Errorf("not as it is to be (-want +got):\n%s", diff)
 	}
-	if got := got.minus(counters{Statuses: 3, Pods: 1}).total(); got != 3999 {
-		t.Errorf("the total after four earlier ones is %d", got)
+	earlier := counters{map[string]int{"PUT immortalcontainers/status": 3, "POST pods": 1}, 2.5}
+	if got := got.minus(earlier).only(requests); got.total() != 2999 || got.cpuSeconds != 10 {
+		t.Errorf("after four earlier ones it is %v", got)
 	}
 }
 

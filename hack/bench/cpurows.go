@@ -20,14 +20,18 @@ const (
 	startGoal         = 1.3  // times what it takes to read all that is there
 )
 
-func cpuRows(o options, m measurements) []report.Row {
+// cpuRows are of both phases of ImmortalContainers; none if they were not measured.
+func cpuRows(c *contest) []report.Row {
+	if c == nil {
+		return nil
+	}
 	const milli = 1e3
 	var operator, bare, perObject, perObjectBare, perSync []float64
-	for i, usage := range m.usages {
-		operator = append(operator, m.operators[i].cpuSeconds())
-		bare = append(bare, m.bares[i].cpuSeconds())
-		perObject = append(perObject, milli*m.operators[i].clientCPU/float64(o.count))
-		perObjectBare = append(perObjectBare, milli*m.bares[i].clientCPU/float64(o.count))
+	for i, usage := range c.usages {
+		operator = append(operator, c.operators[i].cpuSeconds())
+		bare = append(bare, c.bares[i].cpuSeconds())
+		perObject = append(perObject, milli*c.operators[i].clientCPU/float64(c.count))
+		perObjectBare = append(perObjectBare, milli*c.bares[i].clientCPU/float64(c.count))
 		perSync = append(perSync, milli*usage.cpuPerSync)
 	}
 	all := sampled("overhead in CPU, both phases, control plane included", report.Times, report.Ratios(operator, bare))
@@ -37,8 +41,8 @@ func cpuRows(o options, m measurements) []report.Row {
 	object.Note = fmt.Sprintf("the bare client takes %.2f ms", report.Median(perObjectBare))
 	sync := sampled("CPU per sync, recovery", report.Milliseconds, perSync)
 	sync.Goal = ptr.To(cpuPerSyncGoal)
-	if len(m.usages) > 0 {
-		sync.Note = fmt.Sprintf("%.1f syncs per object", m.usages[0].syncsPerRecovery)
+	if len(c.usages) > 0 {
+		sync.Note = fmt.Sprintf("%.1f syncs per object", c.usages[0].syncsPerObject)
 	}
 	return []report.Row{all, object, sync}
 }
@@ -57,8 +61,8 @@ func restRows(o options, m measurements) (rows []report.Row) {
 	}
 	if m.largeCount > 0 && (o.rows[rowHeap] || o.rows[rowStart]) {
 		rows = append(rows,
-			report.Row{Name: fmt.Sprintf("cold start of %d at once, until all are Ready", m.largeCount), Unit: report.Seconds, Value: m.large.seconds},
-			report.Row{Name: "  events that were lost", Unit: report.Events, Value: float64(max(0, m.largeCount-m.large.requests.Events)), Goal: ptr.To(0.0)})
+			report.Row{Name: fmt.Sprintf("cold start of %d at once, until all are Ready", m.largeCount), Unit: report.Seconds, Value: m.large.seconds[0]},
+			report.Row{Name: "  events that were lost", Unit: report.Events, Value: float64(max(0, m.largeCount-m.large.events)), Goal: ptr.To(0.0)})
 	}
 	if o.rows[rowStart] {
 		start := sampled(fmt.Sprintf("start with %d objects, until the first sync of all", o.large), report.Seconds, m.starts)

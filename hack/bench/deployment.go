@@ -28,25 +28,25 @@ func (b *bench) deploymentRuns(ctx context.Context) error {
 	}
 	observing, stopObserving := context.WithCancel(ctx)
 	defer stopObserving()
-	observer, err := p.observePods(observing)
-	if err != nil {
+	pods := newObserver()
+	if err := pods.follow(observing, podsSeen, metav1.ListOptions{}, p.kubeClient.CoreV1().Pods(p.namespace).Watch, markOfPod); err != nil {
 		return err
 	}
 	if err := p.createDeployment(ctx); err != nil {
 		return err
 	}
-	if _, err := observer.awaitPods(ctx, p.count, nil); err != nil {
+	if _, err := pods.awaitOthers(ctx, p.count, nil); err != nil {
 		return err
 	}
 	if _, err := p.awaitDeployment(ctx); err != nil {
 		return err
 	}
-	old := observer.readyPods()
+	old := pods.marked(podsSeen)
 	begin := time.Now()
 	if err := p.deletePods(ctx, slices.Collect(maps.Values(old))); err != nil {
 		return err
 	}
-	if _, err := observer.awaitPods(ctx, p.count, old); err != nil {
+	if _, err := pods.awaitOthers(ctx, p.count, old); err != nil {
 		return fmt.Errorf("recovery of a Deployment: %w", err)
 	}
 	ready, err := p.awaitDeployment(ctx)
@@ -57,6 +57,18 @@ func (b *bench) deploymentRuns(ctx context.Context) error {
 	b.say("Deployment: recovery %.2f s", ready.Sub(begin).Seconds())
 	stopObserving()
 	return p.remove(ctx)
+}
+
+// awaitOthers waits until so many Pods are ready that are none of those of before.
+func (o *observer) awaitOthers(ctx context.Context, count int, before map[string]string) (time.Time, error) {
+	return o.awaitThat(ctx, count, milestone{kind: podsSeen, mark: "ready"}, func(ready map[string]string) (others int) {
+		for uid := range ready {
+			if _, old := before[uid]; !old {
+				others++
+			}
+		}
+		return others
+	})
 }
 
 func (p *population) createDeployment(ctx context.Context) error {
@@ -80,7 +92,7 @@ func (p *population) createDeployment(ctx context.Context) error {
 
 // awaitDeployment waits until the Deployment says that all its Pods are ready, and returns when it did.
 func (p *population) awaitDeployment(ctx context.Context) (ready time.Time, err error) {
-	err = wait.PollUntilContextTimeout(ctx, pollInterval, readyTimeout, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, milestoneTimeout, true, func(ctx context.Context) (bool, error) {
 		deployment, err := p.kubeClient.AppsV1().Deployments(p.namespace).Get(ctx, deploymentName, metav1.GetOptions{})
 		if err != nil {
 			return false, err

@@ -12,6 +12,10 @@
 //	             its process, its leader election and the filling of its caches count; the bare client is prepared.
 //	recovery     all their Pods are deleted, by parallel requests with the default grace period, while the operator runs: until
 //	             the last of them is Ready again
+//	machines     a cold start of Machines: until the last has all its switches, and says so
+//	helloapps    a cold start of HelloApps: until the last Deployment is there. Requests count until the last is Ready.
+//	flips        all switches of many Machines are flipped up at once, while the operator runs: whether each is moved down, none
+//	             too early, and how late. There is nothing to compare with but the pace; the watch of an observer tells.
 //
 // Operator and bare client take turns, and a ratio is taken of runs that followed each other: the machine may be busy with
 // other things too.

@@ -4,166 +4,172 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 )
 
-// readyTimeout bounds a start or a recovery of any size.
-const readyTimeout = 10 * time.Minute
+// milestoneTimeout bounds a phase of any size.
+const milestoneTimeout = 10 * time.Minute
 
 // observer sees what a user would see, on watches of its own, and when. It is the same for whoever does the work.
 type observer struct {
-	mu     sync.Mutex
-	err    error
-	starts map[string]int64     // of the ImmortalContainers that are Ready
-	events map[types.UID]bool   // about ImmortalContainers
-	pods   map[types.UID]string // those that are Ready
-	last   map[string]time.Time // change, of each kind
+	mu    sync.Mutex
+	err   error
+	kinds map[string]*seen
 }
 
-// the kinds that an observer watches.
+// seen is what an observer knows of one kind of things.
+type seen struct {
+	marks   map[string]string // by key; what has no mark is left out
+	changed time.Time         // when a mark was given or taken last
+	changes int               // that were watched, whatever became of the marks
+}
+
+// marker tells what a change makes of a thing: its mark, or "" for none.
+type marker func(watch.Event) (key, mark string)
+
 const (
-	containersSeen = "ImmortalContainers"
-	eventsSeen     = "events"
-	podsSeen       = "Pods"
+	eventsSeen = "events"
+	posted     = "posted"
 )
 
-func newObserver() *observer {
-	return &observer{starts: map[string]int64{}, events: map[types.UID]bool{}, pods: map[types.UID]string{}, last: map[string]time.Time{}}
+func newObserver() *observer { return &observer{kinds: map[string]*seen{}} }
+
+// of a kind what is known. The caller holds the lock.
+func (o *observer) of(kind string) *seen {
+	if o.kinds[kind] == nil {
+		o.kinds[kind] = &seen{marks: map[string]string{}}
+	}
+	return o.kinds[kind]
 }
 
-// observeContainers watches ImmortalContainers and the events about them, until the context ends.
-func (p *population) observeContainers(ctx context.Context) (*observer, error) {
-	o := newObserver()
-	err := errors.Join(
-		o.follow(ctx, containersSeen, metav1.ListOptions{}, p.client.ImmortalcontainersV1alpha1().ImmortalContainers(p.namespace).Watch),
-		o.follow(ctx, eventsSeen, metav1.ListOptions{FieldSelector: "involvedObject.kind=ImmortalContainer"}, p.kubeClient.CoreV1().Events(p.namespace).Watch))
-	return o, err
-}
+// opening is the Watch method of a client.
+type opening func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
-// observePods watches Pods, until the context ends.
-func (p *population) observePods(ctx context.Context) (*observer, error) {
-	o := newObserver()
-	return o, o.follow(ctx, podsSeen, metav1.ListOptions{}, p.kubeClient.CoreV1().Pods(p.namespace).Watch)
-}
-
-// follow begins with what there is.
-func (o *observer) follow(ctx context.Context, kind string, options metav1.ListOptions, start func(context.Context, metav1.ListOptions) (watch.Interface, error)) error {
-	watcher, err := start(ctx, options)
+// follow watches things of a kind until the context ends. It begins with what there is.
+func (o *observer) follow(ctx context.Context, kind string, options metav1.ListOptions, open opening, mark marker) error {
+	watcher, err := open(ctx, options)
 	if err != nil {
 		return fmt.Errorf("watching %s: %w", kind, err)
 	}
 	go func() {
-		defer watcher.Stop()
-		for event := range watcher.ResultChan() {
-			if event.Type == watch.Error {
-				break
-			}
-			o.saw(kind, event)
-		}
+		err := o.keepWatching(ctx, kind, watcher, options, open, mark)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.err = fmt.Errorf("the watch of %s has ended", kind)
+		o.err = fmt.Errorf("the watch of %s has ended: %w", kind, err)
 	}()
 	return nil
 }
 
-func (o *observer) saw(kind string, event watch.Event) {
+// keepWatching goes on where a watch was cut off: the API server does not wait for a client that is slow, as all are on a
+// machine that has too much to do.
+func (o *observer) keepWatching(ctx context.Context, kind string, watcher watch.Interface, options metav1.ListOptions, open opening, mark marker) (err error) {
+	for {
+		for event := range watcher.ResultChan() {
+			object, ok := event.Object.(metav1.Object)
+			if event.Type == watch.Error || !ok {
+				watcher.Stop()
+				return apierrors.FromObject(event.Object)
+			}
+			o.saw(kind, event, mark)
+			options.ResourceVersion = newer(options.ResourceVersion, object.GetResourceVersion())
+		}
+		watcher.Stop()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if watcher, err = open(ctx, options); err != nil {
+			return err
+		}
+	}
+}
+
+// newer of two resourceVersions, the first of which may be empty: a watch begins with what there is, in any order.
+func newer(a, b string) string {
+	if order, err := resourceversion.CompareResourceVersion(a, b); err == nil && order > 0 {
+		return a
+	}
+	return b
+}
+
+// followEvents watches the events about objects of a kind.
+func (o *observer) followEvents(ctx context.Context, p *population, kind string) error {
+	return o.follow(ctx, eventsSeen, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind}, p.kubeClient.CoreV1().Events(p.namespace).Watch,
+		func(event watch.Event) (key, mark string) { return string(event.Object.(*corev1.Event).UID), posted })
+}
+
+func (o *observer) saw(kind string, event watch.Event, mark marker) {
+	key, now := mark(event)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.last[kind] = time.Now()
-	switch obj := event.Object.(type) {
-	case *v1alpha1.ImmortalContainer:
-		if meta.IsStatusConditionTrue(obj.Status.Conditions, v1alpha1.ConditionReady) {
-			o.starts[obj.Name] = obj.Status.StartTimes
-		} else {
-			delete(o.starts, obj.Name)
-		}
-	case *corev1.Event:
-		o.events[obj.UID] = true
-	case *corev1.Pod:
-		if event.Type != watch.Deleted && obj.DeletionTimestamp == nil && podIsReady(obj) {
-			o.pods[obj.UID] = obj.Name
-		} else {
-			delete(o.pods, obj.UID)
-		}
+	seen := o.of(kind)
+	seen.changes++
+	if seen.marks[key] == now {
+		return
+	}
+	seen.changed = time.Now()
+	if now == "" {
+		delete(seen.marks, key)
+	} else {
+		seen.marks[key] = now
 	}
 }
 
-func podIsReady(pod *corev1.Pod) bool {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+// changes of a kind that were watched so far.
+func (o *observer) changes(kind string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.of(kind).changes
 }
 
-// awaitReady waits until so many ImmortalContainers are Ready in this start, and returns when the last of them became so.
-func (o *observer) awaitReady(ctx context.Context, count int, start int64) (time.Time, error) {
-	return o.await(ctx, count, containersSeen, "Ready", func() (ready int) {
-		for _, starts := range o.starts {
-			if starts == start {
-				ready++
+// marked are the marks of a kind by key.
+func (o *observer) marked(kind string) map[string]string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.of(kind).marks)
+}
+
+// await waits until the things of so many objects have the mark, and returns when the last of them got it.
+func (o *observer) await(ctx context.Context, objects int, m milestone) (time.Time, error) {
+	return o.awaitThat(ctx, objects*max(1, m.each), m, func(marks map[string]string) (marked int) {
+		for _, mark := range marks {
+			if mark == m.mark {
+				marked++
 			}
 		}
-		return ready
+		return marked
 	})
 }
 
-// awaitEvents waits until there are so many, and returns when the last was posted.
-func (o *observer) awaitEvents(ctx context.Context, count int) (time.Time, error) {
-	return o.await(ctx, count, eventsSeen, "posted", func() int { return len(o.events) })
-}
-
-// awaitPods waits until so many Pods are Ready that are none of the others, and returns when the last of them became so.
-func (o *observer) awaitPods(ctx context.Context, count int, others map[types.UID]string) (time.Time, error) {
-	return o.await(ctx, count, podsSeen, "Ready", func() (ready int) {
-		for uid := range o.pods {
-			if _, other := others[uid]; !other {
-				ready++
-			}
-		}
-		return ready
-	})
-}
-
-// readyPods are their names by UID.
-func (o *observer) readyPods() map[types.UID]string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	pods := make(map[types.UID]string, len(o.pods))
-	for uid, name := range o.pods {
-		pods[uid] = name
-	}
-	return pods
-}
-
-func (o *observer) await(ctx context.Context, count int, kind, what string, done func() int) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+// awaitThat waits until so many of the marks count.
+func (o *observer) awaitThat(ctx context.Context, count int, m milestone, counting func(marks map[string]string) int) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.patience, milestoneTimeout))
 	defer cancel()
 	for {
 		o.mu.Lock()
-		now, last, err := done(), o.last[kind], o.err
+		seen := o.of(m.kind)
+		now, changed, err := counting(seen.marks), seen.changed, o.err
 		o.mu.Unlock()
 		switch {
 		case now >= count:
-			return last, nil
+			return changed, nil
+		case m.patience > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return changed, nil
 		case ctx.Err() != nil: // which ends the watches too
-			return last, fmt.Errorf("waiting for %d %s to be %s, of which %d are: %w", count, kind, what, now, context.Cause(ctx))
+			return changed, fmt.Errorf("waiting for %d %s to be %s, of which %d are: %w", count, m.kind, m.mark, now, context.Cause(ctx))
 		case err != nil:
-			return last, err
+			return changed, err
 		}
 		select {
 		case <-ctx.Done():

@@ -5,16 +5,19 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 )
 
 func containerThatIs(ready metav1.ConditionStatus, start int64) *v1alpha1.ImmortalContainer {
@@ -24,22 +27,26 @@ func containerThatIs(ready metav1.ConditionStatus, start int64) *v1alpha1.Immort
 	}
 }
 
+// awaitSoon tells why a milestone is not reached; nil if it is.
+func (o *observer) awaitSoon(t *testing.T, count int, m milestone) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := o.await(ctx, count, m)
+	return err
+}
+
 func TestARecoveryIsOverWhenTheNextStartIsReadyNotWhileTheLastOneStillIs(t *testing.T) {
 	o := newObserver()
-	soon := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		_, err := o.awaitReady(ctx, 1, 2)
-		return err
-	}
+	recovered := containersOf(1).phases[1].milestones[0]
 	for _, container := range []*v1alpha1.ImmortalContainer{containerThatIs("True", 1), containerThatIs("False", 2)} {
-		o.saw(containersSeen, watch.Event{Type: watch.Modified, Object: container})
-		if err := soon(); err == nil || !strings.Contains(err.Error(), "waiting for 1 ImmortalContainers to be Ready, of which 0 are") {
+		o.saw(containersSeen, watch.Event{Type: watch.Modified, Object: container}, markOfContainer)
+		if err := o.awaitSoon(t, 1, recovered); err == nil || !strings.Contains(err.Error(), "waiting for 1 ImmortalContainers to be Ready in start 2, of which 0 are") {
 			t.Errorf("after %v it says %v", container.Status, err)
 		}
 	}
-	o.saw(containersSeen, watch.Event{Type: watch.Modified, Object: containerThatIs("True", 2)})
-	if err := soon(); err != nil {
+	o.saw(containersSeen, watch.Event{Type: watch.Modified, Object: containerThatIs("True", 2)}, markOfContainer)
+	if err := o.awaitSoon(t, 1, recovered); err != nil {
 		t.Error(err)
 	}
 }
@@ -51,23 +58,128 @@ func TestPodsOfBeforeAndThoseThatTerminateAreNotCounted(t *testing.T) {
 			Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 		}
 	}
+	named := func(uid types.UID, name string) *corev1.Pod {
+		p := pod(uid)
+		p.Name = name
+		return p
+	}
 	o := newObserver()
-	o.saw(podsSeen, watch.Event{Type: watch.Added, Object: pod("old")})
-	old := o.readyPods()
-	o.saw(podsSeen, watch.Event{Type: watch.Added, Object: pod("new")})
-	terminating := pod("terminating")
+	o.saw(podsSeen, watch.Event{Type: watch.Added, Object: named("old", "web-1")}, markOfPod)
+	old := o.marked(podsSeen)
+	o.saw(podsSeen, watch.Event{Type: watch.Added, Object: named("new", "web-2")}, markOfPod)
+	terminating := named("terminating", "web-3")
 	terminating.DeletionTimestamp = &metav1.Time{}
-	o.saw(podsSeen, watch.Event{Type: watch.Modified, Object: terminating})
-	if _, err := o.awaitPods(t.Context(), 1, old); err != nil {
+	o.saw(podsSeen, watch.Event{Type: watch.Modified, Object: terminating}, markOfPod)
+	if _, err := o.awaitOthers(t.Context(), 1, old); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := o.awaitPods(ctx, 2, old); err == nil {
+	if _, err := o.awaitOthers(ctx, 2, old); err == nil {
 		t.Error("two new Pods are ready, where there is one")
 	}
-	o.saw(podsSeen, watch.Event{Type: watch.Deleted, Object: pod("new")})
-	if got := len(o.readyPods()); got != 1 {
+	o.saw(podsSeen, watch.Event{Type: watch.Deleted, Object: named("new", "web-2")}, markOfPod)
+	if got := len(o.marked(podsSeen)); got != 1 {
 		t.Errorf("%d Pods are ready after the deletion, want the old one", got)
+	}
+}
+
+func machineThatHas(positions string, lastFlip *metav1.MicroTime, flip *uselessv1alpha1.Flip) *uselessv1alpha1.Machine {
+	return &uselessv1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Name: "m"},
+		Status: uselessv1alpha1.MachineStatus{
+			Replicas: int32(len(positions)), Positions: positions, LastFlipTime: lastFlip, Flip: flip,
+			Conditions: []metav1.Condition{{Type: uselessv1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
+		},
+	}
+}
+
+func TestAMachineIsRightWhenAllItsSwitchesAreDownAndNoFlipIsOpen(t *testing.T) {
+	once := &metav1.MicroTime{Time: time.Unix(1, 0)}
+	for _, test := range []struct {
+		machine       *uselessv1alpha1.Machine
+		mark, flipped string
+	}{
+		{machineThatHas("ddd", nil, nil), "", ""},
+		{machineThatHas("dddd", nil, nil), allDown, allDown},
+		{machineThatHas("dudd", once, nil), "", ""},
+		{machineThatHas("dddd", once, &uselessv1alpha1.Flip{}), "", ""},
+		{machineThatHas("dddd", once, nil), allDown, downAgain},
+	} {
+		event := watch.Event{Type: watch.Modified, Object: test.machine}
+		if _, mark := markOfMachine(event); mark != test.mark {
+			t.Errorf("with %+v the mark is %q", test.machine.Status, mark)
+		}
+		if _, mark := markOfFlipped(event); mark != test.flipped {
+			t.Errorf("where flips are made, with %+v the mark is %q", test.machine.Status, mark)
+		}
+	}
+}
+
+func TestAWatchThatIsCutOffGoesOnWhereItWas(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var begun []string
+	deployment := func(name, version string) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}}
+	}
+	first, second := watch.NewFake(), watch.NewFake()
+	open := func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		begun = append(begun, options.ResourceVersion)
+		if len(begun) == 1 {
+			return first, nil
+		}
+		return second, nil
+	}
+	o := newObserver()
+	if err := o.follow(ctx, deploymentsSeen, metav1.ListOptions{}, open, markOfDeployment); err != nil {
+		t.Fatal(err)
+	}
+	first.Add(deployment("b", "10"))
+	first.Add(deployment("a", "9")) // what there is comes in any order
+	first.Stop()
+	second.Add(deployment("c", "11"))
+	if _, err := o.await(ctx, 3, milestone{kind: deploymentsSeen, mark: applied}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"", "10"}; !slices.Equal(begun, want) {
+		t.Errorf("it has begun at versions %q, want %q", begun, want)
+	}
+	cancel()
+	second.Stop()
+}
+
+func TestTheTimeOfAMilestoneIsThatOfTheLastMarkNotOfWhatWasWatchedLater(t *testing.T) {
+	o := newObserver()
+	deployment := watch.Event{Type: watch.Modified, Object: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}}}
+	o.saw(deploymentsSeen, deployment, markOfDeployment)
+	first, err := o.await(t.Context(), 1, milestone{kind: deploymentsSeen, mark: applied})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.saw(deploymentsSeen, deployment, markOfDeployment) // its status has changed
+	again, err := o.await(t.Context(), 1, milestone{kind: deploymentsSeen, mark: applied})
+	if err != nil || !again.Equal(first) {
+		t.Errorf("it was applied at %v, and later at %v (%v)", first, again, err)
+	}
+	if got := o.changes(deploymentsSeen); got != 2 {
+		t.Errorf("%d changes were counted, want both", got)
+	}
+}
+
+func TestAMilestoneWithPatienceIsGivenUpAndOneWithoutIsAnError(t *testing.T) {
+	m := milestone{kind: switchesSeen, mark: movedDown, each: 2}
+	o := newObserver()
+	o.saw(switchesSeen, watch.Event{}, func(watch.Event) (key, mark string) { return "one of two", movedDown })
+	if err := o.awaitSoon(t, 1, m); err == nil || !strings.Contains(err.Error(), "waiting for 2 switches to be moved down, of which 1 are") {
+		t.Errorf("without patience: %v", err)
+	}
+	m.patience = time.Millisecond
+	if _, err := o.await(t.Context(), 1, m); err != nil {
+		t.Errorf("with patience: %v", err)
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := o.await(interrupted, 1, m); err == nil {
+		t.Error("an interruption is taken for the end of the patience")
 	}
 }

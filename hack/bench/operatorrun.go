@@ -13,25 +13,33 @@ import (
 // operatorRun is the operator as a contender.
 type operatorRun struct {
 	*bench
+	objects    int
 	kubeconfig string
 	fail       func(error)
 	process    *operator
-	proxy      *traffic.Proxy       // nil where nothing is recorded
-	recorded   [2][]traffic.Request // of the cold start and of the recovery
+	proxy      *traffic.Proxy      // nil where nothing is recorded
+	recorded   [][]traffic.Request // of each phase
 
-	before operatorMetrics // the recovery
+	before operatorMetrics // the last phase
 	usage  operatorUsage
 }
 
 // operatorUsage is what a run took of the operator's process.
 type operatorUsage struct {
-	cpuSeconds       float64 // of the whole run
-	cpuPerSync       float64 // seconds, in the recovery
-	syncsPerRecovery float64 // of one object
+	cpuSeconds     float64 // of the whole run
+	cpuPerSync     float64 // seconds, in the last phase
+	syncsPerObject float64 // likewise
 }
 
-func (r *operatorRun) coldStart(ctx context.Context) (begin time.Time, err error) {
+func (r *operatorRun) begin(ctx context.Context, phase int) (begin time.Time, err error) {
 	begin = time.Now()
+	if phase > 0 {
+		if err := r.take(); err != nil {
+			return begin, err
+		}
+		r.before, err = r.process.metrics(ctx)
+		return begin, err
+	}
 	r.process, err = r.startOperator(ctx, r.kubeconfig)
 	if err == nil {
 		r.process.onEnd(r.fail)
@@ -39,13 +47,13 @@ func (r *operatorRun) coldStart(ctx context.Context) (begin time.Time, err error
 	return begin, err
 }
 
-func (r *operatorRun) recovery(ctx context.Context) (err error) {
-	if r.proxy != nil {
-		if r.recorded[0], err = r.proxy.Take(); err != nil {
-			return err
-		}
+// take what was recorded of a phase.
+func (r *operatorRun) take() error {
+	if r.proxy == nil {
+		return nil
 	}
-	r.before, err = r.process.metrics(ctx)
+	requests, err := r.proxy.Take()
+	r.recorded = append(r.recorded, requests)
 	return err
 }
 
@@ -56,14 +64,11 @@ func (r *operatorRun) finish(ctx context.Context) error {
 	}
 	syncs := after.syncs - r.before.syncs
 	r.usage = operatorUsage{
-		cpuSeconds:       after.cpuSeconds,
-		cpuPerSync:       (after.cpuSeconds - r.before.cpuSeconds) / syncs,
-		syncsPerRecovery: syncs / float64(r.count),
+		cpuSeconds:     after.cpuSeconds,
+		cpuPerSync:     (after.cpuSeconds - r.before.cpuSeconds) / syncs,
+		syncsPerObject: syncs / float64(r.objects),
 	}
-	if r.proxy != nil {
-		r.recorded[1], err = r.proxy.Take()
-	}
-	return err
+	return r.take()
 }
 
 func (r *operatorRun) stop() error {

@@ -20,15 +20,21 @@ const (
 	rowIdle       = "idle"
 	rowHeap       = "heap"
 	rowStart      = "start"
+	rowMachines   = "machines"
+	rowFlips      = "flips"
+	rowApps       = "helloapps"
 )
 
-var allRows = []string{rowRuns, rowDeployment, rowIdle, rowHeap, rowStart}
+var allRows = []string{rowRuns, rowDeployment, rowMachines, rowFlips, rowApps, rowIdle, rowHeap, rowStart}
 
 // options are what the command line says.
 type options struct {
 	rows        map[string]bool
 	count       int
 	large       int
+	machines    int
+	flips       int
+	apps        int
 	repetitions int
 	idle        time.Duration
 	timeout     time.Duration
@@ -51,15 +57,19 @@ func parseOptions(args []string, output io.Writer) (o options, err error) {
 		flags.PrintDefaults()
 	}
 	rows := flags.String("rows", strings.Join(allRows, ","), "what to measure: runs are cold start and recovery by the operator and by the bare client, with their\n"+
-		"requests; deployment is the recovery by a Deployment; idle is CPU at rest; heap is memory for each object;\n"+
-		"start is the start with objects that exist")
+		"requests; deployment is the recovery by a Deployment; machines and helloapps are cold starts of those\n"+
+		"likewise; flips is the pace of flips; idle is CPU at rest; heap is memory for each object; start is the start\n"+
+		"with objects that exist")
 	flags.IntVar(&o.count, "count", 1000, "number of ImmortalContainers")
 	flags.IntVar(&o.large, "large", 10000, "number of ImmortalContainers for start and heap")
+	flags.IntVar(&o.machines, "machines", 500, "number of Machines")
+	flags.IntVar(&o.flips, "flips", 400, fmt.Sprintf("number of switches that are flipped at once, %d of each Machine", switchesPerMachine))
+	flags.IntVar(&o.apps, "helloapps", 1000, "number of HelloApps")
 	flags.IntVar(&o.repetitions, "repetitions", 3, "how often each time is measured; the median counts")
 	flags.DurationVar(&o.idle, "idle", 20*time.Second, "how long to measure CPU at rest")
-	flags.DurationVar(&o.timeout, "timeout", 30*time.Minute, "when to give up")
+	flags.DurationVar(&o.timeout, "timeout", time.Hour, "when to give up")
 	flags.StringVar(&o.jsonFile, "json", "", "file to write the figures to as JSON")
-	quick := flags.Bool("quick", false, "measure few objects, once: to see that it works, in about a minute; what is said by --count and the like wins")
+	quick := flags.Bool("quick", false, "measure few objects, once: to see that it works, in a few minutes; what is said by --count and the like wins")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -82,6 +92,9 @@ func (o *options) hurry(flags *flag.FlagSet) {
 	for name, change := range map[string]func(){
 		"count":       func() { o.count = 50 },
 		"large":       func() { o.large = 200 },
+		"machines":    func() { o.machines = 25 },
+		"flips":       func() { o.flips = 10 * switchesPerMachine },
+		"helloapps":   func() { o.apps = 50 },
 		"repetitions": func() { o.repetitions = 1 },
 		"idle":        func() { o.idle = 2 * time.Second },
 	} {
@@ -108,6 +121,10 @@ func (o options) validate(arguments int) error {
 		return errors.New("there are flags, but no arguments")
 	case o.count < 1 || o.count > 99_999 || o.large > 99_999:
 		return errors.New("--count and --large must be between 1 and 99999")
+	case o.machines < 1 || o.machines > 99_999 || o.apps < 1 || o.apps > 99_999:
+		return errors.New("--machines and --helloapps must be between 1 and 99999")
+	case o.flips < 1 || o.flips%switchesPerMachine != 0 || o.flips > 99_999:
+		return fmt.Errorf("--flips must be a multiple of %d, the switches of a Machine, below 100000", switchesPerMachine)
 	case o.large < o.count:
 		return fmt.Errorf("--large=%d must not be less than --count=%d", o.large, o.count)
 	case o.repetitions < 1:
@@ -116,4 +133,21 @@ func (o options) validate(arguments int) error {
 		return errors.New("--idle and --timeout must be positive")
 	}
 	return nil
+}
+
+// wantsRest tells whether something is measured of objects that stay.
+func (o options) wantsRest() bool { return o.rows[rowIdle] || o.rows[rowHeap] || o.rows[rowStart] }
+
+// pods is how many there may be at the same time. Nodes that are not needed only take CPU.
+func (o options) pods() (most int) {
+	if o.rows[rowRuns] || o.rows[rowDeployment] {
+		most = 2 * o.count // a Deployment's, of before and after
+	}
+	if o.wantsRest() {
+		most = max(most, o.count+o.large)
+	}
+	if o.rows[rowApps] {
+		most = max(most, o.apps)
+	}
+	return most
 }

@@ -15,7 +15,7 @@ func TestQuickMakesEverythingSmallButWhatWasSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.count != 50 || o.large != 500 || o.repetitions != 1 {
+	if o.count != 50 || o.large != 500 || o.repetitions != 1 || o.machines != 25 || o.flips != 40 || o.apps != 50 {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -37,11 +37,26 @@ func TestAllRowsAreMeasuredUnlessSomeAreNamed(t *testing.T) {
 	}
 }
 
+func TestThereIsRoomForThePodsOfTheRowsThatAreMeasuredAndNoMore(t *testing.T) {
+	for rows, want := range map[string]int{"runs": 2000, "runs,start": 11000, "helloapps": 3000, "machines,flips": 0} {
+		o, err := parseOptions([]string{"--rows=" + rows, "--helloapps=3000"}, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.pods(); got != want {
+			t.Errorf("for %s there is room for %d Pods, want %d", rows, got, want)
+		}
+	}
+}
+
 func TestMistakesInTheCommandLineAreToldAsTheyAre(t *testing.T) {
 	for args, want := range map[string]string{
-		"--rows=runs,idel":       `there is no "idel"; there are runs, deployment, idle, heap, start`,
+		"--rows=runs,idel":       `there is no "idel"; there are runs, deployment, machines, flips, helloapps, idle, heap, start`,
 		"--count=20000":          "--large=10000 must not be less than --count=20000",
 		"--count=0":              "--count and --large must be between 1 and 99999",
+		"--machines=0":           "--machines and --helloapps must be between 1 and 99999",
+		"--helloapps=100000":     "--machines and --helloapps must be between 1 and 99999",
+		"--flips=6":              "--flips must be a multiple of 4",
 		"--repetitions=0":        "--repetitions must be at least 1",
 		"--idle=0s":              "must be positive",
 		"now":                    "no arguments",

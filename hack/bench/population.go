@@ -15,15 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
-
-	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 )
 
 const (
 	// writers is how many requests we send at the same time to create or delete everything at once. More of them write no
 	// faster on the machines that this was made for.
 	writers = 64
-	image   = "nginx:latest"
 	// goneTimeout bounds how long a namespace with its Pods may take to go.
 	goneTimeout = 5 * time.Minute
 )
@@ -59,43 +56,9 @@ func (b *bench) newPopulation(ctx context.Context, count int) (*population, erro
 
 func objectName(i int) string { return fmt.Sprintf("web-%05d", i) }
 
-// create makes the ImmortalContainers.
-func (p *population) create(ctx context.Context) error {
-	containers := p.client.ImmortalcontainersV1alpha1().ImmortalContainers(p.namespace)
-	return inParallel(ctx, p.count, func(ctx context.Context, i int) error {
-		_, err := containers.Create(ctx, &v1alpha1.ImmortalContainer{
-			ObjectMeta: metav1.ObjectMeta{Name: objectName(i)},
-			Spec:       v1alpha1.ImmortalContainerSpec{Image: image},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			return fmt.Errorf("creating ImmortalContainer %s/%s: %w", p.namespace, objectName(i), err)
-		}
-		return nil
-	})
-}
-
-// deletePods deletes all Pods with their default grace period, in parallel: a single request for all of them is carried out
-// one by one in the API server, and would set the pace.
-func (p *population) deletePods(ctx context.Context, names []string) error {
-	pods := p.kubeClient.CoreV1().Pods(p.namespace)
-	return inParallel(ctx, len(names), func(ctx context.Context, i int) error {
-		if err := pods.Delete(ctx, names[i], metav1.DeleteOptions{}); err != nil {
-			return fmt.Errorf("deleting Pod %s/%s: %w", p.namespace, names[i], err)
-		}
-		return nil
-	})
-}
-
-func (p *population) podNames(ctx context.Context) ([]string, error) {
-	pods, err := p.kubeClient.CoreV1().Pods(p.namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing the Pods of namespace %s: %w", p.namespace, err)
-	}
-	names := make([]string, 0, len(pods.Items))
-	for i := range pods.Items {
-		names = append(names, pods.Items[i].Name)
-	}
-	return names, nil
+// create makes the objects of the workload.
+func (p *population) create(ctx context.Context, w *workload) error {
+	return inParallel(ctx, p.count, func(ctx context.Context, i int) error { return w.create(ctx, p, objectName(i)) })
 }
 
 // remove deletes everything and waits until it is gone, so that the next run finds the control plane at rest.

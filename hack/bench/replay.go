@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -39,9 +38,8 @@ type replay struct {
 }
 
 // startReplay returns when the bare client is ready to go through the phases.
-func (b *bench) startReplay(ctx context.Context, p *population, fail func(error), recordings []string) (*replay, error) {
-	args := append([]string{replayCommand, b.kubeconfig(), p.namespace, strconv.Itoa(b.workers)}, recordings...)
-	r, err := startChild(args, fail)
+func (b *bench) startReplay(ctx context.Context, p *population, c *contest, fail func(error)) (*replay, error) {
+	r, err := startChild([]string{replayCommand, b.kubeconfig(), c.resource.Resource, p.namespace, strconv.Itoa(b.workers), c.recording}, fail)
 	if err != nil {
 		return nil, err
 	}
@@ -80,24 +78,21 @@ func startChild(args []string, fail func(error)) (*replay, error) {
 	return r, nil
 }
 
-func (r *replay) coldStart(context.Context) (time.Time, error) { return time.Now(), r.next() }
-
-func (r *replay) recovery(ctx context.Context) error {
-	if err := r.expect(ctx, sayDone); err != nil {
-		return err
+// begin lets it go through its next phase.
+func (r *replay) begin(ctx context.Context, phase int) (begin time.Time, err error) {
+	if phase > 0 {
+		if err := r.expect(ctx, sayDone); err != nil {
+			return begin, err
+		}
 	}
-	return r.next()
+	begin = time.Now()
+	if _, err := fmt.Fprintln(r.stdin, sayGo); err != nil {
+		return begin, fmt.Errorf("telling the bare client to go: %w", err)
+	}
+	return begin, nil
 }
 
 func (r *replay) finish(ctx context.Context) error { return r.expect(ctx, sayDone) }
-
-// next lets it go through its next phase.
-func (r *replay) next() error {
-	if _, err := fmt.Fprintln(r.stdin, sayGo); err != nil {
-		return fmt.Errorf("telling the bare client to go: %w", err)
-	}
-	return nil
-}
 
 func (r *replay) expect(ctx context.Context, want string) error {
 	select {
@@ -132,22 +127,21 @@ func (r *replay) cpuSeconds() float64 {
 }
 
 // saveRecording writes what was recorded where the bare client reads it.
-func saveRecording(dir, name string, requests []traffic.Request) (path string, err error) {
-	path = filepath.Join(dir, name+".json")
-	content, err := json.Marshal(requests)
+func saveRecording(path string, recording traffic.Recording) error {
+	content, err := json.Marshal(recording)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return path, os.WriteFile(path, content, 0o600)
+	return os.WriteFile(path, content, 0o600)
 }
 
-func loadRecording(path string) (requests []traffic.Request, err error) {
+func loadRecording(path string) (recording traffic.Recording, err error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return recording, err
 	}
-	if err := json.Unmarshal(content, &requests); err != nil {
-		return nil, fmt.Errorf("reading the recording %s: %w", path, err)
+	if err := json.Unmarshal(content, &recording); err != nil {
+		return recording, fmt.Errorf("reading the recording %s: %w", path, err)
 	}
-	return requests, nil
+	return recording, nil
 }

@@ -8,27 +8,53 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"millwright.dev/hack/bench/report"
 	"millwright.dev/hack/bench/traffic"
 )
 
-// measuredOf is what two repetitions with two objects could have measured.
-func measuredOf() measurements {
-	phase := func(seconds float64, requests int) phaseOutcome {
-		return phaseOutcome{seconds: seconds, requests: counters{Statuses: requests, CPUSeconds: seconds / 2}}
+// contestOf is what two repetitions with two objects could have measured: the seconds of each phase, and its requests.
+func contestOf(w *workload, recorded []traffic.Counts, operators, bares []outcome) *contest {
+	return &contest{
+		workload: w, recorded: recorded, operators: operators, bares: bares,
+		usages: []operatorUsage{{cpuSeconds: 0.01, cpuPerSync: 0.0005, syncsPerObject: 7}, {cpuSeconds: 0.03, cpuPerSync: 0.0007}},
 	}
+}
+
+func outcomeOf(clientCPU float64, phases ...phaseOutcome) outcome { return outcome{phases, clientCPU} }
+
+// phaseOf a number of requests, two of which are events.
+func phaseOf(requests int, seconds ...float64) phaseOutcome {
+	return phaseOutcome{seconds: seconds, events: 2, requests: counters{map[string]int{"PUT immortalcontainers/status": requests - 2}, seconds[0] / 2}}
+}
+
+// requestsOf one object.
+func requestsOf(count int) traffic.Counts {
 	request := traffic.Request{Verb: "update", Resource: "immortalcontainers/status", Object: "web-00001", Code: 200}
+	return traffic.Count(slices.Repeat([]traffic.Request{request}, count))
+}
+
+// measuredOf is what a run with two objects could have measured.
+func measuredOf() measurements {
 	return measurements{
-		coldStart:   traffic.Count(slices.Repeat([]traffic.Request{request}, 4)),
-		recovery:    traffic.Count(slices.Repeat([]traffic.Request{request}, 5)),
-		operators:   []outcome{{phase(11, 8), phase(26, 10), 0.01}, {phase(22, 8), phase(12, 8), 0.03}},
-		bares:       []outcome{{phase(10, 8), phase(20, 10), 0.004}, {phase(20, 8), phase(10, 8), 0.004}},
-		usages:      []operatorUsage{{cpuSeconds: 0.01, cpuPerSync: 0.0005, syncsPerRecovery: 7}, {cpuSeconds: 0.03, cpuPerSync: 0.0007}},
+		containers: contestOf(containersOf(2), []traffic.Counts{requestsOf(4), requestsOf(5)},
+			[]outcome{outcomeOf(0.01, phaseOf(8, 11), phaseOf(10, 26)), outcomeOf(0.03, phaseOf(8, 22), phaseOf(8, 12))},
+			[]outcome{outcomeOf(0.004, phaseOf(8, 10), phaseOf(10, 20)), outcomeOf(0.004, phaseOf(8, 20), phaseOf(8, 10))}),
+		machines: contestOf(machinesOf(2), []traffic.Counts{requestsOf(7)},
+			[]outcome{outcomeOf(0, phaseOf(14, 3))}, []outcome{outcomeOf(0, phaseOf(14, 2))}),
+		apps: contestOf(appsOf(2), []traffic.Counts{requestsOf(6)},
+			[]outcome{outcomeOf(0, phaseOf(12, 2, 5))}, []outcome{outcomeOf(0, phaseOf(12, 2, 4))}),
+		flips: &flipsOutcome{
+			switches: 8, seconds: 21,
+			pace:     pace{flips: 7, amiss: 1, lateness: []float64{0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.5}, soonest: 5 * time.Second, closest: 6 * time.Second},
+			purposes: map[string]int{forStamp: 7, forReserve: 7, forFlip: 7, forClose: 7, forShow: 2, forClear: 5, forEvents: 9},
+			recorded: 7,
+		},
 		deployments: []float64{9, 8},
 		idleCores:   0.004,
 		heap:        map[int]float64{0: 1 << 20, 2: 1<<20 + 20<<10, 4: 1<<20 + 80<<10},
-		large:       phaseOutcome{seconds: 7, requests: counters{Events: 2}},
+		large:       phaseOutcome{seconds: []float64{7}, events: 2},
 		largeCount:  3,
 		starts:      []float64{3},
 		reads:       []float64{1},
@@ -37,7 +63,7 @@ func measuredOf() measurements {
 }
 
 func TestTheRowsTellTheirValuesGoalsAndVerdicts(t *testing.T) {
-	o := options{count: 2, large: 4, repetitions: 2, rows: map[string]bool{}}
+	o := options{count: 2, large: 4, machines: 2, flips: 8, apps: 2, repetitions: 2, rows: map[string]bool{}}
 	for _, row := range allRows {
 		o.rows[row] = true
 	}
@@ -46,24 +72,38 @@ func TestTheRowsTellTheirValuesGoalsAndVerdicts(t *testing.T) {
 		verdict     report.Verdict
 	}
 	want := map[string]figures{
-		"cold start of 2, until all are Ready":                 {16.5, 18, report.Reached},
-		"recovery of 2 deleted Pods, until all are Ready":      {19, 18, report.Missed},
-		"the same recovery by a Deployment":                    {8.5, 0, report.NotDecided},
-		"overhead in CPU, both phases, control plane included": {(18.51/15.004 + 17.03/15.004) / 2, 1.2, report.Reached},
-		"CPU per object, both phases":                          {10, 0, report.NotDecided},
-		"CPU per sync, recovery":                               {0.6, 1, report.Reached},
-		"cold start of 3 at once, until all are Ready":         {7, 0, report.NotDecided},
-		"cold start/  events that were lost":                   {1, 0, report.Missed},
-		"idle CPU with 2 objects":                              {0.4, 1, report.Reached},
-		"heap per object with 2 objects":                       {10, 10, report.Reached},
-		"heap per object with 4 objects":                       {20, 10, report.Missed},
-		"start with 4 objects, until the first sync of all":    {3, 1.3, report.Missed},
-		"cold start/  overhead over the bare client":           {1.1, 1.2, report.Reached},
-		"cold start/  requests per object, at most":            {4, 4, report.Reached},
-		"cold start/  requests per object, mean":               {4, 4, report.Reached},
-		"recovery o/  overhead over the bare client":           {1.25, 1.2, report.Within},
-		"recovery o/  requests per object, at most":            {5, 4, report.Missed},
-		"recovery o/  requests per object, mean":               {4.5, 4, report.Missed},
+		"cold start of 2 Machines of 4 switches, until all are Ready":  {3, 2.4, report.Missed},
+		"cold start of 2 M/  overhead over the bare client":            {1.5, 1.2, report.Missed},
+		"cold start of 2 M/  requests per object, at most":             {7, 7, report.Reached},
+		"cold start of 2 M/  requests per object, mean":                {7, 7, report.Reached},
+		"cold start of 2 HelloApps, until all Deployments are applied": {2, 2.4, report.Reached},
+		"cold start of 2 H/  overhead over the bare client":            {1, 1.2, report.Reached},
+		"cold start of 2 H/  until all HelloApps are Ready":            {5, 0, report.NotDecided},
+		"cold start of 2 H/  requests per object, at most":             {6, 5, report.Missed},
+		"cold start of 2 H/  requests per object, mean":                {6, 5, report.Missed},
+		"flips of 8 switches at once, until all are down":              {21, 0, report.NotDecided},
+		"flips of 8 switch/  flips lost, or too many":                  {1, 0, report.Missed},
+		"flips of 8 switch/  flips that came early":                    {0, 0, report.Reached},
+		"flips of 8 switch/  lateness over the pace, p99":              {1.5, 1, report.Missed},
+		"flips of 8 switch/  requests per flip, mean":                  {5, 4, report.Missed},
+		"cold start of 2, until all are Ready":                         {16.5, 18, report.Reached},
+		"recovery of 2 deleted Pods, until all are Ready":              {19, 18, report.Missed},
+		"the same recovery by a Deployment":                            {8.5, 0, report.NotDecided},
+		"overhead in CPU, both phases, control plane included":         {(18.51/15.004 + 17.03/15.004) / 2, 1.2, report.Reached},
+		"CPU per object, both phases":                                  {10, 0, report.NotDecided},
+		"CPU per sync, recovery":                                       {0.6, 1, report.Reached},
+		"cold start of 3 at once, until all are Ready":                 {7, 0, report.NotDecided},
+		"cold start of 3 a/  events that were lost":                    {1, 0, report.Missed},
+		"idle CPU with 2 objects":                                      {0.4, 1, report.Reached},
+		"heap per object with 2 objects":                               {10, 10, report.Reached},
+		"heap per object with 4 objects":                               {20, 10, report.Missed},
+		"start with 4 objects, until the first sync of all":            {3, 1.3, report.Missed},
+		"cold start of 2, /  overhead over the bare client":            {1.1, 1.2, report.Reached},
+		"cold start of 2, /  requests per object, at most":             {4, 4, report.Reached},
+		"cold start of 2, /  requests per object, mean":                {4, 4, report.Reached},
+		"recovery of 2 del/  overhead over the bare client":            {1.25, 1.2, report.Within},
+		"recovery of 2 del/  requests per object, at most":             {5, 4, report.Missed},
+		"recovery of 2 del/  requests per object, mean":                {4.5, 4, report.Missed},
 	}
 	phase := ""
 	for _, row := range makeReport(o, measuredOf()).Rows {
@@ -71,7 +111,7 @@ func TestTheRowsTellTheirValuesGoalsAndVerdicts(t *testing.T) {
 		if strings.HasPrefix(name, "  ") {
 			name = phase + "/" + name
 		} else {
-			phase = name[:10]
+			phase = name[:17]
 		}
 		got := figures{value: row.Value, verdict: row.Verdict}
 		if row.Goal != nil {
@@ -89,8 +129,29 @@ func TestTheRowsTellTheirValuesGoalsAndVerdicts(t *testing.T) {
 }
 
 func TestRowsThatWereNotAskedForAreNotThere(t *testing.T) {
-	rows := makeReport(options{count: 2, rows: map[string]bool{rowIdle: true}}, measuredOf()).Rows
+	rows := makeReport(options{count: 2, rows: map[string]bool{rowIdle: true}}, measurements{idleCores: 0.004}).Rows
 	if len(rows) != 1 || rows[0].Name != "idle CPU with 2 objects" {
 		t.Errorf("got %+v", rows)
 	}
+}
+
+func TestTheRowOfRequestsPerFlipTellsWhatTheyAreFor(t *testing.T) {
+	row := flipRequestsRow(measuredOf().flips)
+	want := "1.00 closings, 1.00 patches, 1.00 reservations, 1.00 stamps; besides 0.71 clears of seenAt, 0.29 statuses that show what is up; not counted: 1.29 events"
+	if row.Note != want {
+		t.Errorf("got  %s\nwant %s", row.Note, want)
+	}
+}
+
+func TestTheRowsOfAnObjectThatTookTooMuchNameItAndItsRequests(t *testing.T) {
+	m := measuredOf()
+	for _, row := range contestRows(m.apps) {
+		if row.Name == "  requests per object, at most" {
+			if want := "above for 1 of 2 objects, of which web-00001: 6 update immortalcontainers/status"; row.Note != want {
+				t.Errorf("got %q, want %q", row.Note, want)
+			}
+			return
+		}
+	}
+	t.Error("there is no such row")
 }

@@ -7,16 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
 // contender is who does the work of a run.
 type contender interface {
-	// coldStart begins the work on ImmortalContainers that exist and have no Pods. Its time counts from now.
-	coldStart(ctx context.Context) (begin time.Time, err error)
-	// recovery is called before all Pods are deleted.
-	recovery(ctx context.Context) error
-	// finish is called once all is Ready again and all events are posted.
+	// begin is called at the begin of each phase, and returns when that was. In the first the work begins with it; in others
+	// the disturbance comes after it.
+	begin(ctx context.Context, phase int) (time.Time, error)
+	// finish is called once all milestones are reached and all events are posted.
 	finish(ctx context.Context) error
 	// stop ends it, also in the midst of its work.
 	stop() error
@@ -24,43 +24,61 @@ type contender interface {
 
 // outcome of one run.
 type outcome struct {
-	coldStart, recovery phaseOutcome
-	clientCPU           float64 // seconds, of the contender's process
+	phases    []phaseOutcome
+	clientCPU float64 // seconds, of the contender's process
 }
 
 // cpuSeconds is all that the run took, control plane included. What else runs on the machine does not change it much.
 func (o outcome) cpuSeconds() float64 {
-	return o.clientCPU + o.coldStart.requests.CPUSeconds + o.recovery.requests.CPUSeconds
+	total := o.clientCPU
+	for _, p := range o.phases {
+		total += p.requests.cpuSeconds
+	}
+	return total
 }
 
 // phaseOutcome is what a user sees, and what the API server counted.
 type phaseOutcome struct {
-	seconds  float64 // until all are Ready
-	events   float64 // seconds until the last event was posted
+	seconds  []float64 // until each milestone
+	posted   float64   // seconds until the last event was posted
 	requests counters
+	events   int // posted and folded
 }
 
-// run lets a contender do a cold start and a recovery in a namespace of its own, and removes that. The contender calls fail
-// if it cannot go on.
-func (b *bench) run(ctx context.Context, who func(p *population, fail func(error)) (contender, error)) (result outcome, err error) {
-	p, err := b.newPopulation(ctx, b.count)
+// sent is the number of all requests.
+func (p phaseOutcome) sent() int { return p.requests.total() + p.events }
+
+func (p phaseOutcome) String() string {
+	times := make([]string, 0, len(p.seconds))
+	for _, seconds := range p.seconds {
+		times = append(times, fmt.Sprintf("%.2f s", seconds))
+	}
+	return fmt.Sprintf("%s, events posted after %.2f s: %v, %d events", strings.Join(times, ", "), p.posted, p.requests, p.events)
+}
+
+// starting makes a contender that works on the population. It calls fail if it cannot go on.
+type starting func(p *population, fail func(error)) (contender, error)
+
+// run lets a contender go through the phases of the workload in a namespace of its own, and removes that.
+func (b *bench) run(ctx context.Context, w *workload, start starting) (result outcome, err error) {
+	p, err := b.newPopulation(ctx, w.count)
 	if err != nil {
 		return result, err
 	}
-	if err := p.create(ctx); err != nil {
+	if err := p.create(ctx, w); err != nil {
 		return result, err
 	}
 	working, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	observer, err := p.observeContainers(working)
+	observer := newObserver()
+	if err := w.observe(working, p, observer); err != nil {
+		return result, err
+	}
+	c, err := start(p, fail)
 	if err != nil {
 		return result, err
 	}
-	c, err := who(p, fail)
-	if err != nil {
-		return result, err
-	}
-	result, err = p.phases(working, c, observer)
+	result.phases, err = p.phases(working, w, c, observer)
 	if err := errors.Join(err, c.stop()); err != nil {
 		return result, err
 	}
@@ -68,46 +86,57 @@ func (b *bench) run(ctx context.Context, who func(p *population, fail func(error
 	return result, p.remove(ctx)
 }
 
-func (p *population) phases(ctx context.Context, c contender, o *observer) (result outcome, err error) {
-	result.coldStart, err = p.phase(ctx, o, 1, func() (time.Time, error) { return c.coldStart(ctx) })
-	if err != nil {
-		return result, fmt.Errorf("cold start: %w", err)
-	}
-	result.recovery, err = p.phase(ctx, o, 2, func() (begin time.Time, err error) {
-		pods, err := p.podNames(ctx)
+func (p *population) phases(ctx context.Context, w *workload, c contender, o *observer) (results []phaseOutcome, err error) {
+	for i := range w.phases {
+		result, err := p.phase(ctx, w, i, c, o)
 		if err != nil {
-			return begin, err
+			return nil, fmt.Errorf("%s: %w", w.phases[i].name, err)
 		}
-		if err := c.recovery(ctx); err != nil {
-			return begin, err
-		}
-		begin = time.Now()
-		return begin, p.deletePods(ctx, pods)
-	})
-	if err != nil {
-		return result, fmt.Errorf("recovery: %w", err)
+		results = append(results, result)
 	}
-	return result, c.finish(ctx)
+	return results, c.finish(ctx)
 }
 
-// phase begins what makes the given start of all ImmortalContainers, and waits until they are Ready and events tell of it.
-func (p *population) phase(ctx context.Context, o *observer, start int, do func() (begin time.Time, err error)) (result phaseOutcome, err error) {
+// phase lets the work of a phase be done, and waits until its milestones are reached and events tell of it.
+func (p *population) phase(ctx context.Context, w *workload, number int, c contender, o *observer) (result phaseOutcome, err error) {
+	ph := w.phases[number]
+	eventsBefore := o.changes(eventsSeen)
 	before, err := p.counters(ctx)
 	if err != nil {
 		return result, err
 	}
-	begin, err := do()
+	begin, err := p.start(ctx, ph, number, c)
 	if err != nil {
 		return result, err
 	}
-	ready, err := o.awaitReady(ctx, p.count, int64(start))
+	for _, m := range ph.milestones {
+		reached, err := o.await(ctx, p.count, m)
+		if err != nil {
+			return result, err
+		}
+		result.seconds = append(result.seconds, reached.Sub(begin).Seconds())
+	}
+	last, err := o.await(ctx, p.count, milestone{kind: eventsSeen, mark: posted, each: ph.events})
 	if err != nil {
 		return result, err
 	}
-	events, err := o.awaitEvents(ctx, p.count*start)
-	if err != nil {
-		return result, err
-	}
+	result.posted, result.events = last.Sub(begin).Seconds(), o.changes(eventsSeen)-eventsBefore
 	after, err := p.counters(ctx)
-	return phaseOutcome{seconds: ready.Sub(begin).Seconds(), events: events.Sub(begin).Seconds(), requests: after.minus(before)}, err
+	result.requests = after.minus(before).only(w.requests)
+	return result, err
+}
+
+func (p *population) start(ctx context.Context, ph phase, number int, c contender) (begin time.Time, err error) {
+	if ph.disturb == nil {
+		return c.begin(ctx, number)
+	}
+	disturb, err := ph.disturb(ctx, p)
+	if err != nil {
+		return begin, err
+	}
+	if _, err := c.begin(ctx, number); err != nil {
+		return begin, err
+	}
+	begin = time.Now()
+	return begin, disturb()
 }

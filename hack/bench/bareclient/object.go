@@ -6,20 +6,28 @@ package bareclient
 import (
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/hack/bench/traffic"
 )
 
-// object is one ImmortalContainer, worked on by one worker at a time.
+// object is one of those that are worked on, by one worker at a time.
 type object struct {
-	container *v1alpha1.ImmortalContainer
-	steps     []step // still to be done
+	name   string
+	script script
+	steps  []step // of this phase, still to be done
 
 	mu     sync.Mutex
-	pod    wait // what its Pod is now: gone, terminating, ready, or none of these
-	parked bool // until the Pod is what the next step waits for
+	now    map[string]string // what stands for a recorded UID or resourceVersion
+	child  metav1.Object     // nil if there is none
+	parked bool              // until the child is what the next step waits for
+}
+
+func newObject(live metav1.Object, s script) *object {
+	o := &object{name: live.GetName(), script: s, now: map[string]string{}}
+	o.stands(s.before, traffic.Identity{UID: live.GetUID(), ResourceVersion: live.GetResourceVersion()})
+	return o
 }
 
 // park tells whether the next step has to wait. If so the object belongs to the watch, which hands it back to the workers.
@@ -30,11 +38,13 @@ func (o *object) park() bool {
 	return o.parked
 }
 
-// saw tells whether the object has waited for this change of its Pod.
-func (o *object) saw(event watch.EventType, pod *corev1.Pod) (goOn bool) {
+// saw tells whether the object has waited for this change of its child.
+func (o *object) saw(event watch.EventType, child metav1.Object) (goOn bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.pod = stateOf(event, pod)
+	if o.child = child; event == watch.Deleted {
+		o.child = nil
+	}
 	if !o.parked || !o.mayGoOn() {
 		return false
 	}
@@ -43,21 +53,21 @@ func (o *object) saw(event watch.EventType, pod *corev1.Pod) (goOn bool) {
 }
 
 func (o *object) mayGoOn() bool {
-	wanted := o.steps[0].wait
-	return wanted == none || wanted == o.pod || wanted == terminating && o.pod == gone
+	until := o.steps[0].wait.until
+	return until == nil || until(o.child)
 }
 
-func stateOf(event watch.EventType, pod *corev1.Pod) wait {
-	switch {
-	case event == watch.Deleted:
-		return gone
-	case pod.DeletionTimestamp != nil:
-		return terminating
-	}
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			return ready
-		}
-	}
-	return none
+// fill makes the body of a request up to date.
+func (o *object) fill(r *request) []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return r.body.fill(o.now)
+}
+
+// stands notes what stands for what was recorded.
+func (o *object) stands(recorded, now traffic.Identity) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.now[string(recorded.UID)] = string(now.UID)
+	o.now[recorded.ResourceVersion] = now.ResourceVersion
 }

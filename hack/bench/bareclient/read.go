@@ -8,22 +8,38 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/generated/clientset/versioned"
 )
 
 // ReadAll reads every ImmortalContainer and its Pod as the operator's informers do when they start, both at a time, and
 // returns their numbers. It keeps nothing of them.
-func (c *Client) ReadAll(ctx context.Context) (containers, pods int, err error) {
+func ReadAll(ctx context.Context, config *rest.Config) (containers, pods int, err error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		return 0, 0, fmt.Errorf("making the bare client: %w", err)
+	}
+	config.ContentType = runtime.ContentTypeProtobuf
+	kubeClient, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return 0, 0, fmt.Errorf("making the bare client: %w", err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var podsErr error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		pods, podsErr = stream(ctx, c.pods.Watch, managedPods)
+		pods, podsErr = stream(ctx, kubeClient.CoreV1().Pods("").Watch, managed)
 	}()
-	containers, err = stream(ctx, c.containers.Watch, "")
+	containers, err = stream(ctx, client.ImmortalcontainersV1alpha1().ImmortalContainers("").Watch, "")
 	if err != nil {
 		cancel()
 	}

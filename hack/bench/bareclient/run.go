@@ -6,24 +6,45 @@ package bareclient
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
+	"net/http"
 	"sync"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"millwright.dev/hack/bench/traffic"
 )
+
+// eventLanes is how many events the operator posts at the same time, those of one object one after the other.
+const eventLanes = 16
 
 // run is a phase under way.
 type run struct {
 	*Client
-	left     atomic.Int64       // objects that still have steps
-	finished chan struct{}      // closed when there are none
-	events   chan *corev1.Event // to be posted one after the other; it has room for all
+	left     atomic.Int64  // objects that still have steps
+	finished chan struct{} // closed when there are none
+	events   []chan event  // of each lane, with room for all
 }
 
-func (c *Client) newRun(phase *Phase) *run {
-	r := &run{Client: c, finished: make(chan struct{}), events: make(chan *corev1.Event, phase.events)}
+// event is one to be posted.
+type event struct {
+	object  *object
+	request *request
+}
+
+func (c *Client) newRun() *run {
+	r := &run{Client: c, finished: make(chan struct{})}
 	r.left.Store(int64(len(c.objects)))
+	events := 0
+	for _, o := range c.objects {
+		for _, s := range o.steps {
+			events += len(s.events)
+		}
+	}
+	for range eventLanes {
+		r.events = append(r.events, make(chan event, events))
+	}
 	return r
 }
 
@@ -31,8 +52,10 @@ func (c *Client) newRun(phase *Phase) *run {
 func (r *run) run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	var workers, poster sync.WaitGroup
-	poster.Go(func() { r.postEvents(ctx, fail) })
+	var workers, posters sync.WaitGroup
+	for _, lane := range r.events {
+		posters.Go(func() { r.postEvents(ctx, fail, lane) })
+	}
 	for range r.workers {
 		workers.Go(func() { r.work(ctx, fail) })
 	}
@@ -41,8 +64,10 @@ func (r *run) run(ctx context.Context) error {
 	}
 	select {
 	case <-r.finished:
-		close(r.events)
-		poster.Wait()
+		for _, lane := range r.events {
+			close(lane)
+		}
+		posters.Wait()
 	case err := <-r.lost:
 		fail(err)
 	case <-ctx.Done():
@@ -50,7 +75,7 @@ func (r *run) run(ctx context.Context) error {
 	err := context.Cause(ctx)
 	fail(nil)
 	workers.Wait()
-	poster.Wait()
+	posters.Wait()
 	return err
 }
 
@@ -85,49 +110,67 @@ func (r *run) goOn(ctx context.Context, o *object) error {
 	return nil
 }
 
-// do sends the request of a step, made up to date.
+// do sends the requests of a step at once, and leaves its events to be posted.
 func (r *run) do(ctx context.Context, o *object, s step) error {
-	name := o.container.Name
-	switch {
-	case s.status != nil:
-		o.container.Status = *s.status
-		updated, err := r.containers.UpdateStatus(ctx, o.container, metav1.UpdateOptions{})
+	errs := make([]error, len(s.requests))
+	var others sync.WaitGroup
+	for i := 1; i < len(s.requests); i++ {
+		others.Go(func() { errs[i] = r.send(ctx, o, s.requests[i]) })
+	}
+	if len(s.requests) > 0 {
+		errs[0] = r.send(ctx, o, s.requests[0])
+	}
+	others.Wait()
+	for _, err := range errs {
 		if err != nil {
-			return fmt.Errorf("writing the status of ImmortalContainer %s/%s: %w", r.namespace, name, err)
+			return err
 		}
-		updated.ManagedFields = nil
-		o.container = updated
-	case s.pod != nil:
-		pod := s.pod
-		pod.Namespace = r.namespace
-		pod.OwnerReferences[0].UID = o.container.UID
-		pod.Labels["controller-uid"] = string(o.container.UID)
-		if _, err := r.pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("creating Pod %s/%s: %w", r.namespace, pod.Name, err)
-		}
-	case s.event != nil:
-		event := s.event
-		event.Namespace, event.InvolvedObject.Namespace = r.namespace, r.namespace
-		event.InvolvedObject.UID, event.InvolvedObject.ResourceVersion = o.container.UID, o.container.ResourceVersion
-		r.events <- event
-	case s.read:
-		// What it reads is of no interest, nor whether there is one.
-		_, _ = r.pods.Get(ctx, name+podSuffix, metav1.GetOptions{})
+	}
+	hash := fnv.New32a()
+	hash.Write([]byte(o.name))
+	lane := r.events[hash.Sum32()%eventLanes]
+	for _, request := range s.events {
+		lane <- event{o, request}
 	}
 	return nil
 }
 
-func (r *run) postEvents(ctx context.Context, fail context.CancelCauseFunc) {
+// send the request, made up to date.
+func (r *run) send(ctx context.Context, o *object, request *request) error {
+	sent := r.rest.Verb(request.Method).RequestURI(request.uri).SetHeader("Accept", request.Accept)
+	if len(request.Body) > 0 {
+		sent = sent.SetHeader("Content-Type", request.ContentType).Body(o.fill(request))
+	}
+	result := sent.Do(ctx)
+	err := result.Error() // which has read what the API server says, as Raw has not
+	switch {
+	case request.Method == http.MethodGet && apierrors.IsNotFound(err):
+		return nil // what it reads is of no interest, nor whether there is one
+	case err != nil:
+		return fmt.Errorf("replaying %s for %s %s/%s: %w", request.Kind(), r.resource, r.namespace, o.name, err)
+	case !request.answerCounts:
+		return nil
+	}
+	answer, _ := result.Raw()
+	now, err := traffic.IdentityOf(answer)
+	if err != nil {
+		return fmt.Errorf("reading the answer to %s for %s %s/%s: %w", request.Kind(), r.resource, r.namespace, o.name, err)
+	}
+	o.stands(request.Answer, now)
+	return nil
+}
+
+func (r *run) postEvents(ctx context.Context, fail context.CancelCauseFunc, lane <-chan event) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case event, more := <-r.events:
+		case event, more := <-lane:
 			if !more {
 				return
 			}
-			if _, err := r.Client.events.Create(ctx, event, metav1.CreateOptions{}); err != nil {
-				fail(fmt.Errorf("posting event %s/%s: %w", event.Namespace, event.Name, err))
+			if err := r.send(ctx, event.object, event.request); err != nil {
+				fail(err)
 				return
 			}
 		}

@@ -1,131 +1,153 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bareclient sends the requests that an operator was seen to send, and nothing else: what it takes is what the API
-// server, the scheduler and the nodes take for this work. It has no cache, no queue of keys, and decides nothing.
-//
-// Of each recorded request it keeps the kind, the size and the place in the order of its object. Names are the recorded
-// ones, in another namespace; UIDs and resourceVersions are those that its own requests were answered with. As many objects
-// are worked on at the same time as the operator has workers, and events are posted one after the other beside them, as
-// client-go's recorder does.
-//
-// It waits for what the recorded requests waited for, on a watch of its own: see [wait].
 package bareclient
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
+	"net/http"
+	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"millwright.dev/hack/bench/traffic"
-	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 )
 
-// wait is what must have become of an object's Pod before a step is done.
-type wait int
+// request is one that was recorded, to be sent again.
+type request struct {
+	traffic.Request
+	// Path and query are those of the other namespace.
+	uri  string
+	body template
+	wait wait
+	// answerCounts tells that a later request has something of the answer in it.
+	answerCounts bool
+}
 
-const (
-	none        wait = iota
-	gone             // a start is reserved, and a Pod created, when there is none
-	terminating      // a status that speaks of it
-	ready            // the status that says so
-)
-
-// step is one request. One of the fields beside wait is set.
+// step is what is sent at once, when the child is as it has to be, and the events that are posted after it.
 type step struct {
-	wait   wait
-	status *v1alpha1.ImmortalContainerStatus // to be written
-	pod    *corev1.Pod                       // to be created
-	event  *corev1.Event                     // to be created
-	read   bool                              // of the Pod
+	wait     wait
+	requests []*request
+	events   []*request
 }
 
-// scripts turns what was recorded into the steps of each object. leftOut is the number of requests that are not replayed: the
-// API server refused them, or they are of a kind that neither a start nor a recovery needs. Without them the bare client has
-// less to do than the operator had.
-func scripts(requests []traffic.Request) (steps map[string][]step, leftOut int, err error) {
-	steps = map[string][]step{}
-	events := map[string][]step{}
-	for _, r := range requests {
-		s, err := newStep(r)
-		switch {
-		case err != nil:
-			return nil, 0, fmt.Errorf("reading the recorded request %s of %s: %w", r.Kind(), r.Object, err)
-		case s == nil:
-			leftOut++
-		case s.event != nil:
-			events[r.Object] = append(events[r.Object], *s)
-		default:
-			steps[r.Object] = append(steps[r.Object], *s)
+// script is what is to be done with one object.
+type script struct {
+	before traffic.Identity // what it was when it was recorded
+	phases [][]step
+}
+
+// scripts turns a recording into the script of each object, to be played in another namespace. Requests that the API server
+// has refused, and those about no object, are left out: without them the bare client has less to do than the operator had.
+func scripts(k kind, recording traffic.Recording, namespace string) (map[string]script, error) {
+	if len(namespace) != len(recording.Namespace) {
+		return nil, fmt.Errorf("what was recorded in namespace %q can be replayed only where the name is as long", recording.Namespace)
+	}
+	scripts := map[string]script{}
+	readers := map[string]*reader{}
+	for phase, recorded := range recording.Phases {
+		requests := map[string][]*request{}
+		for _, r := range recorded {
+			if r.Code >= http.StatusMultipleChoices || r.Object == "" {
+				continue
+			}
+			if readers[r.Object] == nil {
+				readers[r.Object] = newReader(k, recording, r.Object, namespace)
+			}
+			read, err := readers[r.Object].read(r)
+			if err != nil {
+				return nil, fmt.Errorf("reading the recorded request %s of %s: %w", r.Kind(), r.Object, err)
+			}
+			requests[r.Object] = append(requests[r.Object], read)
+		}
+		for object, requests := range requests {
+			if _, ok := scripts[object]; !ok {
+				scripts[object] = script{recording.Objects[object], make([][]step, len(recording.Phases))}
+			}
+			scripts[object].phases[phase] = steps(requests)
 		}
 	}
-	for object, events := range events {
-		steps[object] = withEvents(steps[object], events)
-	}
-	return steps, leftOut, nil
+	return scripts, nil
 }
 
-func newStep(r traffic.Request) (*step, error) {
-	if r.Code >= 300 || r.Object == "" {
-		return nil, nil
-	}
-	switch r.Kind() {
-	case "update immortalcontainers/status":
-		container := &v1alpha1.ImmortalContainer{}
-		if err := json.Unmarshal(r.Body, container); err != nil {
-			return nil, err
-		}
-		return &step{wait: waitBefore(&container.Status), status: &container.Status}, nil
-	case "create pods":
-		pod, err := decode[*corev1.Pod](r.Body)
-		return &step{wait: gone, pod: pod}, err
-	case "create events":
-		event, err := decode[*corev1.Event](r.Body)
-		return &step{event: event}, err
-	case "get pods":
-		return &step{read: true}, nil
-	}
-	return nil, nil
+// reader reads the requests about one object, in their order.
+type reader struct {
+	kind     kind
+	from, to string              // namespaces
+	madeUp   sets.Set[string]    // what the API server has made up so far
+	toldBy   map[string]*request // the last one whose answer had it
 }
 
-func decode[T runtime.Object](body []byte) (object T, err error) {
-	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+func newReader(k kind, recording traffic.Recording, object, namespace string) *reader {
+	before := recording.Objects[object]
+	return &reader{
+		kind: k,
+		from: recording.Namespace, to: namespace,
+		madeUp: sets.New(string(before.UID), before.ResourceVersion),
+		toldBy: map[string]*request{},
+	}
+}
+
+func (rd *reader) read(r traffic.Request) (*request, error) {
+	wait, err := rd.kind.waitBefore(r)
 	if err != nil {
-		return object, err
+		return nil, err
 	}
-	object, ok := obj.(T)
-	if !ok {
-		return object, fmt.Errorf("it has a %T", obj)
+	read := &request{
+		Request: r,
+		uri:     strings.ReplaceAll(r.URI, "/"+rd.from+"/", "/"+rd.to+"/"),
+		body:    newTemplate(bytes.ReplaceAll(r.Body, []byte(rd.from), []byte(rd.to)), rd.madeUp),
+		wait:    wait,
 	}
-	return object, nil
-}
-
-// waitBefore tells from a status what its author had seen of the Pod.
-func waitBefore(status *v1alpha1.ImmortalContainerStatus) wait {
-	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) {
-		return ready
-	}
-	progressing := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionProgressing)
-	switch {
-	case progressing != nil && progressing.Reason == v1alpha1.ReasonWaitingForTermination:
-		return terminating
-	case status.StartTimes > status.ObservedStart:
-		return gone
-	}
-	return none
-}
-
-// withEvents puts the events where the operator records them, which is after the Pod was created. They were recorded by the
-// proxy when their turn came to be posted, which may be much later.
-func withEvents(steps, events []step) []step {
-	for i := range steps {
-		if steps[i].pod != nil {
-			return append(append(append([]step{}, steps[:i+1]...), events...), steps[i+1:]...)
+	for _, value := range read.body.places {
+		if teller := rd.toldBy[value]; teller != nil {
+			teller.answerCounts = true
 		}
 	}
-	return append(steps, events...)
+	if read.isEvent() {
+		return read, nil // of which nobody speaks
+	}
+	for _, value := range []string{string(r.Answer.UID), r.Answer.ResourceVersion} {
+		rd.madeUp.Insert(value)
+		rd.toldBy[value] = read
+	}
+	return read, nil
+}
+
+func (r *request) isEvent() bool { return r.Resource == "events" }
+
+// steps puts together what was sent at once: what began before any other of its step was answered.
+func steps(requests []*request) (steps []step) {
+	var events []*request
+	answered := int64(0) // the first of the last step
+	for _, r := range requests {
+		switch {
+		case r.isEvent():
+			events = append(events, r)
+		case r.Began < answered && r.wait.until == nil:
+			last := &steps[len(steps)-1]
+			last.requests = append(last.requests, r)
+			answered = min(answered, r.Answered)
+		default:
+			steps = append(steps, step{wait: r.wait, requests: []*request{r}})
+			answered = r.Answered
+		}
+	}
+	return withEvents(steps, events)
+}
+
+// withEvents puts the events where the operator records them, which is after it has created or changed the last child. They
+// were recorded by the proxy when their turn came to be posted, which may be much later.
+func withEvents(steps []step, events []*request) []step {
+	if len(events) == 0 {
+		return steps
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		if verb := steps[i].requests[0].Verb; verb == "create" || verb == "patch" {
+			steps[i].events = events
+			return steps
+		}
+	}
+	return append(steps, step{events: events})
 }

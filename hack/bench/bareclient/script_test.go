@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"millwright.dev/hack/bench/traffic"
@@ -49,97 +48,114 @@ func creationOf(t *testing.T, object string, created runtime.Object) traffic.Req
 	return traffic.Request{Verb: "create", Resource: resource, Object: object, Code: 201, Body: body}
 }
 
-// describe names the steps and what they wait for.
-func describe(steps []step) (lines []string) {
+// stepsOf are those of each object, in a recording of one phase.
+func stepsOf(resource string, requests ...traffic.Request) (steps map[string][]step, err error) {
+	scripts, err := scripts(kinds[resource], traffic.Recording{Namespace: "bench-0001", Phases: [][]traffic.Request{requests}}, "bench-0002")
+	steps = map[string][]step{}
+	for object, script := range scripts {
+		steps[object] = script.phases[0]
+	}
+	return steps, err
+}
+
+// describe names the requests, with a line for each step, and what they wait for.
+func describe(t *testing.T, steps []step) (lines []string) {
+	t.Helper()
 	for _, s := range steps {
-		waits := map[wait]string{none: "at once", gone: "when gone", terminating: "when terminating", ready: "when ready"}[s.wait]
-		switch {
-		case s.status != nil:
-			lines = append(lines, fmt.Sprintf("status of start %d %s", s.status.StartTimes, waits))
-		case s.pod != nil:
-			lines = append(lines, fmt.Sprintf("Pod %s %s", s.pod.Name, waits))
-		case s.event != nil:
-			lines = append(lines, fmt.Sprintf("event %s %s", s.event.Name, waits))
-		case s.read:
-			lines = append(lines, "read "+waits)
+		var names []string
+		for _, r := range append(s.requests, s.events...) {
+			names = append(names, nameOf(t, r))
 		}
+		line := strings.Join(names, " + ")
+		if s.wait.what != "" {
+			line += " when " + s.wait.what
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }
 
+func nameOf(t *testing.T, r *request) string {
+	t.Helper()
+	body := r.body.fill(nil)
+	switch {
+	case r.Kind() == "update immortalcontainers/status":
+		container := &v1alpha1.ImmortalContainer{}
+		if err := json.Unmarshal(body, container); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("status of start %d", container.Status.StartTimes)
+	case r.Verb != "create":
+		return r.Kind()
+	}
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Resource + " " + obj.(metav1.Object).GetName()
+}
+
 func TestARecoveryIsReplayedInItsOrderWithTheEventRightAfterThePod(t *testing.T) {
-	steps, leftOut, err := scripts([]traffic.Request{
+	steps, err := stepsOf("immortalcontainers",
 		statusOf(t, "a", 1, 1, metav1.ConditionFalse, v1alpha1.ReasonWaitingForTermination),
 		statusOf(t, "b", 2, 1, metav1.ConditionFalse, v1alpha1.ReasonCreating),
 		statusOf(t, "a", 2, 1, metav1.ConditionFalse, v1alpha1.ReasonCreating),
 		creationOf(t, "a", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-immortalpod"}}),
 		statusOf(t, "a", 2, 2, metav1.ConditionTrue, v1alpha1.ReasonRunning),
 		creationOf(t, "a", &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "a.1"}}),
-		{Verb: "get", Resource: "pods", Object: "b", Code: 200},
-	})
+		traffic.Request{Verb: "get", Resource: "pods", Object: "b", Code: 200},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if leftOut != 0 {
-		t.Errorf("%d requests are left out", leftOut)
-	}
-	want := []string{"status of start 1 when terminating", "status of start 2 when gone", "Pod a-immortalpod when gone", "event a.1 at once", "status of start 2 when ready"}
-	if got := describe(steps["a"]); !slices.Equal(got, want) {
+	want := []string{"status of start 1 when terminating", "status of start 2 when gone", "pods a-immortalpod + events a.1 when gone", "status of start 2 when ready"}
+	if got := describe(t, steps["a"]); !slices.Equal(got, want) {
 		t.Errorf("the steps of a are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if got, want := describe(steps["b"]), []string{"status of start 2 when gone", "read at once"}; !slices.Equal(got, want) {
+	if got, want := describe(t, steps["b"]), []string{"status of start 2 when gone", "get pods"}; !slices.Equal(got, want) {
 		t.Errorf("the steps of b are %q, want %q", got, want)
 	}
 }
 
-func TestRefusedAndUnknownRequestsAreLeftOut(t *testing.T) {
+func TestRequestsThatWereRefusedOrAreAboutNoObjectAreLeftOut(t *testing.T) {
 	refused := statusOf(t, "a", 1, 0, metav1.ConditionFalse, v1alpha1.ReasonCreating)
 	refused.Code = 409
-	steps, leftOut, err := scripts([]traffic.Request{
-		refused,
-		{Verb: "patch", Resource: "pods", Object: "a", Code: 200},
-		{Verb: "list", Resource: "pods", Code: 200},
-	})
-	if err != nil || leftOut != 3 || len(steps) != 0 {
-		t.Errorf("got %d left out and %v (%v), want all three left out", leftOut, steps, err)
+	steps, err := stepsOf("immortalcontainers", refused, traffic.Request{Verb: "list", Resource: "pods", Code: 200})
+	if err != nil || len(steps) != 0 {
+		t.Errorf("got %v (%v), want both left out", steps, err)
 	}
 }
 
 func TestARequestThatCannotBeReadIsNamed(t *testing.T) {
-	_, _, err := scripts([]traffic.Request{{Verb: "create", Resource: "pods", Object: "web", Code: 201, Body: []byte("{")}})
-	if err == nil || !strings.Contains(err.Error(), "create pods of web") {
+	_, err := stepsOf("immortalcontainers", traffic.Request{Verb: "update", Resource: "immortalcontainers/status", Object: "web", Code: 200, Body: []byte("{")})
+	if err == nil || !strings.Contains(err.Error(), "update immortalcontainers/status of web") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAnObjectIsParkedUntilItsPodIsWhatTheNextStepWaitsFor(t *testing.T) {
-	pod := &corev1.Pod{}
-	readyPod := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
-	deletedPod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}
+func TestRequestsThatWereSentAtOnceAreOneStepAndTheEventsComeAfterTheLastOfThem(t *testing.T) {
+	create := func(name string, began, answered int64) traffic.Request {
+		r := creationOf(t, "m", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		r.Resource, r.Began, r.Answered = "switches", began, answered
+		return r
+	}
+	status := traffic.Request{Verb: "update", Resource: "machines/status", Object: "m", Code: 200, Began: 9, Answered: 12}
+	event := creationOf(t, "m", &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "m.1"}})
+	event.Began, event.Answered = 10, 11
+	// The second and the third are under way at the same time; the fourth has waited for one of them.
+	steps, err := stepsOf("machines", create("s1", 1, 2), create("s2", 3, 5), create("s3", 4, 7), create("s4", 6, 8), status, event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"switches s1", "switches s2 + switches s3", "switches s4 + events m.1", "update machines/status"}
+	if got := describe(t, steps["m"]); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
 
-	o := &object{pod: gone, steps: []step{{wait: ready}}}
-	if !o.park() {
-		t.Fatal("it goes on without a Pod")
-	}
-	if o.saw(watch.Added, pod) {
-		t.Error("it goes on with a Pod that is not ready")
-	}
-	if !o.saw(watch.Modified, readyPod) {
-		t.Error("it does not go on when the Pod is ready")
-	}
-	if o.saw(watch.Modified, readyPod) {
-		t.Error("it is handed out twice")
-	}
-
-	o.steps = []step{{wait: gone}}
-	if !o.park() || o.saw(watch.Modified, deletedPod) {
-		t.Error("it does not wait until the Pod is gone")
-	}
-	if !o.saw(watch.Deleted, deletedPod) {
-		t.Error("it does not go on when the Pod is gone")
-	}
-	o.steps = []step{{wait: terminating}}
-	if o.park() {
-		t.Error("it waits for a Pod to terminate that is gone")
+func TestANamespaceWithANameOfAnotherLengthIsRefused(t *testing.T) {
+	_, err := scripts(kinds["machines"], traffic.Recording{Namespace: "bench-0001"}, "bench")
+	if err == nil || !strings.Contains(err.Error(), `recorded in namespace "bench-0001"`) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -81,6 +81,24 @@ func TestMedianIsOfTheMiddleAndLeavesTheSamplesAlone(t *testing.T) {
 	}
 }
 
+func TestAPercentileIsASampleThatSoManyDoNotExceed(t *testing.T) {
+	var samples []float64
+	for i := range 400 {
+		samples = append(samples, float64(400-i))
+	}
+	for of, want := range map[int]float64{50: 200, 99: 396, 100: 400} {
+		if got := Percentile(samples, of); got != want {
+			t.Errorf("of %d %% it is %v, want %v", of, got, want)
+		}
+	}
+	if got := Percentile([]float64{3}, 99); got != 3 {
+		t.Errorf("of one sample it is %v", got)
+	}
+	if got := Percentile(nil, 99); got != 0 {
+		t.Errorf("of none it is %v", got)
+	}
+}
+
 func TestRatiosAreOfRunsThatFollowedEachOther(t *testing.T) {
 	if got, want := Ratios([]float64{6, 12, 9}, []float64{5, 10}), []float64{1.2, 1.2}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -18,10 +18,11 @@ const (
 	Kibibytes    Unit = "KiB"
 	Requests     Unit = "requests"
 	Events       Unit = "events"
+	Flips        Unit = "flips"
 )
 
 // decimals that are worth printing: what lies behind them is noise.
-var decimals = map[Unit]int{Seconds: 2, Milliseconds: 2, Times: 2, Percent: 1, Kibibytes: 1, Requests: 2, Events: 0}
+var decimals = map[Unit]int{Seconds: 2, Milliseconds: 2, Times: 2, Percent: 1, Kibibytes: 1, Requests: 2, Events: 0, Flips: 0}
 
 func (u Unit) format(value float64) string {
 	places := decimals[u]
@@ -32,7 +33,7 @@ func (u Unit) format(value float64) string {
 	switch u {
 	case Times, Percent:
 		return number + string(u)
-	case Requests, Events:
+	case Requests, Events, Flips:
 		return number
 	}
 	return number + " " + string(u)

@@ -18,6 +18,15 @@ func Median(samples []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
+// Percentile is the sample that so many of a hundred do not exceed. There is none of no samples: 0.
+func Percentile(samples []float64, of int) float64 {
+	if len(samples) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(samples))
+	return sorted[(len(sorted)*of+99)/100-1]
+}
+
 // Ratios divides each sample by that of the same place. Both were measured one after the other: what slowed down the
 // machine then slowed down both.
 func Ratios(samples, by []float64) []float64 {

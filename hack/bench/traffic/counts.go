@@ -71,15 +71,29 @@ func (c Counts) Mean(objects int) float64 {
 
 // String lists the kinds, the most frequent first: "2000 update immortalcontainers/status, 1000 create pods".
 func (c Counts) String() string {
-	kinds := slices.SortedFunc(maps.Keys(c.Kinds), func(a, b string) int {
-		return cmp.Or(cmp.Compare(c.Kinds[b], c.Kinds[a]), cmp.Compare(a, b))
-	})
-	parts := make([]string, 0, len(kinds)+1)
-	for _, kind := range kinds {
-		parts = append(parts, fmt.Sprintf("%d %s", c.Kinds[kind], kind))
-	}
+	text := listed(c.Kinds)
 	if c.Failed > 0 {
-		parts = append(parts, fmt.Sprintf("%d of them refused", c.Failed))
+		text += fmt.Sprintf(", %d of them refused", c.Failed)
+	}
+	return text
+}
+
+// Summary of the kinds of an object's requests, likewise.
+func Summary(kinds []string) string {
+	counts := map[string]int{}
+	for _, kind := range kinds {
+		counts[kind]++
+	}
+	return listed(counts)
+}
+
+func listed(counts map[string]int) string {
+	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	parts := make([]string, 0, len(kinds))
+	for _, kind := range kinds {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[kind], kind))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -5,6 +5,7 @@ package traffic
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,9 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -31,6 +34,7 @@ type Proxy struct {
 	forward *httputil.ReverseProxy
 	server  http.Server
 	served  chan struct{}
+	places  atomic.Int64 // the last one that was given out
 
 	mu       sync.Mutex
 	requests []Request
@@ -72,13 +76,14 @@ func StartProxy(config *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Take returns what was recorded since it was last called. The error is of a request that could not be read; then the
-// record is not complete.
+// Take returns what was recorded since it was last called, in the order in which it began. The error is of a request that
+// could not be read; then the record is not complete.
 func (p *Proxy) Take() ([]Request, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	requests := p.requests
 	p.requests = nil
+	slices.SortFunc(requests, func(a, b Request) int { return cmp.Compare(a.Began, b.Began) })
 	return requests, p.err
 }
 
@@ -103,16 +108,20 @@ func (p *Proxy) serve(w http.ResponseWriter, req *http.Request) {
 		return // the client has gone
 	}
 	req.Body = io.NopCloser(bytes.NewReader(body))
-	object, err := objectOf(info, body)
-	if err != nil {
+	request := Request{
+		Verb: info.Verb, Resource: resource(info), Body: body,
+		Method: req.Method, URI: req.URL.RequestURI(), ContentType: req.Header.Get("Content-Type"), Accept: req.Header.Get("Accept"),
+		Began: p.places.Add(1),
+	}
+	answer := &answer{ResponseWriter: w, proxy: p, code: http.StatusOK}
+	p.forward.ServeHTTP(answer, req)
+	request.Code, request.Answered = answer.code, answer.place
+	if err := request.tell(info, answer.body.Bytes()); err != nil {
 		p.fail(err)
 	}
-	answer := &answer{ResponseWriter: w, code: http.StatusOK}
-	p.forward.ServeHTTP(answer, req)
-
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.requests = append(p.requests, Request{Verb: info.Verb, Resource: resource(info), Object: object, Code: answer.code, Body: body})
+	p.requests = append(p.requests, request)
 }
 
 func (p *Proxy) fail(err error) {
@@ -121,15 +130,24 @@ func (p *Proxy) fail(err error) {
 	p.err = errors.Join(p.err, err)
 }
 
-// answer remembers its code.
+// answer remembers what it was, and its place.
 type answer struct {
 	http.ResponseWriter
-	code int
+	proxy *Proxy
+	code  int
+	place int64
+	body  bytes.Buffer
 }
 
+// WriteHeader comes before anything reaches the client: what the client sends because of it has a later place.
 func (a *answer) WriteHeader(code int) {
-	a.code = code
+	a.code, a.place = code, a.proxy.places.Add(1)
 	a.ResponseWriter.WriteHeader(code)
+}
+
+func (a *answer) Write(content []byte) (int, error) {
+	a.body.Write(content)
+	return a.ResponseWriter.Write(content)
 }
 
 // Unwrap lets http.ResponseController flush.

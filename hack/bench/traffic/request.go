@@ -1,22 +1,15 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package traffic records the requests that a client sends to an API server, and counts them by the ImmortalContainer that
-// each is about.
+// Package traffic records the requests that a client sends to an API server, and counts them by the object, of one of our
+// kinds, that each is about.
 package traffic
 
 import (
-	"fmt"
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/client-go/kubernetes/scheme"
 )
-
-// podSuffix is what the name of a Pod has more than that of its ImmortalContainer.
-const podSuffix = "-immortalpod"
 
 // Request is one that was answered.
 type Request struct {
@@ -24,12 +17,40 @@ type Request struct {
 	Verb string `json:"verb"`
 	// Resource with its subresource: immortalcontainers/status.
 	Resource string `json:"resource"`
-	// Object is the name of the ImmortalContainer that it is about; "" for none.
+	// Object is the name of the object of ours that it is about: the ImmortalContainer whose Pod it creates; "" for none.
 	Object string `json:"object,omitempty"`
 	// Code of the answer.
 	Code int `json:"code"`
-	// Body that was sent: JSON, or Kubernetes's protobuf.
-	Body []byte `json:"body,omitempty"`
+
+	// Method, URI, ContentType, Accept and Body are what was sent. The URI has path and query; the body is JSON, or
+	// Kubernetes's protobuf.
+	Method      string `json:"method"`
+	URI         string `json:"uri"`
+	ContentType string `json:"contentType,omitempty"`
+	Accept      string `json:"accept,omitempty"`
+	Body        []byte `json:"body,omitempty"`
+
+	// Began and Answered are when it reached the proxy, and when its answer did: places in the order of all these.
+	Began    int64 `json:"began"`
+	Answered int64 `json:"answered"`
+	// Answer tells what was written.
+	Answer Identity `json:"answer"`
+}
+
+// Identity is what the API server makes up when it writes an object.
+type Identity struct {
+	UID             types.UID `json:"uid,omitempty"`
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+}
+
+// Recording is what is needed to send the same requests once more.
+type Recording struct {
+	// Namespace in which all was done.
+	Namespace string `json:"namespace"`
+	// Objects that existed before, by name.
+	Objects map[string]Identity `json:"objects"`
+	// Phases follow one another.
+	Phases [][]Request `json:"phases"`
 }
 
 // Kind is what the request is counted as.
@@ -52,30 +73,4 @@ func resource(info *request.RequestInfo) string {
 		return info.Resource + "/" + info.Subresource
 	}
 	return info.Resource
-}
-
-// objectOf tells which ImmortalContainer a request is about, "" if it is about none or many.
-func objectOf(info *request.RequestInfo, body []byte) (string, error) {
-	switch {
-	case info.Resource == "immortalcontainers":
-		return info.Name, nil
-	case info.Resource == "pods" && info.Name != "":
-		return strings.TrimSuffix(info.Name, podSuffix), nil
-	case info.Resource == "events" && info.Name != "":
-		// The recorder names an event after its object and the time.
-		return info.Name[:max(0, strings.LastIndexByte(info.Name, '.'))], nil
-	case info.Verb != "create":
-		return "", nil
-	}
-	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
-	if err != nil {
-		return "", fmt.Errorf("reading what was sent to create one of %s: %w", info.Resource, err)
-	}
-	switch obj := obj.(type) {
-	case *corev1.Pod:
-		return strings.TrimSuffix(obj.Name, podSuffix), nil
-	case *corev1.Event:
-		return obj.InvolvedObject.Name, nil
-	}
-	return "", nil
 }
