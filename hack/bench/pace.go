@@ -5,6 +5,8 @@ package main
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -35,7 +37,8 @@ type pace struct {
 	// closest are the two flips of a Machine that were nearest to each other, and soonest the one that came first after its
 	// switch was up.
 	closest, soonest time.Duration
-	// lateness of each flip, in seconds: the k-th of a Machine is due delay and k-1 intervals after its first switch was up.
+	// lateness of each flip, in seconds. It is due a delay after the longest that any switch of its Machine was up, and an
+	// interval after the flip before it, whichever is later.
 	lateness []float64
 }
 
@@ -55,17 +58,18 @@ func paceOf(changes []change, machines int, r rules) pace {
 // add a Machine.
 func (p *pace) add(changes []change, r rules) {
 	up := map[string]time.Time{}
-	var first, last time.Time
+	var last time.Time
 	flips := 0
 	for _, c := range changes {
 		since, wasUp := up[c.name]
 		switch {
 		case c.up && !wasUp:
 			up[c.name] = c.at
-			if first.IsZero() {
-				first = c.at
-			}
 		case !c.up && wasUp:
+			due := slices.MinFunc(slices.Collect(maps.Values(up)), time.Time.Compare).Add(r.delay)
+			if next := last.Add(r.interval); flips > 0 && next.After(due) {
+				due = next
+			}
 			delete(up, c.name)
 			p.soonest = least(p.soonest, c.at.Sub(since))
 			early := c.at.Sub(since) < r.delay-r.tolerance
@@ -76,7 +80,6 @@ func (p *pace) add(changes []change, r rules) {
 			if early {
 				p.early++
 			}
-			due := first.Add(r.delay + time.Duration(flips)*r.interval)
 			p.lateness = append(p.lateness, c.at.Sub(due).Seconds())
 			last = c.at
 			flips++
