@@ -26,6 +26,11 @@ run: build bin/leash $(if $(filter current,$(CLUSTER)),,bin/cluster) ## See it a
 cluster: bin/cluster ## Run the control plane alone, until Ctrl-C: for controllers that you start yourself, in a debugger
 	@exec bin/cluster up --dir .local/cluster --simulated-nodes 1
 
+.PHONY: cluster-node
+cluster-node: check-go ## Likewise, with a real node, on which containers run: on Linux as root, see hack/cluster/README.md
+	@hack/cluster/build.sh node
+	@exec bin/cluster up --dir .local/cluster --node
+
 .PHONY: install
 install: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Install the CRDs into the local cluster, or update them (CLUSTER=current: into yours)
 	@exec hack/install.sh
@@ -73,6 +78,10 @@ test-unit: check-race ## Run the tests that need no cluster
 .PHONY: test-integration
 test-integration: check-race bin/cluster ## Run the tests that need a cluster
 	@exec hack/test.sh integration
+
+.PHONY: test-node
+test-node: bin/cluster ## Run the tests of the local cluster's real node: on Linux as root; it installs containerd and runc by apt if they are missing
+	@cd hack/cluster && NODE_TESTS=yes CGO_ENABLED=0 go test -trimpath -count=1 -timeout 15m ./e2e -run Node
 
 .PHONY: perturb
 perturb: check-race bin/cluster ## Kill, blind and delay the controllers at every write, by every pattern; make test has time for some

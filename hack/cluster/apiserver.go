@@ -9,25 +9,18 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
+	"millwright.dev/hack/cluster/node"
 	"millwright.dev/hack/cluster/pki"
 	"millwright.dev/hack/cluster/ports"
 )
 
-// serviceRange is where ClusterIPs come from.
-const serviceRange = "10.96.0.0/16"
-
-func apiServerFlags(certificates *pki.PKI, etcdSocket string, port int) []string {
-	return []string{
+func apiServerFlags(certificates *pki.PKI, etcdSocket string, port int, withNode bool) []string {
+	flags := []string{
 		"--etcd-servers=unix://" + etcdSocket,
-		"--bind-address=" + ports.Loopback,
 		fmt.Sprintf("--secure-port=%d", port),
 		"--tls-cert-file=" + certificates.Certificate("apiserver"),
 		"--tls-private-key-file=" + certificates.Key("apiserver"),
-		"--service-cluster-ip-range=" + serviceRange,
-		// Without a node nobody can reach the Service "kubernetes", and an endpoint must not be a loopback address.
-		"--endpoint-reconciler-type=none",
-		"--advertise-address=" + ports.Loopback,
-
+		"--service-cluster-ip-range=" + node.ServiceRange,
 		"--client-ca-file=" + certificates.Certificate("ca"),
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + certificates.ServiceAccountKey(),
@@ -52,7 +45,24 @@ func apiServerFlags(certificates *pki.PKI, etcdSocket string, port int) []string
 		// At the stop, end watches at once instead of waiting a minute for their clients to go.
 		"--shutdown-watch-termination-grace-period=1s",
 	}
+	if withNode {
+		return append(flags,
+			"--advertise-address="+node.Address,
+			"--kubelet-certificate-authority="+certificates.Certificate("ca"),
+			"--kubelet-client-certificate="+certificates.Certificate(kubeletClient),
+			"--kubelet-client-key="+certificates.Key(kubeletClient),
+		)
+	}
+	return append(flags,
+		"--bind-address="+ports.Loopback,
+		// Without a node nobody can reach the Service "kubernetes", and an endpoint must not be a loopback address.
+		"--endpoint-reconciler-type=none",
+		"--advertise-address="+ports.Loopback,
+	)
 }
+
+// kubeletClient is the name of the certificate by which the API server makes itself known to kubelet.
+const kubeletClient = "apiserver-kubelet-client"
 
 // runAPIServer runs kube-apiserver on the listener until the context ends.
 func runAPIServer(ctx context.Context, listener net.Listener, flags []string) error {

@@ -2,9 +2,13 @@
 # build.sh: builds bin/cluster at the top of the repository, and bin/kubectl, which is the same file, when they are missing or
 # older than their sources. Instant when there is nothing to do, seconds after a change; the first build compiles all of
 # Kubernetes, which takes minutes.
+#
+# build.sh node: builds bin/node-images too, the images that "cluster up --node" brings to its node.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
+what=${1:-cluster}
+case $what in cluster | node) ;; *) echo "usage: build.sh [node]" >&2 && exit 2 ;; esac
 bin=$(cd ../.. && pwd)/bin
 binary=$bin/cluster
 
@@ -16,8 +20,37 @@ fail() {
 # is_current: the binary is newer than everything that it is built from. A removed file shows in its folder.
 is_current() {
   [ -x "$binary" ] || return 1
-  [ -z "$(find . \( -name e2e -o -name testdata \) -prune -o \( -name '*.go' ! -name '*_test.go' -o -name go.mod -o -name go.sum -o -name build.sh \
-    -o -type d \) -newer "$binary" -print -quit)" ]
+  [ -z "$(find . \( -name e2e -o -name testdata -o -path ./coredns -o -path ./pause \) -prune -o \( -name '*.go' ! -name '*_test.go' \
+    -o -path './*/config/*' -o -path './*/manifests/*' -o -name go.mod -o -name go.sum -o -name build.sh -o -type d \) -newer "$binary" -print -quit)" ]
+}
+
+# build_image NAME DIRECTORY: builds the program in a directory, and packs it as an image when that is missing or older.
+build_image() {
+  local archive=$bin/node-images/$1.tar
+  if [ -e "$archive" ] && [ -z "$(find "$2" build.sh images -newer "$archive" -print -quit)" ]; then
+    return
+  fi
+  echo "build.sh: building bin/node-images/$1.tar"
+  local work
+  work=$(mktemp -d "$bin/.build.XXXXXX")
+  # shellcheck disable=SC2064 # the value of now
+  trap "rm -rf '$work'" EXIT
+  touch "$work/begin"
+  # The image is for the node, which is of this machine's architecture, whatever is being built for elsewhere.
+  (cd "$2" && CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags "-s -w" -o "$work/$1" .) || fail "building $1 failed"
+  "$binary" image pack --name "millwright.dev/cluster/$1:1" "$work/$1" "$work/$1.tar"
+  touch -r "$work/begin" "$work/$1.tar"
+  mkdir -p "$bin/node-images"
+  mv -f "$work/$1.tar" "$archive"
+  rm -rf "$work"
+}
+
+finish() {
+  ln -sfn cluster "$bin/kubectl"
+  if [ "$what" = node ]; then
+    build_image pause pause
+    build_image coredns coredns
+  fi
 }
 
 check_go() {
@@ -39,7 +72,7 @@ report() {
 }
 
 if is_current; then
-  ln -sfn cluster "$bin/kubectl"
+  finish
   exit 0
 fi
 
@@ -85,5 +118,6 @@ if ! go build -v "${flags[@]}" -o "$work/cluster" . 2>"$work/log"; then
 fi
 touch -r "$work/begin" "$work/cluster"
 mv -f "$work/cluster" "$binary"
-ln -sfn cluster "$bin/kubectl"
+rm -rf "$work"
 echo "build.sh: built bin/cluster, Kubernetes $kubernetes"
+finish

@@ -6,18 +6,24 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 
+	"millwright.dev/hack/cluster/node"
 	"millwright.dev/hack/cluster/pki"
 )
 
-func controllerManagerFlags(certificates *pki.PKI, kubeconfig string) []string {
-	return append(clientFlags(kubeconfig),
+func controllerManagerFlags(certificates *pki.PKI, kubeconfig string, withNode bool) []string {
+	flags := append(clientFlags(kubeconfig),
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file="+certificates.ServiceAccountKey(),
 		"--root-ca-file="+certificates.Certificate("ca"),
 		"--cluster-signing-cert-file="+certificates.Certificate("ca"),
 		"--cluster-signing-key-file="+certificates.Key("ca"),
-		"--service-cluster-ip-range="+serviceRange,
+		"--service-cluster-ip-range="+node.ServiceRange,
 	)
+	if withNode {
+		// The loss of a node shows within seconds. kubelet renews its lease every second.
+		flags = append(flags, "--node-monitor-period=1s", "--node-monitor-grace-period=8s")
+	}
+	return flags
 }
 
 // clientFlags are what the controller manager and the scheduler have in common.

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	componentversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 
+	"millwright.dev/hack/cluster/node"
 	"millwright.dev/hack/cluster/pki"
 	"millwright.dev/hack/cluster/ports"
 	"millwright.dev/hack/cluster/simnode"
@@ -26,6 +28,7 @@ type controlPlane struct {
 	listener       *net.TCPListener
 	url            string
 	simulatedNodes int
+	withNode       bool
 	unsafeNoFsync  bool
 	etcdLogger     *zap.Logger
 	parts          *supervise.Group
@@ -42,7 +45,7 @@ var (
 // start starts the components, each when what it needs is there, and returns when the cluster is ready for use. The context
 // ends when a component does, or when there is no more reason to start.
 func (c *controlPlane) start(ctx context.Context) error {
-	certificates, err := pki.Load(c.dir.PKI(), time.Now())
+	certificates, err := c.loadPKI()
 	if err != nil {
 		return err
 	}
@@ -54,11 +57,17 @@ func (c *controlPlane) start(ctx context.Context) error {
 		return err
 	}
 
+	apiListener := net.Listener(c.listener)
+	if c.withNode {
+		if apiListener, err = c.prepareNode(ctx, certificates); err != nil {
+			return err
+		}
+	}
 	if err := c.startEtcd(ctx); err != nil {
 		return fmt.Errorf("starting etcd: %w", err)
 	}
 	c.run(ctx, "kube-apiserver", func(ctx context.Context) error {
-		return runAPIServer(ctx, c.listener, apiServerFlags(certificates, c.dir.EtcdSocket(), ports.Of(c.listener)))
+		return runAPIServer(ctx, apiListener, apiServerFlags(certificates, c.dir.EtcdSocket(), ports.Of(c.listener), c.withNode))
 	})
 	// Not earlier: without their roles the others are forbidden to do anything, and give up.
 	if err := waitForAPIServer(ctx, admin); err != nil {
@@ -71,7 +80,7 @@ func (c *controlPlane) start(ctx context.Context) error {
 		run  func(ctx context.Context, kubeconfig string) error
 	}{
 		{"kube-controller-manager", controllerManagerUser, func(ctx context.Context, kubeconfig string) error {
-			return runControllerManager(ctx, controllerManagerFlags(certificates, kubeconfig))
+			return runControllerManager(ctx, controllerManagerFlags(certificates, kubeconfig, c.withNode))
 		}},
 		{"kube-scheduler", schedulerUser, func(ctx context.Context, kubeconfig string) error {
 			return runScheduler(ctx, clientFlags(kubeconfig))
@@ -81,7 +90,12 @@ func (c *controlPlane) start(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return simnode.Run(ctx, simnode.Config{Client: client, Nodes: c.simulatedNodes, Version: componentversion.Get().GitVersion})
+			return simnode.Run(ctx, simnode.Config{
+				Client:         client,
+				Nodes:          c.simulatedNodes,
+				Version:        componentversion.Get().GitVersion,
+				BesideRealNode: c.withNode,
+			})
 		}},
 	} {
 		kubeconfig := filepath.Join(c.dir.PKI(), component.name+".kubeconfig")
@@ -90,12 +104,36 @@ func (c *controlPlane) start(ctx context.Context) error {
 		}
 		c.run(ctx, component.name, func(ctx context.Context) error { return component.run(ctx, kubeconfig) })
 	}
+	switchNode := removeNode
+	if c.withNode {
+		switchNode = c.startNode
+	}
+	if err := switchNode(ctx, admin); err != nil {
+		return err
+	}
 	return waitForCluster(ctx, admin, c.simulatedNodes)
+}
+
+// loadPKI makes the certificates for the addresses by which the API server is reached.
+func (c *controlPlane) loadPKI() (*pki.PKI, error) {
+	if !c.withNode {
+		return pki.Load(c.dir.PKI(), time.Now())
+	}
+	return pki.Load(c.dir.PKI(), time.Now(), net.ParseIP(node.Address), net.ParseIP(node.APIServiceIP))
 }
 
 // run starts a component whose log lines carry its name, as far as they come from contextual logging.
 func (c *controlPlane) run(ctx context.Context, name string, run func(context.Context) error) {
 	c.parts.Go(klog.NewContext(ctx, klog.LoggerWithName(klog.Background(), name)), name, run)
+}
+
+// removeNode removes the Node of a run before that had a real one, and with it the Pods that ran there.
+func removeNode(ctx context.Context, admin kubernetes.Interface) error {
+	nodes := metav1.ListOptions{LabelSelector: node.TypeLabel + "=" + node.Type}
+	if err := admin.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, nodes); err != nil {
+		return fmt.Errorf("removing the real node of a run before: %w", err)
+	}
+	return nil
 }
 
 // client makes a client without limits: fairness is the API server's business.

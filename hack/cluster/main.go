@@ -1,6 +1,6 @@
 // Command cluster is a Kubernetes control plane for development and tests in one binary: etcd, kube-apiserver,
 // kube-controller-manager and kube-scheduler run in one process, on loopback, with all their state in one directory. The same
-// binary is kubectl of the same version.
+// binary is kubectl of the same version, and kubelet and kube-proxy of a real node.
 package main
 
 import (
@@ -24,6 +24,8 @@ func main() {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newUpCommand(), newWaitCommand(), newKubectlCommand(), newVersionCommand())
+	root.AddCommand(newImageCommand())
+	root.AddCommand(newNodeCommands()...)
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(root.ErrOrStderr(), "cluster:", err)
 		os.Exit(1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -25,6 +26,8 @@ const (
 	startTimeout = 3 * time.Minute
 	// stopTimeout bounds the stop. What has not ended by then is cut off, which etcd survives.
 	stopTimeout = 5 * time.Second
+	// nodeStopTimeout is added to it with a node, whose containers are given time to end.
+	nodeStopTimeout = 12 * time.Second
 )
 
 var (
@@ -37,6 +40,7 @@ type upOptions struct {
 	dir            string
 	port           int
 	simulatedNodes int
+	node           bool
 	unsafeNoFsync  bool
 	stopWithStdin  bool
 	verbosity      int
@@ -50,7 +54,9 @@ func newUpCommand() *cobra.Command {
 		Long: `Run a control plane in the foreground until it gets SIGINT or SIGTERM.
 
 All state is kept in DIR: started again with the same DIR, the cluster is as it was. DIR/admin.kubeconfig is for
-its users; DIR/ready exists while the cluster is ready; DIR/log/cluster.log is the log of all components.`,
+its users; DIR/ready exists while the cluster is ready; DIR/log/cluster.log is the log of all components.
+
+With --node it has a real node, in a network of its own, on which Pods run: see README.md.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Root()) },
 	}
@@ -58,6 +64,7 @@ its users; DIR/ready exists while the cluster is ready; DIR/log/cluster.log is t
 	flags.StringVar(&o.dir, "dir", "", "directory that holds everything of the cluster; made if missing")
 	flags.IntVar(&o.port, "port", defaultPort, "port of the API server on 127.0.0.1; when it is taken, or 0, any free one")
 	flags.IntVar(&o.simulatedNodes, "simulated-nodes", 0, "number of nodes on which Pods run without containers")
+	flags.BoolVar(&o.node, "node", false, "a real node, on which Pods run (on Linux, as root)")
 	flags.BoolVar(&o.unsafeNoFsync, "unsafe-no-fsync", false, "do not wait for the disk: a crash of the machine may destroy the state")
 	flags.BoolVar(&o.stopWithStdin, "stop-with-stdin", false, "stop when standard input ends, and so with the process at its other end")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "level of detail of the log, as in -v of the components")
@@ -70,6 +77,11 @@ its users; DIR/ready exists while the cluster is ready; DIR/log/cluster.log is t
 // run runs the cluster until it is asked to stop (nil) or a component ends by itself.
 // Messages go to the outputs of the command, which are diverted from those of the components.
 func (o *upOptions) run(cmd *cobra.Command) error {
+	listener, err := o.listen(cmd.OutOrStdout())
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
 	begin := time.Now()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -80,11 +92,6 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer lock.Close()
-	listener, err := ports.Listen(o.port)
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
 	log, err := dir.OpenLog()
 	if err != nil {
 		return err
@@ -119,6 +126,7 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 		listener:       listener,
 		url:            "https://" + listener.Addr().String(),
 		simulatedNodes: o.simulatedNodes,
+		withNode:       o.node,
 		unsafeNoFsync:  o.unsafeNoFsync,
 		etcdLogger:     etcdLogger(gaveUp),
 		parts:          supervise.New(cancel),
@@ -137,6 +145,14 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(out, "Stopped after %.1f s. The state is kept.\n", time.Since(begin).Seconds())
 	return nil
+}
+
+// listen opens the listener of the API server. With a node it goes through the machine's preparation and into a network of its own.
+func (o *upOptions) listen(out io.Writer) (*net.TCPListener, error) {
+	if o.node {
+		return enterNodeNetwork(context.Background(), out, o.port)
+	}
+	return ports.Listen(o.port)
 }
 
 // claim makes the state directory this process's own: nobody else uses it as long as the lock is open.
@@ -181,7 +197,11 @@ func (c *controlPlane) serve(ctx context.Context, ready func()) error {
 
 // stop stops what serve has started. The error names what could not be stopped in time.
 func (c *controlPlane) stop() error {
-	return errors.Join(c.dir.ClearReady(), c.parts.Stop(stopTimeout))
+	timeout := stopTimeout
+	if c.withNode {
+		timeout += nodeStopTimeout
+	}
+	return errors.Join(c.dir.ClearReady(), c.parts.Stop(timeout))
 }
 
 // stopOnRequest cancels when a signal comes, or standard input ends if that counts. A second signal ends the process at once.

@@ -15,7 +15,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the versions of what is in this binary",
 		Args:  cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintf(cmd.OutOrStdout(), "Kubernetes %s (control plane and kubectl)\netcd       v%s\nGo         %s\n",
+			fmt.Fprintf(cmd.OutOrStdout(), "Kubernetes %s (control plane, node and kubectl)\netcd       v%s\nGo         %s\n",
 				componentversion.Get().GitVersion, etcdversion.Version, runtime.Version())
 		},
 	}

@@ -15,30 +15,16 @@ import (
 const appearance = 3 * time.Second
 
 func newWaitCommand() *cobra.Command {
-	var path string
 	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:   "wait --dir DIR",
-		Short: "Wait until the cluster in a directory is ready, and print its URL",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := statedir.At(path)
-			if err != nil {
-				return err
-			}
-			url, err := waitReady(cmd.Context(), dir, timeout)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), url)
-			return nil
-		},
-	}
-	cmd.Flags().StringVar(&path, "dir", "", "directory of the cluster")
+	cmd := dirCommand("wait --dir DIR", "Wait until the cluster in a directory is ready, and print its URL", func(cmd *cobra.Command, dir statedir.Dir, _ []string) error {
+		url, err := waitReady(cmd.Context(), dir, timeout)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), url)
+		return nil
+	})
 	cmd.Flags().DurationVar(&timeout, "timeout", startTimeout, "how long to wait")
-	if err := cmd.MarkFlagRequired("dir"); err != nil {
-		panic(err)
-	}
 	return cmd
 }
 

@@ -69,7 +69,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// signal sends a signal and waits until the process has exited, at most ten seconds.
+// signal sends a signal and waits until the process has exited, at most half a minute.
 func (p *process) signal(t *testing.T, signal os.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -77,8 +77,8 @@ func (p *process) signal(t *testing.T, signal os.Signal) {
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(10 * time.Second):
-		t.Fatalf("process %d still runs ten seconds after %v; its output:\n%s", p.pid(), signal, p.output.String())
+	case <-time.After(30 * time.Second):
+		t.Fatalf("process %d still runs half a minute after %v; its output:\n%s", p.pid(), signal, p.output.String())
 	}
 }
 

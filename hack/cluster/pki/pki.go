@@ -33,6 +33,8 @@ const (
 	certificateLifetime = 365 * 24 * time.Hour
 	// authorityReserve is how long an authority has to be valid yet in order to be kept: longer than what it signs.
 	authorityReserve = certificateLifetime + 24*time.Hour
+	// certificateSuffix and keySuffix are added to the name of a certificate for its two files.
+	certificateSuffix, keySuffix = ".crt", ".key"
 	// clockSkew is how far in the past a certificate starts to be valid.
 	clockSkew = time.Hour
 )
@@ -53,8 +55,9 @@ type authority struct {
 	key         crypto.Signer
 }
 
-// Load makes what is missing in dir, which has to exist, keeps the rest, and signs the certificates anew.
-func Load(dir string, now time.Time) (*PKI, error) {
+// Load makes what is missing in dir, which has to exist, keeps the rest, and signs the certificates anew. The API server's is for
+// loopback, the names of the Service "kubernetes", and the addresses given.
+func Load(dir string, now time.Time, addresses ...net.IP) (*PKI, error) {
 	p := &PKI{dir: dir, now: now}
 	cluster, err := p.authority("ca", "millwright-ca")
 	if err != nil {
@@ -76,7 +79,7 @@ func Load(dir string, now time.Time) (*PKI, error) {
 			CommonName: "kube-apiserver",
 			AltNames: certutil.AltNames{
 				DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-				IPs:      []net.IP{net.IPv4(127, 0, 0, 1)},
+				IPs:      append([]net.IP{net.IPv4(127, 0, 0, 1)}, addresses...),
 			},
 			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		}},
@@ -85,22 +88,34 @@ func Load(dir string, now time.Time) (*PKI, error) {
 			Usages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		}},
 	} {
-		certificate, key, err := signed.by.sign(signed.config, now)
-		if err == nil {
-			err = p.write(name, certificate, key)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("certificate %s: %w", name, err)
+		if err := p.issue(signed.by, filepath.Join(dir, name), signed.config); err != nil {
+			return nil, err
 		}
 	}
 	return p, nil
 }
 
+// Issue signs a certificate by the authority of the cluster and writes it and its key into the files path.crt and path.key.
+func (p *PKI) Issue(path string, config certutil.Config) error {
+	return p.issue(p.cluster, path, config)
+}
+
+func (p *PKI) issue(by *authority, path string, config certutil.Config) error {
+	certificate, key, err := by.sign(config, p.now)
+	if err == nil {
+		err = write(path, certificate, key)
+	}
+	if err != nil {
+		return fmt.Errorf("certificate %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
 // Certificate is the path of the certificate of that name: ca, front-proxy-ca, apiserver or front-proxy-client.
-func (p *PKI) Certificate(name string) string { return filepath.Join(p.dir, name+".crt") }
+func (p *PKI) Certificate(name string) string { return filepath.Join(p.dir, name+certificateSuffix) }
 
 // Key is the path of the key that belongs to Certificate.
-func (p *PKI) Key(name string) string { return filepath.Join(p.dir, name+".key") }
+func (p *PKI) Key(name string) string { return filepath.Join(p.dir, name+keySuffix) }
 
 // ServiceAccountKey is the path of the key that signs ServiceAccount tokens. The public key is read from it too.
 func (p *PKI) ServiceAccountKey() string { return filepath.Join(p.dir, "service-accounts.key") }
@@ -119,7 +134,7 @@ func (p *PKI) authority(name, commonName string) (*authority, error) {
 	}
 	a, err := newAuthority(commonName, p.now)
 	if err == nil {
-		err = p.write(name, a.certificate, a.key)
+		err = write(filepath.Join(p.dir, name), a.certificate, a.key)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("certificate authority %s: %w", name, err)
@@ -156,15 +171,15 @@ func (p *PKI) load(name string) (*authority, error) {
 }
 
 // write writes the key first: a certificate that is there has its key.
-func (p *PKI) write(name string, certificate *x509.Certificate, key crypto.Signer) error {
+func write(path string, certificate *x509.Certificate, key crypto.Signer) error {
 	certificatePEM, keyPEM, err := encode(certificate, key)
 	if err != nil {
 		return err
 	}
-	if err := statedir.WriteFile(p.Key(name), keyPEM); err != nil {
+	if err := statedir.WriteFile(path+keySuffix, keyPEM); err != nil {
 		return err
 	}
-	return statedir.WriteFile(p.Certificate(name), certificatePEM)
+	return statedir.WriteFile(path+certificateSuffix, certificatePEM)
 }
 
 // sign makes a key and a certificate for it.

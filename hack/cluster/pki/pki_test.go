@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -80,6 +81,39 @@ func TestAKubeconfigMakesItsUserKnownToTheServer(t *testing.T) {
 	}
 	if got, want := ask(t, kubeconfig, url), "admin system:masters"; got != want {
 		t.Errorf("the server sees %q, want %q", got, want)
+	}
+}
+
+func TestTheServerIsKnownByItsAddressesAndAnIssuedCertificateByItsOwn(t *testing.T) {
+	p, err := Load(t.TempDir(), time.Now(), net.IPv4(10, 0, 0, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	issued := filepath.Join(t.TempDir(), "kubelet")
+	err = p.Issue(issued, certutil.Config{CommonName: "kubelet", AltNames: certutil.AltNames{IPs: []net.IP{net.IPv4(10, 0, 0, 2)}}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := certutil.NewPool(p.Certificate("ca"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, names := range map[string][]string{
+		p.Certificate("apiserver"): {"127.0.0.1", "10.0.0.1", "kubernetes.default.svc"},
+		issued + ".crt":            {"10.0.0.2"},
+	} {
+		certificates, err := certutil.CertsFromFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if _, err := certificates[0].Verify(x509.VerifyOptions{DNSName: name, Roots: authority}); err != nil {
+				t.Errorf("%s as %s: %v", path, name, err)
+			}
+		}
+	}
+	if _, err := tls.LoadX509KeyPair(issued+".crt", issued+".key"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package simnode
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -20,8 +21,9 @@ import (
 const (
 	// leaseSeconds is how long a node's lease is valid, as a kubelet's.
 	leaseSeconds = 40
-	// renewInterval is half of that: a kubelet renews four times in that time, but then thousands of nodes would be a load.
-	renewInterval = leaseSeconds / 2 * time.Second
+	// besideLeaseSeconds is how long it is valid beside a real node, where the control plane takes lost nodes for lost within
+	// seconds.
+	besideLeaseSeconds = 4
 	// hostIP is the address of all nodes. Nothing listens there on kubeletPort, so what needs a kubelet (logs, exec) is refused
 	// at once.
 	hostIP      = "127.0.0.1"
@@ -38,6 +40,9 @@ var capacity = corev1.ResourceList{
 
 // nodeName is the name of the i-th node, from 1.
 func nodeName(i int) string { return fmt.Sprintf("simulated-%d", i) }
+
+// taint keeps Pods away that do not ask for simulated nodes.
+var taint = corev1.Taint{Key: NodeTypeLabel, Value: NodeType, Effect: corev1.TaintEffectNoSchedule}
 
 // newNode describes a node that is ready.
 func newNode(name, version string) *corev1.Node {
@@ -81,7 +86,7 @@ func newNode(name, version string) *corev1.Node {
 	}
 }
 
-// register creates a node, or makes one that is there (from a run before) ready again.
+// register creates a node, or makes one that is there (from a run before) ready again, and tainted or not.
 func register(ctx context.Context, client kubernetes.Interface, node *corev1.Node) (*corev1.Node, error) {
 	nodes := client.CoreV1().Nodes()
 	created, err := nodes.Create(ctx, node, metav1.CreateOptions{})
@@ -93,11 +98,26 @@ func register(ctx context.Context, client kubernetes.Interface, node *corev1.Nod
 		if err != nil {
 			return err
 		}
+		if taints := withTaint(existing.Spec.Taints, len(node.Spec.Taints) > 0); len(taints) != len(existing.Spec.Taints) {
+			existing.Spec.Taints = taints
+			if existing, err = nodes.Update(ctx, existing, metav1.UpdateOptions{}); err != nil {
+				return err
+			}
+		}
 		existing.Status = node.Status
 		created, err = nodes.UpdateStatus(ctx, existing, metav1.UpdateOptions{})
 		return err
 	})
 	return created, err
+}
+
+// withTaint returns the taints with ours or without it. Others are the control plane's.
+func withTaint(taints []corev1.Taint, wanted bool) []corev1.Taint {
+	others := slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
+	if wanted {
+		return append(others, taint)
+	}
+	return others
 }
 
 // removeSurplus removes the simulated nodes of a run before that had more of them. Nobody would renew their leases.
@@ -118,12 +138,13 @@ func removeSurplus(ctx context.Context, client kubernetes.Interface, wanted map[
 }
 
 // renewLease keeps the node's lease, the sign of life that the control plane looks for, until the context ends.
-func renewLease(ctx context.Context, client kubernetes.Interface, name string, uid types.UID) {
+// It is renewed when half of it is over: a kubelet does so four times as often, but then thousands of nodes would be a load.
+func renewLease(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, seconds int32) {
 	setOwner := func(l *coordinationv1.Lease) error {
 		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: uid}}
 		return nil
 	}
-	lease.NewController(clock.RealClock{}, client, name, leaseSeconds, nil, renewInterval, name, corev1.NamespaceNodeLease, setOwner).Run(ctx)
+	lease.NewController(clock.RealClock{}, client, name, seconds, nil, time.Duration(seconds)*time.Second/2, name, corev1.NamespaceNodeLease, setOwner).Run(ctx)
 }
 
 // AllReady reports whether the nodes include n simulated ones on which Pods can be scheduled.

@@ -30,6 +30,8 @@ type Config struct {
 	Nodes int
 	// Version is what the nodes give as the version of their kubelet.
 	Version string
+	// BesideRealNode says that there is a real node too. Then simulated ones have a taint, type=simulated:NoSchedule.
+	BesideRealNode bool
 }
 
 // simulator simulates the kubelets of a set of nodes.
@@ -100,14 +102,22 @@ func Run(ctx context.Context, config Config) error {
 
 // registerNodes registers all nodes and keeps them alive.
 func (s *simulator) registerNodes(ctx context.Context, config Config, running *sync.WaitGroup) error {
+	lease := int32(leaseSeconds)
+	if config.BesideRealNode {
+		lease = besideLeaseSeconds
+	}
 	errs := make([]error, config.Nodes)
 	workqueue.ParallelizeUntil(ctx, parallelism, config.Nodes, func(i int) {
-		node, err := register(ctx, s.client, newNode(nodeName(i+1), config.Version))
+		node := newNode(nodeName(i+1), config.Version)
+		if config.BesideRealNode {
+			node.Spec.Taints = []corev1.Taint{taint}
+		}
+		node, err := register(ctx, s.client, node)
 		if err != nil {
 			errs[i] = fmt.Errorf("registering node %s: %w", nodeName(i+1), err)
 			return
 		}
-		running.Go(func() { renewLease(ctx, s.client, node.Name, node.UID) })
+		running.Go(func() { renewLease(ctx, s.client, node.Name, node.UID, lease) })
 	})
 	for _, err := range errs {
 		if err != nil {
@@ -183,7 +193,8 @@ func (s *simulator) sync(ctx context.Context, key cache.ObjectName) (after time.
 	d := decide(*o)
 	switch {
 	case d.status != nil:
-		// With the version that the decision was made on, so that nothing is overwritten that was not seen, such as a phase set by a test.
+		// With the version that the decision was made on, so that nothing is overwritten that was not seen, such as a phase
+		// set by a test.
 		updated := pod.DeepCopy()
 		updated.Status = *d.status
 		s.memory.change(pod.UID, o.now)

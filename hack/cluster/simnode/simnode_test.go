@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,6 +77,39 @@ func TestANodeIsReadyWhenItsTaintIsGone(t *testing.T) {
 	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
 	if AllReady([]corev1.Node{node}, 1) {
 		t.Error("a node with the taint not-ready is ready")
+	}
+}
+
+func TestOnlyBesideARealNodeSimulatedOnesAreTaintedAndOthersTaintsAreKept(t *testing.T) {
+	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	existing := newNode(nodeName(1), "v1.0.0")
+	existing.Spec.Taints = []corev1.Taint{cordoned}
+	client := fake.NewClientset(existing)
+	for _, tc := range []struct {
+		beside bool
+		want   []corev1.Taint // of a node of a run before
+	}{
+		{true, []corev1.Taint{cordoned, taint}},
+		{false, []corev1.Taint{cordoned}},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Run(ctx, Config{Client: client, Nodes: 2, Version: "v2.0.0", BesideRealNode: tc.beside})
+		}()
+		taints := func(i int) []corev1.Taint {
+			node, err := client.CoreV1().Nodes().Get(t.Context(), nodeName(i), metav1.GetOptions{})
+			if err != nil {
+				return nil
+			}
+			return node.Spec.Taints
+		}
+		eventually(t, "node simulated-1 has the taints", func() bool { return cmp.Equal(taints(1), tc.want) })
+		eventually(t, "node simulated-2 has a taint or not", func() bool { return (len(taints(2)) == 1) == tc.beside })
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@
 //	log/cluster.log    of all components; cluster.log.1 is that of the run before
 //	pki/               authorities and keys, kept; certificates and the components' kubeconfigs, written at every start
 //	etcd/              etcd's data and its socket
+//	node/              of the real node, if there is one: images, containers, volumes, logs of Pods, configuration
 package statedir
 
 import (
@@ -52,7 +53,10 @@ func (d Dir) AdminKubeconfig() string { return filepath.Join(d.root, "admin.kube
 func (d Dir) PKI() string { return filepath.Join(d.root, "pki") }
 
 // Log is the file that all components log to.
-func (d Dir) Log() string { return filepath.Join(d.root, "log", "cluster.log") }
+func (d Dir) Log() string { return d.LogOf("cluster") }
+
+// Node is the folder of the real node.
+func (d Dir) Node() string { return filepath.Join(d.root, "node") }
 
 // EtcdData is where etcd keeps its data.
 func (d Dir) EtcdData() string { return filepath.Join(d.etcd(), "data") }
@@ -67,10 +71,21 @@ func (d Dir) ready() string { return filepath.Join(d.root, "ready") }
 
 func (d Dir) lock() string { return filepath.Join(d.root, "lock") }
 
+// LogOf is the file that a component logs to that runs as a process of its own.
+func (d Dir) LogOf(component string) string { return filepath.Join(d.root, "log", component+".log") }
+
+// KeepLog puts the log of the run before aside.
+func KeepLog(path string) error {
+	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keeping the log of the run before: %w", err)
+	}
+	return nil
+}
+
 // OpenLog starts a new log and keeps that of the run before beside it.
 func (d Dir) OpenLog() (*os.File, error) {
-	if err := os.Rename(d.Log(), d.Log()+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("keeping the log of the run before: %w", err)
+	if err := KeepLog(d.Log()); err != nil {
+		return nil, err
 	}
 	file, err := os.OpenFile(d.Log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

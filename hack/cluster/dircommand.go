@@ -1,0 +1,29 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"millwright.dev/hack/cluster/statedir"
+)
+
+// dirCommand is a command about the cluster in the directory that its flag --dir names.
+func dirCommand(use, short string, run func(cmd *cobra.Command, dir statedir.Dir, args []string) error) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := statedir.At(path)
+			if err != nil {
+				return err
+			}
+			return run(cmd, dir, args)
+		},
+	}
+	cmd.Flags().StringVar(&path, "dir", "", "directory of the cluster")
+	if err := cmd.MarkFlagRequired("dir"); err != nil {
+		panic(err)
+	}
+	return cmd
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics that the components have in their own programs too
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubeproxy "k8s.io/kubernetes/cmd/kube-proxy/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+
+	"millwright.dev/hack/cluster/images"
+	"millwright.dev/hack/cluster/machine"
+	"millwright.dev/hack/cluster/node"
+	"millwright.dev/hack/cluster/statedir"
+)
+
+// nodeInitCommand is the name of the command that is the first process of a node.
+const nodeInitCommand = "node-init"
+
+// newNodeCommands are for people.
+func newNodeCommands() []*cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Make this machine ready for clusters with a real node, and clean up after one",
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use:   "prepare",
+			Short: "Install what a real node needs, or say why this machine cannot have one",
+			Long: `Install what a real node needs and this machine lacks, from Debian's packages, or say why this machine cannot have one.
+"cluster up --node" does the same.`,
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if _, err := machine.Prepare(cmd.Context(), cmd.OutOrStdout()); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), "This machine can have a real node.")
+				return nil
+			},
+		},
+		dirCommand("clean --dir DIR", "Remove what a node has left outside the directory of its cluster, whose processes were all killed", func(_ *cobra.Command, dir statedir.Dir, _ []string) error {
+			lock, err := dir.Lock()
+			if err != nil {
+				return err
+			}
+			defer lock.Close()
+			return node.Of(dir).Clean()
+		}),
+	)
+	return append([]*cobra.Command{cmd}, newNodeProcesses()...)
+}
+
+// newNodeProcesses are the processes of a node.
+func newNodeProcesses() []*cobra.Command {
+	first := dirCommand(nodeInitCommand+" --dir DIR", "Be the first process of a node", func(_ *cobra.Command, dir statedir.Dir, _ []string) error {
+		if err := setProcessName(nodeInitCommand); err != nil {
+			return err
+		}
+		return node.Of(dir).Init()
+	})
+	first.Hidden = true
+	return []*cobra.Command{
+		first,
+		componentCommand("kubelet", func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
+		componentCommand("kube-proxy", kubeproxy.NewProxyCommand),
+	}
+}
+
+// componentCommand is a component of Kubernetes as its own program is it.
+func componentCommand(name string, command func() *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:                name,
+		Short:              "Be " + name,
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := setProcessName(name); err != nil {
+				return err
+			}
+			os.Args = append([]string{name}, args...)
+			os.Exit(cli.Run(command()))
+			return nil
+		},
+	}
+}
+
+// newImageLoadCommand is part of "cluster image".
+func newImageLoadCommand() *cobra.Command {
+	cmd := dirCommand("load --dir DIR FILE.tar", "Bring the images of an archive to the real node of a cluster", func(cmd *cobra.Command, dir statedir.Dir, args []string) error {
+		runtime, err := images.At(node.Of(dir).File(node.ContainerdSocket))
+		if err != nil {
+			return err
+		}
+		defer runtime.Close()
+		return runtime.Load(cmd.Context(), args[0])
+	})
+	cmd.Args = cobra.ExactArgs(1)
+	return cmd
+}
