@@ -176,7 +176,7 @@ func (a *apiServer) apply(action clienttesting.PatchActionImpl) (runtime.Object,
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):
 		return nil, err
-	case exists && version != "":
+	case exists && version != "" && version != asObject(before).GetResourceVersion():
 		return nil, apierrors.NewConflict(resource.GroupResource(), name, errors.New("the object has been modified"))
 	case uid != "" && (!exists || uid != asObject(before).GetUID()):
 		return nil, apierrors.NewConflict(resource.GroupResource(), name, errors.New("the UID in the precondition is another one"))

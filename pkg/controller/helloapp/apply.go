@@ -61,6 +61,7 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 		return c.applyService(ctx, key, o, s)
 	case deleteDeployment:
 		err := c.kubeClient.AppsV1().Deployments(key.Namespace).Delete(ctx, key.Name, only(s.uid))
+		o.deployment, o.deploymentLive = nil, true // where it is decided anew
 		return c.deleted(key, "Deployment", s.uid, err)
 	case deleteService:
 		err := c.kubeClient.CoreV1().Services(key.Namespace).Delete(ctx, key.Name, only(s.uid))
@@ -78,7 +79,7 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 // applyDeployment applies, and goes on from the answer. Where the Deployment is not what the cache shows, it is looked at.
 func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, o *observed, s applyDeployment) error {
 	config := newDeployment(o.app, o.deployment)
-	fence(config.ObjectMetaApplyConfiguration, s.uid)
+	fence(config.ObjectMetaApplyConfiguration, s.uid, o.deployment)
 	applied, err := c.kubeClient.AppsV1().Deployments(key.Namespace).Apply(ctx, config, applyOptions(s.uid))
 	switch {
 	case err != nil && isOther(err, s.uid) && !o.deploymentLive:
@@ -97,7 +98,7 @@ func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, 
 // applyService likewise.
 func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *observed, s applyService) error {
 	config := newService(o.app)
-	fence(config.ObjectMetaApplyConfiguration, s.uid)
+	fence(config.ObjectMetaApplyConfiguration, s.uid, o.service)
 	applied, err := c.kubeClient.CoreV1().Services(key.Namespace).Apply(ctx, config, applyOptions(s.uid))
 	switch {
 	case err != nil && isOther(err, s.uid) && !o.serviceLive:
@@ -113,13 +114,13 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 	return nil
 }
 
-// fence makes the apply hold for the object of that UID and no other, and never create one; without a UID, the other way
-// round.
-func fence(meta *metaapply.ObjectMetaApplyConfiguration, uid types.UID) {
+// fence makes the apply hold for the object of that UID as it was observed, and never create one; without a UID, the other
+// way round. The version keeps an apply that was held up on its way from rolling back what was applied since.
+func fence(meta *metaapply.ObjectMetaApplyConfiguration, uid types.UID, observed metav1.Object) {
 	if uid == "" {
 		meta.WithResourceVersion(nobodysVersion)
 	} else {
-		meta.WithUID(uid)
+		meta.WithUID(uid).WithResourceVersion(observed.GetResourceVersion())
 	}
 }
 

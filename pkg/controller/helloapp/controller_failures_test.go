@@ -4,6 +4,7 @@
 package helloapp
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +18,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clienttesting "k8s.io/client-go/testing"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
 )
@@ -220,6 +223,29 @@ func TestADeploymentThatClaimsALaterGenerationIsPutRight(t *testing.T) {
 		a.took()
 		if got := *a.deployment().Spec.Replicas; got != 3 {
 			t.Errorf("after an edit it has %d replicas, want 3", got)
+		}
+	})
+}
+
+// Else an apply that is held up on its way would roll back what was applied since.
+func TestAnApplyHoldsForTheVersionThatWasObserved(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		var versions, want []string
+		a.kube.PrependReactor("patch", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			patch := &metav1.PartialObjectMetadata{}
+			if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), patch); err != nil {
+				t.Error(err)
+			}
+			versions = append(versions, patch.ResourceVersion)
+			return false, nil, nil
+		})
+		a.operate()
+		synctest.Wait()
+		want = []string{nobodysVersion, a.deployment().ResourceVersion}
+		a.edit(func(s *v1.HelloAppSpec) { s.Image = "nginx:2" })
+		synctest.Wait()
+		if diff := cmp.Diff(want, versions); diff != "" {
+			t.Errorf("the applies hold for the versions (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -101,6 +101,7 @@ func (w *world) do(s step, o *observed) (again bool) {
 			panic("deletes another Deployment")
 		}
 		w.deployment, w.memory.deleting[0] = nil, s.uid
+		o.deployment, o.deploymentLive = nil, true
 	case deleteService:
 		if w.service.UID != s.uid {
 			panic("deletes another Service")

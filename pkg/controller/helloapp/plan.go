@@ -117,31 +117,38 @@ func decide(o observed) plan {
 		return plan{} // the garbage collector deletes both
 	case isBehind(o) && !o.appLive:
 		return plan{steps: []step{lookAtApp{}}}
-	case o.app.Spec.Image == "":
-		return withoutImage(o)
-	case isInvalid(o.app):
+	case isInvalid(o.app) && o.app.Spec.Image != "":
 		return plan{} // the API server has refused this very spec
 	}
-	var steps []step
+	p := decideDeployment(o)
+	if isInvalid(o.app) {
+		return p // it was the Service that was refused
+	}
+	service := decideService(o, len(p.steps) > 0)
+	return plan{steps: append(p.steps, service.steps...), requeueAfter: soonest(p.requeueAfter, service.requeueAfter)}
+}
+
+// decideDeployment makes the Deployment of the spec, or removes it.
+func decideDeployment(o observed) plan {
+	if o.app.Spec.Image == "" {
+		return withoutImage(o)
+	}
 	switch o.standingOfDeployment() {
 	case absent:
 		if isConflict(o.app) && !o.deploymentLive {
 			return plan{steps: []step{lookAtDeployment{}}} // what was in our way may be there yet, outside of our watch
 		}
-		steps = []step{applyDeployment{say: []recordEvent{createdEvent(o.app)}}}
+		return plan{steps: []step{applyDeployment{say: []recordEvent{createdEvent(o.app)}}}}
 	case orphan:
 		if !o.appLive {
 			return plan{steps: []step{lookAtApp{}}}
 		}
-		steps = bringUpDeployment(o)
+		return plan{steps: bringUpDeployment(o)}
 	case ours:
-		steps = bringUpDeployment(o)
+		return plan{steps: bringUpDeployment(o)}
 	default:
-		return plan{requeueAfter: conflictRetry}
+		return plan{requeueAfter: o.nextLook(o.memory.foreignDeployment)}
 	}
-	p := decideService(o, len(steps) > 0)
-	p.steps = append(steps, p.steps...)
-	return p
 }
 
 // isBehind tells whether the Deployment was made of a later spec than the one that is observed. A cache that was filled from
@@ -177,7 +184,8 @@ func bringUpDeployment(o observed) []step {
 	return []step{applyDeployment{o.deployment.UID, changeEvents(o, drifted)}}
 }
 
-// decideService makes the Service of the port, or removes it. Where the Deployment changes, that has an event already.
+// decideService makes the Service of the port, or removes it, whatever becomes of the Deployment: what there is in the end
+// must not depend on what was there before. Where the Deployment changes, that has an event already.
 func decideService(o observed, deploymentChanges bool) plan {
 	say := func(reason, message string) []recordEvent {
 		if deploymentChanges {
@@ -209,8 +217,16 @@ func decideService(o observed, deploymentChanges bool) plan {
 		}
 		return plan{steps: []step{applyService{o.service.UID, say(eventAdopted, fmt.Sprintf("Adopted Service %s", o.app.Name))}}}
 	default:
-		return plan{requeueAfter: conflictRetry}
+		return plan{requeueAfter: o.nextLook(o.memory.foreignService)}
 	}
+}
+
+// nextLook is how long to wait for what is in our way, which was seen last then: a sync in between puts nothing off.
+func (o *observed) nextLook(seen time.Time) time.Duration {
+	if rest := seen.Add(conflictRetry).Sub(o.now); rest > 0 {
+		return rest
+	}
+	return conflictRetry
 }
 
 func (m memory) isDeleting(uid types.UID) bool { return m.deleting[0] == uid || m.deleting[1] == uid }

@@ -5,6 +5,7 @@ package helloapp
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -136,10 +137,35 @@ func TestAServiceThatComesWithItsDeploymentIsNotSaidTwice(t *testing.T) {
 	}
 }
 
-func TestADeploymentThatIsInTheWayHoldsUpTheService(t *testing.T) {
-	app := newApp(withPort(80))
-	got := describe(decide(observed{app: app, deployment: deploymentOf(app, deployed(ofAnotherOwner)), now: noon}))
-	if diff := cmp.Diff([]string{againIn10s}, got); diff != "" {
+// Else it would depend on what was there before whether there is a Service.
+func TestTheServiceFollowsThePortWhateverBecomesOfTheDeployment(t *testing.T) {
+	const created, deleted = `create Service, event Normal Created "Created Service x"`, "delete Service uid-service"
+	inTheWay := deploymentOf(newApp(), deployed(ofAnotherOwner))
+	said := func(app *v1.HelloApp) { withoutAnImage(app); mirroring(nil, nil)(app) }
+	for name, tc := range map[string]struct {
+		app  *v1.HelloApp
+		o    observed
+		want []string
+	}{
+		"a port, and a Deployment in the way":     {newApp(withPort(80)), observed{deployment: inTheWay}, []string{created, againIn10s}},
+		"no port, and a Deployment in the way":    {newApp(), observed{deployment: inTheWay, service: serviceOf(newApp(withPort(80)))}, []string{deleted, againIn10s}},
+		"a port, and no image":                    {newApp(withPort(80), said), observed{}, []string{created}},
+		"no port, and no image":                   {newApp(said), observed{service: serviceOf(newApp(withPort(80)))}, []string{deleted}},
+		"neither any more":                        {newApp(withoutAnImage), observed{deployment: deploymentOf(newApp()), service: serviceOf(newApp(withPort(80)))}, []string{"delete Deployment uid-deployment", deleted}},
+		"no image, and a Service that is refused": {newApp(withPort(80), said, withCondition("Ready", "False", "Invalid", "")), observed{deploymentLive: true}, []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.o.app, tc.o.now = tc.app, noon
+			if diff := cmp.Diff(tc.want, describe(decide(tc.o))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestASyncInBetweenDoesNotPutOffTheNextLook(t *testing.T) {
+	o := observed{app: newApp(), memory: memory{foreignDeployment: noon.Add(-7 * time.Second)}, now: noon}
+	if diff := cmp.Diff([]string{"again after 3s"}, describe(decide(o))); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
 }

@@ -111,9 +111,7 @@ func mirrorDeployment(o observed, status *v1.HelloAppStatus) {
 // conflictMessage names what is in our way; it is empty if nothing is.
 func conflictMessage(o observed) string {
 	switch {
-	case o.app.Spec.Image == "":
-		return "" // nothing is wanted that could be in the way
-	case o.standingOfDeployment() == foreign:
+	case o.app.Spec.Image != "" && o.standingOfDeployment() == foreign:
 		return fmt.Sprintf("Deployment %q already exists and is not managed by this HelloApp", o.app.Name)
 	case o.app.Spec.Port != 0 && o.standingOfService() == foreign:
 		return fmt.Sprintf("Service %q already exists and is not managed by this HelloApp", o.app.Name)

@@ -22,6 +22,8 @@ type Pattern struct {
 	Resource string
 	// loseEvents makes every event post fail, during the whole run. Such a pattern has no strike.
 	loseEvents bool
+	// untilTheEnd keeps a late write back until the last act is done, not only its own.
+	untilTheEnd bool
 	// strike does what is to happen to the write of the point.
 	strike func(*strike) (*http.Response, error)
 }
@@ -39,6 +41,7 @@ func standardPatterns(watched []string) []Pattern {
 		{Name: "crash before", strike: crashBefore},
 		{Name: "crash after", strike: crashAfter},
 		{Name: "late write", strike: lateWrite},
+		{Name: "very late write", untilTheEnd: true, strike: lateWrite},
 	}
 	for _, resource := range watched {
 		patterns = append(patterns, Pattern{Name: "stale " + resource, Resource: resource, strike: freezeWatch})

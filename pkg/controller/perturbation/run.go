@@ -39,6 +39,7 @@ type run struct {
 	nextPast  *past // for the instance after a crash
 
 	mu       sync.Mutex
+	given    bool // by an act whose writes are no points
 	points   []Point
 	watches  []string
 	struck   bool
@@ -68,7 +69,7 @@ type instance struct {
 // execute runs the scenario. The result is valid also with an error, as far as it got.
 func (r *run) execute(ctx context.Context) (res result, err error) {
 	defer func() {
-		res.points, res.watched, res.struck, res.history = r.points, r.watches, r.struck, r.history.String()
+		res.points, res.struck, res.history = r.points, r.struck, r.history.String()
 	}()
 
 	recorder, err := startRecorder(ctx, r.user, r.scenario.Resources)
@@ -79,7 +80,9 @@ func (r *run) execute(ctx context.Context) (res result, err error) {
 	r.startInstance(ctx)
 	defer func() { r.stopInstance() }()
 
-	for _, act := range r.scenario.Acts {
+	acts := slices.Concat(r.scenario.Given, r.scenario.Acts)
+	for i, act := range acts {
+		r.setGiven(i < len(r.scenario.Given))
 		r.history.add("user: %s", act.Name)
 		if err := act.Do(ctx, r.user); err != nil {
 			return res, fmt.Errorf("act %q: %w", act.Name, err)
@@ -87,6 +90,9 @@ func (r *run) execute(ctx context.Context) (res result, err error) {
 		r.history.wrote() // quiet begins anew
 		if err := r.converge(ctx, act); err != nil {
 			return res, err
+		}
+		if r.pattern.untilTheEnd && i < len(acts)-1 {
+			continue
 		}
 		release := r.takeRelease()
 		if release == nil {
@@ -100,12 +106,13 @@ func (r *run) execute(ctx context.Context) (res result, err error) {
 		}
 	}
 	changes := recorder.stop()
+	res.watched = r.watchesOf(changes)
 	for _, invariant := range r.scenario.Invariants {
 		if err := invariant.Check(changes); err != nil {
 			return res, fmt.Errorf("invariant %q: %w", invariant.Name, err)
 		}
 	}
-	res.state, err = r.user.state(ctx, r.scenario.Resources)
+	res.state, err = r.user.state(ctx, r.scenario)
 	return res, err
 }
 
@@ -180,11 +187,20 @@ func (r *run) revive(ctx context.Context) error {
 	}
 }
 
+// setGiven says whether what is written from now on is disturbed in another scenario.
+func (r *run) setGiven(given bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.given = given
+}
+
 // reached notes a point that the controller came to.
 func (r *run) reached(point Point) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.points = append(r.points, point)
+	if !r.given {
+		r.points = append(r.points, point)
+	}
 }
 
 // watched notes a resource that the controller watches.
@@ -194,6 +210,15 @@ func (r *run) watched(resource string) {
 	if !slices.Contains(r.watches, resource) {
 		r.watches = append(r.watches, resource)
 	}
+}
+
+// watchesOf are those watches of the controller that have had something to tell.
+func (r *run) watchesOf(changes []Change) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.watches), func(resource string) bool {
+		return !slices.ContainsFunc(changes, func(change Change) bool { return change.Resource.Resource == resource })
+	})
 }
 
 // strikes tells whether this point is the one, and was not struck before.

@@ -22,8 +22,13 @@ type Scenario struct {
 	Start func(ctx context.Context, config *rest.Config, namespace string) error
 	// Resources whose objects are the state that is compared, and of which the invariants speak.
 	Resources []schema.GroupVersionResource
+	// Given are acts that come first. What the controller writes in them is disturbed in another scenario, and not here.
+	Given []Act
 	// Acts of the user, in order; each begins when the one before has come to its end.
 	Acts []Act
+	// Normalize takes out of an object what may differ from one run to another, beside names, times, versions and
+	// generations. Optional.
+	Normalize func(object *unstructured.Unstructured)
 	// Flicker is a change and its reverse, which a controller may miss. Optional.
 	Flicker func(ctx context.Context, user *User) error
 	// Invariants must hold over the whole history of a run.

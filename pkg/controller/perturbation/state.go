@@ -14,7 +14,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // What differs from run to run and means nothing.
@@ -26,14 +25,13 @@ var (
 )
 
 // state of the namespace as comparable text: what differs from run to run anyway is left out.
-func (u *User) state(ctx context.Context, resources []schema.GroupVersionResource) (string, error) {
-	var text strings.Builder
-	for _, resource := range resources {
+func (u *User) state(ctx context.Context, scenario *Scenario) (string, error) {
+	var objects []string
+	for _, resource := range scenario.Resources {
 		list, err := u.Client.Resource(resource).Namespace(u.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return "", fmt.Errorf("listing %s: %w", resource.Resource, err)
 		}
-		slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })
 		for i := range list.Items {
 			object := &list.Items[i]
 			object.SetManagedFields(nil)
@@ -41,18 +39,27 @@ func (u *User) state(ctx context.Context, resources []schema.GroupVersionResourc
 			relateGenerations(object)
 			object.SetGeneration(0) // a change that was taken back counts, too
 			sortConditions(object.Object)
+			if scenario.Normalize != nil {
+				scenario.Normalize(object)
+			}
 			encoded, err := json.MarshalIndent(object.Object, "", " ")
 			if err != nil {
 				return "", err
 			}
-			fmt.Fprintf(&text, "%s %s\n%s\n", resource.Resource, object.GetName(), encoded)
+			objects = append(objects, u.withoutAccidents(fmt.Sprintf("%s %s\n%s\n", resource.Resource, object.GetName(), encoded)))
 		}
 	}
-	state := strings.ReplaceAll(text.String(), u.Namespace, "<namespace>")
-	state = uidPattern.ReplaceAllString(state, "<uid>")
-	state = timePattern.ReplaceAllString(state, "<time>")
-	state = addressPattern.ReplaceAllString(state, "<address>")
-	return tokenVolumePattern.ReplaceAllString(state, "<token>"), nil
+	slices.Sort(objects) // by name, as a rule; but Normalize may take names out that are made up anew in every run
+	return strings.Join(objects, ""), nil
+}
+
+// withoutAccidents is the text without what differs from run to run and means nothing.
+func (u *User) withoutAccidents(text string) string {
+	text = strings.ReplaceAll(text, u.Namespace, "<namespace>")
+	text = uidPattern.ReplaceAllString(text, "<uid>")
+	text = timePattern.ReplaceAllString(text, "<time>")
+	text = addressPattern.ReplaceAllString(text, "<address>")
+	return tokenVolumePattern.ReplaceAllString(text, "<token>")
 }
 
 // sortConditions by type: they stand in the order in which they first came up.

@@ -74,12 +74,6 @@ func ExtractHelloApp(helloApp *appsv1.HelloApp, fieldManager string) (*HelloAppA
 	return ExtractHelloAppFrom(helloApp, fieldManager, "")
 }
 
-// ExtractHelloAppScale extracts the applied configuration owned by fieldManager from
-// helloApp for the scale subresource.
-func ExtractHelloAppScale(helloApp *appsv1.HelloApp, fieldManager string) (*HelloAppApplyConfiguration, error) {
-	return ExtractHelloAppFrom(helloApp, fieldManager, "scale")
-}
-
 // ExtractHelloAppStatus extracts the applied configuration owned by fieldManager from
 // helloApp for the status subresource.
 func ExtractHelloAppStatus(helloApp *appsv1.HelloApp, fieldManager string) (*HelloAppApplyConfiguration, error) {

@@ -75,12 +75,6 @@ func ExtractMachine(machine *uselessv1alpha1.Machine, fieldManager string) (*Mac
 	return ExtractMachineFrom(machine, fieldManager, "")
 }
 
-// ExtractMachineScale extracts the applied configuration owned by fieldManager from
-// machine for the scale subresource.
-func ExtractMachineScale(machine *uselessv1alpha1.Machine, fieldManager string) (*MachineApplyConfiguration, error) {
-	return ExtractMachineFrom(machine, fieldManager, "scale")
-}
-
 // ExtractMachineStatus extracts the applied configuration owned by fieldManager from
 // machine for the status subresource.
 func ExtractMachineStatus(machine *uselessv1alpha1.Machine, fieldManager string) (*MachineApplyConfiguration, error) {

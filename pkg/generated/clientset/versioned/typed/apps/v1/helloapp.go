@@ -8,7 +8,6 @@ package v1
 import (
 	context "context"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
 	watch "k8s.io/apimachinery/pkg/watch"
@@ -39,9 +38,6 @@ type HelloAppInterface interface {
 	Apply(ctx context.Context, helloApp *applyconfigurationappsv1.HelloAppApplyConfiguration, opts metav1.ApplyOptions) (result *appsv1.HelloApp, err error)
 	// Add a +genclient:noStatus comment above the type to avoid generating ApplyStatus().
 	ApplyStatus(ctx context.Context, helloApp *applyconfigurationappsv1.HelloAppApplyConfiguration, opts metav1.ApplyOptions) (result *appsv1.HelloApp, err error)
-	GetScale(ctx context.Context, helloAppName string, options metav1.GetOptions) (*autoscalingv1.Scale, error)
-	UpdateScale(ctx context.Context, helloAppName string, scale *autoscalingv1.Scale, opts metav1.UpdateOptions) (*autoscalingv1.Scale, error)
-
 	HelloAppExpansion
 }
 
@@ -62,33 +58,4 @@ func newHelloApps(c *AppsV1Client, namespace string) *helloApps {
 			func() *appsv1.HelloAppList { return &appsv1.HelloAppList{} },
 		),
 	}
-}
-
-// GetScale takes name of the helloApp, and returns the corresponding autoscalingv1.Scale object, and an error if there is any.
-func (c *helloApps) GetScale(ctx context.Context, helloAppName string, options metav1.GetOptions) (result *autoscalingv1.Scale, err error) {
-	result = &autoscalingv1.Scale{}
-	err = c.GetClient().Get().
-		Namespace(c.GetNamespace()).
-		Resource("helloapps").
-		Name(helloAppName).
-		SubResource("scale").
-		VersionedParams(&options, scheme.ParameterCodec).
-		Do(ctx).
-		Into(result)
-	return
-}
-
-// UpdateScale takes the top resource name and the representation of a scale and updates it. Returns the server's representation of the scale, and an error, if there is any.
-func (c *helloApps) UpdateScale(ctx context.Context, helloAppName string, scale *autoscalingv1.Scale, opts metav1.UpdateOptions) (result *autoscalingv1.Scale, err error) {
-	result = &autoscalingv1.Scale{}
-	err = c.GetClient().Put().
-		Namespace(c.GetNamespace()).
-		Resource("helloapps").
-		Name(helloAppName).
-		SubResource("scale").
-		VersionedParams(&opts, scheme.ParameterCodec).
-		Body(scale).
-		Do(ctx).
-		Into(result)
-	return
 }

@@ -8,7 +8,6 @@ package v1alpha1
 import (
 	context "context"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
 	watch "k8s.io/apimachinery/pkg/watch"
@@ -39,9 +38,6 @@ type MachineInterface interface {
 	Apply(ctx context.Context, machine *applyconfigurationuselessv1alpha1.MachineApplyConfiguration, opts v1.ApplyOptions) (result *uselessv1alpha1.Machine, err error)
 	// Add a +genclient:noStatus comment above the type to avoid generating ApplyStatus().
 	ApplyStatus(ctx context.Context, machine *applyconfigurationuselessv1alpha1.MachineApplyConfiguration, opts v1.ApplyOptions) (result *uselessv1alpha1.Machine, err error)
-	GetScale(ctx context.Context, machineName string, options v1.GetOptions) (*autoscalingv1.Scale, error)
-	UpdateScale(ctx context.Context, machineName string, scale *autoscalingv1.Scale, opts v1.UpdateOptions) (*autoscalingv1.Scale, error)
-
 	MachineExpansion
 }
 
@@ -62,33 +58,4 @@ func newMachines(c *UselessV1alpha1Client, namespace string) *machines {
 			func() *uselessv1alpha1.MachineList { return &uselessv1alpha1.MachineList{} },
 		),
 	}
-}
-
-// GetScale takes name of the machine, and returns the corresponding autoscalingv1.Scale object, and an error if there is any.
-func (c *machines) GetScale(ctx context.Context, machineName string, options v1.GetOptions) (result *autoscalingv1.Scale, err error) {
-	result = &autoscalingv1.Scale{}
-	err = c.GetClient().Get().
-		Namespace(c.GetNamespace()).
-		Resource("machines").
-		Name(machineName).
-		SubResource("scale").
-		VersionedParams(&options, scheme.ParameterCodec).
-		Do(ctx).
-		Into(result)
-	return
-}
-
-// UpdateScale takes the top resource name and the representation of a scale and updates it. Returns the server's representation of the scale, and an error, if there is any.
-func (c *machines) UpdateScale(ctx context.Context, machineName string, scale *autoscalingv1.Scale, opts v1.UpdateOptions) (result *autoscalingv1.Scale, err error) {
-	result = &autoscalingv1.Scale{}
-	err = c.GetClient().Put().
-		Namespace(c.GetNamespace()).
-		Resource("machines").
-		Name(machineName).
-		SubResource("scale").
-		VersionedParams(&opts, scheme.ParameterCodec).
-		Body(scale).
-		Do(ctx).
-		Into(result)
-	return
 }

@@ -6,12 +6,7 @@
 package fake
 
 import (
-	context "context"
-
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gentype "k8s.io/client-go/gentype"
-	testing "k8s.io/client-go/testing"
 	v1 "millwright.dev/pkg/apis/apps/v1"
 	appsv1 "millwright.dev/pkg/generated/applyconfiguration/apps/v1"
 	typedappsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1"
@@ -38,28 +33,4 @@ func newFakeHelloApps(fake *FakeAppsV1, namespace string) typedappsv1.HelloAppIn
 		),
 		fake,
 	}
-}
-
-// GetScale takes name of the helloApp, and returns the corresponding scale object, and an error if there is any.
-func (c *fakeHelloApps) GetScale(ctx context.Context, helloAppName string, options metav1.GetOptions) (result *autoscalingv1.Scale, err error) {
-	emptyResult := &autoscalingv1.Scale{}
-	obj, err := c.Fake.
-		Invokes(testing.NewGetSubresourceActionWithOptions(c.Resource(), c.Namespace(), "scale", helloAppName, options), emptyResult)
-
-	if obj == nil {
-		return emptyResult, err
-	}
-	return obj.(*autoscalingv1.Scale), err
-}
-
-// UpdateScale takes the representation of a scale and updates it. Returns the server's representation of the scale, and an error, if there is any.
-func (c *fakeHelloApps) UpdateScale(ctx context.Context, helloAppName string, scale *autoscalingv1.Scale, opts metav1.UpdateOptions) (result *autoscalingv1.Scale, err error) {
-	emptyResult := &autoscalingv1.Scale{}
-	obj, err := c.Fake.
-		Invokes(testing.NewUpdateSubresourceActionWithOptions(c.Resource(), "scale", c.Namespace(), scale, opts), &autoscalingv1.Scale{})
-
-	if obj == nil {
-		return emptyResult, err
-	}
-	return obj.(*autoscalingv1.Scale), err
 }

@@ -6,12 +6,7 @@
 package fake
 
 import (
-	context "context"
-
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gentype "k8s.io/client-go/gentype"
-	testing "k8s.io/client-go/testing"
 	v1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/useless/v1alpha1"
 	typeduselessv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/useless/v1alpha1"
@@ -40,28 +35,4 @@ func newFakeMachines(fake *FakeUselessV1alpha1, namespace string) typeduselessv1
 		),
 		fake,
 	}
-}
-
-// GetScale takes name of the machine, and returns the corresponding scale object, and an error if there is any.
-func (c *fakeMachines) GetScale(ctx context.Context, machineName string, options v1.GetOptions) (result *autoscalingv1.Scale, err error) {
-	emptyResult := &autoscalingv1.Scale{}
-	obj, err := c.Fake.
-		Invokes(testing.NewGetSubresourceActionWithOptions(c.Resource(), c.Namespace(), "scale", machineName, options), emptyResult)
-
-	if obj == nil {
-		return emptyResult, err
-	}
-	return obj.(*autoscalingv1.Scale), err
-}
-
-// UpdateScale takes the representation of a scale and updates it. Returns the server's representation of the scale, and an error, if there is any.
-func (c *fakeMachines) UpdateScale(ctx context.Context, machineName string, scale *autoscalingv1.Scale, opts v1.UpdateOptions) (result *autoscalingv1.Scale, err error) {
-	emptyResult := &autoscalingv1.Scale{}
-	obj, err := c.Fake.
-		Invokes(testing.NewUpdateSubresourceActionWithOptions(c.Resource(), "scale", c.Namespace(), scale, opts), &autoscalingv1.Scale{})
-
-	if obj == nil {
-		return emptyResult, err
-	}
-	return obj.(*autoscalingv1.Scale), err
 }
