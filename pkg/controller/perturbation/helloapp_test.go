@@ -6,6 +6,7 @@ package perturbation_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -144,13 +145,28 @@ func startHelloApps(ctx context.Context, config *rest.Config, namespace string) 
 	return nil
 }
 
-// normalizeDeployment leaves out how often the Deployment was rolled out by its own count, which counts ReplicaSets that come
-// back, how many Pods have not ended yet, and which generation of the HelloApp it was applied of: flickers make generations.
+// replicaSetPattern is a ReplicaSet in a message. Where one of an earlier Deployment of the name has not gone yet, the next gets
+// another name, and a collision is counted.
+var replicaSetPattern = regexp.MustCompile(`"web-[a-z0-9]+"`)
+
+// normalizeDeployment leaves out, of a Deployment and of what our status shows of it, what its own controller counts and names
+// as chance has it: revisions, collisions, Pods that have not ended yet. And which generation of the HelloApp it was applied
+// of, since flickers make generations.
 func normalizeDeployment(object *unstructured.Unstructured) {
 	for _, annotation := range []string{"deployment.kubernetes.io/revision", helloapp.AnnotationGeneration} {
 		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", annotation)
 	}
 	unstructured.RemoveNestedField(object.Object, "status", "terminatingReplicas")
+	unstructured.RemoveNestedField(object.Object, "status", "collisionCount")
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, condition := range conditions {
+		if message, ok := condition.(map[string]any)["message"].(string); ok {
+			condition.(map[string]any)["message"] = replicaSetPattern.ReplaceAllString(message, "<ReplicaSet>")
+		}
+	}
+	if len(conditions) > 0 {
+		_ = unstructured.SetNestedSlice(object.Object, conditions, "status", "conditions") // status is a map: it holds them
+	}
 }
 
 // goThrough: in the whole history there are these Deployments and no others, never two at a time, and each goes through these

@@ -21,8 +21,9 @@ import (
 const (
 	// actTimeout is how long one act may take until the controller has done its part.
 	actTimeout = 60 * time.Second
-	// pollInterval is how often we look whether it has.
-	pollInterval = 20 * time.Millisecond
+	// pollInterval is how often we look whether it has: often enough for short runs, and not so often that the looking of many
+	// runs at a time is what slows them down.
+	pollInterval = 50 * time.Millisecond
 )
 
 var getOptions = metav1.GetOptions{}
