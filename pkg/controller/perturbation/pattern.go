@@ -41,7 +41,6 @@ func standardPatterns(watched []string) []Pattern {
 		{Name: "crash before", strike: crashBefore},
 		{Name: "crash after", strike: crashAfter},
 		{Name: "late write", strike: lateWrite},
-		{Name: "very late write", untilTheEnd: true, strike: lateWrite},
 	}
 	for _, resource := range watched {
 		patterns = append(patterns, Pattern{Name: "stale " + resource, Resource: resource, strike: freezeWatch})
@@ -51,7 +50,10 @@ func standardPatterns(watched []string) []Pattern {
 
 // morePatterns are tried where time allows.
 func morePatterns(watched []string, flicker bool) []Pattern {
-	patterns := []Pattern{{Name: "events lost", loseEvents: true}}
+	patterns := []Pattern{
+		{Name: "events lost", loseEvents: true},
+		{Name: "very late write", untilTheEnd: true, strike: lateWrite},
+	}
 	for _, resource := range watched {
 		patterns = append(patterns, Pattern{Name: "restart in the past of " + resource, Resource: resource, strike: restartInThePast})
 	}
