@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -173,26 +171,4 @@ func (c *Controller) say(o *observed, events ...recordEvent) {
 	for _, event := range events {
 		c.recorder.Event(o.app, event.eventType, event.reason, event.message)
 	}
-}
-
-// refusalOf tells why the API server does not want an object. It is nil for what passes by itself: the API server is not
-// reached, or overloaded, or the object was just changed.
-func refusalOf(err error) *refusal {
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) || answer.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	status := answer.Status()
-	if status.Reason == metav1.StatusReasonInvalid && !namesField(status) {
-		status.Reason = metav1.StatusReasonForbidden // so says a ValidatingAdmissionPolicy, which may change
-	}
-	return &refusal{reason: string(status.Reason), message: status.Message}
-}
-
-// isPermanent tells whether nothing but another spec helps.
-func (r *refusal) isPermanent() bool { return r.reason == string(metav1.StatusReasonInvalid) }
-
-// namesField tells whether the refusal is about a field of the object.
-func namesField(status metav1.Status) bool {
-	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
 }

@@ -103,13 +103,13 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	if errors.Is(err, errGoes) {
 		return 0, nil
 	}
-	if o.refusal = refusalOf(err); err != nil && o.refusal == nil {
+	if o.refusal = controller.RefusalOf(err); err != nil && o.refusal == nil {
 		return 0, err
 	}
 	o.now = time.Now()
 	o.memory = c.memories.of(key)
 	mirrorAfter, statusErr := c.apply(ctx, key, o, mirror(*o))
-	if err != nil && statusErr == nil && o.refusal.isPermanent() {
+	if err != nil && statusErr == nil && o.refusal.IsPermanent() {
 		return 0, controller.Permanent(err)
 	}
 	return soonest(bringUpAfter, mirrorAfter), errors.Join(err, statusErr)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
+	"millwright.dev/pkg/controller"
 )
 
 const (
@@ -32,14 +33,11 @@ type observed struct {
 	// appLive and so on tell that it was read from the API server, not from the cache.
 	appLive, deploymentLive, serviceLive bool
 	// refusal is why the API server does not want what was to be applied; nil if it has not refused.
-	refusal *refusal
+	refusal *controller.Refusal
 	// memory of what this process knows beside the caches.
 	memory memory
 	now    time.Time
 }
-
-// refusal is the answer of the API server to an apply, in its own words.
-type refusal struct{ reason, message string }
 
 // memory is what one process remembers of one HelloApp.
 type memory struct {

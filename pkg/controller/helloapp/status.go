@@ -124,7 +124,7 @@ func conflictMessage(o observed) string {
 func readiness(o observed) (status metav1.ConditionStatus, reason, message string) {
 	switch position := o.standingOfDeployment(); {
 	case o.refusal != nil:
-		return metav1.ConditionFalse, validReason(o.refusal.reason, eventApplyFailed), o.refusal.message
+		return metav1.ConditionFalse, validReason(o.refusal.Reason, eventApplyFailed), o.refusal.Message
 	case isInvalid(o.app):
 		ready := meta.FindStatusCondition(o.app.Status.Conditions, v1.ConditionReady)
 		return ready.Status, ready.Reason, ready.Message

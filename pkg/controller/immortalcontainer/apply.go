@@ -8,8 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,30 +93,20 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, o *obs
 	return c.reportRefusal(ctx, key, o, fmt.Errorf("creating Pod %s: %w", klog.KRef(key.Namespace, podName(key.Name)), err))
 }
 
-// reportRefusal shows in status and event why the API server does not want the Pod. What passes by itself (it is not
-// reached, or overloaded, or its quota was just being counted) is only retried.
+// reportRefusal shows in status and event why the API server does not want the Pod. What passes by itself is only retried.
 func (c *Controller) reportRefusal(ctx context.Context, key cache.ObjectName, o *observed, err error) error {
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) || answer.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err) {
+	refusal := controller.RefusalOf(err)
+	if refusal == nil {
 		return err
 	}
-	refusal := answer.Status()
-	if refusal.Reason == metav1.StatusReasonInvalid && !namesField(refusal) {
-		refusal.Reason = metav1.StatusReasonForbidden // so says a ValidatingAdmissionPolicy, which may change
-	}
 	o.now = time.Now()
-	if _, statusErr := c.apply(ctx, key, o, afterRefusal(*o, string(refusal.Reason), refusal.Message)); statusErr != nil {
+	if _, statusErr := c.apply(ctx, key, o, afterRefusal(*o, refusal.Reason, refusal.Message)); statusErr != nil {
 		return errors.Join(err, statusErr)
 	}
-	if refusal.Reason == metav1.StatusReasonInvalid {
+	if refusal.IsPermanent() {
 		return controller.Permanent(err)
 	}
 	return err
-}
-
-// namesField tells whether the refusal is about a field of the Pod: then nothing but another Pod helps.
-func namesField(refusal metav1.Status) bool {
-	return refusal.Details != nil && slices.ContainsFunc(refusal.Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
 }
 
 func (c *Controller) deletePod(ctx context.Context, key cache.ObjectName, pod *corev1.Pod, uid types.UID) error {

@@ -5,14 +5,14 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/controller"
 )
 
 // createSwitches creates one, then two, four and so on at once, until one fails: what is refused (by a quota, say) is not
@@ -43,8 +43,8 @@ func (a *applier) createSwitch(ctx context.Context, name string) error {
 	case !apierrors.IsAlreadyExists(err):
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if message := refusal(err); message != "" {
-			a.observed.done.refusal = message
+		if refusal := controller.RefusalOf(err); refusal != nil {
+			a.observed.done.refusal = refusal.Message
 		}
 		return fmt.Errorf("creating Switch %s: %w", klog.KRef(a.key.Namespace, name), err)
 	}
@@ -63,14 +63,4 @@ func (a *applier) createSwitch(ctx context.Context, name string) error {
 	defer a.mu.Unlock()
 	a.observed.taken.Insert(name) // the next slot is tried
 	return nil
-}
-
-// refusal is why the API server does not want what was to be created, in its own words. It is empty for what passes by
-// itself: the API server is not reached, or overloaded, or a quota was just being counted.
-func refusal(err error) string {
-	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) || answer.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err) || apierrors.IsConflict(err) {
-		return ""
-	}
-	return answer.Status().Message
 }

@@ -1,0 +1,38 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Refusal is why the API server does not want an object that we make, in its own words. It belongs in the status of the
+// object that we make it for.
+type Refusal struct{ Reason, Message string }
+
+// RefusalOf returns nil for what passes by itself: the API server is not reached, or overloaded, or its quota or the object
+// was just being changed.
+func RefusalOf(err error) *Refusal {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || isOutage(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	status := answer.Status()
+	if status.Reason == metav1.StatusReasonInvalid && !namesField(status) {
+		status.Reason = metav1.StatusReasonForbidden // so says a ValidatingAdmissionPolicy, which may change
+	}
+	return &Refusal{Reason: string(status.Reason), Message: status.Message}
+}
+
+// IsPermanent tells whether nothing but another spec helps.
+func (r *Refusal) IsPermanent() bool { return r.Reason == string(metav1.StatusReasonInvalid) }
+
+// namesField tells whether the refusal is about a field of the object.
+func namesField(status metav1.Status) bool {
+	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
+}

@@ -1,0 +1,53 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func TestWhatIsARefusalAndWhichIsPermanent(t *testing.T) {
+	quota := apierrors.NewForbidden(pods, "x", errors.New("exceeded quota"))
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", field.ErrorList{field.Required(field.NewPath("spec", "containers"), "")})
+	policy := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "denied by policy", Code: 422}}
+	for name, tc := range map[string]struct {
+		err       error
+		want      *Refusal
+		permanent bool
+	}{
+		"nothing":                        {},
+		"our own error":                  {err: errors.New("unknown step")},
+		"it is not reached":              {err: &url.Error{Op: "Post", URL: "https://127.0.0.1:1/", Err: syscall.ECONNREFUSED}},
+		"it fails":                       {err: apierrors.NewInternalError(errors.New("etcd"))},
+		"it is overloaded":               {err: apierrors.NewTooManyRequests("busy", 0)},
+		"a quota that was just counted":  {err: apierrors.NewConflict(pods, "x", errors.New("quota"))},
+		"a quota that is used up":        {err: quota, want: &Refusal{"Forbidden", quota.Error()}},
+		"an object that is invalid":      {err: invalid, want: &Refusal{"Invalid", invalid.Error()}, permanent: true},
+		"a policy, which may be changed": {err: policy, want: &Refusal{"Forbidden", "denied by policy"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tc.err
+			if err != nil {
+				err = fmt.Errorf("creating Pod x: %w", err)
+			}
+			got := RefusalOf(err)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Fatalf("(-want +got):\n%s", diff)
+			}
+			if got != nil && got.IsPermanent() != tc.permanent {
+				t.Errorf("permanent: %v, want %v", got.IsPermanent(), tc.permanent)
+			}
+		})
+	}
+}
