@@ -145,7 +145,7 @@ func TestADeploymentThatIsDeletedIsMadeAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.deploymentGoes()
-		a.wants("at the deletion", "create deployments", isStarting, `event again "Created Deployment x with image nginx:1 and size 2"`)
+		a.wants("at the deletion", "get helloapps", "create deployments", isStarting, `event again "Created Deployment x with image nginx:1 and size 2"`)
 	})
 }
 
@@ -164,7 +164,7 @@ func TestAStrippedLabelIsPutBack(t *testing.T) {
 		coldStart(a)
 		uid := a.deployment().UID
 		a.deploymentBecomes(deployed(unlabelled))
-		a.wants("when it is stripped", "create deployments", "get deployments", "apply deployments",
+		a.wants("when it is stripped", "get helloapps", "create deployments", "get deployments", "apply deployments",
 			`event Normal DriftRestored "Restored Deployment x, which differed in metadata.labels.app.kubernetes.io/managed-by"`)
 		if d := a.deployment(); d.UID != uid || d.Labels[controller.LabelManagedBy] != controller.ManagedBy {
 			t.Errorf("the Deployment is %s with labels %v", d.UID, d.Labels)
@@ -228,7 +228,7 @@ func TestAServiceThatIsChangedOrDeletedIsRestored(t *testing.T) {
 		a.serviceBecomes(func(s *corev1.Service) { s.Spec.Selector = nil })
 		a.wants("when it is changed", "apply services", `event Normal DriftRestored "Restored Service x, which differed in spec.selector"`)
 		a.serviceGoes()
-		a.wants("when it is deleted", "create services", `event Normal Created "Created Service x"`)
+		a.wants("when it is deleted", "get helloapps", "create services", `event Normal Created "Created Service x"`)
 	}, withPort(80))
 }
 

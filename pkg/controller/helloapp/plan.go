@@ -136,6 +136,9 @@ func decideDeployment(o observed) plan {
 		if isConflict(o.app) && !o.deploymentLive {
 			return plan{steps: []step{lookAtDeployment{}}} // what was in our way may be there yet, outside of our watch
 		}
+		if mayBeGone(o) {
+			return plan{steps: []step{lookAtApp{}}}
+		}
 		return plan{steps: []step{applyDeployment{say: []recordEvent{createdEvent(o.app)}}}}
 	case orphan:
 		if !o.appLive {
@@ -147,6 +150,12 @@ func decideDeployment(o observed) plan {
 	default:
 		return plan{requeueAfter: o.nextLook(o.memory.foreignDeployment)}
 	}
+}
+
+// mayBeGone tells whether what is missing may have been collected with the HelloApp, of which the watch has not told yet. What
+// would be made for it now would be collected too, and run for a moment.
+func mayBeGone(o observed) bool {
+	return o.app.Status.DeploymentName != "" && !o.appLive
 }
 
 // isBehind tells whether the Deployment was made of a later spec than the one that is observed. A cache that was filled from
@@ -202,6 +211,9 @@ func decideService(o observed, deploymentChanges bool) plan {
 	case absent:
 		if isConflict(o.app) && !o.serviceLive {
 			return plan{steps: []step{lookAtService{}}}
+		}
+		if mayBeGone(o) {
+			return plan{steps: []step{lookAtApp{}}}
 		}
 		return plan{steps: []step{applyService{say: say(eventCreated, fmt.Sprintf("Created Service %s", o.app.Name))}}}
 	case ours:

@@ -32,6 +32,8 @@ func TestWhatIsDoneAboutTheDeployment(t *testing.T) {
 	}{
 		"there is none: it is created, without a look": {want: []string{createsDeployment}},
 		"there is none, says the API server":           {live: true, want: []string{createsDeployment}},
+		"it has gone, maybe with the app":              {app: func(app *v1.HelloApp) { mirroring(deploymentOf(newApp()), nil)(app) }, want: []string{"look at the live HelloApp"}},
+		"it has gone, and the app is there":            {app: func(app *v1.HelloApp) { mirroring(deploymentOf(newApp()), nil)(app) }, appLive: true, want: []string{createsDeployment}},
 		"it is as it should be":                        {deployment: deploymentOf(newApp(), defaulted), want: []string{}},
 		"the app is being deleted":                     {app: func(app *v1.HelloApp) { terminating(app) }, want: []string{}},
 
