@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/distribution/reference"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -19,7 +20,12 @@ import (
 
 // writeArchive writes the index as an OCI image layout (https://github.com/opencontainers/image-spec/blob/main/image-layout.md)
 // in a tar archive. The file appears when it is complete.
-func writeArchive(path string, reference name.Reference, index v1.ImageIndex) (err error) {
+func writeArchive(path string, image name.Reference, index v1.ImageIndex) (err error) {
+	// What Docker, containerd and kubelet make of a short name is not quite what go-containerregistry makes of it.
+	named, err := reference.ParseNormalizedNamed(image.String())
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".image-")
 	if err != nil {
 		return err
@@ -31,8 +37,8 @@ func writeArchive(path string, reference name.Reference, index v1.ImageIndex) (e
 		return err
 	}
 	err = files.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		"org.opencontainers.image.ref.name": reference.Identifier(),
-		"io.containerd.image.name":          reference.Name(),
+		"org.opencontainers.image.ref.name": image.Identifier(),
+		"io.containerd.image.name":          named.String(),
 	}))
 	if err != nil {
 		return err

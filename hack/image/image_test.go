@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/distribution/reference"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -153,6 +154,28 @@ func TestTheImageHasTheBinaryAndTheRootsAndRunsAsNobody(t *testing.T) {
 		if fmt.Sprint(files) != fmt.Sprint(want) {
 			t.Errorf("%s: the files are %v, want %v", architecture, files, want)
 		}
+	}
+}
+
+func TestAShortNameIsWrittenAsKubeletReadsIt(t *testing.T) {
+	output := filepath.Join(t.TempDir(), "image.tar")
+	if err := run(t.Context(), []string{"--context", buildContext(t), "--version", "v1", "--created", "1", "--output", output, "millwright:v1"}, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	index, err := layout.ImageIndexFromPath(untar(t, output))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := reference.ParseDockerRef("millwright:v1") // as the CRI plugin of containerd does
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := manifest.Manifests[0].Annotations["io.containerd.image.name"]; got != want.String() {
+		t.Errorf("the image is named %s, and kubelet looks for %s", got, want)
 	}
 }
 

@@ -24,6 +24,8 @@ const (
 	// maxOutageDelay bounds the delay after an error that tells of the API server, not of the object: when that is well
 	// again, no object has to wait out a delay that grew while it was not.
 	maxOutageDelay = 5 * time.Second
+	// maxUnknownOwnerDelay likewise, after the API server did not know the owner's kind: it soon will.
+	maxUnknownOwnerDelay = time.Second
 
 	// drainTimeout is how long a sync in hand may go on after the loop was told to stop.
 	drainTimeout = 5 * time.Second
@@ -50,6 +52,8 @@ type Loop[K comparable] struct {
 	queue  workqueue.TypedDelayingInterface[K]
 	retry  workqueue.TypedRateLimiter[K]
 	synced []cache.DoneChecker
+
+	metrics syncMetrics
 }
 
 // NewLoop returns a Loop that accepts keys at once and works on them when it is run.
@@ -64,7 +68,8 @@ func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 			Logger: &logger,
 			Queue:  workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: config.Name, Queue: config.Queue}),
 		}),
-		retry: workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetryDelay, maxRetryDelay),
+		retry:   workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetryDelay, maxRetryDelay),
+		metrics: newSyncMetrics(config.Name),
 	}
 }
 
@@ -152,6 +157,9 @@ func (l *Loop[K]) settle(ctx context.Context, key K, after time.Duration, err er
 	case isOutage(err):
 		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed for lack of the API server, retrying", "retries", retries)
 		l.queue.AddAfter(key, min(l.retry.When(key), maxOutageDelay))
+	case isOwnerUnknown(err):
+		logger.V(2).Info("The API server has not noticed the kind of the owner yet, retrying", "err", err)
+		l.queue.AddAfter(key, min(l.retry.When(key), maxUnknownOwnerDelay))
 	default:
 		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, retrying", "retries", retries)
 		l.queue.AddAfter(key, l.retry.When(key))
@@ -165,7 +173,7 @@ func (l *Loop[K]) syncOnce(ctx context.Context, key K) (after time.Duration, err
 		if value := recover(); value != nil {
 			err = &panicError{value: value, stack: debug.Stack()}
 		}
-		observeSync(l.name, time.Since(start), err)
+		l.metrics.observe(time.Since(start), err)
 	}()
 	return l.sync(ctx, key)
 }

@@ -36,11 +36,12 @@ func TestADelayThatGrewWhileTheAPIServerWasAwayIsShort(t *testing.T) {
 		err  error
 		want time.Duration
 	}{
-		"not reached": {err: &url.Error{Op: "Put", URL: "https://127.0.0.1:1/", Err: syscall.ECONNREFUSED}, want: 5 * time.Second},
-		"failing":     {err: apierrors.NewInternalError(errors.New("etcdserver: request timed out")), want: 5 * time.Second},
-		"overloaded":  {err: apierrors.NewTooManyRequests("the server is busy", 0), want: 5 * time.Second},
-		"refusing":    {err: apierrors.NewForbidden(pods, "x", errors.New("exceeded quota")), want: 60 * time.Second},
-		"our own":     {err: errors.New("unknown step"), want: 60 * time.Second},
+		"not reached":                   {err: &url.Error{Op: "Put", URL: "https://127.0.0.1:1/", Err: syscall.ECONNREFUSED}, want: 5 * time.Second},
+		"failing":                       {err: apierrors.NewInternalError(errors.New("etcdserver: request timed out")), want: 5 * time.Second},
+		"overloaded":                    {err: apierrors.NewTooManyRequests("the server is busy", 0), want: 5 * time.Second},
+		"not aware of the owner's kind": {err: ownerUnknown(), want: time.Second},
+		"refusing":                      {err: apierrors.NewForbidden(pods, "x", errors.New("exceeded quota")), want: 60 * time.Second},
+		"our own":                       {err: errors.New("unknown step"), want: 60 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -89,6 +90,11 @@ func TestHowASyncEndsDecidesWhetherItIsRetriedAndWhatIsSaid(t *testing.T) {
 			sync:        staleConflict,
 			wantRetried: true,
 			wantResult:  "stale",
+		},
+		"an owner's kind that the API server has not noticed yet is retried without a complaint": {
+			sync:        func() error { return fmt.Errorf("creating Pod: %w", ownerUnknown()) },
+			wantRetried: true,
+			wantResult:  "error",
 		},
 		"a conflict with another field manager is an error": {
 			sync:        fieldManagerConflict,
@@ -152,7 +158,8 @@ func TestHowASyncEndsDecidesWhetherItIsRetriedAndWhatIsSaid(t *testing.T) {
 				for result := range before { // of an earlier run in this process
 					counted[result] -= before[result]
 				}
-				wantCounted := map[string]float64{tc.wantResult: 1}
+				wantCounted := map[string]float64{"success": 0, "stale": 0, "error": 0, "permanent": 0, "panic": 0}
+				wantCounted[tc.wantResult] = 1
 				if tc.wantRetried {
 					wantCounted["success"]++
 				}

@@ -11,6 +11,15 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
+// Results of a sync.
+const (
+	resultSuccess   = "success"
+	resultStale     = "stale"
+	resultError     = "error"
+	resultPermanent = "permanent"
+	resultPanic     = "panic"
+)
+
 var (
 	syncTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem:      "millwright_controller",
@@ -32,23 +41,38 @@ func init() {
 	legacyregistry.MustRegister(syncTotal, syncDuration)
 }
 
-func observeSync(controller string, duration time.Duration, err error) {
-	syncTotal.WithLabelValues(controller, syncResult(err)).Inc()
-	syncDuration.WithLabelValues(controller).Observe(duration.Seconds())
+// syncMetrics are those of one controller, looked up once.
+type syncMetrics struct {
+	total    map[string]metrics.CounterMetric
+	duration metrics.ObserverMetric
+}
+
+// newSyncMetrics makes each result known with 0 syncs: the first panic is to be seen as a rise, not as a new time series.
+func newSyncMetrics(controller string) syncMetrics {
+	m := syncMetrics{total: map[string]metrics.CounterMetric{}, duration: syncDuration.WithLabelValues(controller)}
+	for _, result := range []string{resultSuccess, resultStale, resultError, resultPermanent, resultPanic} {
+		m.total[result] = syncTotal.WithLabelValues(controller, result)
+	}
+	return m
+}
+
+func (m syncMetrics) observe(duration time.Duration, err error) {
+	m.total[syncResult(err)].Inc()
+	m.duration.Observe(duration.Seconds())
 }
 
 func syncResult(err error) string {
 	var panicked *panicError
 	switch {
 	case err == nil:
-		return "success"
+		return resultSuccess
 	case errors.As(err, &panicked):
-		return "panic"
+		return resultPanic
 	case IsPermanent(err):
-		return "permanent"
+		return resultPermanent
 	case isStale(err):
-		return "stale"
+		return resultStale
 	default:
-		return "error"
+		return resultError
 	}
 }

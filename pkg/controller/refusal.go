@@ -6,6 +6,7 @@ package controller
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,10 +17,10 @@ import (
 type Refusal struct{ Reason, Message string }
 
 // RefusalOf returns nil for what passes by itself: the API server is not reached, or overloaded, or its quota or the object
-// was just being changed.
+// was just being changed, or it has not noticed the kind of the owner yet.
 func RefusalOf(err error) *Refusal {
 	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) || isOutage(err) || apierrors.IsConflict(err) {
+	if !errors.As(err, &answer) || isOutage(err) || apierrors.IsConflict(err) || isOwnerUnknown(err) {
 		return nil
 	}
 	status := answer.Status()
@@ -35,4 +36,15 @@ func (r *Refusal) IsPermanent() bool { return r.Reason == string(metav1.StatusRe
 // namesField tells whether the refusal is about a field of the object.
 func namesField(status metav1.Status) bool {
 	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
+}
+
+// unknownOwner is how the admission plugin OwnerReferencesPermissionEnforcement begins to say that it knows no such kind.
+const unknownOwner = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "
+
+// isOwnerUnknown tells that an object was refused for the kind of its owner, which the API server serves: that plugin reads
+// only every 30 seconds which kinds there are, so one whose CustomResourceDefinition was just installed is not known to it.
+// The text alone tells that from a missing permission.
+func isOwnerUnknown(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && apierrors.IsForbidden(err) && strings.Contains(answer.Status().Message, unknownOwner)
 }

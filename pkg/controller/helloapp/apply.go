@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
+	"millwright.dev/pkg/controller"
 )
 
 // nobodysVersion is a resourceVersion that no object has: it is that of the empty store. An apply that carries it can create
@@ -67,6 +68,9 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 	case writeStatus:
 		return c.writeStatus(ctx, key, o, s.status)
 	case recordEvent:
+		if s.reason == controller.ReasonResourceExists {
+			conflictsMet.Inc()
+		}
 		c.say(o, s)
 		return nil
 	default:
@@ -87,6 +91,7 @@ func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, 
 	}
 	c.written.Wrote(key, c.deploymentStore, applied.ResourceVersion)
 	if o.deployment == nil || o.deployment.ResourceVersion != applied.ResourceVersion {
+		applies.WithLabelValues("Deployment", resultOf(o.app, s.uid, o.deployment, s.say)).Inc()
 		c.say(o, s.say...)
 	}
 	o.deployment = applied
@@ -106,6 +111,7 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 	}
 	c.written.Wrote(key, c.serviceStore, applied.ResourceVersion)
 	if o.service == nil || o.service.ResourceVersion != applied.ResourceVersion {
+		applies.WithLabelValues("Service", resultOf(o.app, s.uid, o.service, s.say)).Inc()
 		c.say(o, s.say...)
 	}
 	o.service = applied

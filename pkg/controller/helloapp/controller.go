@@ -81,6 +81,7 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 	if err != nil {
 		return nil, err
 	}
+	publishMetrics(ctx, apps.Informer())
 	return c, nil
 }
 

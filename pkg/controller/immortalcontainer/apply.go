@@ -51,12 +51,15 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 	case writeStatus:
 		return c.writeStatus(ctx, key, o, s.status)
 	case createPod:
-		return c.createPod(ctx, key, o, s.start)
+		return c.createPod(ctx, key, o, s)
 	case deletePod:
 		return c.deletePod(ctx, key, o.pod, s.uid)
 	case labelPod:
 		return c.labelPod(ctx, key, o, s.uid)
 	case recordEvent:
+		if s.reason == controller.ReasonResourceExists {
+			conflictsMet.Inc()
+		}
 		c.recorder.Event(o.container, s.eventType, s.reason, s.message)
 		return nil
 	default:
@@ -78,10 +81,11 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *o
 }
 
 // createPod creates the Pod of a reserved start. Where its name is taken, the live Pod tells by whom.
-func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, o *observed, start int64) error {
-	pod, err := c.kubeClient.CoreV1().Pods(key.Namespace).Create(ctx, newPod(o.container, start), metav1.CreateOptions{})
+func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, o *observed, s createPod) error {
+	pod, err := c.kubeClient.CoreV1().Pods(key.Namespace).Create(ctx, newPod(o.container, s.start), metav1.CreateOptions{})
 	switch {
 	case err == nil:
+		podsStarted.WithLabelValues(string(s.cause)).Inc()
 		c.written.Wrote(key, c.podStore, pod.ResourceVersion)
 		c.memories.saw(key, pod)
 		return nil

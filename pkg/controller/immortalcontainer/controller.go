@@ -80,6 +80,7 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 	if err != nil {
 		return nil, err
 	}
+	publishMetrics(ctx, containers.Informer())
 	return c, nil
 }
 

@@ -15,7 +15,7 @@
 // finished (record, delete, back off); ours and terminating (wait); of an earlier object of this name (wait); not ours
 // (Conflict). decide in plan.go is that table.
 //
-// +kubebuilder:rbac:groups=immortalcontainers.flugel.it,resources=immortalcontainers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=immortalcontainers.flugel.it,resources=immortalcontainers,verbs=list;watch
 // +kubebuilder:rbac:groups=immortalcontainers.flugel.it,resources=immortalcontainers/status,verbs=update
 // +kubebuilder:rbac:groups=immortalcontainers.flugel.it,resources=immortalcontainers/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;delete;patch

@@ -73,8 +73,11 @@ type (
 	writeStatus struct {
 		status v1alpha1.ImmortalContainerStatus
 	}
-	// createPod creates the Pod of a start.
-	createPod struct{ start int64 }
+	// createPod creates the Pod of a start. The cause is only counted.
+	createPod struct {
+		start int64
+		cause startCause
+	}
 	// deletePod deletes the Pod with its normal grace period, guarded by the UID.
 	deletePod struct{ uid types.UID }
 	// labelPod puts our labels back on our Pod, guarded by the UID.
@@ -187,7 +190,7 @@ func complete(o observed) plan {
 }
 
 func start(o observed, steps []step, number int64) plan {
-	return plan{steps: append(steps, createPod{number},
+	return plan{steps: append(steps, createPod{number, causeOf(&o.container.Status, number)},
 		recordEvent{corev1.EventTypeNormal, eventStarted, fmt.Sprintf("Created Pod %s, start %d", podName(o.container.Name), number)})}
 }
 

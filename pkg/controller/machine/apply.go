@@ -132,6 +132,7 @@ func (a *applier) patchLever(ctx context.Context) error {
 		return fmt.Errorf("moving the lever of Machine %s down: %w", a.key, err)
 	}
 	a.written.Wrote(a.key, a.machines, updated.ResourceVersion)
+	countFlip(targetLever, dueTime(a.observed.machine, a.observed.machine.Status.SeenAt))
 	a.observed.machine, a.observed.done.leverMoved = updated, true
 	return nil
 }
@@ -160,6 +161,9 @@ func (a *applier) flipSwitch(ctx context.Context, flip v1alpha1.Flip) error {
 		return fmt.Errorf("moving Switch %s down: %w", klog.KRef(a.key.Namespace, flip.Switch), err)
 	}
 	a.written.Wrote(a.key, a.switches, updated.ResourceVersion)
+	if seenAt := updated.Status.SeenAt; seenAt != nil { // always, unless somebody else has written the reservation
+		countFlip(targetSwitch, flipTime(a.observed.machine, seenAt))
+	}
 	return nil
 }
 
@@ -183,6 +187,7 @@ func (a *applier) adopt(ctx context.Context, sw *v1alpha1.Switch) error {
 	if err != nil {
 		return a.failed("adopting", sw, err)
 	}
+	switchChanges.WithLabelValues(changeAdopted).Inc()
 	a.wrote(updated, func(done *outcome) { done.adopted = append(done.adopted, updated.Name) })
 	return nil
 }
@@ -204,6 +209,7 @@ func (a *applier) release(ctx context.Context, sw *v1alpha1.Switch) error {
 	if err != nil {
 		return a.failed("releasing", sw, err)
 	}
+	switchChanges.WithLabelValues(changeReleased).Inc()
 	a.wrote(updated, func(done *outcome) { done.released = append(done.released, updated.Name) })
 	return nil
 }
@@ -223,6 +229,7 @@ func (a *applier) deleteSwitch(ctx context.Context, sw *v1alpha1.Switch) error {
 		a.memory.stopDeleting(sw.UID)
 		return a.failed("deleting", sw, err)
 	}
+	switchChanges.WithLabelValues(changeDeleted).Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.observed.deleted(sw)

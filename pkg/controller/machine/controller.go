@@ -69,6 +69,7 @@ func New(ctx context.Context, client versioned.Interface, machines informers.Typ
 	if err != nil {
 		return nil, err
 	}
+	publishMetrics(ctx, machines.Informer())
 	return c, nil
 }
 

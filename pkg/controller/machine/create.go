@@ -30,13 +30,18 @@ func (a *applier) createSwitches(ctx context.Context, names []string) error {
 	return nil
 }
 
-// createSwitch creates one Switch. Where its name is taken, the live Switch tells by whom.
+// createSwitch creates one Switch. Where its name is taken, the live Switch tells by whom. In any case it is taken afterwards: were
+// it tried again where the name of another slot is somebody's, there would be no end to it.
 func (a *applier) createSwitch(ctx context.Context, name string) error {
 	switches := a.client.UselessV1alpha1().Switches(a.key.Namespace)
 	created, err := switches.Create(ctx, newSwitch(a.observed.machine, name), metav1.CreateOptions{})
 	switch {
 	case err == nil:
-		a.wrote(created, func(done *outcome) { done.created = append(done.created, created.Name) })
+		switchChanges.WithLabelValues(changeCreated).Inc()
+		a.wrote(created, func(done *outcome) {
+			done.created = append(done.created, name)
+			a.observed.taken.Insert(name)
+		})
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return errGoing
@@ -56,7 +61,7 @@ func (a *applier) createSwitch(ctx context.Context, name string) error {
 		return fmt.Errorf("reading Switch %s, whose name is taken: %w", klog.KRef(a.key.Namespace, name), err)
 	}
 	if metav1.IsControlledBy(sw, a.observed.machine) && sw.DeletionTimestamp == nil {
-		a.wrote(sw, func(*outcome) {}) // by us, or by who led before us: the cache is behind
+		a.wrote(sw, func(*outcome) { a.observed.taken.Insert(name) }) // by us, or by who led before us: the cache is behind
 		return nil
 	}
 	a.mu.Lock()

@@ -115,6 +115,15 @@ func notBefore(machine *v1alpha1.Machine, lastFlipTime *metav1.MicroTime) time.T
 	return lastFlipTime.Add(time.Duration(machine.Spec.FlipIntervalSeconds) * time.Second)
 }
 
+// flipTime is when a switch that was seen up then is to be moved down, if it is the next one of the Machine.
+func flipTime(machine *v1alpha1.Machine, seenAt *metav1.MicroTime) time.Time {
+	due := dueTime(machine, seenAt)
+	if gate := notBefore(machine, machine.Status.LastFlipTime); due.Before(gate) {
+		return gate
+	}
+	return due
+}
+
 // timeAt is a time as the API server keeps it.
 func timeAt(t time.Time) *metav1.MicroTime {
 	micro := metav1.NewMicroTime(t.Truncate(time.Microsecond))

@@ -223,11 +223,7 @@ func nextLook(o *observed) (after time.Duration) {
 		return earlier(after, controller.RecheckDelay) // no other before it is closed
 	}
 	for _, sw := range pending(o) {
-		due := dueTime(o.machine, sw.Status.SeenAt)
-		if gate := notBefore(o.machine, o.machine.Status.LastFlipTime); due.Before(gate) {
-			due = gate
-		}
-		after = earlier(after, due.Sub(o.now))
+		after = earlier(after, flipTime(o.machine, sw.Status.SeenAt).Sub(o.now))
 	}
 	return after
 }

@@ -54,10 +54,11 @@ func TestADeletionThatTheCacheHasNotSeenIsNotAskedForAgain(t *testing.T) {
 		synctest.Wait()
 		a.freeze("switches")
 		a.scale("m", 1)
+		a.wants("at once", "delete switch-pdxzk by UID",
+			`status of m: 1 "d", Ready=True Complete`, `event Normal SwitchDeleted "Deleted: switch-pdxzk"`)
 		a.edit("m", withLever("down"))
 		time.Sleep(time.Minute)
-		a.wants("while the watch is frozen", "delete switch-pdxzk by UID",
-			`status of m: 1 "d", Ready=True Complete`, `event Normal SwitchDeleted "Deleted: switch-pdxzk"`)
+		a.wants("while the watch is frozen", `status of m: 1 "d", Ready=True Complete`)
 	})
 }
 
@@ -169,6 +170,32 @@ func TestANameThatIsTakenUnseenLeadsToTheNextSlot(t *testing.T) {
 		a.wants("with a cache that does not know it",
 			"create switch-b566m: AlreadyExists", "get switches switch-b566m", "create switch-kjfqt",
 			`status of m: 2 "dd", Ready=True Complete`, `event Normal SwitchCreated "Created: switch-kjfqt"`)
+	})
+}
+
+func TestANameThatIsTakenUnseenIsNoReasonToTryTheOthersAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.started(newMachine(1))
+		synctest.Wait()
+		a.freeze("switches")
+		a.make(switchOf("switch-b566m", ownedByStranger, labelled("x")))
+		a.scale("m", 4)
+		time.Sleep(time.Minute)
+		tries := map[string]int{}
+		for _, line := range a.took() {
+			if word(line) == "create" {
+				name, _, _ := strings.Cut(strings.TrimPrefix(line, "create "), ":")
+				tries[name]++
+			}
+		}
+		for name, n := range tries {
+			if n > 1 {
+				t.Errorf("%s was tried %d times", name, n)
+			}
+		}
+		if len(tries) != 4 {
+			t.Errorf("these were tried: %v, want the one that is taken and three others", tries)
+		}
 	})
 }
 

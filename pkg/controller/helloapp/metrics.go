@@ -1,0 +1,78 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helloapp
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	v1 "millwright.dev/pkg/apis/apps/v1"
+	"millwright.dev/pkg/controller"
+)
+
+// Results of an apply that has changed something.
+const (
+	resultCreated  = "created"
+	resultAdopted  = "adopted"
+	resultUpdated  = "updated"
+	resultRestored = "restored"
+)
+
+var (
+	applies = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "millwright_helloapp",
+		Name:      "applies_total",
+		Help: "Number of applies that have changed an object, by its kind and result: created, adopted (it had no controller), " +
+			"updated (the HelloApp has changed), restored (somebody had changed the object).",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"object", "result"})
+
+	conflictsMet = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem:      "millwright_helloapp",
+		Name:           "conflicts_total",
+		Help:           "Number of times that a HelloApp has met a Deployment or a Service of its name that is not its own.",
+		StabilityLevel: metrics.ALPHA,
+	})
+)
+
+func init() {
+	legacyregistry.MustRegister(applies, conflictsMet)
+}
+
+// readyReasons are told apart in millwright_objects: ours, and those of Deployments that do not get on.
+var readyReasons = []string{
+	v1.ReasonProgressing, v1.ReasonImageNotSet, eventApplyFailed,
+	"ProgressDeadlineExceeded", "FailedCreate", "ReplicaSetCreateError", "DeploymentPaused",
+	string(metav1.StatusReasonForbidden), string(metav1.StatusReasonInvalid),
+}
+
+// publishMetrics until the context ends. All results are known from the first scrape on, with 0 applies.
+func publishMetrics(ctx context.Context, apps cache.SharedIndexInformer) {
+	for _, object := range []string{"Deployment", "Service"} {
+		for _, result := range []string{resultCreated, resultAdopted, resultUpdated, resultRestored} {
+			applies.WithLabelValues(object, result)
+		}
+	}
+	controller.CountObjects(ctx, apps, kind.Kind, func(app *v1.HelloApp) []metav1.Condition { return app.Status.Conditions }, readyReasons...)
+}
+
+// resultOf an apply that says so, to the object of that UID as it was before, or without a UID to none.
+func resultOf(app *v1.HelloApp, uid types.UID, before metav1.Object, say []recordEvent) string {
+	switch {
+	case uid == "":
+		return resultCreated
+	case !metav1.IsControlledBy(before, app):
+		return resultAdopted
+	case slices.ContainsFunc(say, func(event recordEvent) bool { return event.reason == eventDriftRestored }):
+		return resultRestored
+	default:
+		return resultUpdated
+	}
+}

@@ -1,0 +1,55 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package immortalcontainer
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
+)
+
+var (
+	podsStarted = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem: "millwright_immortalcontainer",
+		Name:      "pods_started_total",
+		Help: "Number of Pods that the API server has accepted, by cause: first (of an ImmortalContainer), succeeded or failed (so ended the one before), " +
+			"deleted (somebody has deleted it), replaced (the spec has changed), resumed (after spec.suspend), " +
+			"reserved (an earlier try had counted the start and got no further).",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"cause"})
+
+	conflictsMet = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem:      "millwright_immortalcontainer",
+		Name:           "conflicts_total",
+		Help:           "Number of times that an ImmortalContainer has met a Pod of its Pod's name that is not its own.",
+		StabilityLevel: metrics.ALPHA,
+	})
+)
+
+func init() {
+	legacyregistry.MustRegister(podsStarted, conflictsMet)
+}
+
+// readyReasons are told apart in millwright_objects: ours, and those by which Pods that do not start tell why.
+var readyReasons = []string{
+	reasonPodStarting, reasonPodNotReady, reasonPodTerminating,
+	v1alpha1.ReasonReplacing, v1alpha1.ReasonBackingOff, v1alpha1.ReasonWaitingForTermination, v1alpha1.ReasonSuspended,
+	"ContainersNotReady", "Unschedulable", "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff",
+	string(metav1.StatusReasonForbidden), string(metav1.StatusReasonInvalid),
+}
+
+// publishMetrics until the context ends. All causes are known from the first scrape on, with 0 starts.
+func publishMetrics(ctx context.Context, containers cache.SharedIndexInformer) {
+	for _, cause := range causes {
+		podsStarted.WithLabelValues(string(cause))
+	}
+	controller.CountObjects(ctx, containers, kind.Kind,
+		func(container *v1alpha1.ImmortalContainer) []metav1.Condition { return container.Status.Conditions }, readyReasons...)
+}
