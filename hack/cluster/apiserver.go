@@ -64,6 +64,25 @@ func apiServerFlags(certificates *pki.PKI, etcdSocket string, port int, withNode
 // kubeletClient is the name of the certificate by which the API server makes itself known to kubelet.
 const kubeletClient = "apiserver-kubelet-client"
 
+// auditPolicy logs who asked for what and how it was answered, without contents.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`
+
+// auditFlags make the API server log all requests to one file. It is asked for by those who look for a request in it, so that none is
+// dropped or comes late (blocking), and the file is not rotated.
+func auditFlags(log, policy string) []string {
+	return []string{
+		"--audit-log-path=" + log,
+		"--audit-policy-file=" + policy,
+		"--audit-log-mode=blocking",
+		"--audit-log-maxsize=0",
+	}
+}
+
 // runAPIServer runs kube-apiserver on the listener until the context ends.
 func runAPIServer(ctx context.Context, listener net.Listener, flags []string) error {
 	o := options.NewServerRunOptions()

@@ -30,6 +30,7 @@ type controlPlane struct {
 	simulatedNodes int
 	withNode       bool
 	unsafeNoFsync  bool
+	auditLog       string // an absolute path, or empty
 	etcdLogger     *zap.Logger
 	parts          *supervise.Group
 }
@@ -66,9 +67,14 @@ func (c *controlPlane) start(ctx context.Context) error {
 	if err := c.startEtcd(ctx); err != nil {
 		return fmt.Errorf("starting etcd: %w", err)
 	}
-	c.run(ctx, "kube-apiserver", func(ctx context.Context) error {
-		return runAPIServer(ctx, apiListener, apiServerFlags(certificates, c.dir.EtcdSocket(), ports.Of(c.listener), c.withNode))
-	})
+	flags := apiServerFlags(certificates, c.dir.EtcdSocket(), ports.Of(c.listener), c.withNode)
+	if c.auditLog != "" {
+		if err := statedir.WriteFile(c.dir.AuditPolicy(), []byte(auditPolicy)); err != nil {
+			return fmt.Errorf("writing the audit policy: %w", err)
+		}
+		flags = append(flags, auditFlags(c.auditLog, c.dir.AuditPolicy())...)
+	}
+	c.run(ctx, "kube-apiserver", func(ctx context.Context) error { return runAPIServer(ctx, apiListener, flags) })
 	// Not earlier: without their roles the others are forbidden to do anything, and give up.
 	if err := waitForAPIServer(ctx, admin); err != nil {
 		return err

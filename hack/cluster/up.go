@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -43,6 +44,7 @@ type upOptions struct {
 	node           bool
 	unsafeNoFsync  bool
 	stopWithStdin  bool
+	auditLog       string
 	verbosity      int
 }
 
@@ -67,6 +69,7 @@ With --node it has a real node, in a network of its own, on which Pods run: see 
 	flags.BoolVar(&o.node, "node", false, "a real node, on which Pods run (on Linux, as root)")
 	flags.BoolVar(&o.unsafeNoFsync, "unsafe-no-fsync", false, "do not wait for the disk: a crash of the machine may destroy the state")
 	flags.BoolVar(&o.stopWithStdin, "stop-with-stdin", false, "stop when standard input ends, and so with the process at its other end")
+	flags.StringVar(&o.auditLog, "audit-log", "", "file to which the API server appends every request: who asked for what, and the answer")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "level of detail of the log, as in -v of the components")
 	if err := cmd.MarkFlagRequired("dir"); err != nil {
 		panic(err)
@@ -77,6 +80,10 @@ With --node it has a real node, in a network of its own, on which Pods run: see 
 // run runs the cluster until it is asked to stop (nil) or a component ends by itself.
 // Messages go to the outputs of the command, which are diverted from those of the components.
 func (o *upOptions) run(cmd *cobra.Command) error {
+	auditLog, err := o.auditLogPath()
+	if err != nil {
+		return err
+	}
 	listener, err := o.listen(cmd.OutOrStdout())
 	if err != nil {
 		return err
@@ -128,6 +135,7 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 		simulatedNodes: o.simulatedNodes,
 		withNode:       o.node,
 		unsafeNoFsync:  o.unsafeNoFsync,
+		auditLog:       auditLog,
 		etcdLogger:     etcdLogger(gaveUp),
 		parts:          supervise.New(cancel),
 	}
@@ -145,6 +153,18 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(out, "Stopped after %.1f s. The state is kept.\n", time.Since(begin).Seconds())
 	return nil
+}
+
+// auditLogPath is absolute: claim changes the working directory.
+func (o *upOptions) auditLogPath() (string, error) {
+	if o.auditLog == "" {
+		return "", nil
+	}
+	path, err := filepath.Abs(o.auditLog)
+	if err != nil {
+		return "", fmt.Errorf("audit log %q: %w", o.auditLog, err)
+	}
+	return path, nil
 }
 
 // listen opens the listener of the API server. With a node it goes through the machine's preparation and into a network of its own.

@@ -5,6 +5,7 @@ package integration
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -26,13 +27,14 @@ import (
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
-	testcluster.Main(m, testcluster.WithCRDs("manifests/00-crds"))
+	os.Exit(judgePrivileges(testcluster.Run(m, clusterOptions...)))
 }
 
 // runManager runs all controllers until the test and its subtests end, or until stop is called.
 func runManager(t *testing.T, cluster *testcluster.Cluster) (stop func()) {
 	t.Helper()
-	return runManagerWith(t, func(options *manager.Options) { options.Kubeconfig = cluster.Kubeconfig() })
+	kubeconfig := operatorAccount(t, cluster).WriteKubeconfig(t)
+	return runManagerWith(t, func(options *manager.Options) { options.Kubeconfig = kubeconfig })
 }
 
 // runManagerWith likewise, with other options.

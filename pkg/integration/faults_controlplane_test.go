@@ -15,7 +15,7 @@ import (
 // What can happen to the control plane itself: nothing of it is played. It is one of this test's own.
 func TestTheOperatorRecoversFromFaultsOfTheControlPlane(t *testing.T) {
 	t.Parallel()
-	cluster := testcluster.Start(t, testcluster.WithCRDs("manifests/00-crds"))
+	cluster := testcluster.Start(t, clusterOptions...)
 	runFaults(t, cluster, []string{
 		"a full etcd",
 		"a restart of the API server",

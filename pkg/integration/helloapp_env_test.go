@@ -23,7 +23,7 @@ import (
 // runHelloApps runs the controller of HelloApps in the namespace, until stop, and keeps its requests in the journal.
 func runHelloApps(e *env, journal *faultproxy.Journal) (stop func()) {
 	e.Helper()
-	proxy, err := faultproxy.Start("helloapp", e.cluster.Config(), journal)
+	proxy, err := faultproxy.Start("helloapp", operatorAccount(e.T, e.cluster).Config, journal)
 	if err != nil {
 		e.Fatal(err)
 	}

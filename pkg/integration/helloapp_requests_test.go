@@ -93,7 +93,10 @@ func TestASecondSyncWritesNothing(t *testing.T) {
 	for name, changes := range map[string]func(*v1.HelloAppSpec){"two-fields": func(*v1.HelloAppSpec) {}, "everything": everything} {
 		e.createApp(helloApp(name, 1, changes))
 		e.awaitApp(name, 1)
-		e.patchDeployment(name, `{"metadata":{"annotations":{"note":"a second sync"}}}`)
+		// The Deployment says this a moment after its Pods are available, and the status with the next delay.
+		e.awaitAppCondition(name, v1.ConditionProgressing, metav1.ConditionTrue, "NewReplicaSetAvailable")
+		// Not an annotation, which would be another generation for the Deployment's controller to get to.
+		e.patchDeployment(name, `{"metadata":{"labels":{"note":"a-second-sync"}}}`)
 	}
 	stop()
 

@@ -23,7 +23,13 @@ import (
 // runMachines runs the controller of Machines in the namespace, until stop, and keeps its requests in the journal.
 func runMachines(e *env, journal *faultproxy.Journal) (stop func()) {
 	e.Helper()
-	proxy, err := faultproxy.Start("machine", e.cluster.Config(), journal)
+	_, stop = runMachinesBehindProxy(e, journal)
+	return stop
+}
+
+func runMachinesBehindProxy(e *env, journal *faultproxy.Journal) (proxy *faultproxy.Proxy, stop func()) {
+	e.Helper()
+	proxy, err := faultproxy.Start("machine", operatorAccount(e.T, e.cluster).Config, journal)
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -32,9 +38,10 @@ func runMachines(e *env, journal *faultproxy.Journal) (stop func()) {
 	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
 		e.Fatal(err)
 	}
-	return runManagerWith(e.T, func(options *manager.Options) {
+	stop = runManagerWith(e.T, func(options *manager.Options) {
 		options.Kubeconfig, options.Namespace, options.Controllers = kubeconfig, e.namespace, []string{machine.ControllerName}
 	})
+	return proxy, stop
 }
 
 // neverHas is a selector that no new Switch would satisfy: its Machine says so, and creates nothing.

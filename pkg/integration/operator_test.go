@@ -35,7 +35,9 @@ func (o *operator) name() string { return o.named }
 // startOperator starts the process, and the proxy under this name.
 func startOperator(e *env, name string, journal *faultproxy.Journal, args ...string) *operator {
 	e.Helper()
-	proxy, err := faultproxy.Start(name, e.cluster.Config(), journal)
+	account := operatorAccount(e.T, e.cluster)
+	bindLeaderElection(e, account)
+	proxy, err := faultproxy.Start(name, account.Config, journal)
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -46,7 +48,7 @@ func startOperator(e *env, name string, journal *faultproxy.Journal, args ...str
 	}
 	o := &operator{e: e, named: name, proxy: proxy, args: append([]string{
 		"--kubeconfig", kubeconfig, "--serving-address", "127.0.0.1:0",
-		"--namespace", e.namespace, "--leader-elect-lease-namespace", e.namespace,
+		"--namespace", e.namespace, "--leader-elect-lease-namespace", e.namespace, "--leader-elect-lease-name", leaseName,
 	}, args...)}
 	o.restart()
 	return o
@@ -55,7 +57,7 @@ func startOperator(e *env, name string, journal *faultproxy.Journal, args ...str
 // restart starts the process anew after it has ended, as a kubelet does.
 func (o *operator) restart() {
 	o.e.Helper()
-	o.process = startProcess(o.e.T, o.e.cluster, o.args...)
+	o.process = startProcess(o.e.T, o.args...)
 }
 
 // servingAddress is in the log, at the end of this line.

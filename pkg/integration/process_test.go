@@ -89,11 +89,11 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// startProcess starts "millwright controllers" against the cluster. It is killed when the test ends, if it still runs.
-func startProcess(t *testing.T, cluster *testcluster.Cluster, args ...string) *process {
+// startProcess starts "millwright controllers". It is killed when the test ends, if it still runs.
+func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{log: &logBuffer{}, ended: make(chan struct{})}
-	p.Cmd = exec.Command(buildBinary(t), append([]string{"controllers", "--kubeconfig", cluster.Kubeconfig(), "--serving-address", ""}, args...)...)
+	p.Cmd = exec.Command(buildBinary(t), append([]string{"controllers"}, args...)...)
 	p.Stdout, p.Stderr = p.log, p.log
 	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.Start(); err != nil {
@@ -156,7 +156,12 @@ func TestSIGTERMInMidWorkLosesNothing(t *testing.T) {
 	for i := range count {
 		e.create(immortal(fmt.Sprintf("web-%d", i)))
 	}
-	first := startProcess(t, cluster, "--leader-elect-lease-namespace", e.namespace)
+	// As it is shipped: with this Lease, and all namespaces.
+	args := []string{
+		"--kubeconfig", operatorAccount(t, cluster).WriteKubeconfig(t), "--serving-address", "",
+		"--leader-elect-lease-namespace", accountNamespace, "--leader-elect-lease-name", leaseName,
+	}
+	first := startProcess(t, args...)
 	e.eventually(func() string {
 		if pods := e.podCount(); pods < 20 {
 			return fmt.Sprintf("%d Pods", pods)
@@ -169,7 +174,7 @@ func TestSIGTERMInMidWorkLosesNothing(t *testing.T) {
 	if code := first.awaitEnd(t, 20*time.Second); code != 0 {
 		t.Errorf("it ended with exit code %d", code)
 	}
-	lease, err := e.kube.CoordinationV1().Leases(e.namespace).Get(t.Context(), "millwright-controllers", metav1.GetOptions{})
+	lease, err := e.kube.CoordinationV1().Leases(accountNamespace).Get(t.Context(), leaseName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +185,7 @@ func TestSIGTERMInMidWorkLosesNothing(t *testing.T) {
 		t.Errorf("the work was done before the signal came: nothing is tested")
 	}
 
-	second := startProcess(t, cluster, "--leader-elect-lease-namespace", e.namespace)
+	second := startProcess(t, args...)
 	for i := range count {
 		e.awaitReady(fmt.Sprintf("web-%d", i), 1)
 	}

@@ -152,7 +152,7 @@ func (r *randomRun) fate(*rand.Rand) string {
 // start the controller, behind a proxy that keeps its requests in the journal.
 func (r *randomRun) start(journal *faultproxy.Journal) {
 	r.Helper()
-	proxy, err := faultproxy.Start(r.controller, r.cluster.Config(), journal)
+	proxy, err := faultproxy.Start(r.controller, operatorAccount(r.T, r.cluster).Config, journal)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -19,6 +19,9 @@
 //		...
 //	}
 //
+// What is tested with the rights of a ServiceAccount uses [Cluster.Account] instead of Config, [WithManifests] to install account and
+// roles, and [WithAudit] to see what it asked for.
+//
 // A test that needs a cluster for itself, for example to stop it, calls [Start].
 //
 // "make test-unit" leaves out the packages whose tests import this one, and "make test-integration" runs only these: keep them

@@ -101,6 +101,20 @@ func (c *Cluster) installCRDs(folder string) error {
 	return nil
 }
 
+// installManifests does the same with other files.
+func (c *Cluster) installManifests(files []string) error {
+	root, err := repositoryRoot()
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if _, err := c.kubectl("apply", "--server-side", "-f", filepath.Join(root, file)); err != nil {
+			return fmt.Errorf("installing %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
 // Kubectl runs the kubectl that belongs to the cluster, in the test's folder, and returns what it printed: what a user sees. The
 // test fails if kubectl does; see [Cluster.KubectlFails].
 func (c *Cluster) Kubectl(t testing.TB, args ...string) string {

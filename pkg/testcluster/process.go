@@ -28,18 +28,20 @@ const (
 type process struct {
 	bin     string // the folder of cluster and kubectl
 	dir     string // everything of this cluster, removed by stop
+	audited bool   // has an audit log
+	node    bool   // has a real node
 	command *exec.Cmd
 	stdin   io.Closer
 	ended   chan struct{} // closed when the command has ended
 }
 
 // startProcess starts a cluster and returns when it is ready.
-func startProcess() (*process, error) {
+func startProcess(audited, node bool) (*process, error) {
 	root, err := repositoryRoot()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{bin: filepath.Join(root, "bin"), ended: make(chan struct{})}
+	p := &process{bin: filepath.Join(root, "bin"), audited: audited, node: node, ended: make(chan struct{})}
 	if _, err := os.Stat(p.binary("cluster")); err != nil {
 		return nil, fmt.Errorf("%s is missing: run `make bin/cluster` first (the first build takes minutes)", p.binary("cluster"))
 	}
@@ -62,7 +64,14 @@ func (p *process) start(port string) error {
 		return err
 	}
 	defer output.Close()
-	p.command = exec.Command(p.binary("cluster"), "up", "--dir", p.stateDir(), "--port", port, "--simulated-nodes", "1", "--unsafe-no-fsync", "--stop-with-stdin")
+	args := []string{"up", "--dir", p.stateDir(), "--port", port, "--simulated-nodes", "1", "--unsafe-no-fsync", "--stop-with-stdin"}
+	if p.audited {
+		args = append(args, "--audit-log", p.auditLog())
+	}
+	if p.node {
+		args = append(args, "--node")
+	}
+	p.command = exec.Command(p.binary("cluster"), args...)
 	p.command.Stdout, p.command.Stderr = output, output
 	if p.stdin, err = p.command.StdinPipe(); err != nil {
 		return err
@@ -95,8 +104,10 @@ func (p *process) waitReady() error {
 
 // stop stops the cluster, waits until it has ended, and removes its files. A cluster that had ended before is an error.
 func (p *process) stop() error {
-	return errors.Join(p.halt(), os.RemoveAll(p.dir))
+	return errors.Join(p.halt(), p.remove())
 }
+
+func (p *process) remove() error { return os.RemoveAll(p.dir) }
 
 // halt is stop without the removal.
 func (p *process) halt() (err error) {
@@ -121,6 +132,8 @@ func (p *process) binary(name string) string { return filepath.Join(p.bin, name)
 func (p *process) stateDir() string { return filepath.Join(p.dir, "state") }
 
 func (p *process) kubeconfig() string { return filepath.Join(p.stateDir(), "admin.kubeconfig") }
+
+func (p *process) auditLog() string { return filepath.Join(p.dir, "audit.log") }
 
 func (p *process) outputPath() string { return filepath.Join(p.dir, "output") }
 

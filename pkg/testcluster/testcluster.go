@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -20,18 +21,39 @@ import (
 type Cluster struct {
 	process *process
 	config  *rest.Config
+	audit   *audit // nil if nobody has asked for it
 }
 
 // Option changes what a cluster has when it is handed to the tests.
 type Option func(*options)
 
 type options struct {
-	crds []string
+	crds      []string
+	manifests []string
+	audit     *audit
+	node      bool
+}
+
+// WithNode adds a real node, on which containers run, to the simulated one: on Linux as root, where "bin/cluster node prepare"
+// has nothing to complain about. It needs the images of "hack/cluster/build.sh node".
+func WithNode() Option {
+	return func(o *options) { o.node = true }
 }
 
 // WithCRDs installs the CRDs in a folder, given relative to the root of the repository; see [Cluster.InstallCRDs].
 func WithCRDs(folder string) Option {
 	return func(o *options) { o.crds = append(o.crds, folder) }
+}
+
+// WithManifests installs what is in the files, given relative to the root of the repository, in this order and after the CRDs.
+func WithManifests(files ...string) Option {
+	return func(o *options) { o.manifests = append(o.manifests, files...) }
+}
+
+// WithAudit hands all requests of that user, as the API server has logged them, to the function, when the cluster has stopped: from
+// then on none is missing. Clusters of several tests may call it at a time.
+func WithAudit(user string, read func(*auditv1.Event)) Option {
+	return func(o *options) { o.audit = &audit{user: user, read: read} }
 }
 
 // shared is the cluster of this test binary.
@@ -41,20 +63,21 @@ var shared struct {
 	cluster *Cluster
 }
 
-// Main is the TestMain of a package whose tests call [Shared]. It runs them, stops the cluster if any of them has started it,
-// and exits. Goroutines that are still there then, or a cluster that did not live until then, count as a failure.
+// Main is the TestMain of a package whose tests call [Shared]: [Run] is all that it does.
 func Main(m *testing.M, options ...Option) {
-	os.Exit(runTests(m, options))
+	os.Exit(Run(m, options...))
 }
 
-func runTests(m *testing.M, options []Option) (status int) {
+// Run runs the tests, stops the cluster if any of them has started it, and returns the exit code. Goroutines that are still there
+// then, or a cluster that did not live until then, count as a failure.
+func Run(m *testing.M, options ...Option) (status int) {
 	shared.start = sync.OnceValues(func() (cluster *Cluster, err error) {
 		shared.cluster, err = start(options)
 		return shared.cluster, err
 	})
 	status = m.Run()
 	if shared.cluster != nil {
-		if err := shared.cluster.process.stop(); err != nil {
+		if err := shared.cluster.stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "testcluster:", err)
 			status = 1
 		}
@@ -90,7 +113,7 @@ func Start(t testing.TB, options ...Option) *Cluster {
 		t.Fatalf("testcluster: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := cluster.process.stop(); err != nil {
+		if err := cluster.stop(); err != nil {
 			t.Errorf("testcluster: %v", err)
 		}
 	})
@@ -102,7 +125,7 @@ func start(chosen []Option) (cluster *Cluster, err error) {
 	for _, option := range chosen {
 		option(&o)
 	}
-	process, err := startProcess()
+	process, err := startProcess(o.audit != nil, o.node)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +139,25 @@ func start(chosen []Option) (cluster *Cluster, err error) {
 		return nil, fmt.Errorf("reading the kubeconfig of the new cluster: %w", err)
 	}
 	config.QPS = -1 // the server's priority and fairness is enough
-	cluster = &Cluster{process: process, config: config}
+	cluster = &Cluster{process: process, config: config, audit: o.audit}
 	for _, folder := range o.crds {
 		if err := cluster.installCRDs(folder); err != nil {
 			return nil, err
 		}
 	}
+	if err := cluster.installManifests(o.manifests); err != nil {
+		return nil, err
+	}
 	return cluster, nil
+}
+
+// stop stops the cluster, hands out what it has logged, and removes its files.
+func (c *Cluster) stop() error {
+	err := c.process.halt()
+	if c.audit != nil {
+		err = errors.Join(err, c.audit.readLog(c.process.auditLog()))
+	}
+	return errors.Join(err, c.process.remove())
 }
 
 // Config returns a configuration for clients with full rights and without a limit on requests. It is the caller's to change.

@@ -26,7 +26,7 @@ const asVictim = "TEST_AS_VICTIM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asVictim) != "" {
-		process, err := startProcess()
+		process, err := startProcess(false, false)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -177,7 +177,7 @@ func TestAKilledTestBinaryLeavesNoClusterBehind(t *testing.T) {
 
 func TestAnEndOfTheClusterBeforeItsTimeIsAnErrorThatTellsWhatItPrinted(t *testing.T) {
 	t.Parallel()
-	process, err := startProcess()
+	process, err := startProcess(false, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,8 @@ func TestUp(t *testing.T) {
 	}
 	// Longer than the name of a socket may be.
 	path := filepath.Join(t.TempDir(), strings.Repeat("a-long-directory-name/", 6))
-	first := up(t, path, "--port", "0", "--simulated-nodes", "3")
+	auditLog := filepath.Join(t.TempDir(), "audit.log")
+	first := up(t, path, "--port", "0", "--simulated-nodes", "3", "--audit-log", auditLog)
 
 	t.Run("the ready file has the URL of the kubeconfig", func(t *testing.T) {
 		server := first.kubectl(t, "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
@@ -38,6 +39,7 @@ func TestUp(t *testing.T) {
 	})
 	t.Run("it listens on loopback only", func(t *testing.T) { testListeners(t, first) })
 	t.Run("a directory in use is refused", func(t *testing.T) { testDirInUse(t, first) })
+	t.Run("the audit log tells what the authorizer refused", func(t *testing.T) { testAuditLog(t, first, auditLog) })
 	t.Run("Pods", func(t *testing.T) { testPods(t, first) })
 	t.Run("a second cluster beside it ends with its parent", func(t *testing.T) { testBeside(t, first) })
 

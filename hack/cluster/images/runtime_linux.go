@@ -81,22 +81,37 @@ func (r *Runtime) Load(ctx context.Context, archive string) error {
 	if _, err := os.Stat(archive); err != nil {
 		return fmt.Errorf("loading images: %w", err)
 	}
+	before, err := r.list(ctx)
+	if err != nil {
+		return err
+	}
 	if _, err := r.ctr(ctx, "images", "import", archive); err != nil {
 		return fmt.Errorf("loading the images of %s: %w", archive, err)
 	}
-	// The CRI plugin learns of them by events.
-	list, err := r.ctr(ctx, "images", "list", "--quiet")
+	after, err := r.list(ctx)
 	if err != nil {
-		return fmt.Errorf("listing the images that containerd has: %w", err)
+		return err
 	}
+	// Others may have names that kubelet never sees.
+	loaded := slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) })
+	// The CRI plugin learns of them by events.
 	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, visible, true, func(ctx context.Context) (bool, error) {
 		seen, err := r.Names(ctx)
-		return containsAll(seen, strings.Fields(list)), err
+		return containsAll(seen, loaded), err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until kubelet can use the images of %s: %w", archive, err)
+		return fmt.Errorf("waiting until kubelet can use the images %v of %s: %w", loaded, archive, err)
 	}
 	return nil
+}
+
+// list returns the names of all images that containerd has.
+func (r *Runtime) list(ctx context.Context) ([]string, error) {
+	names, err := r.ctr(ctx, "images", "list", "--quiet")
+	if err != nil {
+		return nil, fmt.Errorf("listing the images that containerd has: %w", err)
+	}
+	return strings.Fields(names), nil
 }
 
 // containsAll ignores names that are only the id of an image.

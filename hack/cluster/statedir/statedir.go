@@ -5,6 +5,7 @@
 //	ready              the contract with whoever waits for the cluster: exists while it is ready, contains the API server's URL
 //	lock               locked as long as a process runs the cluster
 //	log/cluster.log    of all components; cluster.log.1 is that of the run before
+//	audit-policy.yaml  what an audit log has, written at every start with one
 //	pki/               authorities and keys, kept; certificates and the components' kubeconfigs, written at every start
 //	etcd/              etcd's data and its socket
 //	node/              of the real node, if there is one: images, containers, volumes, logs of Pods, configuration
@@ -48,6 +49,9 @@ func (d Dir) Path() string { return d.root }
 
 // AdminKubeconfig is the kubeconfig for users, with full rights.
 func (d Dir) AdminKubeconfig() string { return filepath.Join(d.root, "admin.kubeconfig") }
+
+// AuditPolicy is the file that says what the audit log has, where there is one.
+func (d Dir) AuditPolicy() string { return filepath.Join(d.root, "audit-policy.yaml") }
 
 // PKI is the folder of certificates, keys and the components' kubeconfigs.
 func (d Dir) PKI() string { return filepath.Join(d.root, "pki") }
