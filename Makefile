@@ -43,6 +43,8 @@ uninstall: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Delete the CRDs, a
 
 # The image, as in IMG=example.com/team/millwright:v1.0.0.
 IMG ?= millwright:$(or $(VERSION),dev)
+# What bundle writes.
+BUNDLE ?= bin/millwright.yaml
 image_flags = --version "$(VERSION)" --created "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" $(IMG)
 
 .PHONY: image
@@ -60,6 +62,18 @@ image-context: check-go ## Build what the Dockerfile copies; after it, docker bu
 	GOOS=linux GOARCH=arm64 $(go_build_small) -o bin/image/linux_arm64/millwright ./cmd/millwright
 	@go run ./hack/image certificates >bin/image/ca-certificates.crt.new
 	@mv bin/image/ca-certificates.crt.new bin/image/ca-certificates.crt
+
+.PHONY: deploy
+deploy: $(if $(filter current,$(CLUSTER)),,bin/cluster image) ## Run the image IMG as Pods of the local cluster with a node; or of yours, which pulls it (CLUSTER=current)
+	@IMG="$(IMG)" exec hack/deploy.sh deploy
+
+.PHONY: undeploy
+undeploy: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Remove what deploy has installed, but not the CRDs and what users have made
+	@exec hack/deploy.sh undeploy
+
+.PHONY: bundle
+bundle: bin/cluster ## Write all that deploy applies to one file, for IMG (BUNDLE=bin/millwright.yaml)
+	@CLUSTER= IMG="$(IMG)" BUNDLE="$(BUNDLE)" exec hack/deploy.sh bundle
 
 ##@ Develop
 
@@ -82,6 +96,10 @@ test-integration: check-race bin/cluster ## Run the tests that need a cluster
 .PHONY: test-node
 test-node: bin/cluster ## Run the tests of the local cluster's real node: on Linux as root; it installs containerd and runc by apt if they are missing
 	@cd hack/cluster && NODE_TESTS=yes CGO_ENABLED=0 go test -trimpath -count=1 -timeout 15m ./e2e -run Node
+
+.PHONY: e2e
+e2e: bin/cluster ## Run the end-to-end tests, with the image and the manifests, on a real node: needs what test-node needs
+	@exec hack/e2e.sh
 
 .PHONY: perturb
 perturb: check-race bin/cluster ## Kill, blind and delay the controllers at every write, by every pattern; make test has time for some

@@ -1,0 +1,51 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+const helloApp = `
+apiVersion: apps.anupam.com/v1
+kind: HelloApp
+metadata: {name: NAME, namespace: NAMESPACE}
+spec:
+  size: SIZE
+  image: "IMAGE"
+  port: 8080
+`
+
+func (s *suite) testHelloApp(t *testing.T) {
+	ns := s.Namespace(t)
+	s.apply(t, helloApp, "NAMESPACE", ns, "NAME", "hello", "SIZE", "1", "IMAGE", app1)
+	s.become(t, ns, "ha/hello", "Ready")
+	address := s.Kubectl(t, "get", "pods", "-n", ns, "-o", "jsonpath={.items[*].status.podIP}")
+	for _, host := range []string{address, "hello", "hello." + ns + ".svc.cluster.local"} {
+		code, body := s.get(t, ns, "default", "http://"+host+":8080/")
+		if code != "200" || !strings.HasPrefix(body, "version 1 in hello-") {
+			t.Errorf("%s answers %s %q", host, code, body)
+		}
+	}
+
+	s.Kubectl(t, "scale", "-n", ns, "ha/hello", "--replicas=3")
+	s.Kubectl(t, "wait", "-n", ns, "ha/hello", "--for=jsonpath={.status.readyReplicas}=3", "--timeout="+patience.String())
+	s.become(t, ns, "ha/hello", "Ready")
+	eventually(t, "the Service leads to all three", patience, func() bool {
+		endpoints := s.Kubectl(t, "get", "endpointslices", "-n", ns, "-l", "kubernetes.io/service-name=hello", "-o", "jsonpath={.items[*].endpoints[*].conditions.ready}")
+		return endpoints == "true true true"
+	})
+
+	s.Kubectl(t, "patch", "-n", ns, "ha/hello", "--type=merge", "-p", `{"spec":{"image":"`+app2+`"}}`)
+	eventually(t, "the Deployment has the image", patience, func() bool {
+		return s.read(t, ns, "deployment/hello", ".spec.template.spec.containers[0].image") == app2
+	})
+	s.Kubectl(t, "rollout", "status", "-n", ns, "deployment/hello", "--timeout="+patience.String())
+	s.become(t, ns, "ha/hello", "Ready")
+	if code, body := s.get(t, ns, "default", "http://hello:8080/"); code != "200" || !strings.HasPrefix(body, "version 2 in hello-") {
+		t.Errorf("after the rollout it answers %s %q", code, body)
+	}
+	contains(t, "kubectl describe", s.Kubectl(t, "describe", "-n", ns, "ha/hello"), "Created Deployment hello", "Scaled from 1 to 3", "Updated the image")
+}

@@ -1,0 +1,99 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+const immortalContainer = `
+apiVersion: immortalcontainers.flugel.it/v1alpha1
+kind: ImmortalContainer
+metadata: {name: NAME, namespace: NAMESPACE}
+spec:
+  image: "IMAGE"
+  backoff: {initialSeconds: 1, maxSeconds: 5}
+  template:
+    spec:
+      terminationGracePeriodSeconds: 2
+      containers:
+      - name: acontainer
+        readinessProbe:
+          httpGet: {path: /, port: 8080}
+          periodSeconds: 1
+`
+
+func (s *suite) testImmortalContainer(t *testing.T) {
+	const pod = "web-immortalpod"
+	ns := s.Namespace(t)
+	s.apply(t, immortalContainer, "NAMESPACE", ns, "NAME", "web", "IMAGE", app1)
+	s.become(t, ns, "ic/web", "Ready")
+	contains(t, "kubectl logs", s.Kubectl(t, "logs", "-n", ns, pod), "version 1 serves in "+pod)
+	uid := s.podUID(t, ns, pod)
+
+	// A process that is killed comes back in its Pod.
+	kill(t, processes(t, pod))
+	eventually(t, "the container was restarted", patience, func() bool {
+		return s.read(t, ns, "pod/"+pod, ".status.containerStatuses[0].restartCount") == "1"
+	})
+	s.become(t, ns, "ic/web", "Ready")
+	if now := s.podUID(t, ns, pod); now != uid {
+		t.Errorf("the Pod was %s, and is %s", uid, now)
+	}
+	contains(t, "kubectl logs --previous", s.Kubectl(t, "logs", "-n", ns, pod, "--previous"), "version 1 serves")
+
+	// A Pod that is deleted is made anew, and so is one that has completed, or is out of date.
+	s.Kubectl(t, "delete", "pod", "-n", ns, pod)
+	uid = s.expectAnother(t, ns, "web", uid, "2")
+	s.exit(t, ns, pod, 0)
+	uid = s.expectAnother(t, ns, "web", uid, "3")
+	if reason, code := s.read(t, ns, "ic/web", ".status.lastTermination.reason"), s.read(t, ns, "ic/web", ".status.lastTermination.exitCode"); reason != "Completed" || code != "0" {
+		t.Errorf("the last termination is %q with %q", reason, code)
+	}
+	s.Kubectl(t, "patch", "-n", ns, "ic/web", "--type=merge", "-p", `{"spec":{"image":"`+app2+`"}}`)
+	s.expectAnother(t, ns, "web", uid, "4")
+	contains(t, "kubectl logs", s.Kubectl(t, "logs", "-n", ns, pod), "version 2 serves in "+pod)
+
+	contains(t, "kubectl describe", s.Kubectl(t, "describe", "-n", ns, "ic/web"), "Started", "Terminated", "Replaced", "immortalcontainer")
+	contains(t, "kubectl get", s.Kubectl(t, "get", "-n", ns, "ic"), "NAME", "READY", "True", pod)
+}
+
+// expectAnother waits until the ImmortalContainer is ready with another Pod, and started as often; it returns the Pod's UID.
+func (s *suite) expectAnother(t *testing.T, namespace, name, uid, starts string) string {
+	t.Helper()
+	now := ""
+	eventually(t, "there is another Pod", patience, func() bool {
+		now = s.podUID(t, namespace, name+"-immortalpod")
+		return now != "" && now != uid
+	})
+	s.become(t, namespace, "pod/"+name+"-immortalpod", "Ready")
+	s.become(t, namespace, "ic/"+name, "Ready")
+	if got := s.read(t, namespace, "ic/"+name, ".status.startTimes"); got != starts {
+		t.Errorf("it was started %s times, want %s", got, starts)
+	}
+	return now
+}
+
+// exit tells the program in the Pod to end. Its answer is that the connection breaks.
+func (s *suite) exit(t *testing.T, namespace, pod string, code int) {
+	t.Helper()
+	s.KubectlFails(t, "get", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+":8080/proxy/exit?code="+strconv.Itoa(code))
+}
+
+// kill ends the one process that there has to be.
+func kill(t *testing.T, pids []string) {
+	t.Helper()
+	if len(pids) != 1 {
+		t.Fatalf("there are the processes %q, want one", pids)
+	}
+	pid, err := strconv.Atoi(pids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,59 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+func (s *suite) testInstallation(t *testing.T) {
+	output := s.deploy(t, "deploy", millwright1)
+	contains(t, "deploy", output, "successfully rolled out", "Millwright is at work")
+	pods := s.Kubectl(t, "get", "pods", "-n", systemNamespace, "-o", `jsonpath={range .items[*]}{.spec.containers[0].image} {.status.phase} {.spec.serviceAccountName}{"\n"}{end}`)
+	if want := strings.Repeat(millwright1+" Running millwright-core\n", 2); pods != want {
+		t.Errorf("there are the Pods\n%swant\n%s", pods, want)
+	}
+	eventually(t, "a replica leads", patience, func() bool { return s.leader(t) != "" })
+	// What does not keep to the restricted standard would not be let in.
+	refusal := s.KubectlFails(t, "run", "-n", systemNamespace, "guest", "--image="+app1)
+	contains(t, "kubectl run", refusal, `violates PodSecurity "restricted`)
+	for _, resource := range []string{"immortalcontainers", "helloapps", "machines", "switches"} {
+		s.Kubectl(t, "get", resource, "--all-namespaces")
+		contains(t, "kubectl explain", s.Kubectl(t, "explain", resource), "KIND:", "DESCRIPTION:")
+	}
+}
+
+// testRemoval is the last part: what was there when Millwright went is there after it.
+func (s *suite) testRemoval(t *testing.T) {
+	ns := s.Namespace(t)
+	s.apply(t, immortalContainer, "NAMESPACE", ns, "NAME", "stays", "IMAGE", app1)
+	s.apply(t, helloApp, "NAMESPACE", ns, "NAME", "stays", "SIZE", "1", "IMAGE", app1)
+	s.apply(t, machine, "NAMESPACE", ns, "NAME", "stays")
+	s.become(t, ns, "ic/stays", "Ready")
+	s.become(t, ns, "ha/stays", "Ready")
+	uids := func() string {
+		return s.Kubectl(t, "get", "pods,deployments,services,immortalcontainers,helloapps,machines,switches", "-n", ns, "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid}{"\n"}{end}`)
+	}
+	before := uids()
+
+	output := s.deploy(t, "undeploy", "")
+	contains(t, "undeploy", output, "The CRDs and all objects of our kinds are still there")
+	if left := s.Kubectl(t, "get", "clusterroles,clusterrolebindings", "--selector", "app.kubernetes.io/name=millwright", "-o", "name"); left != "" {
+		t.Errorf("there are still\n%s", left)
+	}
+	if left := s.Kubectl(t, "get", "namespace", systemNamespace, "--ignore-not-found", "-o", "name"); left != "" {
+		t.Errorf("there is still %s", left)
+	}
+	if after := uids(); after != before {
+		t.Errorf("there was\n%sand there is\n%s", before, after)
+	}
+	// Nobody is there any more who could clean up, and nothing waits for that.
+	s.Kubectl(t, "delete", "-n", ns, "ic/stays", "ha/stays", "machine/stays", "--timeout="+patience.String())
+	eventually(t, "all that was made for them goes with them", patience, func() bool {
+		return s.Kubectl(t, "get", "pods,deployments,switches", "-n", ns, "--ignore-not-found", "-o", "name") == ""
+	})
+	// It removes nothing twice, and says nothing wrong.
+	s.deploy(t, "undeploy", "")
+}

@@ -1,0 +1,139 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+)
+
+// load is so many ImmortalContainers, on the simulated node: the real one has work enough with the upgrade. Of every two, the Pod of
+// one is deleted again and again, and that of the other must not be touched.
+const load = 40
+
+const simulated = `
+apiVersion: immortalcontainers.flugel.it/v1alpha1
+kind: ImmortalContainer
+metadata: {name: NAME, namespace: NAMESPACE}
+spec:
+  image: "IMAGE"
+  template:
+    spec:
+      nodeSelector: {type: simulated}
+      tolerations: [{operator: Exists}]
+---
+`
+
+func (s *suite) testUpgrade(t *testing.T) {
+	ns := s.Namespace(t)
+	var manifests strings.Builder
+	for i := range load {
+		manifests.WriteString(strings.Replace(simulated, "NAME,", fmt.Sprintf("x%d,", i), 1))
+	}
+	s.apply(t, manifests.String(), "NAMESPACE", ns, "IMAGE", app1)
+	s.apply(t, immortalContainer, "NAMESPACE", ns, "NAME", "real", "IMAGE", app1)
+	s.Kubectl(t, "wait", "-n", ns, "--for=condition=Ready", "--timeout="+patience.String(), "ic", "--all")
+	real := s.podUID(t, ns, "real-immortalpod")
+	untouched := map[string]types.UID{}
+	for i := 1; i < load; i += 2 {
+		untouched[podOf(i)] = types.UID(s.podUID(t, ns, podOf(i)))
+	}
+
+	c := s.startChurn(t, ns)
+	s.deploy(t, "deploy", millwright2)
+	time.Sleep(5 * time.Second) // the load goes on under the new version
+	c.stop()
+	t.Logf("%d Pods were deleted during the upgrade; one was missing for %v at most", c.deleted, c.longest.Round(time.Millisecond))
+	if c.longest > 15*time.Second {
+		t.Errorf("a Pod was missing for %v", c.longest)
+	}
+	if c.deleted < 10 {
+		t.Errorf("only %d Pods were deleted: that was no load", c.deleted)
+	}
+
+	images := s.Kubectl(t, "get", "pods", "-n", systemNamespace, "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[0].image}")
+	contains(t, "the Pods of the operator", images, millwright2)
+	s.Kubectl(t, "wait", "-n", ns, "--for=condition=Ready", "--timeout="+patience.String(), "ic", "--all")
+	for pod, uid := range untouched {
+		if now := s.podUID(t, ns, pod); now != string(uid) {
+			t.Errorf("Pod %s was %s, and is %s", pod, uid, now)
+		}
+	}
+	if now := s.podUID(t, ns, "real-immortalpod"); now != real {
+		t.Errorf("the Pod on the real node was %s, and is %s", real, now)
+	}
+	for i := 0; i < load; i += 2 {
+		object, err := s.client.ImmortalcontainersV1alpha1().ImmortalContainers(ns).Get(t.Context(), fmt.Sprintf("x%d", i), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := int64(1 + c.deletions[i]); object.Status.StartTimes != want || !meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.ConditionReady) {
+			t.Errorf("%s has started %d times, want %d; conditions %+v", object.Name, object.Status.StartTimes, want, object.Status.Conditions)
+		}
+	}
+}
+
+func podOf(i int) string { return fmt.Sprintf("x%d-immortalpod", i) }
+
+// churn deletes Pods, one after the other, and waits until each is there again.
+type churn struct {
+	cancel    context.CancelFunc
+	done      chan struct{}
+	deleted   int
+	deletions map[int]int
+	longest   time.Duration
+}
+
+func (s *suite) startChurn(t *testing.T, namespace string) *churn {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &churn{cancel: cancel, done: make(chan struct{}), deletions: map[int]int{}}
+	pods := s.kube.CoreV1().Pods(namespace)
+	go func() {
+		defer close(c.done)
+		for i := 0; ctx.Err() == nil; i = (i + 2) % load {
+			before, err := pods.Get(t.Context(), podOf(i), metav1.GetOptions{})
+			if err != nil {
+				t.Errorf("before it is deleted: %v", err)
+				return
+			}
+			if err := pods.Delete(t.Context(), podOf(i), metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+				return
+			}
+			c.deleted++
+			c.deletions[i]++
+			begin := time.Now()
+			for {
+				pod, err := pods.Get(t.Context(), podOf(i), metav1.GetOptions{})
+				if err == nil && pod.UID != before.UID {
+					break
+				}
+				if err != nil && !apierrors.IsNotFound(err) || time.Since(begin) > patience {
+					t.Errorf("Pod %s does not come back: %v", podOf(i), err)
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			c.longest = max(c.longest, time.Since(begin))
+		}
+	}()
+	return c
+}
+
+// stop returns when the last Pod is there again.
+func (c *churn) stop() {
+	c.cancel()
+	<-c.done
+}
