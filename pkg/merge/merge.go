@@ -1,0 +1,151 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package merge
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// level tells which members of an object, and of objects below it, the author of the desired object has no say in: they are
+// neither merged nor compared. A nil level keeps nothing.
+type level struct {
+	kept  []string
+	below map[string]*level
+}
+
+func (l *level) keeps(key string) bool { return l != nil && slices.Contains(l.kept, key) }
+
+func (l *level) under(key string) *level {
+	if l == nil {
+		return nil
+	}
+	return l.below[key]
+}
+
+// mergeObject returns observed without what was applied last and is desired no more, and with all that is desired. It is
+// observed itself unless something differs.
+func mergeObject(at *level, observed, applied, desired map[string]any) (merged map[string]any, differs bool, err error) {
+	merged = observed
+	own := func() {
+		if !differs {
+			merged, differs = make(map[string]any, len(observed)+1), true
+			maps.Copy(merged, observed)
+		}
+	}
+	for key := range applied {
+		if _, wanted := desired[key]; wanted || at.keeps(key) {
+			continue
+		}
+		if _, found := observed[key]; found {
+			own()
+			delete(merged, key)
+		}
+	}
+	for key, want := range desired {
+		if at.keeps(key) {
+			continue
+		}
+		value, changed, err := mergeValue(at.under(key), observed[key], applied[key], want)
+		if err != nil {
+			return nil, false, below(err, "."+key)
+		}
+		if changed {
+			own()
+			merged[key] = value
+		}
+	}
+	return merged, differs, nil
+}
+
+// mergeValue merges what is desired into what is observed, which is nil where there is nothing. So a null makes no difference
+// there: API servers drop null members, and setting one would differ for ever.
+func mergeValue(at *level, observed, applied, desired any) (merged any, differs bool, err error) {
+	switch observed := observed.(type) {
+	case map[string]any:
+		want, ok := desired.(map[string]any)
+		if !ok && desired != nil {
+			return nil, false, &fieldError{problem: "an object is there, which " + kindOf(desired) + " cannot replace"}
+		}
+		last, _ := applied.(map[string]any)
+		return mergeObject(at, observed, last, want)
+	case []any:
+		want, ok := desired.([]any)
+		if !ok && desired != nil {
+			return nil, false, &fieldError{problem: "a list is there, which " + kindOf(desired) + " cannot replace"}
+		}
+		last, _ := applied.([]any)
+		if key := mapKey(observed, last, want); key != "" {
+			return mergeKeyed(key, observed, last, want)
+		}
+		if listsMatch(observed, want) {
+			return observed, false, nil
+		}
+		return desired, true, nil
+	default:
+		if matches(observed, desired) {
+			return observed, false, nil
+		}
+		return desired, true, nil
+	}
+}
+
+// matches tells whether what is observed is what is desired, to an API server: a null member is as good as none, and 1.0 is 1.
+func matches(observed, desired any) bool {
+	switch observed := observed.(type) {
+	case nil:
+		return desired == nil
+	case map[string]any:
+		desired, ok := desired.(map[string]any)
+		return ok && objectsMatch(observed, desired)
+	case []any:
+		desired, ok := desired.([]any)
+		return ok && listsMatch(observed, desired)
+	case string:
+		desired, ok := desired.(string)
+		return ok && observed == desired
+	case bool:
+		desired, ok := desired.(bool)
+		return ok && observed == desired
+	case int64:
+		switch desired := desired.(type) {
+		case int64:
+			return observed == desired
+		case float64:
+			return isInteger(desired, observed)
+		}
+	case float64:
+		switch desired := desired.(type) {
+		case int64:
+			return isInteger(observed, desired)
+		case float64:
+			return observed == desired
+		}
+	}
+	return false
+}
+
+func objectsMatch(observed, desired map[string]any) bool {
+	seen := 0
+	for key, want := range desired {
+		have, found := observed[key]
+		if found {
+			seen++
+		}
+		if !found && want != nil || found && !matches(have, want) {
+			return false
+		}
+	}
+	return seen == len(observed)
+}
+
+func listsMatch(observed, desired []any) bool {
+	return slices.EqualFunc(observed, desired, matches)
+}
+
+// isInteger tells whether f is exactly the integer i. Near 2^63, float64(i) rounds to what int64 cannot hold.
+func isInteger(f float64, i int64) bool {
+	return f >= -(1<<63) && f < 1<<63 && f == math.Trunc(f) && int64(f) == i
+}

@@ -1,0 +1,124 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package merge
+
+import (
+	"fmt"
+	"maps"
+)
+
+// putBack is what a desired object never changes: what the system sets, what the object is found by, its owners, its status, and
+// the record of what was applied.
+var putBack = &level{
+	kept: []string{"status"},
+	below: map[string]*level{"metadata": {
+		kept: []string{
+			"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+			"deletionGracePeriodSeconds", "managedFields", "ownerReferences", "selfLink",
+		},
+		below: map[string]*level{"annotations": {kept: []string{LastAppliedAnnotation}}},
+	}},
+}
+
+// Verdict is what is to be made of an observed object.
+type Verdict struct {
+	// Object is the observed object with what is desired, ready to be written under the observed resourceVersion. It is the
+	// observed tree itself if nothing differs. It shares subtrees with what it was made of: read it only.
+	Object map[string]any
+	// Differs tells whether Object has anything that the observed object has not, or lacks anything.
+	Differs bool
+	// DesiredChanged tells whether something else is desired than was applied last. If not, and Differs, then somebody else
+	// has changed the object, or the API server does not take it as it is desired.
+	DesiredChanged bool
+	// RecordOnly tells that nothing but the record of what was applied differs, as in an object that is as desired when it is
+	// adopted. To re-create an object for that would help nobody; to write it in place is enough.
+	RecordOnly bool
+	// Unreadable tells why the record of what was applied last could not be read, nil if it could. Such a record is replaced;
+	// what it may have held and is desired no more stays in the object.
+	Unreadable error
+}
+
+// Update tells what is to become of an observed object of which somebody desires these fields. Neither tree is changed. Both
+// are as a JSON decoder of apimachinery makes them, with numbers as int64 or float64.
+//
+// An error names the field of the desired object that cannot be merged. It is permanent: the same trees give the same one.
+func Update(observed, desired map[string]any) (Verdict, error) {
+	metadata, ok := observed["metadata"].(map[string]any)
+	if !ok {
+		return Verdict{}, fmt.Errorf("merging into the observed object: its metadata is %s, not an object", kindOf(observed["metadata"]))
+	}
+	if err := checkMetadata(desired); err != nil {
+		return Verdict{}, fmt.Errorf("merging the desired object: %w", err)
+	}
+	before, _ := annotationsOf(metadata)[LastAppliedAnnotation].(string)
+	applied, after, err := compareApplied(before, desired)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("merging the desired object: %w", err)
+	}
+	merged, differs, err := mergeObject(putBack, observed, applied.tree, desired)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("merging the desired object: %w", err)
+	}
+	verdict := Verdict{Object: merged, Differs: differs, Unreadable: applied.unreadable}
+	if after != before {
+		if !differs {
+			verdict.Object = maps.Clone(observed)
+		}
+		annotate(verdict.Object, after)
+		verdict.Differs, verdict.DesiredChanged, verdict.RecordOnly = true, true, !differs
+	}
+	return verdict, nil
+}
+
+// WithLastApplied returns a desired object as it is to be created: with the record of what is applied, by which later ones are
+// merged. To be called before anything is added that the hook did not desire, the owner reference above all. The tree is not
+// changed; the result shares subtrees with it. An error names the field that cannot be recorded.
+func WithLastApplied(desired map[string]any) (map[string]any, error) {
+	if err := checkMetadata(desired); err != nil {
+		return nil, fmt.Errorf("recording the desired object: %w", err)
+	}
+	text, err := record(desired)
+	if err != nil {
+		return nil, fmt.Errorf("recording the desired object: %w", err)
+	}
+	created := maps.Clone(desired)
+	annotate(created, text)
+	return created, nil
+}
+
+// checkMetadata refuses what the API server would, or what would hide the record of what was applied.
+func checkMetadata(desired map[string]any) error {
+	metadata, ok := desired["metadata"].(map[string]any)
+	if !ok {
+		return &fieldError{steps: []string{"metadata"}, problem: "this is " + kindOf(desired["metadata"]) + ", and must be an object"}
+	}
+	annotations := metadata["annotations"]
+	if annotations == nil {
+		return nil
+	}
+	if _, ok := annotations.(map[string]any); !ok {
+		return &fieldError{steps: []string{"metadata.annotations"}, problem: "this is " + kindOf(annotations) + ", and must be an object"}
+	}
+	for key, value := range annotations.(map[string]any) {
+		if _, ok := value.(string); !ok {
+			return &fieldError{steps: []string{"[" + key + "]", "metadata.annotations"}, problem: "this is " + kindOf(value) + ", and annotations are strings"}
+		}
+	}
+	return nil
+}
+
+func annotationsOf(metadata map[string]any) map[string]any {
+	annotations, _ := metadata["annotations"].(map[string]any)
+	return annotations
+}
+
+// annotate sets the record in a tree that is ours at its root, and shares what is below.
+func annotate(object map[string]any, text string) {
+	metadata := maps.Clone(object["metadata"].(map[string]any))
+	annotations := make(map[string]any, len(annotationsOf(metadata))+1)
+	maps.Copy(annotations, annotationsOf(metadata))
+	annotations[LastAppliedAnnotation] = text
+	metadata["annotations"] = annotations
+	object["metadata"] = metadata
+}
