@@ -1,0 +1,109 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hook
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// breakerThreshold is how many calls in a row must go without an answer before a hook is suspended.
+	breakerThreshold = 5
+	// firstPause is how long it is suspended then, and lastPause the longest. In between it doubles.
+	firstPause = time.Second
+	lastPause  = time.Minute
+	// probePatience is when to come back while another call finds out whether the hook answers again.
+	probePatience = time.Second
+)
+
+// breaker keeps calls from a hook that does not answer: after some failures in a row there is a pause, then one call is let
+// through. It closes with the first answer, whatever that says: what counts is that somebody is there.
+//
+// There is one per hook, not per host: what one controller does with its credentials or its path must not cut off another.
+type breaker struct {
+	mu       sync.Mutex
+	failures int
+	pause    time.Duration // zero while it is closed
+	until    time.Time
+	probing  bool
+	// epoch counts the resets: how a call went that began before says nothing of the hook as it is now.
+	epoch int
+}
+
+// permit is the leave to make one call. Its end must be reported.
+type permit struct {
+	epoch int
+	probe bool
+}
+
+// blocked tells for how long there is no call, without asking for one.
+func (b *breaker) blocked() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.blockedLocked()
+}
+
+func (b *breaker) blockedLocked() time.Duration {
+	switch {
+	case b.pause == 0:
+		return 0
+	case b.probing:
+		return probePatience
+	default:
+		return max(time.Until(b.until), 0)
+	}
+}
+
+// allow returns the leave to make a call, or for how long there is none.
+func (b *breaker) allow() (permit, time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if wait := b.blockedLocked(); wait > 0 {
+		return permit{}, wait
+	}
+	b.probing = b.pause > 0
+	return permit{epoch: b.epoch, probe: b.probing}, 0
+}
+
+// answered reports a call to which there was an answer.
+func (b *breaker) answered(p permit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.epoch == b.epoch {
+		b.failures, b.pause, b.probing = 0, 0, false
+	}
+}
+
+// abandoned reports a call that ended for reasons of the caller.
+func (b *breaker) abandoned(p permit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.epoch == b.epoch && p.probe {
+		b.probing = false
+	}
+}
+
+// failed reports a call without an answer. Those that were under way when the breaker opened do not prolong the pause.
+func (b *breaker) failed(p permit) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.epoch != b.epoch || b.pause > 0 && !p.probe {
+		return
+	}
+	b.failures++
+	b.probing = false
+	if b.failures >= breakerThreshold {
+		b.pause = min(max(2*b.pause, firstPause), lastPause)
+		b.until = time.Now().Add(b.pause)
+	}
+}
+
+// reset forgets all failures: they were those of other credentials.
+func (b *breaker) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures, b.pause, b.probing = 0, 0, false
+	b.epoch++
+}

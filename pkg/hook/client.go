@@ -1,0 +1,178 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hook
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Options of a Client. The zero value has the defaults.
+type Options struct {
+	// MaxBody bounds an answer, in bytes after decompression, and the answers that a hook with an ETag has kept. Default 64 MiB.
+	MaxBody int64
+	// PerHost is how many calls may be under way to one host, and WaitingPerHost how many more wait for one to end. A caller
+	// with a fixed number of workers has more than both together, so that no host holds all of them. Default 32 and 16.
+	PerHost, WaitingPerHost int
+}
+
+// Client is what all hooks of a process share.
+type Client struct {
+	maxBody    int64
+	transports transports
+	hosts      hosts
+}
+
+// NewClient makes a Client. It holds nothing while it has no hooks.
+func NewClient(options Options) *Client {
+	if options.MaxBody <= 0 {
+		options.MaxBody = 64 << 20
+	}
+	if options.PerHost <= 0 {
+		options.PerHost = 32
+	}
+	if options.WaitingPerHost <= 0 {
+		options.WaitingPerHost = 16
+	}
+	return &Client{
+		maxBody:    options.MaxBody,
+		transports: transports{idlePerHost: options.PerHost, known: map[identity]*transport{}},
+		hosts:      hosts{perHost: options.PerHost, waiting: options.WaitingPerHost, known: map[string]*host{}},
+	}
+}
+
+// Hook is one hook of one controller. It may be called by many at once.
+type Hook struct {
+	client     *Client
+	phase      string
+	version    Version
+	strict     bool
+	url        *url.URL
+	timeout    time.Duration
+	access     Access
+	source     Source
+	instrument func(http.RoundTripper) http.RoundTripper
+	host       *host
+	breaker    breaker
+	etags      *etagCache // nil where it is not enabled
+
+	mu     sync.Mutex
+	closed bool
+	last   material
+	link   *link // nil before the first call
+}
+
+// link is what a call goes out by while the credentials are the same.
+type link struct {
+	transport *transport
+	client    *http.Client
+	header    string
+}
+
+// NewHook makes a Hook. Its errors have ReasonInvalidConfiguration. Secrets are not asked for before the first call.
+func (c *Client) NewHook(ctx context.Context, config Config) (*Hook, error) {
+	hook, err := newHook(c, &config)
+	if err != nil {
+		return nil, newError(ReasonInvalidConfiguration, "%s hook: %w", config.Phase, err)
+	}
+	if config.Timeout != nil && *config.Timeout <= 0 {
+		klog.FromContext(ctx).Info("Invalid client config: timeout must be a non-zero positive duration. Defaulting to 10 seconds", "hook", config.Phase)
+	}
+	hook.host = c.hosts.join(hook.url)
+	return hook, nil
+}
+
+func newHook(c *Client, config *Config) (*Hook, error) {
+	address, err := config.address()
+	if err != nil {
+		return nil, err
+	}
+	version, err := config.version()
+	if err != nil {
+		return nil, err
+	}
+	strict, err := config.strict(version)
+	if err != nil {
+		return nil, err
+	}
+	access := accessFor(address, config.Access, config.Endpoints)
+	if err := access.validate(); err != nil {
+		return nil, err
+	}
+	hook := &Hook{client: c, phase: config.Phase, version: version, strict: strict, url: address, timeout: DefaultTimeout,
+		access: access, source: config.Source, instrument: config.Instrument}
+	if config.Timeout != nil && *config.Timeout > 0 {
+		hook.timeout = *config.Timeout
+	}
+	if config.ETag != nil {
+		hook.etags = newETagCache(*config.ETag, c.maxBody)
+	}
+	return hook, nil
+}
+
+// Version is that of the protocol.
+func (h *Hook) Version() Version { return h.version }
+
+// URL is the address that is called, fit to be shown.
+func (h *Hook) URL() string { return h.url.Redacted() }
+
+// Forget drops what was kept for answers about something that has gone.
+func (h *Hook) Forget(key string) {
+	if h.etags != nil {
+		h.etags.forget(key)
+	}
+}
+
+// Close lets go of what the hook holds. Calls that are under way go on; later ones fail.
+func (h *Hook) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	h.closed = true
+	if h.link != nil {
+		h.client.transports.release(h.link.transport)
+	}
+	h.client.hosts.leave(h.host)
+}
+
+// connect returns the way out with the credentials of now. Its transport must be released.
+func (h *Hook) connect() (*link, error) {
+	now, err := h.access.read(h.source)
+	if err != nil {
+		return nil, newError(ReasonCredentials, "%s hook %s: %w", h.phase, h.URL(), err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, newError(ReasonInvalidConfiguration, "%s hook %s: the controller of the hook has gone", h.phase, h.URL())
+	}
+	if h.link == nil || !now.equal(h.last) {
+		transport, err := h.client.transports.acquire(now)
+		if err != nil {
+			return nil, newError(ReasonCredentials, "%s hook %s: %w", h.phase, h.URL(), err)
+		}
+		if h.link != nil {
+			h.client.transports.release(h.link.transport)
+			h.breaker.reset()
+		}
+		h.last, h.link = now, h.newLink(transport, now.header)
+	}
+	h.client.transports.retain(h.link.transport)
+	return h.link, nil
+}
+
+func (h *Hook) newLink(transport *transport, header string) *link {
+	var sender http.RoundTripper = transport.Transport
+	if h.instrument != nil {
+		sender = h.instrument(sender)
+	}
+	return &link{transport: transport, header: header, client: &http.Client{Transport: sender, Timeout: h.timeout}}
+}
