@@ -1,0 +1,154 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// Cache holds objects of any kind for its users, with one watch per resource. Its methods may be called from everywhere at a time.
+type Cache struct {
+	ctx  context.Context
+	open openFunc
+
+	mu    sync.Mutex // before that of any feed
+	feeds map[schema.GroupVersionResource]*feed
+
+	running sync.WaitGroup
+	stopMu  sync.Mutex
+	stopped bool // nothing is started any more
+}
+
+// Options are the choices of an engine's operator.
+type Options struct {
+	// KeepManagedFields keeps metadata.managedFields, which as a rule are half of an object.
+	KeepManagedFields bool
+}
+
+// New returns a cache that reads from the API server of the configuration until the context ends. Call Wait after that.
+func New(ctx context.Context, config *rest.Config, options Options) (*Cache, error) {
+	open, err := opener(config, options.KeepManagedFields)
+	if err != nil {
+		return nil, err
+	}
+	return newCache(ctx, open), nil
+}
+
+func newCache(ctx context.Context, open openFunc) *Cache {
+	return &Cache{ctx: ctx, open: open, feeds: map[schema.GroupVersionResource]*feed{}}
+}
+
+// Wait returns when the context has ended and nothing of the cache runs any more.
+func (c *Cache) Wait() {
+	<-c.ctx.Done()
+	c.stopMu.Lock()
+	c.stopped = true
+	c.stopMu.Unlock()
+	c.running.Wait()
+}
+
+// start runs the function in a goroutine that Wait waits for.
+func (c *Cache) start(run func()) {
+	c.stopMu.Lock()
+	defer c.stopMu.Unlock()
+	if !c.stopped {
+		c.running.Go(run)
+	}
+}
+
+// Request says what a user wants to see.
+type Request struct {
+	// Resource is what is watched. It need not be served yet.
+	Resource schema.GroupVersionResource
+	// Namespace, Name and Selector narrow what the user sees. Empty and nil mean all.
+	Namespace, Name string
+	Selector        labels.Selector
+
+	// OnChange is called for every object that the user sees when it is added (old is nil), changed, or gone or out of sight (new
+	// is nil). Calls come one at a time and in order. A slow user delays nobody, but is told of several changes of one object
+	// as one, and of an object that came and went not at all. Optional.
+	OnChange func(old, new *RawObject)
+	// OnProblem is called with what keeps the resource from being listed or watched, and with nil when it can be. Optional.
+	OnProblem func(problem error)
+}
+
+// Acquire makes the cache hold what is requested, until the handle is released. It does not wait for it: see [Handle.Synced]. It
+// returns an error for a request that can never be fulfilled, and when the cache's context has ended.
+func (c *Cache) Acquire(request Request) (*Handle, error) {
+	if request.Resource.Version == "" || request.Resource.Resource == "" {
+		return nil, errors.New("acquiring a watch: the request names no resource, or not its version")
+	}
+	within, err := newScope(request.Namespace, request.Name, request.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("acquiring a watch of %s: %w", describe(request.Resource), err)
+	}
+	if c.ctx.Err() != nil {
+		return nil, fmt.Errorf("acquiring a watch of %s: %w", describe(request.Resource), context.Cause(c.ctx))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.feeds[request.Resource]
+	if f == nil {
+		f = newFeed(c, request.Resource)
+		c.feeds[request.Resource] = f
+	}
+	ctx, stop := context.WithCancel(c.ctx)
+	user := &Handle{feed: f, scope: within, request: request, queue: newQueue(), stop: stop}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.users[user] = struct{}{}
+	c.start(func() {
+		defer stop()
+		user.tell(ctx)
+	})
+	f.activate()
+	f.steer()
+	return user, nil
+}
+
+// Retry ends the wait of a resource that could not be listed or watched. Call it when a CRD has come to be served.
+func (c *Cache) Retry(resource schema.GroupVersionResource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.feeds[resource]
+	if f == nil {
+		return
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, s := range []*source{f.current, f.next} {
+		if s != nil {
+			select {
+			case s.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// release takes a user from his feed, and ends the feed with the last one.
+func (c *Cache) release(user *Handle) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := user.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, there := f.users[user]; !there {
+		return
+	}
+	delete(f.users, user)
+	user.stop()
+	f.steer()
+	if len(f.users) == 0 {
+		delete(c.feeds, f.resource)
+		f.objects = newStore() // whoever keeps the handle does not keep the objects
+	}
+}

@@ -1,0 +1,170 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// narrowDelay is how long the users of a resource must have agreed on less before the watch is narrowed: to narrow it is to list
+// anew, and who goes often comes back at once.
+const narrowDelay = 30 * time.Second
+
+// feed holds the objects of one resource for all its users, and keeps one watch on it; a second one only while the watch is widened or
+// narrowed.
+type feed struct {
+	cache    *Cache
+	resource schema.GroupVersionResource
+
+	mu      sync.RWMutex
+	objects *store
+	version string // up to which the objects are known
+	users   map[*Handle]struct{}
+	// current is the source whose objects these are. next is to take its place when it has its first state; nil if none is.
+	current, next *source
+	// deleted are the objects that current has deleted since next asked for its list, with the resourceVersion of that.
+	deleted map[objectName]string
+	// catchUp is set while current is behind what is in objects already.
+	catchUp *catchUp
+	// narrowing is set while users agree on less than the watch brings.
+	narrowing *time.Timer
+}
+
+// catchUp is what a new source must not undo until it has come as far as the one before it.
+type catchUp struct {
+	until   string
+	deleted map[objectName]string
+}
+
+func newFeed(cache *Cache, resource schema.GroupVersionResource) *feed {
+	return &feed{cache: cache, resource: resource, objects: newStore(), users: map[*Handle]struct{}{}}
+}
+
+// The functions below want f.mu to be held.
+
+// wanted is the narrowest scope that has all that the users want. There is at least one.
+func (f *feed) wanted() scope {
+	var all scope
+	first := true
+	for user := range f.users {
+		if first {
+			all, first = user.scope, false
+		} else {
+			all = all.union(&user.scope)
+		}
+	}
+	return all
+}
+
+// steer starts and stops sources so that there is one, or will be, that brings what the users want.
+func (f *feed) steer() {
+	if len(f.users) == 0 {
+		f.stop()
+		return
+	}
+	wanted := f.wanted()
+	switch {
+	case f.current == nil || !f.current.synced:
+		if f.current == nil || !f.current.scope.equals(&wanted) {
+			f.stop()
+			f.current = f.start(wanted)
+		}
+	case f.current.scope.covers(&wanted):
+		if f.next != nil && !f.next.scope.equals(&wanted) {
+			f.dropNext()
+		}
+		if f.next == nil {
+			f.narrowLater(!f.current.scope.equals(&wanted))
+		}
+	case f.next == nil || !f.next.scope.equals(&wanted):
+		f.replaceBy(wanted)
+	}
+	f.tellProblems()
+}
+
+// replaceBy starts the source that is to be the next.
+func (f *feed) replaceBy(wanted scope) {
+	f.dropNext()
+	f.narrowLater(false)
+	f.next = f.start(wanted)
+}
+
+// narrowLater starts the time after which the watch is narrowed, unless it runs already, or stops it.
+func (f *feed) narrowLater(later bool) {
+	switch {
+	case !later && f.narrowing != nil:
+		f.narrowing.Stop()
+		f.narrowing = nil
+	case later && f.narrowing == nil:
+		var timer *time.Timer
+		timer = time.AfterFunc(narrowDelay, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.narrowing != timer {
+				return // stopped when it was too late
+			}
+			f.narrowing = nil
+			f.replaceBy(f.wanted())
+		})
+		f.narrowing = timer
+	}
+}
+
+func (f *feed) dropNext() {
+	if f.next != nil {
+		f.next.stop()
+	}
+	f.next, f.deleted = nil, nil
+}
+
+// stop ends all sources.
+func (f *feed) stop() {
+	f.dropNext()
+	f.narrowLater(false)
+	if f.current != nil {
+		f.current.stop()
+	}
+	f.current = nil
+}
+
+// activate gives those users their first state whose objects are all here now.
+func (f *feed) activate() {
+	if f.current == nil || !f.current.synced {
+		return
+	}
+	for user := range f.users {
+		if !user.active && f.current.scope.covers(&user.scope) {
+			user.active = true
+			user.queue.begin(f.list(user, "", nil))
+		}
+	}
+}
+
+// change tells the users what has become of an object: old is nil for a new one, new for one that is gone.
+func (f *feed) change(old, new *RawObject) {
+	for user := range f.users {
+		if !user.active {
+			continue
+		}
+		if old, new := user.scope.within(old), user.scope.within(new); old != nil || new != nil {
+			user.queue.push(old, new)
+		}
+	}
+}
+
+// tellProblems tells each user what is wrong with the source that he waits for or lives from.
+func (f *feed) tellProblems() {
+	for user := range f.users {
+		source := f.current
+		if !user.active && f.next != nil {
+			source = f.next
+		}
+		if source != nil {
+			user.queue.setProblem(source.problem)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// Handle is what one user holds of a resource. He sees what he requested, whatever others request. Reads cost no copy of an
+// object; before [Handle.HasSynced] they may find less than there is.
+type Handle struct {
+	feed    *feed
+	scope   scope
+	request Request
+	queue   *queue
+	stop    context.CancelFunc
+	active  bool // gets changes; guarded by the feed's mu
+}
+
+// Release gives the handle back. No call to OnChange or OnProblem begins after that, but one may still run. It may be called twice.
+func (h *Handle) Release() { h.feed.cache.release(h) }
+
+// Get returns the object, or nil. The namespace of cluster-scoped objects is "".
+func (h *Handle) Get(namespace, name string) *RawObject {
+	h.feed.mu.RLock()
+	defer h.feed.mu.RUnlock()
+	return h.scope.within(h.feed.objects.get(objectName{namespace, name}))
+}
+
+// OwnedBy returns the objects whose controller has that UID, in a namespace or, if that is "", everywhere, in no order.
+func (h *Handle) OwnedBy(controller types.UID, namespace string) []*RawObject {
+	h.feed.mu.RLock()
+	defer h.feed.mu.RUnlock()
+	bucket := h.feed.objects.owned[controller]
+	found := make([]*RawObject, 0, len(bucket))
+	for _, o := range bucket {
+		if (namespace == "" || o.GetNamespace() == namespace) && h.scope.matches(o) {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// Ownerless returns the objects without a controller that the selector matches, in a namespace or, if that is "", everywhere, in
+// no order. A nil selector matches all.
+func (h *Handle) Ownerless(namespace string, selector labels.Selector) []*RawObject {
+	h.feed.mu.RLock()
+	defer h.feed.mu.RUnlock()
+	var found []*RawObject
+	h.feed.objects.eachOwnerless(namespace, func(o *RawObject) {
+		if (selector == nil || selector.Matches(o.Labels())) && h.scope.matches(o) {
+			found = append(found, o)
+		}
+	})
+	return found
+}
+
+// List returns the objects that the selector matches, in a namespace or, if that is "", everywhere, in no order. A nil selector
+// matches all.
+func (h *Handle) List(namespace string, selector labels.Selector) []*RawObject {
+	h.feed.mu.RLock()
+	defer h.feed.mu.RUnlock()
+	return h.feed.list(h, namespace, selector)
+}
+
+func (f *feed) list(user *Handle, namespace string, selector labels.Selector) []*RawObject {
+	var found []*RawObject
+	f.objects.each(namespace, func(o *RawObject) {
+		if (selector == nil || selector.Matches(o.Labels())) && user.scope.matches(o) {
+			found = append(found, o)
+		}
+	})
+	return found
+}
+
+// HasSynced tells whether OnChange has been called for everything that was there at first.
+func (h *Handle) HasSynced() bool { return cache.IsDone(h.Synced()) }
+
+// Synced is HasSynced for cache.WaitFor.
+func (h *Handle) Synced() cache.DoneChecker { return syncedChecker{h} }
+
+type syncedChecker struct{ handle *Handle }
+
+func (s syncedChecker) Name() string          { return describe(s.handle.feed.resource) }
+func (s syncedChecker) Done() <-chan struct{} { return s.handle.queue.synced }
+
+// Problem returns what keeps the resource from being listed or watched, or nil. What was seen before stays to be read.
+func (h *Handle) Problem() error { return h.queue.currentProblem() }
+
+// LastStoreSyncResourceVersion returns the resourceVersion up to which changes can be read here: who has written, and waits until it
+// has come as far as his write, does not decide from what was before. It may go back when the watch is widened or narrowed.
+func (h *Handle) LastStoreSyncResourceVersion() string {
+	h.feed.mu.RLock()
+	defer h.feed.mu.RUnlock()
+	if !h.active {
+		return ""
+	}
+	return h.feed.version
+}
+
+// tell calls the user's functions until the context ends.
+func (h *Handle) tell(ctx context.Context) {
+	for ctx.Err() == nil {
+		next, found := h.queue.pop()
+		switch {
+		case !found:
+			select {
+			case <-ctx.Done():
+			case <-h.queue.signal:
+			}
+		case next.problemChanged:
+			if h.request.OnProblem != nil {
+				h.guard(ctx, func() { h.request.OnProblem(next.problem) })
+			}
+		default:
+			if h.request.OnChange != nil && next.old != next.new {
+				h.guard(ctx, func() { h.request.OnChange(next.old, next.new) })
+			}
+			h.queue.done()
+		}
+	}
+}
+
+// guard keeps a panic of one user from the others.
+func (h *Handle) guard(ctx context.Context, call func()) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			klog.FromContext(ctx).Error(fmt.Errorf("%v", panicked), "A user of the object cache panicked",
+				"resource", describe(h.feed.resource), "stack", string(debug.Stack()))
+		}
+	}()
+	call()
+}

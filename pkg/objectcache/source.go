@@ -1,0 +1,150 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// How long a source waits before it lists anew: from retryMin, doubled each time, to retryMax; from retryMin again when it has lived
+// for retryReset. Each wait is drawn from the upper half, so that all sources of a process do not come back at the same instant.
+const (
+	retryMin   = 500 * time.Millisecond
+	retryMax   = 30 * time.Second
+	retryReset = 2 * time.Minute
+)
+
+// source keeps one list and watch going, by client-go's Reflector, and hands what comes to its feed: it is the Reflector's store.
+type source struct {
+	feed  *feed
+	scope scope
+	stop  context.CancelFunc
+	wake  chan struct{} // ends a wait
+
+	// These two are guarded by the feed's mu.
+	synced  bool  // has had its first state
+	problem error // nil while it can list and watch
+}
+
+// start begins a source. The feed's mu is held.
+func (f *feed) start(wanted scope) *source {
+	ctx, stop := context.WithCancel(f.cache.ctx)
+	s := &source{feed: f, scope: wanted, stop: stop, wake: make(chan struct{}, 1)}
+	f.cache.start(func() {
+		defer stop()
+		s.run(ctx)
+	})
+	return s
+}
+
+// run lists and watches until the context ends.
+func (s *source) run(ctx context.Context) {
+	listerWatcher, err := s.feed.cache.open(s.feed.resource, s.scope, s.known)
+	if err != nil {
+		s.feed.report(s, fmt.Errorf("making a client for %s: %w", describe(s.feed.resource), err))
+		return
+	}
+	name := describe(s.feed.resource)
+	logger := klog.LoggerWithName(klog.FromContext(ctx), name)
+	ctx = klog.NewContext(ctx, logger)
+	reflector := cache.NewReflectorWithOptions(&reporting{ListerWatcher: listerWatcher, source: s},
+		&RawObject{}, s, cache.ReflectorOptions{
+			Logger:          &logger,
+			Name:            "objectcache",
+			TypeDescription: name,
+			Backoff:         &wait.Backoff{Duration: retryMin, Factor: 2, Jitter: 1, Steps: 6, Cap: retryMax},
+		})
+	delay := retryMin
+	for ctx.Err() == nil {
+		began := time.Now()
+		// What went wrong has been reported where it happened: here would be too late for some, and too early for a watch.
+		if err := reflector.ListAndWatchWithContext(ctx); err != nil {
+			logger.V(2).Info("The watch has ended and will be started again", "err", err)
+		}
+		if time.Since(began) >= retryReset {
+			delay = retryMin
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait.Jitter(delay/2, 1)):
+			delay = min(2*delay, retryMax)
+		case <-s.wake:
+			delay = retryMin
+		}
+	}
+}
+
+// known finds an object that the feed has already.
+func (s *source) known(namespace, name []byte) *RawObject {
+	s.feed.mu.RLock()
+	defer s.feed.mu.RUnlock()
+	return s.feed.objects.known(namespace, name)
+}
+
+// Add implements cache.ReflectorStore.
+func (s *source) Add(obj any) error {
+	s.feed.put(s, obj.(*RawObject))
+	return nil
+}
+
+// Update implements cache.ReflectorStore.
+func (s *source) Update(obj any) error {
+	s.feed.put(s, obj.(*RawObject))
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (s *source) Delete(obj any) error {
+	s.feed.remove(s, obj.(*RawObject))
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (s *source) Replace(list []any, resourceVersion string) error {
+	items := make([]*RawObject, len(list))
+	for i, item := range list {
+		o, ok := item.(*RawObject)
+		if !ok {
+			return fmt.Errorf("listing %s: an item is a %T", describe(s.feed.resource), item)
+		}
+		items[i] = o
+	}
+	s.feed.replace(s, items, resourceVersion)
+	return nil
+}
+
+// Resync implements cache.ReflectorStore. Nothing is told anew for no reason.
+func (s *source) Resync() error { return nil }
+
+// UpdateResourceVersion implements cache.ResourceVersionUpdater: the Reflector calls it after each event and bookmark.
+func (s *source) UpdateResourceVersion(resourceVersion string) { s.feed.reach(s, resourceVersion) }
+
+// describe names a resource as kubectl does: deployments.v1.apps.
+func describe(resource schema.GroupVersionResource) string {
+	if resource.Group == "" {
+		return resource.Resource + "." + resource.Version
+	}
+	return resource.Resource + "." + resource.Version + "." + resource.Group
+}
+
+// explain says what a failed list or watch means and what can be done about it. The error that it had is within.
+func explain(resource schema.GroupVersionResource, verb string, err error) error {
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("no right to %s %s: add to a ClusterRole of this account the rule {apiGroups: [%q], resources: [%q], verbs: [\"list\", \"watch\"]}: %w",
+			verb, describe(resource), resource.Group, resource.Resource, err)
+	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+		return fmt.Errorf("waiting for the API server to serve %s: %w", describe(resource), err)
+	default:
+		return fmt.Errorf("trying to %s %s: %w", verb, describe(resource), err)
+	}
+}

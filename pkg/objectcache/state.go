@@ -1,0 +1,151 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package objectcache
+
+// This file is how a source's lists and events get into a feed. A source that has been replaced is not listened to.
+
+// begin says that a source asks for a whole list now: it will be no older than what has been deleted here so far.
+func (f *feed) begin(s *source) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s == f.next {
+		f.deleted = map[objectName]string{}
+	}
+}
+
+// replace takes in a whole list.
+func (f *feed) replace(s *source, items []*RawObject, version string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s != f.current && s != f.next {
+		return
+	}
+	if s == f.next || f.catchUp != nil {
+		items = f.merge(s, items, version)
+	}
+	if s == f.next {
+		f.current.stop()
+		f.current, f.next, f.deleted = s, nil, nil
+	}
+	s.synced = true
+	before := f.objects
+	f.objects = newStore()
+	f.version = version
+	for _, o := range items {
+		if old := before.get(nameOf(o)); old.sameVersion(o) {
+			o = old
+		}
+		f.objects.put(o)
+	}
+	before.each("", func(old *RawObject) {
+		if f.objects.get(nameOf(old)) == nil {
+			f.change(old, nil)
+		}
+	})
+	f.objects.each("", func(o *RawObject) {
+		if old := before.get(nameOf(o)); old != o {
+			f.change(old, o)
+		}
+	})
+	f.activate()
+	f.steer()
+}
+
+// merge makes one state of the list of a source that may be behind what is here already, so that no object goes back in time: what
+// is newer here stays as it is, and what was deleted here after the list was made does not come back.
+func (f *feed) merge(s *source, items []*RawObject, version string) []*RawObject {
+	until, deleted := f.version, map[objectName]string{}
+	if f.catchUp != nil {
+		deleted = f.catchUp.deleted
+		if newer(f.catchUp.until, until) {
+			until = f.catchUp.until
+		}
+	}
+	for name, at := range f.deleted {
+		deleted[name] = at
+	}
+	f.catchUp = nil
+	if newer(until, version) {
+		f.catchUp = &catchUp{until: until, deleted: deleted}
+	}
+	merged := items[:0]
+	listed := make(map[objectName]struct{}, len(items))
+	for _, o := range items {
+		name := nameOf(o)
+		listed[name] = struct{}{}
+		if here := f.objects.get(name); here != nil && here.newerThan(o.GetResourceVersion()) {
+			o = s.scope.within(here)
+		} else if here == nil && newer(deleted[name], o.GetResourceVersion()) {
+			o = nil
+		}
+		if o != nil {
+			merged = append(merged, o)
+		}
+	}
+	f.objects.each("", func(here *RawObject) {
+		if _, found := listed[nameOf(here)]; !found && here.newerThan(version) && s.scope.matches(here) {
+			merged = append(merged, here)
+		}
+	})
+	return merged
+}
+
+// put takes in an object that was added or changed.
+func (f *feed) put(s *source, o *RawObject) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s != f.current {
+		return
+	}
+	name := nameOf(o)
+	old := f.objects.get(name)
+	if old.sameVersion(o) {
+		return // told twice
+	}
+	if f.catchUp != nil && (old != nil && old.newerThan(o.GetResourceVersion()) || newer(f.catchUp.deleted[name], o.GetResourceVersion())) {
+		return
+	}
+	f.objects.put(o)
+	f.change(old, o)
+}
+
+// remove takes in that an object was deleted, or has left the source's scope. last is its last state, at the resourceVersion of that.
+func (f *feed) remove(s *source, last *RawObject) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s != f.current {
+		return
+	}
+	name := nameOf(last)
+	if f.deleted != nil {
+		f.deleted[objectName{clone(name.namespace), clone(name.name)}] = clone(last.GetResourceVersion())
+	}
+	old := f.objects.get(name)
+	if old == nil || f.catchUp != nil && old.newerThan(last.GetResourceVersion()) {
+		return
+	}
+	f.objects.remove(name)
+	f.change(old, nil)
+}
+
+// reach says that all up to that resourceVersion is here.
+func (f *feed) reach(s *source, version string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s != f.current {
+		return
+	}
+	f.version = clone(version)
+	if f.catchUp != nil && !newer(f.catchUp.until, version) {
+		f.catchUp = nil
+	}
+}
+
+// report says what is wrong with a source, or nil.
+func (f *feed) report(s *source, problem error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.problem = problem
+	f.tellProblems()
+}
