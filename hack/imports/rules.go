@@ -114,8 +114,8 @@ var rules = []rule{
 	},
 }
 
-// testSupport is code that tests need and that has tests itself. The harness of perturbation runs every kind.
-var testSupport = []string{"pkg/testcluster", "pkg/faultproxy", "pkg/controller/perturbation"}
+// testSupport is code that tests need. The harness of perturbation runs every kind.
+var testSupport = []string{"pkg/testcluster", "pkg/faultproxy", "pkg/controller/perturbation", "pkg/controller/metricstest"}
 
 // servers are the layers that serve requests.
 var servers = []string{"pkg/webhook", "pkg/apiserver", "pkg/registry"}

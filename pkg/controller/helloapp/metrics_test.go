@@ -4,7 +4,6 @@
 package helloapp
 
 import (
-	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,11 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/utils/ptr"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
+	"millwright.dev/pkg/controller/metricstest"
 )
 
 func TestEveryApplyThatChangesSomethingIsCountedByItsResult(t *testing.T) {
@@ -42,12 +41,12 @@ func TestEveryApplyThatChangesSomethingIsCountedByItsResult(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
 				const metric = "millwright_helloapp_applies_total"
 				object := map[string]string{"object": tc.object}
-				before := scraped(t, metric, "result", object)
+				before := metricstest.Scraped(t, metric, "result", object)
 				coldStart(a)
 				tc.does(a)
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if diff := cmp.Diff(tc.want, rises(t, metric, "result", object, before)); diff != "" {
+				if diff := cmp.Diff(tc.want, metricstest.Rises(t, metric, "result", object, before)); diff != "" {
 					t.Errorf("applies by result (-want +got):\n%s", diff)
 				}
 			}, withPort(80))
@@ -60,7 +59,7 @@ func TestAScrapeTellsOfARolloutAndOfAConflict(t *testing.T) {
 		wantStates := func(what string, want map[string]float64) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(want, states(t)); diff != "" {
+			if diff := cmp.Diff(want, metricstest.States(t, "HelloApp")); diff != "" {
 				t.Errorf("states, %s (-want +got):\n%s", what, diff)
 			}
 		}
@@ -83,47 +82,4 @@ func TestAScrapeTellsOfARolloutAndOfAConflict(t *testing.T) {
 		stop()
 		wantStates("after the controller has stopped", map[string]float64{})
 	}, withPort(80))
-}
-
-// scraped is what a scrape tells of the metric, by the value of the label, for those that have all of the other labels.
-func scraped(t *testing.T, name, label string, others map[string]string) map[string]float64 {
-	t.Helper()
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() != name || !testutil.LabelsMatch(metric, others) {
-				continue
-			}
-			for _, pair := range metric.GetLabel() {
-				if pair.GetName() == label {
-					values[pair.GetValue()] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
-				}
-			}
-		}
-	}
-	return values
-}
-
-// rises are how much the counter has risen since before, by the value of its label.
-func rises(t *testing.T, name, label string, others map[string]string, before map[string]float64) map[string]float64 {
-	t.Helper()
-	risen := map[string]float64{}
-	for value, count := range scraped(t, name, label, others) {
-		if count > before[value] {
-			risen[value] = count - before[value]
-		}
-	}
-	return risen
-}
-
-// states are those of the objects that a scrape counts.
-func states(t *testing.T) map[string]float64 {
-	t.Helper()
-	counted := scraped(t, "millwright_objects", "state", map[string]string{"kind": "HelloApp"})
-	maps.DeleteFunc(counted, func(_ string, count float64) bool { return count == 0 })
-	return counted
 }

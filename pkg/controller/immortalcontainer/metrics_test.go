@@ -5,16 +5,15 @@ package immortalcontainer
 
 import (
 	"errors"
-	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller/metricstest"
 )
 
 func TestEveryStartIsCountedOnceByItsCause(t *testing.T) {
@@ -47,12 +46,12 @@ func TestEveryStartIsCountedOnceByItsCause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
 				const metric = "millwright_immortalcontainer_pods_started_total"
-				before := scraped(t, metric, "cause", nil)
+				before := metricstest.Scraped(t, metric, "cause", nil)
 				coldStart(a)
 				tc.does(a)
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if diff := cmp.Diff(tc.want, rises(t, metric, "cause", nil, before)); diff != "" {
+				if diff := cmp.Diff(tc.want, metricstest.Rises(t, metric, "cause", nil, before)); diff != "" {
 					t.Errorf("starts by cause (-want +got):\n%s", diff)
 				}
 				if got := a.starts; len(got) != len(tc.want) {
@@ -79,7 +78,7 @@ func TestAScrapeTellsTheStateThatAUserSees(t *testing.T) {
 		wantStates := func(what string, want map[string]float64) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(want, states(t)); diff != "" {
+			if diff := cmp.Diff(want, metricstest.States(t, "ImmortalContainer")); diff != "" {
 				t.Errorf("states, %s (-want +got):\n%s", what, diff)
 			}
 		}
@@ -111,10 +110,10 @@ func TestAConflictIsCountedOnceAndShowsUntilItIsOver(t *testing.T) {
 		a.operate()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if diff := cmp.Diff(map[string]float64{"Conflict": 1}, states(t)); diff != "" {
+		if diff := cmp.Diff(map[string]float64{"Conflict": 1}, metricstest.States(t, "ImmortalContainer")); diff != "" {
 			t.Errorf("states (-want +got):\n%s", diff)
 		}
-		unready := scraped(t, "millwright_objects_longest_unready_seconds", "state", kind)
+		unready := metricstest.Scraped(t, "millwright_objects_longest_unready_seconds", "state", kind)
 		if diff := cmp.Diff(map[string]float64{"Conflict": 3600}, unready); diff != "" {
 			t.Errorf("for how long (-want +got):\n%s", diff)
 		}
@@ -126,51 +125,8 @@ func TestAConflictIsCountedOnceAndShowsUntilItIsOver(t *testing.T) {
 		a.mu.Unlock()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := states(t)["Conflict"]; got != 0 {
+		if got := metricstest.States(t, "ImmortalContainer")["Conflict"]; got != 0 {
 			t.Errorf("%v conflicts show after the foreign Pod has gone", got)
 		}
 	})
-}
-
-// scraped is what a scrape tells of the metric, by the value of the label, for those that have all of the other labels.
-func scraped(t *testing.T, name, label string, others map[string]string) map[string]float64 {
-	t.Helper()
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() != name || !testutil.LabelsMatch(metric, others) {
-				continue
-			}
-			for _, pair := range metric.GetLabel() {
-				if pair.GetName() == label {
-					values[pair.GetValue()] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
-				}
-			}
-		}
-	}
-	return values
-}
-
-// rises are how much the counter has risen since before, by the value of its label.
-func rises(t *testing.T, name, label string, others map[string]string, before map[string]float64) map[string]float64 {
-	t.Helper()
-	risen := map[string]float64{}
-	for value, count := range scraped(t, name, label, others) {
-		if count > before[value] {
-			risen[value] = count - before[value]
-		}
-	}
-	return risen
-}
-
-// states are those of the objects that a scrape counts.
-func states(t *testing.T) map[string]float64 {
-	t.Helper()
-	counted := scraped(t, "millwright_objects", "state", map[string]string{"kind": "ImmortalContainer"})
-	maps.DeleteFunc(counted, func(_ string, count float64) bool { return count == 0 })
-	return counted
 }

@@ -4,15 +4,15 @@
 package machine
 
 import (
-	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
+
+	"millwright.dev/pkg/controller/metricstest"
 )
 
 func TestFlipsAreCountedWithHowLateTheyWere(t *testing.T) {
@@ -39,14 +39,14 @@ func TestFlipsAreCountedWithHowLateTheyWere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
 				const metric = "millwright_machine_flips_total"
-				before, lateBefore, observed := scraped(t, metric, "target", nil), latenessOf(t), latenessCount(t)
+				before, lateBefore, observed := metricstest.Scraped(t, metric, "target", nil), latenessOf(t), latenessCount(t)
 				a.apply(newMachine(3))
 				stop, _ := a.operate()
 				a.took()
 				tc.does(a, stop)
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				risen := rises(t, metric, "target", nil, before)
+				risen := metricstest.Rises(t, metric, "target", nil, before)
 				if diff := cmp.Diff(tc.want, risen); diff != "" {
 					t.Errorf("flips (-want +got):\n%s", diff)
 				}
@@ -88,7 +88,7 @@ func latenessCount(t *testing.T) (flips float64) {
 func TestSwitchesThatComeAndGoAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		const metric = "millwright_machine_switch_changes_total"
-		before := scraped(t, metric, "change", nil)
+		before := metricstest.Scraped(t, metric, "change", nil)
 		a.apply(newMachine(3))
 		a.operate()
 		synctest.Wait()
@@ -97,7 +97,7 @@ func TestSwitchesThatComeAndGoAreCounted(t *testing.T) {
 		a.label("switch-b566m", map[string]string{"machine": "m"}) // is adopted, and is then one too many
 		synctest.Wait()
 		want := map[string]float64{"created": 4, "released": 1, "adopted": 1, "deleted": 1}
-		if diff := cmp.Diff(want, rises(t, metric, "change", nil, before)); diff != "" {
+		if diff := cmp.Diff(want, metricstest.Rises(t, metric, "change", nil, before)); diff != "" {
 			t.Errorf("changes (-want +got):\n%s", diff)
 		}
 	})
@@ -109,56 +109,13 @@ func TestAScrapeTellsTheStatesOfMachines(t *testing.T) {
 		a.apply(newMachine(1, named("n"), withSelector(metav1.LabelSelector{MatchLabels: map[string]string{"machine": "m"}})))
 		stop, _ := a.operate()
 		synctest.Wait()
-		if diff := cmp.Diff(map[string]float64{"Ready": 1, "SelectorOverlap": 1}, states(t)); diff != "" {
+		if diff := cmp.Diff(map[string]float64{"Ready": 1, "SelectorOverlap": 1}, metricstest.States(t, "Machine")); diff != "" {
 			t.Errorf("states (-want +got):\n%s", diff)
 		}
 		stop()
 		synctest.Wait()
-		if got := states(t); len(got) > 0 {
+		if got := metricstest.States(t, "Machine"); len(got) > 0 {
 			t.Errorf("after the controller has stopped %v are counted", got)
 		}
 	})
-}
-
-// scraped is what a scrape tells of the metric, by the value of the label, for those that have all of the other labels.
-func scraped(t *testing.T, name, label string, others map[string]string) map[string]float64 {
-	t.Helper()
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			if family.GetName() != name || !testutil.LabelsMatch(metric, others) {
-				continue
-			}
-			for _, pair := range metric.GetLabel() {
-				if pair.GetName() == label {
-					values[pair.GetValue()] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
-				}
-			}
-		}
-	}
-	return values
-}
-
-// rises are how much the counter has risen since before, by the value of its label.
-func rises(t *testing.T, name, label string, others map[string]string, before map[string]float64) map[string]float64 {
-	t.Helper()
-	risen := map[string]float64{}
-	for value, count := range scraped(t, name, label, others) {
-		if count > before[value] {
-			risen[value] = count - before[value]
-		}
-	}
-	return risen
-}
-
-// states are those of the objects that a scrape counts.
-func states(t *testing.T) map[string]float64 {
-	t.Helper()
-	counted := scraped(t, "millwright_objects", "state", map[string]string{"kind": "Machine"})
-	maps.DeleteFunc(counted, func(_ string, count float64) bool { return count == 0 })
-	return counted
 }
