@@ -1,0 +1,26 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package blueprint is what a Blueprint says, apart from any cluster: which functions its phases may call and with which
+// arguments, how its templates are rendered, and how a phase's output is read from what a container prints.
+//
+//	function, err := blueprint.Lookup(phase.Func)         // one of the 28 names, and one that we have
+//	err = function.Validate(phase.Args)                   // required ones there, no unknown ones
+//	renderer, err := blueprint.NewRenderer(params)        // what templates see: Params
+//	args, err := renderer.Args(phase.Name, function, phase.Args)
+//	err = blueprint.Decode(args, &blueprint.KubeTaskArgs{})
+//	output := blueprint.NewOutputReader(logLine)          // an io.Writer for the container's output
+//
+// # Templates
+//
+// Templates are Go's text/template with the functions of sprig that functions.go allows. A missing key is an error. Whoever may
+// write a Blueprint is not trusted with the operator: a template
+//
+//   - reads nothing but Params: no environment, no network, no files, no clock (now is the time of the action), no randomness.
+//     The same Params give the same text, so that a run can be resumed. Only a struct that is printed as a whole shows addresses;
+//   - ends: each step, and each byte that goes through a function, is paid from a budget (budget.go). Loops and calls are charged
+//     by nodes that are put into the parsed template (instrument.go), functions by a wrapper (wrap.go);
+//   - cannot panic: what a function panics with is an error, and no value that refers to itself is ever walked.
+//
+// Values of Params never appear in errors; expressions of the template do.
+package blueprint
