@@ -1,0 +1,199 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package certs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Keys of the Secret's data, beside tls.crt and tls.key, which are the serving certificate and its key.
+const (
+	// DataBundle holds the certificates of all authorities, as PEM: what clients are to trust.
+	DataBundle = "ca.crt"
+	// DataAuthorityKeys holds the keys of the authorities that sign or wait to, as PEM. Whose they are shows by themselves.
+	DataAuthorityKeys = "ca.key"
+	// DataRotation holds what cannot be seen from certificates: a JSON object. It may be lost: then a rotation waits longer.
+	DataRotation = "rotation.json"
+)
+
+// LabelManagedBy marks a Secret as one that we may write.
+const (
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	ManagedBy      = "millwright"
+)
+
+// ErrForeign is returned for a Secret that somebody else keeps, such as cert-manager.
+var ErrForeign = errors.New("the Secret has content and is not labelled " + LabelManagedBy + "=" + ManagedBy + ", so it is left as it is: name another one, or label or delete it")
+
+// rotation is the JSON of DataRotation. Fields may be added; they never change their meaning.
+type rotation struct {
+	Authorities map[Fingerprint]rotationOf `json:"authorities"`
+}
+
+type rotationOf struct {
+	Distributed *metav1.Time `json:"distributed,omitempty"`
+	SignedUntil *metav1.Time `json:"signedUntil,omitempty"`
+}
+
+// maxAuthorities bounds what is read from a Secret; a rotation has two, seldom three.
+const maxAuthorities = 16
+
+// Decode reads a Secret; nil is one that is not there. What cannot be used is left out and named in State.Problems, to be
+// made anew. It returns ErrForeign if the Secret is not ours.
+func Decode(secret *corev1.Secret) (State, error) {
+	if secret == nil {
+		return State{}, nil
+	}
+	if secret.Type != corev1.SecretTypeTLS || secret.Labels[LabelManagedBy] != ManagedBy && hasContent(secret) {
+		return State{}, fmt.Errorf("reading certificates from Secret %s/%s: %w", secret.Namespace, secret.Name, ErrForeign)
+	}
+	var state State
+	state.decodeAuthorities(secret.Data)
+	state.decodeServing(secret.Data)
+	return state, nil
+}
+
+func hasContent(secret *corev1.Secret) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(secret.Data)), func(value []byte) bool { return len(value) > 0 })
+}
+
+func (s *State) problem(key, text string) { s.Problems = append(s.Problems, key+" "+text) }
+
+func (s *State) decodeAuthorities(data map[string][]byte) {
+	var records rotation
+	if content := data[DataRotation]; len(content) > 0 && json.Unmarshal(content, &records) != nil {
+		s.problem(DataRotation, "is not the JSON that was written")
+		records = rotation{}
+	}
+	keys, clean := decodeKeys(data[DataAuthorityKeys])
+	if !clean {
+		s.problem(DataAuthorityKeys, "has content that is not an ECDSA P-256 key")
+	}
+	certificates, clean := decodeCertificates(data[DataBundle])
+	if !clean {
+		s.problem(DataBundle, "has content that is not a certificate")
+	}
+	for _, certificate := range certificates {
+		if !certificate.IsCA || certificate.CheckSignatureFrom(certificate) != nil || len(s.Authorities) == maxAuthorities {
+			s.problem(DataBundle, "has a certificate that is not an authority of its own, or too many")
+			continue
+		}
+		// Without a record the authority may have signed anything.
+		authority := Authority{Certificate: certificate, SignedUntil: certificate.NotAfter}
+		if record, exists := records.Authorities[fingerprint(certificate)]; exists {
+			authority.Distributed = timeOf(record.Distributed)
+			if until := timeOf(record.SignedUntil); until.Before(certificate.NotAfter) {
+				authority.SignedUntil = until
+			}
+		}
+		for _, key := range keys {
+			if key.matches(certificate) {
+				authority.Key = key
+			}
+		}
+		s.Authorities = append(s.Authorities, authority)
+	}
+	s.Authorities = sortAuthorities(s.Authorities)
+}
+
+func (s *State) decodeServing(data map[string][]byte) {
+	certificates, clean := decodeCertificates(data[corev1.TLSCertKey])
+	if !clean || len(certificates) > 1 {
+		s.problem(corev1.TLSCertKey, "is not one certificate")
+		return
+	}
+	keys, clean := decodeKeys(data[corev1.TLSPrivateKeyKey])
+	switch {
+	case !clean || len(keys) > 1:
+		s.problem(corev1.TLSPrivateKeyKey, "is not one ECDSA P-256 key")
+	case len(certificates) == 0 && len(keys) == 0:
+	case len(certificates) == 0 || len(keys) == 0 || !keys[0].matches(certificates[0]):
+		s.problem(corev1.TLSPrivateKeyKey, "is not the key of "+corev1.TLSCertKey)
+	default:
+		s.Serving = &Serving{certificates[0], keys[0]}
+	}
+}
+
+// Encode writes a state: equal states give equal data.
+func Encode(state State) (map[string][]byte, error) {
+	records := rotation{Authorities: map[Fingerprint]rotationOf{}}
+	data := map[string][]byte{DataBundle: state.Bundle(), DataAuthorityKeys: {}, corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
+	for _, authority := range sortAuthorities(state.Authorities) {
+		records.Authorities[authority.id()] = rotationOf{recordOf(authority.Distributed), recordOf(authority.SignedUntil)}
+		if authority.Key.exists() {
+			key, err := encodeKey(authority.Key)
+			if err != nil {
+				return nil, fmt.Errorf("encoding the key of authority %.8s: %w", authority.id(), err)
+			}
+			data[DataAuthorityKeys] = append(data[DataAuthorityKeys], key...)
+		}
+	}
+	if state.Serving != nil {
+		key, err := encodeKey(state.Serving.Key)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the key of the serving certificate: %w", err)
+		}
+		data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey] = encodeCertificate(state.Serving.Certificate), key
+	}
+	var err error
+	data[DataRotation], err = json.Marshal(records)
+	return data, err
+}
+
+// Store returns the Secret to create if there is none yet, else the one to update, guarded by its resourceVersion. Data
+// of other keys stays. Nil means that there is nothing to write.
+func Store(existing *corev1.Secret, namespace, name string, state State) (*corev1.Secret, error) {
+	data, err := Encode(state)
+	if err != nil {
+		return nil, fmt.Errorf("storing certificates in Secret %s/%s: %w", namespace, name, err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: corev1.SecretTypeTLS}
+	if existing != nil {
+		secret = existing.DeepCopy()
+	}
+	changed := existing == nil || secret.Labels[LabelManagedBy] != ManagedBy
+	metav1.SetMetaDataLabel(&secret.ObjectMeta, LabelManagedBy, ManagedBy)
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	for key, value := range data {
+		changed = changed || string(secret.Data[key]) != string(value)
+		secret.Data[key] = value
+	}
+	if !changed {
+		return nil, nil
+	}
+	return secret, nil
+}
+
+// LostRace tells from the error of a write that somebody else was first: what was made is thrown away, and all is looked
+// at anew. So two who create at once end with the certificates of one.
+func LostRace(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }
+
+func timeOf(record *metav1.Time) time.Time {
+	if record == nil {
+		return time.Time{}
+	}
+	return record.Time
+}
+
+// recordOf rounds up to the seconds that JSON holds: a wait never gets shorter.
+func recordOf(at time.Time) *metav1.Time {
+	if at.IsZero() {
+		return nil
+	}
+	if whole := at.Truncate(time.Second); whole.Before(at) {
+		at = whole.Add(time.Second)
+	}
+	return &metav1.Time{Time: at.UTC()}
+}
