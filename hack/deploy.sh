@@ -29,11 +29,12 @@ render() {
   esac
   [ -n "$version" ] || fail "IMG=$IMG has no tag and no digest: what would run is whatever is called latest. Give one, as in IMG=$IMG:v1.0.0"
   mkdir -p "$overlay"
+  ln -sfn "$PWD/manifests" "$overlay/manifests" # kustomize takes no absolute path
   cat >"$overlay/kustomization.yaml" <<EOF
 apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources:
-- $(realpath --relative-to "$overlay" manifests)
+- manifests
 images:
 - name: millwright
   newName: $name
