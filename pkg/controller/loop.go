@@ -41,7 +41,7 @@ type Config[K comparable] struct {
 	Name string
 	// Sync is called with one key at a time, never twice at once with the same key.
 	Sync SyncFunc[K]
-	// Queue orders the keys that wait for a worker. Default: first in, first out.
+	// Queue orders the keys that wait for a worker, for instance a FairQueue. Default: first in, first out.
 	Queue workqueue.Queue[K]
 }
 
@@ -50,6 +50,7 @@ type Loop[K comparable] struct {
 	name   string
 	sync   SyncFunc[K]
 	queue  workqueue.TypedDelayingInterface[K]
+	resync func(K)
 	retry  workqueue.TypedRateLimiter[K]
 	synced []cache.DoneChecker
 
@@ -60,14 +61,21 @@ type Loop[K comparable] struct {
 // Its queue has goroutines of its own that end only with Run.
 func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), config.Name)
+	queue := workqueue.TypedInterface[K](workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: config.Name, Queue: config.Queue}))
+	resync := queue.Add
+	if order, ok := config.Queue.(hinted[K]); ok {
+		hinting := &hintingQueue[K]{queue, order}
+		queue, resync = hinting, hinting.addResync
+	}
 	return &Loop[K]{
 		name: config.Name,
 		sync: config.Sync,
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
 			Name:   config.Name,
 			Logger: &logger,
-			Queue:  workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: config.Name, Queue: config.Queue}),
+			Queue:  queue,
 		}),
+		resync:  resync,
 		retry:   workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetryDelay, maxRetryDelay),
 		metrics: newSyncMetrics(config.Name),
 	}
@@ -77,6 +85,13 @@ func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 func (l *Loop[K]) Enqueue(keys ...K) {
 	for _, key := range keys {
 		l.queue.Add(key)
+	}
+}
+
+// EnqueueResync asks for a sync of each key though nothing has changed. With a FairQueue, keys that have changed come first.
+func (l *Loop[K]) EnqueueResync(keys ...K) {
+	for _, key := range keys {
+		l.resync(key)
 	}
 }
 
