@@ -11,10 +11,12 @@ import (
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
 	v1 "millwright.dev/pkg/apis/apps/v1"
 	v1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 	appsv1 "millwright.dev/pkg/generated/applyconfiguration/apps/v1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/immortalcontainers/v1alpha1"
 	internal "millwright.dev/pkg/generated/applyconfiguration/internal"
+	applyconfigurationmetacontrollerv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/metacontroller/v1alpha1"
 	applyconfigurationuselessv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/useless/v1alpha1"
 )
 
@@ -41,6 +43,56 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &immortalcontainersv1alpha1.ImmortalContainerStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Termination"):
 		return &immortalcontainersv1alpha1.TerminationApplyConfiguration{}
+
+		// Group=metacontroller.k8s.io, Version=v1alpha1
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("Authorization"):
+		return &applyconfigurationmetacontrollerv1alpha1.AuthorizationApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("BasicAuth"):
+		return &applyconfigurationmetacontrollerv1alpha1.BasicAuthApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CABundle"):
+		return &applyconfigurationmetacontrollerv1alpha1.CABundleApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CABundleKeyReference"):
+		return &applyconfigurationmetacontrollerv1alpha1.CABundleKeyReferenceApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("ChildUpdateStatusChecks"):
+		return &applyconfigurationmetacontrollerv1alpha1.ChildUpdateStatusChecksApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("ClientTLS"):
+		return &applyconfigurationmetacontrollerv1alpha1.ClientTLSApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CompositeController"):
+		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CompositeControllerChildResourceRule"):
+		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerChildResourceRuleApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CompositeControllerChildUpdateStrategy"):
+		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerChildUpdateStrategyApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CompositeControllerHooks"):
+		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerHooksApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CompositeControllerParentResourceRule"):
+		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerParentResourceRuleApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CompositeControllerRevisionHistory"):
+		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerRevisionHistoryApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CompositeControllerSpec"):
+		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerSpecApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CompositeControllerStatus"):
+		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerStatusApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("EndpointConfig"):
+		return &applyconfigurationmetacontrollerv1alpha1.EndpointConfigApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("Hook"):
+		return &applyconfigurationmetacontrollerv1alpha1.HookApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("ResourceRule"):
+		return &applyconfigurationmetacontrollerv1alpha1.ResourceRuleApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
+		return &applyconfigurationmetacontrollerv1alpha1.SecretKeyReferenceApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
+		return &applyconfigurationmetacontrollerv1alpha1.SecretReferenceApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("ServiceReference"):
+		return &applyconfigurationmetacontrollerv1alpha1.ServiceReferenceApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("StatusConditionCheck"):
+		return &applyconfigurationmetacontrollerv1alpha1.StatusConditionCheckApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("Webhook"):
+		return &applyconfigurationmetacontrollerv1alpha1.WebhookApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("WebhookAccess"):
+		return &applyconfigurationmetacontrollerv1alpha1.WebhookAccessApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("WebhookEtagConfig"):
+		return &applyconfigurationmetacontrollerv1alpha1.WebhookEtagConfigApplyConfiguration{}
 
 		// Group=useless.container.training, Version=v1alpha1
 	case uselessv1alpha1.SchemeGroupVersion.WithKind("Flip"):

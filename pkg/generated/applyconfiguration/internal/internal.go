@@ -231,6 +231,343 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.Authorization
+  map:
+    fields:
+    - name: secretRef
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.SecretKeyReference
+      default: {}
+    - name: type
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.BasicAuth
+  map:
+    fields:
+    - name: passwordKey
+      type:
+        scalar: string
+    - name: secretRef
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.SecretReference
+      default: {}
+    - name: usernameKey
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CABundle
+  map:
+    fields:
+    - name: configMapRef
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CABundleKeyReference
+    - name: inline
+      type:
+        scalar: string
+    - name: secretRef
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CABundleKeyReference
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CABundleKeyReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: namespace
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.ChildUpdateStatusChecks
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.StatusConditionCheck
+          elementRelationship: atomic
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.ClientTLS
+  map:
+    fields:
+    - name: certKey
+      type:
+        scalar: string
+    - name: privateKeyKey
+      type:
+        scalar: string
+    - name: secretRef
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.SecretReference
+      default: {}
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeController
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerSpec
+      default: {}
+    - name: status
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerStatus
+      default: {}
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerChildResourceRule
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+      default: ""
+    - name: resource
+      type:
+        scalar: string
+      default: ""
+    - name: updateStrategy
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerChildUpdateStrategy
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerChildUpdateStrategy
+  map:
+    fields:
+    - name: method
+      type:
+        scalar: string
+    - name: statusChecks
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.ChildUpdateStatusChecks
+      default: {}
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerHooks
+  map:
+    fields:
+    - name: customize
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Hook
+    - name: finalize
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Hook
+    - name: postUpdateChild
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Hook
+    - name: preUpdateChild
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Hook
+    - name: sync
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Hook
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerParentResourceRule
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+      default: ""
+    - name: ignoreStatusChanges
+      type:
+        scalar: boolean
+    - name: labelSelector
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+    - name: resource
+      type:
+        scalar: string
+      default: ""
+    - name: revisionHistory
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerRevisionHistory
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerRevisionHistory
+  map:
+    fields:
+    - name: fieldPaths
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerSpec
+  map:
+    fields:
+    - name: childResources
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerChildResourceRule
+          elementRelationship: atomic
+    - name: endpointConfigs
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.EndpointConfig
+          elementRelationship: atomic
+    - name: generateSelector
+      type:
+        scalar: boolean
+    - name: hooks
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerHooks
+    - name: parentResource
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerParentResourceRule
+      default: {}
+    - name: resyncPeriodSeconds
+      type:
+        scalar: numeric
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerStatus
+  map:
+    fields:
+    - name: children
+      type:
+        scalar: string
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: observedGeneration
+      type:
+        scalar: numeric
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.EndpointConfig
+  map:
+    fields:
+    - name: authorization
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Authorization
+    - name: basicAuth
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.BasicAuth
+    - name: caBundle
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CABundle
+    - name: clientTLS
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.ClientTLS
+    - name: host
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.Hook
+  map:
+    fields:
+    - name: version
+      type:
+        scalar: string
+    - name: webhook
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Webhook
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.SecretKeyReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+      default: ""
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: namespace
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.SecretReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: namespace
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.ServiceReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: namespace
+      type:
+        scalar: string
+      default: ""
+    - name: port
+      type:
+        scalar: numeric
+    - name: protocol
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.StatusConditionCheck
+  map:
+    fields:
+    - name: reason
+      type:
+        scalar: string
+    - name: status
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.Webhook
+  map:
+    fields:
+    - name: authorization
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Authorization
+    - name: basicAuth
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.BasicAuth
+    - name: caBundle
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.CABundle
+    - name: clientTLS
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.ClientTLS
+    - name: etag
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.WebhookEtagConfig
+    - name: path
+      type:
+        scalar: string
+    - name: responseUnMarshallMode
+      type:
+        scalar: string
+    - name: service
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.ServiceReference
+    - name: timeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: url
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.WebhookEtagConfig
+  map:
+    fields:
+    - name: cacheCleanupSeconds
+      type:
+        scalar: numeric
+    - name: cacheTimeoutSeconds
+      type:
+        scalar: numeric
+    - name: enabled
+      type:
+        scalar: boolean
 - name: dev.millwright.pkg.apis.useless.v1alpha1.Flip
   map:
     fields:
@@ -2594,6 +2931,8 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+  scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
   map:
     elementType:

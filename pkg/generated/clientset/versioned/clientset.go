@@ -14,6 +14,7 @@ import (
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
 	appsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1"
+	metacontrollerv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/useless/v1alpha1"
 )
 
@@ -21,6 +22,7 @@ type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	AppsV1() appsv1.AppsV1Interface
 	ImmortalcontainersV1alpha1() immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Interface
+	MetacontrollerV1alpha1() metacontrollerv1alpha1.MetacontrollerV1alpha1Interface
 	UselessV1alpha1() uselessv1alpha1.UselessV1alpha1Interface
 }
 
@@ -29,6 +31,7 @@ type Clientset struct {
 	*discovery.DiscoveryClient
 	appsV1                     *appsv1.AppsV1Client
 	immortalcontainersV1alpha1 *immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Client
+	metacontrollerV1alpha1     *metacontrollerv1alpha1.MetacontrollerV1alpha1Client
 	uselessV1alpha1            *uselessv1alpha1.UselessV1alpha1Client
 }
 
@@ -40,6 +43,11 @@ func (c *Clientset) AppsV1() appsv1.AppsV1Interface {
 // ImmortalcontainersV1alpha1 retrieves the ImmortalcontainersV1alpha1Client
 func (c *Clientset) ImmortalcontainersV1alpha1() immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Interface {
 	return c.immortalcontainersV1alpha1
+}
+
+// MetacontrollerV1alpha1 retrieves the MetacontrollerV1alpha1Client
+func (c *Clientset) MetacontrollerV1alpha1() metacontrollerv1alpha1.MetacontrollerV1alpha1Interface {
+	return c.metacontrollerV1alpha1
 }
 
 // UselessV1alpha1 retrieves the UselessV1alpha1Client
@@ -99,6 +107,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.metacontrollerV1alpha1, err = metacontrollerv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.uselessV1alpha1, err = uselessv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -126,6 +138,7 @@ func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.appsV1 = appsv1.New(c)
 	cs.immortalcontainersV1alpha1 = immortalcontainersv1alpha1.New(c)
+	cs.metacontrollerV1alpha1 = metacontrollerv1alpha1.New(c)
 	cs.uselessV1alpha1 = uselessv1alpha1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)

@@ -20,6 +20,7 @@ import (
 	apps "millwright.dev/pkg/generated/informers/externalversions/apps"
 	immortalcontainers "millwright.dev/pkg/generated/informers/externalversions/immortalcontainers"
 	internalinterfaces "millwright.dev/pkg/generated/informers/externalversions/internalinterfaces"
+	metacontroller "millwright.dev/pkg/generated/informers/externalversions/metacontroller"
 	useless "millwright.dev/pkg/generated/informers/externalversions/useless"
 )
 
@@ -316,6 +317,7 @@ type SharedInformerFactory interface {
 
 	Apps() apps.Interface
 	Immortalcontainers() immortalcontainers.Interface
+	Metacontroller() metacontroller.Interface
 	Useless() useless.Interface
 }
 
@@ -325,6 +327,10 @@ func (f *sharedInformerFactory) Apps() apps.Interface {
 
 func (f *sharedInformerFactory) Immortalcontainers() immortalcontainers.Interface {
 	return immortalcontainers.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Metacontroller() metacontroller.Interface {
+	return metacontroller.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Useless() useless.Interface {

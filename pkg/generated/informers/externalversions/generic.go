@@ -12,6 +12,7 @@ import (
 	cache "k8s.io/client-go/tools/cache"
 	v1 "millwright.dev/pkg/apis/apps/v1"
 	v1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 )
 
@@ -48,6 +49,10 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		// Group=immortalcontainers.flugel.it, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithResource("immortalcontainers"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Immortalcontainers().V1alpha1().ImmortalContainers().Informer()}, nil
+
+		// Group=metacontroller.k8s.io, Version=v1alpha1
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithResource("compositecontrollers"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metacontroller().V1alpha1().CompositeControllers().Informer()}, nil
 
 		// Group=useless.container.training, Version=v1alpha1
 	case uselessv1alpha1.SchemeGroupVersion.WithResource("machines"):

@@ -18,6 +18,8 @@ import (
 	fakeappsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1/fake"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1"
 	fakeimmortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1/fake"
+	metacontrollerv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/metacontroller/v1alpha1"
+	fakemetacontrollerv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/metacontroller/v1alpha1/fake"
 	uselessv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/useless/v1alpha1"
 	fakeuselessv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/useless/v1alpha1/fake"
 )
@@ -135,6 +137,11 @@ func (c *Clientset) AppsV1() appsv1.AppsV1Interface {
 // ImmortalcontainersV1alpha1 retrieves the ImmortalcontainersV1alpha1Client
 func (c *Clientset) ImmortalcontainersV1alpha1() immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Interface {
 	return &fakeimmortalcontainersv1alpha1.FakeImmortalcontainersV1alpha1{Fake: &c.Fake}
+}
+
+// MetacontrollerV1alpha1 retrieves the MetacontrollerV1alpha1Client
+func (c *Clientset) MetacontrollerV1alpha1() metacontrollerv1alpha1.MetacontrollerV1alpha1Interface {
+	return &fakemetacontrollerv1alpha1.FakeMetacontrollerV1alpha1{Fake: &c.Fake}
 }
 
 // UselessV1alpha1 retrieves the UselessV1alpha1Client

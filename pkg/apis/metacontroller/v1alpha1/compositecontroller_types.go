@@ -1,0 +1,218 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +genclient:nonNamespaced
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:resource:path=compositecontrollers,singular=compositecontroller,shortName=cc;cctl,scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, request not yet submitted"
+// +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.spec.parentResource.resource`
+// +kubebuilder:printcolumn:name="Children",type=string,JSONPath=`.status.children`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+
+// CompositeController is a controller whose logic is a webhook: for every parent object it asks the hook which children
+// there should be, and makes it so.
+type CompositeController struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the controller does.
+	// +required
+	Spec CompositeControllerSpec `json:"spec"`
+	// status is what the engine last observed. It is written by the engine alone.
+	// +optional
+	Status CompositeControllerStatus `json:"status,omitempty"`
+}
+
+// CompositeControllerSpec is what the controller does.
+type CompositeControllerSpec struct {
+	// parentResource is the type of the parents, and which of them count.
+	// +required
+	ParentResource CompositeControllerParentResourceRule `json:"parentResource"`
+
+	// childResources are the types that children may be of. Those of the hook's answer that are of another type are refused.
+	// +optional
+	// +listType=atomic
+	ChildResources []CompositeControllerChildResourceRule `json:"childResources,omitempty"`
+
+	// hooks are what the author of the controller wrote. There must be sync or finalize.
+	// +optional
+	Hooks *CompositeControllerHooks `json:"hooks,omitempty"`
+
+	// resyncPeriodSeconds is how often each parent is synced even if nothing has changed, in seconds, at least 1. Default:
+	// only when something changes.
+	// +optional
+	ResyncPeriodSeconds *int32 `json:"resyncPeriodSeconds,omitempty"`
+
+	// generateSelector finds children by a label controller-uid, which the engine sets, instead of by the spec.selector of
+	// the parent.
+	// +optional
+	GenerateSelector *bool `json:"generateSelector,omitempty"`
+
+	// endpointConfigs are the access to hooks by host, for hooks that bring none of their own.
+	// +optional
+	// +listType=atomic
+	EndpointConfigs []EndpointConfig `json:"endpointConfigs,omitempty"`
+}
+
+// CompositeControllerParentResourceRule is the type of the parents, and which of them count.
+type CompositeControllerParentResourceRule struct {
+	ResourceRule `json:",inline"`
+
+	// labelSelector says which objects are parents. Default: all.
+	// +optional
+	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
+
+	// revisionHistory says what of a parent is a revision of its own, to which children are moved one by one.
+	// +optional
+	RevisionHistory *CompositeControllerRevisionHistory `json:"revisionHistory,omitempty"`
+
+	// ignoreStatusChanges does not sync a parent when nothing but its status has changed. Default: false.
+	// +optional
+	IgnoreStatusChanges *bool `json:"ignoreStatusChanges,omitempty"`
+}
+
+// CompositeControllerRevisionHistory says what of a parent is a revision of its own.
+type CompositeControllerRevisionHistory struct {
+	// fieldPaths are fields of the parent, as names joined by dots. Default: spec.
+	// +optional
+	// +listType=atomic
+	FieldPaths []string `json:"fieldPaths,omitempty"`
+}
+
+// CompositeControllerChildResourceRule is a type that children may be of.
+type CompositeControllerChildResourceRule struct {
+	ResourceRule `json:",inline"`
+
+	// updateStrategy says what becomes of a child that differs from what the hook desires.
+	// +optional
+	UpdateStrategy *CompositeControllerChildUpdateStrategy `json:"updateStrategy,omitempty"`
+}
+
+// CompositeControllerChildUpdateStrategy says what becomes of a child that differs from what the hook desires.
+type CompositeControllerChildUpdateStrategy struct {
+	// method is OnDelete (leave it until it is deleted), Recreate (delete it, then create it anew), InPlace (write into it),
+	// or RollingRecreate and RollingInPlace (likewise, one child after the other). Default: OnDelete.
+	// +optional
+	Method ChildUpdateMethod `json:"method,omitempty"`
+
+	// statusChecks must hold of every child that was moved before the next one is, with a Rolling method.
+	// +optional
+	StatusChecks ChildUpdateStatusChecks `json:"statusChecks,omitempty"`
+}
+
+// ChildUpdateStatusChecks must hold of every child that was moved before the next one is.
+type ChildUpdateStatusChecks struct {
+	// conditions in the child's status, all of which must be there.
+	// +optional
+	// +listType=atomic
+	Conditions []StatusConditionCheck `json:"conditions,omitempty"`
+}
+
+// StatusConditionCheck is a condition that must be in the status of a child.
+type StatusConditionCheck struct {
+	// type of the condition.
+	// +required
+	Type string `json:"type"`
+
+	// status that it must have. Default: any.
+	// +optional
+	Status *string `json:"status,omitempty"`
+
+	// reason that it must have. Default: any.
+	// +optional
+	Reason *string `json:"reason,omitempty"`
+}
+
+// CompositeControllerHooks are what the author of the controller wrote.
+type CompositeControllerHooks struct {
+	// customize tells which other objects the hook wants to see, beside parent and children.
+	// +optional
+	Customize *Hook `json:"customize,omitempty"`
+
+	// sync tells which children a parent should have, and what its status is.
+	// +optional
+	Sync *Hook `json:"sync,omitempty"`
+
+	// finalize is called instead of sync for a parent that is deleted, or matches the labelSelector no more, until it says
+	// that it has finished. Parents get a finalizer.
+	// +optional
+	Finalize *Hook `json:"finalize,omitempty"`
+
+	// preUpdateChild is accepted for the sake of existing manifests, and never called.
+	// +optional
+	PreUpdateChild *Hook `json:"preUpdateChild,omitempty"`
+
+	// postUpdateChild is accepted for the sake of existing manifests, and never called.
+	// +optional
+	PostUpdateChild *Hook `json:"postUpdateChild,omitempty"`
+}
+
+// CompositeControllerStatus is what the engine last observed.
+type CompositeControllerStatus struct {
+	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// children are the resources of spec.childResources, as kubectl prints them.
+	// +optional
+	Children string `json:"children,omitempty"`
+
+	// conditions: Ready is True while the controller serves its parents, and else tells what its author can do.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +patchStrategy=merge
+	// +patchMergeKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// Condition types of a CompositeController.
+const (
+	// ConditionReady is True while the controller serves its parents.
+	ConditionReady = "Ready"
+)
+
+// Reasons of the Ready condition. While a hook fails for one reason or another, that is the reason: HookUnreachable,
+// HookFailed, HookSuspended, InvalidHookCredentials and so on.
+const (
+	// ReasonServing: parents and children are watched, and the hooks answer.
+	ReasonServing = "Serving"
+	// ReasonStarting: the watches are being filled.
+	ReasonStarting = "Starting"
+	// ReasonInvalidSpec: the spec says something that can never work.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonNotYetSupported: the spec says something that this version of the engine does not do.
+	ReasonNotYetSupported = "NotYetSupported"
+	// ReasonParentNotServed: the API server does not serve the type of the parents.
+	ReasonParentNotServed = "ParentNotServed"
+	// ReasonStatusSubresourceMissing: the type of the parents has no status subresource.
+	ReasonStatusSubresourceMissing = "StatusSubresourceMissing"
+	// ReasonChildNotServed: the API server does not serve a type of the children.
+	ReasonChildNotServed = "ChildNotServed"
+	// ReasonForbidden: the engine lacks a right on parents or children.
+	ReasonForbidden = "Forbidden"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// CompositeControllerList is a list of CompositeControllers.
+type CompositeControllerList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the CompositeControllers.
+	Items []CompositeController `json:"items"`
+}
