@@ -1,0 +1,167 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package composite
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// memory is what one process has learned of a parent and of its children. It never decides what is desired: without it, the
+// same is done, only more often.
+type memory struct {
+	// parent is the status with which a write has changed nothing, and the version of the parent.
+	parent   version
+	children map[childKey]childMemory
+}
+
+// version is what was desired, as a hash, of an object as it was observed. The zero value is none.
+type version struct {
+	desired         uint64
+	resourceVersion string
+}
+
+// childMemory is what one process has learned of a child.
+type childMemory struct {
+	// settled is for what nothing is to be done.
+	settled version
+	// last is the last change that has not led to a settled child yet.
+	last try
+	// told is that somebody was told that such changes lead nowhere.
+	told bool
+	// taken is that an object of the child's name exists that is not the parent's.
+	taken bool
+}
+
+// try is an attempt to remove a difference between a child and what is desired of it.
+type try struct {
+	desired, difference uint64
+	// times that the very same was tried in a row, and when last.
+	times int
+	at    time.Time
+}
+
+const (
+	// A difference that comes back after each write, because the API server or somebody else puts it back, is written against
+	// ever more rarely, from minFutileWait to maxFutileWait.
+	minFutileWait = time.Second
+	maxFutileWait = 5 * time.Minute
+	// maxRecreations is how often a child is deleted for the same difference. To delete it again would do nothing but harm.
+	maxRecreations = 2
+
+	// takenRetry is how often we look whether an object that is not the parent's has gone: nothing need tell.
+	takenRetry = 30 * time.Second
+)
+
+// next is one more try: the first, or another one of the same.
+func (m childMemory) next(t try, now time.Time) try {
+	t.times, t.at = 1, now
+	if m.last.desired == t.desired && m.last.difference == t.difference {
+		t.times = m.last.times + 1
+	}
+	return t
+}
+
+// wait tells how long to wait before a try, or that there is no use in it.
+func (m childMemory) wait(verb verb, t try, now time.Time) (wait time.Duration, stuck bool) {
+	if t.times == 1 {
+		return 0, false
+	}
+	if verb == verbRecreate && t.times > maxRecreations {
+		return 0, true
+	}
+	pause := maxFutileWait
+	if doublings := t.times - 2; doublings < 10 {
+		pause = min(minFutileWait<<doublings, maxFutileWait)
+	}
+	return m.last.at.Add(pause).Sub(now), false
+}
+
+// done learns from a step that has succeeded. The resourceVersion is that of the object which an update returned.
+func (m memory) done(s childStep, resourceVersion string) {
+	switch s.verb {
+	case verbUpdate:
+		known := m.children[s.child]
+		known.last = s.try
+		if resourceVersion == s.resourceVersion {
+			known.settled = version{s.try.desired, resourceVersion} // the API server takes nothing of it
+		}
+		m.children[s.child] = known
+	case verbRecreate:
+		known := m.children[s.child]
+		known.last = s.try
+		m.children[s.child] = known
+	case verbCreate:
+		known := m.children[s.child]
+		known.taken = false
+		m.children[s.child] = known
+	}
+}
+
+// exists learns that a child could not be created because of an object of its name, and tells whether that is news. The parent
+// is to be synced again after takenRetry.
+func (m memory) exists(child childKey) (news bool) {
+	known := m.children[child]
+	news = !known.taken
+	known.taken = true
+	m.children[child] = known
+	return news
+}
+
+// seed of all hashes of this process; they are never written down.
+var seed = maphash.MakeSeed()
+
+// difference is a hash of where two trees differ, and in what. It stays the same whatever else changes in both.
+func difference(before, after map[string]any) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	writeDifference(&h, before, after)
+	return h.Sum64()
+}
+
+func writeDifference(h *maphash.Hash, before, after any) {
+	was, wasObject := before.(map[string]any)
+	is, isObject := after.(map[string]any)
+	if !wasObject || !isObject {
+		maphash.WriteComparable(h, hashOf(before))
+		maphash.WriteComparable(h, hashOf(after))
+		return
+	}
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(was)), maps.Keys(is))
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		if equality.Semantic.DeepEqual(was[key], is[key]) {
+			continue
+		}
+		maphash.WriteComparable(h, key)
+		writeDifference(h, was[key], is[key])
+		maphash.WriteComparable(h, '}')
+	}
+}
+
+// hashOf is a hash of a tree, which tells null from what is empty.
+func hashOf(value any) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			maphash.WriteComparable(&h, key)
+			maphash.WriteComparable(&h, hashOf(v[key]))
+		}
+		h.WriteByte('{')
+	case []any:
+		for _, element := range v {
+			maphash.WriteComparable(&h, hashOf(element))
+		}
+		h.WriteByte('[')
+	default:
+		maphash.WriteComparable(&h, v) // nil, bool, int64, float64, string
+	}
+	return h.Sum64()
+}

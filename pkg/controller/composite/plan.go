@@ -1,0 +1,232 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package composite
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/merge"
+)
+
+// merger tells what is to become of an observed object of which some fields are desired; merge.Update, for instance.
+type merger func(observed, desired map[string]any) (merge.Verdict, error)
+
+// observation is all that is decided from once the hook has answered. Nothing of it is changed.
+type observation struct {
+	// parent as the hook has seen it, but for our finalizer.
+	parent   object
+	selector labels.Selector
+	// children that are the parent's, adopted ones included.
+	children map[childKey]object
+	memory   memory
+	now      time.Time
+}
+
+// plan is what to do: remove the finalizer, then the steps, each whatever becomes of the others, then the status.
+type plan struct {
+	removeFinalizer bool
+	steps           []childStep
+	// status to be written, nil where it is as it should be.
+	status map[string]any
+	// memory to keep, with what the steps teach added by memory.done.
+	memory memory
+	// requeueAfter is when to sync again if nothing happens before, if more than zero.
+	requeueAfter time.Duration
+	// stuck are children whose changes have turned out to lead nowhere since it was last told.
+	stuck []childKey
+	// problems are children that cannot be brought to what is desired. The others are.
+	problems []error
+}
+
+// verb is what is done to a child.
+type verb string
+
+const (
+	verbCreate verb = "create"
+	verbUpdate verb = "update"
+	// verbRecreate deletes a child. A later sync, which no longer observes it, creates it.
+	verbRecreate verb = "recreate"
+	verbDelete   verb = "delete"
+)
+
+// childStep is one write. All but creations are guarded by the UID; updates by the resourceVersion too.
+type childStep struct {
+	verb            verb
+	child           childKey
+	in              resource
+	uid             types.UID
+	resourceVersion string
+	// object to be written, with create and update. It shares trees with what was observed: read it only.
+	object map[string]any
+	try    try
+}
+
+func (s childStep) String() string { return fmt.Sprintf("%s %s", s.verb, s.child) }
+
+// unselected is that a desired child would not be found again: its labels do not match the parent's selector.
+type unselected struct {
+	child    string
+	selector string
+}
+
+// reasonUnselected is beside the reasons of package hook.
+const reasonUnselected = "HookChildNotSelected"
+
+func (e *unselected) Error() string {
+	return fmt.Sprintf("the labels of the desired %s do not match the selector of its parent, %q: nothing was changed", e.child, e.selector)
+}
+
+// conclude decides what an answer of a hook leads to. An error means that nothing of the answer is used.
+func (r *rules) conclude(o observation, called phase, answer *hook.CompositeResponse, update merger) (plan, error) {
+	for i := range answer.Children {
+		if child := &answer.Children[i]; !o.selector.Matches(r.childLabels(o.parent, child)) {
+			return plan{}, &unselected{child.String(), o.selector.String()}
+		}
+	}
+	p := plan{
+		// Only the answer to a request that was finalizing can say that it has finished.
+		removeFinalizer: called == phaseFinalize && answer.Finalized && hasFinalizer(o.parent, r.finalizer),
+		requeueAfter:    answer.ResyncAfter,
+	}
+	if p.removeFinalizer && o.parent.Deleting() {
+		p.requeueAfter = 0
+		return p, nil // there is soon no parent, and the garbage collector has the children
+	}
+	if r.manages(o.parent) {
+		r.planChildren(&p, o, answer.Children, update)
+	} else {
+		p.memory = memory{parent: o.memory.parent}
+	}
+	status, err := statusOf(o.parent, answer.Status)
+	if err != nil {
+		return plan{}, err
+	}
+	p.planStatus(o, status)
+	return p, nil
+}
+
+// wantedChild is a desired child with its type.
+type wantedChild struct {
+	*hook.Child
+	in  childType
+	key childKey
+}
+
+// planChildren deletes what is desired no more, then creates and updates: type by type, those of a type as the hook lists them.
+func (r *rules) planChildren(p *plan, o observation, children []hook.Child, update merger) {
+	desired := make([]wantedChild, 0, len(children))
+	keys := make(map[childKey]bool, len(children))
+	for _, in := range r.children {
+		for i := range children {
+			if child := &children[i]; child.Kind == in.Kind && child.APIVersion == in.apiVersion() {
+				key := in.key(child.Namespace, child.Name)
+				desired = append(desired, wantedChild{child, in, key})
+				keys[key] = true
+			}
+		}
+	}
+	p.planDeletions(r, o, keys)
+	p.memory = memory{parent: o.memory.parent, children: make(map[childKey]childMemory, len(desired))}
+	for _, child := range desired {
+		if err := r.planChild(p, o, child, update); err != nil {
+			p.problems = append(p.problems, fmt.Errorf("planning %s: %w", child.key, err))
+		}
+	}
+}
+
+func (p *plan) planDeletions(r *rules, o observation, desired map[childKey]bool) {
+	for key, child := range o.children {
+		in := slices.IndexFunc(r.children, func(t childType) bool { return t.Group == key.group && t.Kind == key.kind })
+		if !desired[key] && !child.Deleting() && in >= 0 {
+			p.steps = append(p.steps, childStep{verb: verbDelete, child: key, in: r.children[in].resource, uid: child.GetUID()})
+		}
+	}
+	slices.SortFunc(p.steps, func(a, b childStep) int {
+		return cmp.Or(cmp.Compare(a.in.Group, b.in.Group), cmp.Compare(a.child.kind, b.child.kind),
+			cmp.Compare(a.child.namespace, b.child.namespace), cmp.Compare(a.child.name, b.child.name))
+	})
+}
+
+// planChild decides about one desired child. What costs time is done only if something is new.
+func (r *rules) planChild(p *plan, o observation, child wantedChild, update merger) error {
+	known := o.memory.children[child.key]
+	observed, found := o.children[child.key]
+	if found && observed.Deleting() {
+		p.memory.children[child.key] = known // of what was tried; the child is created anew once it has gone
+		return nil
+	}
+	hash, err := merge.Hash(child.JSON)
+	if err != nil {
+		return fmt.Errorf("reading the desired object: %w", err)
+	}
+	if found && known.settled == (version{hash, observed.GetResourceVersion()}) {
+		p.memory.children[child.key] = known
+		return nil
+	}
+	desired, err := r.desiredTree(o.parent, child.Child)
+	if err != nil {
+		return err
+	}
+	if !found {
+		object, err := r.newChild(o.parent, desired)
+		if err == nil {
+			p.steps = append(p.steps, childStep{verb: verbCreate, child: child.key, in: child.in.resource, object: object})
+			p.memory.children[child.key] = known
+			if known.taken {
+				p.requeue(takenRetry)
+			}
+		}
+		return err
+	}
+	tree, err := treeOf(observed)
+	if err != nil {
+		return fmt.Errorf("reading the observed object: %w", err)
+	}
+	verdict, err := update(tree, desired)
+	if err != nil {
+		return err
+	}
+	if !verdict.Differs || child.in.method == v1alpha1.ChildUpdateOnDelete {
+		p.memory.children[child.key] = childMemory{settled: version{hash, observed.GetResourceVersion()}}
+		return nil
+	}
+	p.planChange(o, child, observed, verdict, known, try{desired: hash, difference: difference(tree, verdict.Object)})
+	return nil
+}
+
+// planChange changes a child that differs, unless the same was tried before and has led nowhere.
+func (p *plan) planChange(o observation, child wantedChild, observed object, verdict merge.Verdict, known childMemory, now try) {
+	step := childStep{verb: verbUpdate, child: child.key, in: child.in.resource, uid: observed.GetUID(), resourceVersion: observed.GetResourceVersion(), object: verdict.Object}
+	if child.in.method == v1alpha1.ChildUpdateRecreate && !verdict.RecordOnly {
+		step.verb, step.object, step.resourceVersion = verbRecreate, nil, ""
+	}
+	step.try = known.next(now, o.now)
+	if step.try.times > 2 && !known.told {
+		p.stuck = append(p.stuck, child.key)
+	}
+	known.told = step.try.times > 2
+	p.memory.children[child.key] = known
+	switch wait, never := known.wait(step.verb, step.try, o.now); {
+	case never:
+	case wait > 0:
+		p.requeue(wait)
+	default:
+		p.steps = append(p.steps, step)
+	}
+}
+
+// requeue asks for a sync then, or earlier.
+func (p *plan) requeue(after time.Duration) {
+	if p.requeueAfter == 0 || after < p.requeueAfter {
+		p.requeueAfter = after
+	}
+}

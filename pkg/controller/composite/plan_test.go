@@ -1,0 +1,307 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package composite
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/merge"
+)
+
+const answered = `{"status":{"ready":1},"children":[
+	{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","labels":{"app":"a"}},"data":{"k":"1"}},
+	{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"app":"a"}},"data":{"k":"1"}}]}`
+
+// world is a parent with its children, on which plans are carried out as an API server would.
+type world struct {
+	t        *testing.T
+	rules    *rules
+	parent   text
+	children map[childKey]object
+	memory   memory
+	now      time.Time
+	version  int
+	// mutate is what the API server makes of each object that is written.
+	mutate func(tree map[string]any)
+}
+
+func newWorld(t *testing.T, edits ...edit) *world {
+	return &world{t: t, rules: rulesWith(t, edits...), parent: parentWith(""), children: map[childKey]object{},
+		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), version: 100, mutate: func(map[string]any) {}}
+}
+
+func (w *world) conclude(called phase, body string) (plan, error) {
+	w.t.Helper()
+	selector, err := w.rules.selectorOf(w.parent)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.rules.conclude(observation{w.parent, selector, w.children, w.memory, w.now}, called, answerOf(w.t, w.rules, w.parent, body), merge.Update)
+}
+
+// sync concludes from the answer, carries it out, and returns what was done.
+func (w *world) sync(body string) (did []string) {
+	w.t.Helper()
+	p, err := w.conclude(phaseSync, body)
+	if err = errors.Join(append(p.problems, err)...); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, s := range p.steps {
+		did = append(did, s.String())
+		switch s.verb {
+		case verbDelete, verbRecreate:
+			delete(w.children, s.child)
+			p.memory.done(s, "")
+		default:
+			written := w.write(s.object)
+			w.children[s.child] = written
+			p.memory.done(s, written.GetResourceVersion())
+		}
+	}
+	if p.status != nil {
+		did = append(did, "status")
+		tree, _ := treeOf(w.parent)
+		tree["status"] = p.status
+		w.parent = textOf(w.t, tree)
+	}
+	w.memory = p.memory
+	return did
+}
+
+func (w *world) write(tree map[string]any) text {
+	tree, err := treeOf(textOf(w.t, tree))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mutate(tree)
+	w.version++
+	tree["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(w.version)
+	tree["metadata"].(map[string]any)["uid"] = fmt.Sprintf("uid-%s", tree["metadata"].(map[string]any)["name"])
+	return textOf(w.t, tree)
+}
+
+// edit is somebody else's change of a child.
+func (w *world) edit(name string, change func(tree map[string]any)) {
+	key := configMaps.key("ns", name)
+	tree, err := treeOf(w.children[key])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	change(tree)
+	w.children[key] = w.write(tree)
+}
+
+func setData(value string) func(map[string]any) {
+	return func(tree map[string]any) { tree["data"] = map[string]any{"k": value} }
+}
+
+func (w *world) want(body string, did ...string) {
+	w.t.Helper()
+	if diff := cmp.Diff(did, w.sync(body)); diff != "" {
+		w.t.Errorf("it did something else (-want +got):\n%s", diff)
+	}
+}
+
+func TestThePlanOfAnAppliedPlanIsEmpty(t *testing.T) {
+	for _, method := range []v1alpha1.ChildUpdateMethod{v1alpha1.ChildUpdateOnDelete, v1alpha1.ChildUpdateRecreate, v1alpha1.ChildUpdateInPlace} {
+		for _, generate := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, selector generated: %v", method, generate), func(t *testing.T) {
+				w := newWorld(t, withMethod(method), func(s *v1alpha1.CompositeControllerSpec) { s.GenerateSelector = &generate })
+				w.want(answered, "create ConfigMap ns/b", "create ConfigMap ns/a", "status")
+				w.want(answered)
+				w.memory = memory{} // another process
+				w.want(answered)
+				w.want(`{"status":{"ready":1}}`, "delete ConfigMap ns/a", "delete ConfigMap ns/b")
+				w.want(`{"status":{"ready":1}}`)
+			})
+		}
+	}
+}
+
+func TestWhatBecomesOfAChildThatDiffersIsForItsMethod(t *testing.T) {
+	changedAnswer := strings.ReplaceAll(answered, `"k":"1"`, `"k":"2"`)
+	for method, want := range map[v1alpha1.ChildUpdateMethod][][]string{
+		v1alpha1.ChildUpdateOnDelete: {nil, nil},
+		v1alpha1.ChildUpdateInPlace:  {{"update ConfigMap ns/b", "update ConfigMap ns/a"}, nil},
+		v1alpha1.ChildUpdateRecreate: {{"recreate ConfigMap ns/b", "recreate ConfigMap ns/a"}, {"create ConfigMap ns/b", "create ConfigMap ns/a"}, nil},
+	} {
+		t.Run(string(method), func(t *testing.T) {
+			w := newWorld(t, withMethod(method))
+			w.sync(answered)
+			for _, did := range want {
+				w.want(changedAnswer, did...)
+			}
+		})
+	}
+}
+
+func TestAnEditOfAChildIsUndoneEachTime(t *testing.T) {
+	w := newWorld(t)
+	w.sync(answered)
+	for range 5 {
+		w.edit("a", setData("mine"))
+		w.want(answered, "update ConfigMap ns/a")
+		w.want(answered)
+	}
+}
+
+func TestAnUnchangedChildIsNotReadAgain(t *testing.T) {
+	w := newWorld(t)
+	w.sync(answered)
+	w.sync(answered)
+	for key, child := range w.children {
+		w.children[key] = unreadable{child}
+	}
+	w.want(answered)
+}
+
+// unreadable is an object of which only the header may be looked at.
+type unreadable struct{ object }
+
+func (unreadable) JSON() string { panic("an unchanged child was read") }
+
+func TestAFightWithTheAPIServerGetsEverRarer(t *testing.T) {
+	w := newWorld(t)
+	w.mutate = setData("the API server's")
+	w.sync(answered)
+	updates := 0
+	for range 360 { // an hour
+		w.edit("a", func(tree map[string]any) { tree["status"] = w.version }) // whatever else happens to the child
+		for _, did := range w.sync(answered) {
+			if did == "update ConfigMap ns/a" {
+				updates++
+			}
+		}
+		w.now = w.now.Add(10 * time.Second)
+	}
+	if updates < 10 || updates > 30 {
+		t.Errorf("%d updates in an hour, want some at first, and at last one every five minutes", updates)
+	}
+}
+
+func TestAChildIsNotDeletedForEverForWhatTheAPIServerPutsBack(t *testing.T) {
+	w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate))
+	w.mutate = setData("the API server's")
+	deleted, told := 0, 0
+	for range 200 {
+		p, err := w.conclude(phaseSync, answered)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told += len(p.stuck)
+		for _, did := range w.sync(answered) {
+			if did == "recreate ConfigMap ns/a" {
+				deleted++
+			}
+		}
+		w.now = w.now.Add(time.Minute)
+	}
+	if deleted != 2 || told != 2 {
+		t.Errorf("the child was deleted %d times and %d children were told of, want 2 and 2 (once each)", deleted, told)
+	}
+	w.mutate = func(map[string]any) {}
+	other := strings.ReplaceAll(answered, `"k":"1"`, `"k":"2"`)
+	w.want(other, "recreate ConfigMap ns/b", "recreate ConfigMap ns/a")
+}
+
+func TestAnUpdateOfWhichTheAPIServerTakesNothingIsNotRepeated(t *testing.T) {
+	m := memory{children: map[childKey]childMemory{}}
+	key := configMaps.key("ns", "a")
+	step := childStep{verb: verbUpdate, child: key, resourceVersion: "5", try: try{desired: 42}}
+	m.done(step, "5")
+	if got := m.children[key].settled; got != (version{42, "5"}) {
+		t.Errorf("settled is %v, so it would be written again", got)
+	}
+}
+
+func TestAChildThatTerminatesIsWaitedFor(t *testing.T) {
+	w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate))
+	w.sync(answered)
+	w.edit("a", func(tree map[string]any) {
+		setData("mine")(tree)
+		tree["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+	})
+	w.want(answered)
+	w.want(`{"status":{"ready":1}}`, "delete ConfigMap ns/b")
+}
+
+func TestNothingOfAnAnswerIsUsedIfAChildWouldNotBeFoundAgain(t *testing.T) {
+	w := newWorld(t, withFinalize)
+	w.parent = parentWith(`"finalizers":["metacontroller.io/compositecontroller-cc"],` + deleting)
+	body := strings.Replace(answered, `{"app":"a"}`, `{"app":"other"}`, 1)
+	_, err := w.conclude(phaseFinalize, strings.Replace(body, `{`, `{"finalized":true,`, 1))
+	if wrong, ok := errors.AsType[*unselected](err); !ok || wrong.child != "ConfigMap ns/b" {
+		t.Errorf("the error is %v, and must name the child", err)
+	}
+}
+
+func TestFinalizedCountsOnlyInAnAnswerToFinalizing(t *testing.T) {
+	const held = `"finalizers":["metacontroller.io/compositecontroller-cc"]`
+	for _, test := range []struct {
+		called   phase
+		metadata string
+		want     bool
+	}{{phaseSync, held, false}, {phaseFinalize, held, true}, {phaseFinalize, held + "," + deleting, true}, {phaseFinalize, deleting, false}} {
+		w := newWorld(t, withFinalize)
+		w.parent = parentWith(test.metadata)
+		p, err := w.conclude(test.called, `{"finalized":true,"status":{"a":1}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.removeFinalizer != test.want {
+			t.Errorf("%s with %s: the finalizer is removed: %v, want %v", test.called, test.metadata, p.removeFinalizer, test.want)
+		}
+		if gone := test.want && w.parent.Deleting(); (p.status == nil) != gone {
+			t.Errorf("%s with %s: the status to be written is %v", test.called, test.metadata, p.status)
+		}
+	}
+}
+
+func TestTheChildrenOfADeletedParentAreTheGarbageCollectors(t *testing.T) {
+	w := newWorld(t)
+	w.sync(answered)
+	w.parent = parentWith(deleting)
+	w.want(`{}`, "status")
+}
+
+func TestAChildThatCannotBeMergedHoldsUpNoOther(t *testing.T) {
+	w := newWorld(t)
+	w.sync(answered)
+	p, err := w.conclude(phaseSync, strings.Replace(strings.Replace(answered, `{"k":"1"}`, `["k"]`, 1), `"k":"1"`, `"k":"2"`, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.problems) != 1 || !strings.Contains(p.problems[0].Error(), "ConfigMap ns/b") {
+		t.Errorf("the problems are %v, want one that names ConfigMap ns/b", p.problems)
+	}
+	if got := fmt.Sprint(p.steps); got != "[update ConfigMap ns/a]" {
+		t.Errorf("the steps are %v", got)
+	}
+}
+
+func TestAnObjectInTheWayIsToldOnceAndLookedForAgain(t *testing.T) {
+	w := newWorld(t)
+	key := configMaps.key("ns", "a")
+	for i, want := range []bool{true, false} {
+		p, err := w.conclude(phaseSync, answered)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 && p.requeueAfter != takenRetry {
+			t.Errorf("it comes back after %v, want %v", p.requeueAfter, takenRetry)
+		}
+		if news := p.memory.exists(key); news != want {
+			t.Errorf("time %d: news %v, want %v", i, news, want)
+		}
+		w.memory = p.memory
+	}
+}
