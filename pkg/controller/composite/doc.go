@@ -17,4 +17,10 @@
 //
 // A child of which the same is desired, in the version in which nothing was to be done, is not looked at again. A difference
 // that comes back after each write is written against ever more rarely, and a child is deleted for it twice at most.
+//
+// Of parents and children the engine has those rights that the ClusterRoles with the label millwright.dev/aggregate-to-engine give.
+//
+// +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=compositecontrollers,verbs=list;watch
+// +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=compositecontrollers/status,verbs=update
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 package composite

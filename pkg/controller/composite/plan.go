@@ -78,9 +78,6 @@ type unselected struct {
 	selector string
 }
 
-// reasonUnselected is beside the reasons of package hook.
-const reasonUnselected = "HookChildNotSelected"
-
 func (e *unselected) Error() string {
 	return fmt.Sprintf("the labels of the desired %s do not match the selector of its parent, %q: nothing was changed", e.child, e.selector)
 }

@@ -4,6 +4,7 @@
 package composite
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/hook"
 )
 
 // statusOf is the status that the hook wants the parent to have. No status is an empty one.
@@ -80,6 +82,20 @@ type health struct {
 	synced bool
 	// hook is why the last call of a hook failed, nil if it did not.
 	hook *problem
+}
+
+// reasonUnselected is beside the reasons of package hook.
+const reasonUnselected = "HookChildNotSelected"
+
+// hookProblem is what a hook has to do with the failure of a sync: nil if nothing.
+func hookProblem(err error) *problem {
+	if _, ok := errors.AsType[*unselected](err); ok {
+		return &problem{reasonUnselected, err.Error()}
+	}
+	if reason := hook.ReasonOf(err); reason != "" {
+		return &problem{string(reason), err.Error()}
+	}
+	return nil
 }
 
 // forbidden is that the engine lacks rights on a resource, in the words of a role.

@@ -91,6 +91,21 @@ func TestHowAControllerDoesIsItsConditionReady(t *testing.T) {
 	}
 }
 
+func TestTheFailureOfAHookIsTheReasonThatItsAuthorReads(t *testing.T) {
+	_, invalidAnswer := hook.DecodeComposite([]byte(`{"children":[null]}`), hook.Rules{Phase: "sync", Version: hook.V1})
+	for want, err := range map[string]error{
+		"HookChildInvalid":     fmt.Errorf("syncing: %w", invalidAnswer),
+		"HookChildNotSelected": fmt.Errorf("syncing: %w", &unselected{"ConfigMap a", "app=a"}),
+	} {
+		if got := hookProblem(err); got == nil || got.reason != want || got.message != err.Error() {
+			t.Errorf("%v is %+v, want %s", err, got, want)
+		}
+	}
+	if got := hookProblem(fmt.Errorf("the API server is away")); got != nil {
+		t.Errorf("an error that is not the hook's is %+v", *got)
+	}
+}
+
 func TestAMissingRightIsNamedAsTheRuleToAdd(t *testing.T) {
 	message := forbidden(things, "list", "watch").message
 	for _, part := range []string{`apiGroups: ["example.com"]`, `resources: ["things"]`, `verbs: [list, watch]`, "millwright.dev/aggregate-to-engine=true"} {
