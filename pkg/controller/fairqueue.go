@@ -162,18 +162,14 @@ type hinted[K comparable] interface {
 	hint(key K, u urgency)
 }
 
-// hintingQueue tells its Queue why a key is added. Whoever knows of no resync adds a change: watches, retries, delays.
+// hintingQueue tells its Queue why keys are added through it.
 type hintingQueue[K comparable] struct {
 	workqueue.TypedInterface[K]
-	order hinted[K]
+	order   hinted[K]
+	urgency urgency
 }
 
 func (q *hintingQueue[K]) Add(key K) {
-	q.order.hint(key, changed)
-	q.TypedInterface.Add(key)
-}
-
-func (q *hintingQueue[K]) addResync(key K) {
-	q.order.hint(key, resynced)
+	q.order.hint(key, q.urgency)
 	q.TypedInterface.Add(key)
 }

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -161,6 +162,35 @@ func TestALoopWithAFairQueueServesChangesBeforeResyncs(t *testing.T) {
 		inBackground(t, ctx, func(ctx context.Context) { loop.Run(ctx, 1) })
 		synctest.Wait()
 		want := []string{"a/first", "a/changed", "a/first", "a/resync", "b/resync"}
+		if diff := cmp.Diff(want, order); diff != "" {
+			t.Errorf("synced in another order (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAKeyThatAskedToBeSyncedAgainWaitsBehindChangesAndARetryDoesNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, _ := testContext(t)
+		var order []string
+		var loop *Loop[string]
+		loop = NewLoop(ctx, Config[string]{Name: "later", Queue: NewFairQueue(groupOf), Sync: func(_ context.Context, key string) (time.Duration, error) {
+			order = append(order, key)
+			switch {
+			case key == "a/again" && len(order) == 1:
+				return minRetryDelay / 2, nil
+			case key == "a/failing" && len(order) == 2:
+				return 0, errors.New("not yet")
+			case key == "a/busy":
+				time.Sleep(time.Second) // meanwhile both become due
+				loop.Enqueue("a/changed")
+			}
+			return 0, nil
+		}})
+		loop.Enqueue("a/again", "a/failing", "a/busy")
+		inBackground(t, ctx, func(ctx context.Context) { loop.Run(ctx, 1) })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := []string{"a/again", "a/failing", "a/busy", "a/failing", "a/changed", "a/again"}
 		if diff := cmp.Diff(want, order); diff != "" {
 			t.Errorf("synced in another order (-want +got):\n%s", diff)
 		}

@@ -32,7 +32,8 @@ const (
 )
 
 // SyncFunc brings one key from what is observed to what is wanted. A positive requeueAfter asks to be called again then,
-// whatever happens before, also beside an error. An error is retried with growing delay, unless it is Permanent.
+// whatever happens before, also beside an error; a FairQueue takes that for a resync. An error is retried with growing delay,
+// unless it is Permanent.
 type SyncFunc[K comparable] func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
 
 // Config of a Loop. Name and Sync are required.
@@ -47,9 +48,11 @@ type Config[K comparable] struct {
 
 // Loop is the work queue of a controller and the workers that serve it.
 type Loop[K comparable] struct {
-	name   string
-	sync   SyncFunc[K]
-	queue  workqueue.TypedDelayingInterface[K]
+	name  string
+	sync  SyncFunc[K]
+	queue workqueue.TypedDelayingInterface[K]
+	// later delays keys that are synced again though nothing has changed. It is the queue itself if that knows no difference.
+	later  workqueue.TypedDelayingInterface[K]
 	resync func(K)
 	retry  workqueue.TypedRateLimiter[K]
 	synced []cache.DoneChecker
@@ -61,13 +64,13 @@ type Loop[K comparable] struct {
 // Its queue has goroutines of its own that end only with Run.
 func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), config.Name)
-	queue := workqueue.TypedInterface[K](workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: config.Name, Queue: config.Queue}))
-	resync := queue.Add
-	if order, ok := config.Queue.(hinted[K]); ok {
-		hinting := &hintingQueue[K]{queue, order}
-		queue, resync = hinting, hinting.addResync
+	base := workqueue.TypedInterface[K](workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: config.Name, Queue: config.Queue}))
+	order, hinting := config.Queue.(hinted[K])
+	queue := base
+	if hinting {
+		queue = &hintingQueue[K]{base, order, changed}
 	}
-	return &Loop[K]{
+	l := &Loop[K]{
 		name: config.Name,
 		sync: config.Sync,
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
@@ -75,10 +78,18 @@ func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 			Logger: &logger,
 			Queue:  queue,
 		}),
-		resync:  resync,
 		retry:   workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetryDelay, maxRetryDelay),
 		metrics: newSyncMetrics(config.Name),
 	}
+	l.later, l.resync = l.queue, l.queue.Add
+	if hinting {
+		l.later = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
+			Logger: &logger,
+			Queue:  &hintingQueue[K]{base, order, resynced},
+		})
+		l.resync = l.later.Add
+	}
+	return l
 }
 
 // Enqueue asks for a sync of each key as soon as a worker is free.
@@ -103,7 +114,7 @@ func (l *Loop[K]) Synced() []cache.DoneChecker { return l.synced }
 // workers have ended. What was not done is done by the next process: nothing of the queue needs to be kept.
 func (l *Loop[K]) Run(ctx context.Context, workers int) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), l.name))
-	defer l.queue.ShutDown()
+	defer l.shutDown()
 	if !cache.WaitFor(ctx, "", l.synced...) || ctx.Err() != nil {
 		return
 	}
@@ -116,7 +127,7 @@ func (l *Loop[K]) Run(ctx context.Context, workers int) {
 		wg.Go(func() { l.runWorker(ctx, workCtx) })
 	}
 	<-ctx.Done()
-	l.queue.ShutDown()
+	l.shutDown()
 	timer := time.AfterFunc(drainTimeout, func() {
 		klog.FromContext(ctx).Info("Syncs in hand did not finish in time, cancelling them", "timeout", drainTimeout)
 		cancelWork()
@@ -124,6 +135,11 @@ func (l *Loop[K]) Run(ctx context.Context, workers int) {
 	defer timer.Stop()
 	wg.Wait()
 	klog.FromContext(ctx).Info("Stopped")
+}
+
+func (l *Loop[K]) shutDown() {
+	l.later.ShutDown()
+	l.queue.ShutDown()
 }
 
 func (l *Loop[K]) runWorker(ctx, workCtx context.Context) {
@@ -154,7 +170,7 @@ func (l *Loop[K]) settle(ctx context.Context, key K, after time.Duration, err er
 		l.retry.Forget(key)
 	}
 	if after > 0 {
-		l.queue.AddAfter(key, after)
+		l.later.AddAfter(key, after)
 	}
 	logger := klog.FromContext(ctx)
 	retries := l.retry.NumRequeues(key)

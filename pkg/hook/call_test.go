@@ -246,7 +246,7 @@ func TestReleasedRoomIsUsedForOtherAnswersAndForNoneThatIsStillInUse(t *testing.
 		_, _ = w.Write(body)
 	})
 	ask := func(key, text string) *Answer {
-		answer, err := hook.Call(t.Context(), key, NewCustomizeRequest(CustomizeRequest{Controller: []byte(`{}`), Parent: []byte(strconv.Quote(text))}))
+		answer, err := hook.Call(t.Context(), key, NewCustomizeRequest(CustomizeRequest{Controller: `{}`, Parent: strconv.Quote(text)}))
 		if err != nil {
 			t.Fatal(err)
 		}

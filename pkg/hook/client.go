@@ -122,6 +122,9 @@ func (h *Hook) Version() Version { return h.version }
 // URL is the address that is called, fit to be shown.
 func (h *Hook) URL() string { return h.url.Redacted() }
 
+// Access is how the hook and its caller prove who they are: the hook's own, or that of the endpoint of its host.
+func (h *Hook) Access() Access { return h.access }
+
 // Forget drops what was kept for answers about something that has gone.
 func (h *Hook) Forget(key string) {
 	if h.etags != nil {

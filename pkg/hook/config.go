@@ -65,6 +65,15 @@ type Service struct {
 	Protocol        *string // http unless given
 }
 
+// Address is what [Hook.URL] of a hook with this configuration is: "" if there can be none.
+func (c *Config) Address() string {
+	address, err := c.address()
+	if err != nil {
+		return ""
+	}
+	return address.Redacted()
+}
+
 // address returns the URL that is called.
 func (c *Config) address() (*url.URL, error) {
 	address := c.URL

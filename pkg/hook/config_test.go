@@ -18,6 +18,7 @@ func TestTheAddressOfAHook(t *testing.T) {
 		want   string // a text of the error if it has spaces
 	}{
 		{"a URL", Config{URL: "https://example.com/sync"}, "https://example.com/sync"},
+		{"a URL with a password", Config{URL: "http://user:pass@example.com/"}, "http://user:xxxxx@example.com/"},
 		{"a URL wins over a service", Config{URL: "http://example.com/", Service: service, Path: &path}, "http://example.com/"},
 		{"a service, port 80 by http", Config{Service: service, Path: &path}, "http://svc.ns:80/sync?a=b"},
 		{"a service with port and protocol", Config{Service: &Service{Name: "svc", Namespace: "ns", Port: &port, Protocol: &protocol}, Path: &path}, "https://svc.ns:8443/sync?a=b"},
@@ -32,6 +33,9 @@ func TestTheAddressOfAHook(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			hook, err := NewClient(Options{}).NewHook(testContext(t), test.config)
+			if shown := test.config.Address(); err == nil && shown != hook.URL() || strings.Contains(shown, "pass@") {
+				t.Errorf("the URL is shown as %q before there is a hook", shown)
+			}
 			if strings.Contains(test.want, " ") {
 				if e := wantReason(t, err, ReasonInvalidConfiguration, test.want); strings.Contains(e.Error(), "pass@") {
 					t.Errorf("error %q tells a password", e)
@@ -96,7 +100,7 @@ func TestTheFirstEndpointOfTheHostLendsItsAccess(t *testing.T) {
 		t.Run(test.url+" and "+test.host, func(t *testing.T) {
 			lent, second := Access{BasicAuth: &BasicAuth{Name: "first"}}, Access{BasicAuth: &BasicAuth{Name: "second"}}
 			hook := newTestHook(t, Config{URL: test.url, Endpoints: []Endpoint{{Host: "other"}, {Host: test.host, Access: lent}, {Host: test.host, Access: second}}})
-			if got := hook.access == lent; got != test.want {
+			if got := hook.Access() == lent; got != test.want {
 				t.Errorf("lent is %t, want %t", got, test.want)
 			}
 		})
@@ -106,7 +110,7 @@ func TestTheFirstEndpointOfTheHostLendsItsAccess(t *testing.T) {
 func TestAHookWithAnAccessOfItsOwnIsLentNothing(t *testing.T) {
 	own := Access{Authorization: &Authorization{}}
 	hook := newTestHook(t, Config{URL: "http://h/", Access: own, Endpoints: []Endpoint{{Host: "h", Access: Access{BasicAuth: &BasicAuth{}, ClientTLS: &ClientTLS{}}}}})
-	if hook.access != own {
-		t.Errorf("access is %+v, want %+v", hook.access, own)
+	if hook.Access() != own {
+		t.Errorf("access is %+v, want %+v", hook.Access(), own)
 	}
 }

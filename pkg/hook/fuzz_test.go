@@ -105,7 +105,7 @@ func FuzzARequestIsWhatEncodingJSONWouldMake(f *testing.F) {
 				return // no name in Kubernetes is like that
 			}
 		}
-		objects := []Object{{namespace, first, []byte(`{"n":1}`)}, {otherNamespace, second, []byte(`{"n":2}`)}}
+		objects := []Object{{namespace, first, `{"n":1}`}, {otherNamespace, second, `{"n":2}`}}
 		want := map[string]any{}
 		for i, object := range objects {
 			key := object.Name
@@ -117,7 +117,7 @@ func FuzzARequestIsWhatEncodingJSONWouldMake(f *testing.F) {
 		if len(want) < 2 {
 			return // the same object twice
 		}
-		r := NewCompositeRequest(V2, CompositeRequest{Controller: []byte(`{}`), Parent: []byte(`{}`), Children: []Group{{"v1", "X", objects}}, Finalizing: finalizing})
+		r := NewCompositeRequest(V2, CompositeRequest{Controller: `{}`, Parent: `{}`, Children: []Group{{"v1", "X", objects}}, Finalizing: finalizing})
 		body, err := io.ReadAll(r.open())
 		var got struct {
 			Children   map[string]map[string]any
@@ -139,7 +139,7 @@ func FuzzARequestIsWhatEncodingJSONWouldMake(f *testing.F) {
 func bigAnswer(children int) []byte {
 	list := make([]string, children)
 	for i := range list {
-		list[i] = string(bigChild(fmt.Sprintf("child-%05d", i)))
+		list[i] = bigChild(fmt.Sprintf("child-%05d", i))
 	}
 	return []byte(`{"status":{"replicas":3},"children":[` + strings.Join(list, ",") + `]}`)
 }

@@ -51,7 +51,7 @@ func answering(f roundTripper) func(http.RoundTripper) http.RoundTripper {
 
 // emptyRequest is a request whose contents do not matter.
 func emptyRequest() *Request {
-	return NewCustomizeRequest(CustomizeRequest{Controller: []byte(`{}`), Parent: []byte(`{}`)})
+	return NewCustomizeRequest(CustomizeRequest{Controller: `{}`, Parent: `{}`})
 }
 
 // wantReason fails the test unless the error has the reason and its text has all parts.

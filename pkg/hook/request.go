@@ -16,8 +16,8 @@ import (
 type Object struct {
 	// Namespace is empty for a cluster-scoped object.
 	Namespace, Name string
-	// JSON is the whole object. It is neither copied nor checked, and must not change while the request is in use.
-	JSON []byte
+	// JSON is the whole object. It is neither copied nor checked.
+	JSON string
 }
 
 // Group are the objects of one type. It is in the request even where it has none.
@@ -29,7 +29,7 @@ type Group struct {
 // CompositeRequest is what a sync or finalize hook of a composite controller is asked.
 type CompositeRequest struct {
 	// Controller and Parent are whole objects.
-	Controller, Parent []byte
+	Controller, Parent string
 	// ParentNamespace is empty for a cluster-scoped parent.
 	ParentNamespace string
 	// Children and Related have at most one group of each type.
@@ -39,19 +39,19 @@ type CompositeRequest struct {
 
 // DecoratorRequest is what a sync or finalize hook of a decorator controller is asked.
 type DecoratorRequest struct {
-	Controller, Object   []byte
+	Controller, Object   string
 	ObjectNamespace      string
 	Attachments, Related []Group
 	Finalizing           bool
 }
 
 // CustomizeRequest is what a customize hook is asked, of composite and decorator controllers alike.
-type CustomizeRequest struct{ Controller, Parent []byte }
+type CustomizeRequest struct{ Controller, Parent string }
 
-// Request is the body of a request, ready to be sent any number of times. It consists of the stored bytes of the objects and
+// Request is the body of a request, ready to be sent any number of times. It consists of the stored text of the objects and
 // what stands between them, so it costs next to nothing to make, and has members and objects always in the same order.
 type Request struct {
-	parts [][]byte
+	parts []string
 	size  int64
 }
 
@@ -101,7 +101,7 @@ func (r *Request) Len() int64 { return r.size }
 func (r *Request) WriteTo(w io.Writer) (int64, error) {
 	var written int64
 	for _, part := range r.parts {
-		n, err := w.Write(part)
+		n, err := io.WriteString(w, part)
 		written += int64(n)
 		if err != nil {
 			return written, err
@@ -114,7 +114,7 @@ func (r *Request) WriteTo(w io.Writer) (int64, error) {
 func (r *Request) open() io.ReadCloser { return &requestBody{parts: r.parts} }
 
 type requestBody struct {
-	parts [][]byte
+	parts []string
 	read  int // of the first part
 }
 
@@ -134,12 +134,11 @@ func (b *requestBody) Read(p []byte) (n int, err error) {
 
 func (b *requestBody) Close() error { return nil }
 
-// writer collects the parts of a request. What stands between the objects goes into one buffer, which is cut up in the end,
-// when it does not move any more.
+// writer collects the parts of a request. What stands between the objects goes into one buffer, which is cut up in the end.
 type writer struct {
 	between []byte
 	cuts    []int // where in between the objects stand
-	objects [][]byte
+	objects []string
 	order   []keyed
 	keys    []byte
 }
@@ -161,12 +160,12 @@ func newWriter(maps ...[]Group) *writer {
 			}
 		}
 	}
-	return &writer{between: make([]byte, 0, size), cuts: make([]int, 0, objects), objects: make([][]byte, 0, objects)}
+	return &writer{between: make([]byte, 0, size), cuts: make([]int, 0, objects), objects: make([]string, 0, objects)}
 }
 
 func (w *writer) text(text string) { w.between = append(w.between, text...) }
 
-func (w *writer) raw(object []byte) {
+func (w *writer) raw(object string) {
 	w.cuts = append(w.cuts, len(w.between))
 	w.objects = append(w.objects, object)
 }
@@ -251,13 +250,14 @@ func (w *writer) finish(finalizing bool) *Request {
 }
 
 func (w *writer) request() *Request {
-	r := &Request{parts: make([][]byte, 0, 2*len(w.objects)+1), size: int64(len(w.between))}
+	between := string(w.between)
+	r := &Request{parts: make([]string, 0, 2*len(w.objects)+1), size: int64(len(between))}
 	from := 0
 	for i, object := range w.objects {
-		r.parts = append(r.parts, w.between[from:w.cuts[i]], object)
+		r.parts = append(r.parts, between[from:w.cuts[i]], object)
 		r.size += int64(len(object))
 		from = w.cuts[i]
 	}
-	r.parts = append(r.parts, w.between[from:])
+	r.parts = append(r.parts, between[from:])
 	return r
 }

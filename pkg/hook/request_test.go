@@ -4,7 +4,6 @@
 package hook
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,7 +27,7 @@ func bodyOf(t testing.TB, r *Request) string {
 
 // someObjects are in and out of the namespace ns, and cluster-scoped.
 var someObjects = []Object{
-	{"ns", "b", []byte(`{"n":"ns/b"}`)}, {"", "c", []byte(`{"n":"c"}`)}, {"other", "a", []byte(`{"n":"other/a"}`)}, {"ns", "a", []byte(`{"n":"ns/a"}`)},
+	{"ns", "b", `{"n":"ns/b"}`}, {"", "c", `{"n":"c"}`}, {"other", "a", `{"n":"other/a"}`}, {"ns", "a", `{"n":"ns/a"}`},
 }
 
 func TestObjectsAreKeyedByVersionAndParentAndSorted(t *testing.T) {
@@ -44,7 +43,7 @@ func TestObjectsAreKeyedByVersionAndParentAndSorted(t *testing.T) {
 		{"v2, a cluster-scoped parent sees everything", "", V2, uniform},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			request := CompositeRequest{Controller: []byte(`{"c":1}`), Parent: []byte(`{"p":1}`), ParentNamespace: test.parentNamespace,
+			request := CompositeRequest{Controller: `{"c":1}`, Parent: `{"p":1}`, ParentNamespace: test.parentNamespace,
 				Children: []Group{{APIVersion: "v1", Kind: "Pod", Objects: someObjects}, {APIVersion: "apps/v1", Kind: "Deployment"}},
 				Related:  []Group{{APIVersion: "v1", Kind: "Secret", Objects: someObjects}}}
 			want := `{"controller":{"c":1},"parent":{"p":1},"children":{"Deployment.apps/v1":{},"Pod.v1":` + test.want + `},"related":{"Secret.v1":` + test.want + `},"finalizing":false}`
@@ -65,7 +64,7 @@ func TestObjectsAreKeyedByVersionAndParentAndSorted(t *testing.T) {
 }
 
 func TestARequestWithNothingInItIsWhole(t *testing.T) {
-	got := bodyOf(t, NewCompositeRequest(V1, CompositeRequest{Controller: []byte(`{}`), Parent: []byte(`{}`), Finalizing: true}))
+	got := bodyOf(t, NewCompositeRequest(V1, CompositeRequest{Controller: `{}`, Parent: `{}`, Finalizing: true}))
 	if want := `{"controller":{},"parent":{},"children":{},"related":{},"finalizing":true}`; got != want {
 		t.Errorf("request is %s, want %s", got, want)
 	}
@@ -75,12 +74,12 @@ func TestNamesOfAnyKindAreLegalKeys(t *testing.T) {
 	names := []string{"system:node", `quo"te`, `back\slash`, "new\nline", "ümlaut", "\x7f", "<&>", "\u2028", "\xff"}
 	var objects []Object
 	for _, name := range names {
-		objects = append(objects, Object{Name: name, JSON: []byte(`{}`)})
+		objects = append(objects, Object{Name: name, JSON: `{}`})
 	}
 	var got struct {
 		Children map[string]map[string]any `json:"children"`
 	}
-	body := bodyOf(t, NewCompositeRequest(V2, CompositeRequest{Controller: []byte(`{}`), Parent: []byte(`{}`), Children: []Group{{"v1", "Odd", objects}}}))
+	body := bodyOf(t, NewCompositeRequest(V2, CompositeRequest{Controller: `{}`, Parent: `{}`, Children: []Group{{"v1", "Odd", objects}}}))
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -132,12 +131,12 @@ func bigRequest(children int) (CompositeRequest, int) {
 }
 
 // bigChild is a Deployment of 3.4 kB.
-func bigChild(name string) []byte {
+func bigChild(name string) string {
 	var env strings.Builder
 	for i := 0; env.Len() < 2900; i++ {
 		fmt.Fprintf(&env, `{"name":"VARIABLE_%02d","value":"some value of \"%d\""},`, i, i)
 	}
-	return fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"labels":{"app":"demo","tier":"web"},"name":%q,"namespace":"default"},`+
+	return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"labels":{"app":"demo","tier":"web"},"name":%q,"namespace":"default"},`+
 		`"spec":{"replicas":3,"selector":{"matchLabels":{"app":"demo"}},"template":{"metadata":{"labels":{"app":"demo"}},"spec":{"containers":[`+
 		`{"name":"main","image":"registry.example.com/demo:1.2.3","env":[%s],"ports":[{"containerPort":8080,"protocol":"TCP"}],`+
 		`"resources":{"limits":{"cpu":"500m","memory":"128Mi"}}}]}}}}`, name, strings.TrimSuffix(env.String(), ","))
@@ -173,7 +172,7 @@ func BenchmarkEncodeRequestWith100ChildrenFromTrees(b *testing.B) {
 	children := map[string]any{}
 	for _, object := range request.Children[0].Objects {
 		var tree map[string]any
-		if err := json.Unmarshal(object.JSON, &tree); err != nil {
+		if err := json.Unmarshal([]byte(object.JSON), &tree); err != nil {
 			b.Fatal(err)
 		}
 		children[object.Name] = tree
@@ -192,7 +191,7 @@ func TestTheBenchmarksAreOfTheSizeThatTheySay(t *testing.T) {
 	if size := len(bigChild("child-00001")); size < 3300 || size > 3500 {
 		t.Errorf("a child has %d bytes, want about 3.4 kB", size)
 	}
-	if !json.Valid(bytes.TrimSpace(bigChild("x"))) {
+	if !json.Valid([]byte(bigChild("x"))) {
 		t.Error("a child is no JSON")
 	}
 }

@@ -23,6 +23,10 @@ type clientBuilder interface {
 	clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error)
 	// informerClients are the same for informers: they wait for an API server that is away, or does not feel well.
 	informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error)
+	// restConfig is what the clients of one component are made of, for those who work on objects of any kind; informerConfig is
+	// the same for who watches them.
+	restConfig(component string, mayWrite func() error) *rest.Config
+	informerConfig(component string, mayWrite func() error) *rest.Config
 	// electionClient may always write. Each of its requests ends within the timeout, or else a single slow one could
 	// outlast the renew deadline.
 	electionClient(timeout time.Duration) (coordinationv1client.LeasesGetter, error)
@@ -35,17 +39,27 @@ type restClients struct {
 }
 
 func (r restClients) clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
-	return build(r.named(component), component, mayWrite)
+	return build(r.restConfig(component, mayWrite), component)
 }
 
 func (r restClients) informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
-	config := r.named(component)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &steady{next: next} })
-	return build(config, component, mayWrite)
+	return build(r.informerConfig(component, mayWrite), component)
 }
 
-func build(config *rest.Config, component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
+func (r restClients) restConfig(component string, mayWrite func() error) *rest.Config {
+	config := r.named(component)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, mayWrite: mayWrite} })
+	return config
+}
+
+func (r restClients) informerConfig(component string, mayWrite func() error) *rest.Config {
+	config := r.named(component)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &steady{next: next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, mayWrite: mayWrite} })
+	return config
+}
+
+func build(config *rest.Config, component string) (versioned.Interface, kubernetes.Interface, error) {
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the clients of %s: %w", component, err)

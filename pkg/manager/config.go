@@ -34,6 +34,10 @@ type Config struct {
 	SecureMetrics SecureMetrics
 	// LeaderElection is nil where no other process can be at work.
 	LeaderElection *LeaderElection
+	// Hooks are for the controllers that call some.
+	Hooks HookOptions
+	// KeepManagedFields shows hooks the managedFields of objects.
+	KeepManagedFields bool
 	// ShutdownTimeout is how long controllers may take to stop.
 	ShutdownTimeout time.Duration
 

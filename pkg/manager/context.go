@@ -5,12 +5,17 @@ package manager
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -19,6 +24,7 @@ import (
 	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 	"millwright.dev/pkg/generated/informers/externalversions"
+	"millwright.dev/pkg/objectcache"
 )
 
 // informersTimeout is how long informers may take to stop.
@@ -35,6 +41,24 @@ type Context struct {
 	KubeInformers informers.SharedInformerFactory
 	// Recorder names the controller as the source of its events.
 	Recorder record.EventRecorder
+
+	// Objects of any kind, shared by all controllers, and not limited to Namespace.
+	Objects *objectcache.Cache
+	// Metadata of objects of any kind, without the rest of them.
+	Metadata metadatainformer.SharedInformerFactory
+	// RESTConfig is what Client and KubeClient are made of.
+	RESTConfig *rest.Config
+	// Events are what Recorder records to, for a controller whose events have to bear another name.
+	Events *controller.Events
+	// Namespace to work in; "" for all.
+	Namespace string
+	Hooks     HookOptions
+}
+
+// HookOptions are for controllers that call hooks.
+type HookOptions struct {
+	// TargetSelector says which CompositeControllers are served.
+	TargetSelector labels.Selector
 }
 
 // shared is what the contexts of all controllers have in common.
@@ -44,6 +68,10 @@ type shared struct {
 	informers     externalversions.SharedInformerFactory
 	kubeInformers informers.SharedInformerFactory
 	events        *controller.Events
+	metadata      metadatainformer.SharedInformerFactory
+	objects       *objectcache.Cache
+	namespace     string
+	hooks         HookOptions
 }
 
 // newShared starts posting events, until the context ends. Informers are started by startInformers.
@@ -56,9 +84,21 @@ func newShared(ctx context.Context, config *Config, mayWrite func() error) (*sha
 	if err != nil {
 		return nil, err
 	}
+	objects, err := objectcache.New(ctx, config.clients.informerConfig("objects", mayWrite), objectcache.Options{KeepManagedFields: config.KeepManagedFields})
+	if err != nil {
+		return nil, err
+	}
+	metadataClient, err := metadata.NewForConfig(config.clients.informerConfig("metadata", mayWrite))
+	if err != nil {
+		return nil, fmt.Errorf("making the client of metadata: %w", err)
+	}
 	return &shared{
-		clients:  config.clients,
-		mayWrite: mayWrite,
+		clients:   config.clients,
+		mayWrite:  mayWrite,
+		metadata:  metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, 0, metadatainformer.WithTransform(dropManagedFields)),
+		objects:   objects,
+		namespace: config.Namespace,
+		hooks:     config.Hooks,
 		informers: externalversions.NewSharedInformerFactoryWithOptions(client, 0,
 			externalversions.WithNamespace(config.Namespace),
 			externalversions.WithTransform(dropManagedFields),
@@ -94,6 +134,12 @@ func (s *shared) contextFor(name string) (*Context, error) {
 		Informers:     s.informers,
 		KubeInformers: s.kubeInformers,
 		Recorder:      s.events.Recorder(scheme.Scheme, name),
+		Metadata:      s.metadata,
+		Objects:       s.objects,
+		RESTConfig:    s.clients.restConfig(name, s.mayWrite),
+		Events:        s.events,
+		Namespace:     s.namespace,
+		Hooks:         s.hooks,
 	}, nil
 }
 
@@ -101,20 +147,21 @@ func (s *shared) contextFor(name string) (*Context, error) {
 func (s *shared) startInformers(ctx context.Context) {
 	s.informers.StartWithContext(ctx)
 	s.kubeInformers.StartWithContext(ctx)
+	s.metadata.Start(ctx.Done())
 }
 
 // joinInformers returns when all have stopped, after their context has ended.
 func (s *shared) joinInformers(ctx context.Context) {
-	joinFactories(ctx, s.informers, s.kubeInformers)
+	joinAll(ctx, s.informers.Shutdown, s.kubeInformers.Shutdown, s.metadata.Shutdown, s.objects.Wait)
 }
 
-// joinFactories does not wait for ever: a reflector whose API server refuses connections sleeps through the end of its
+// joinAll does not wait for ever: a reflector whose API server refuses connections sleeps through the end of its
 // context, for up to a minute. It has nothing to finish.
-func joinFactories(ctx context.Context, factories ...interface{ Shutdown() }) {
+func joinAll(ctx context.Context, joins ...func()) {
 	joined := make(chan struct{})
 	go func() {
-		for _, factory := range factories {
-			factory.Shutdown()
+		for _, join := range joins {
+			join()
 		}
 		close(joined)
 	}()

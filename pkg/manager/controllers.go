@@ -12,16 +12,36 @@ import (
 
 	appsv1 "millwright.dev/pkg/apis/apps/v1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/controller/composite"
 	"millwright.dev/pkg/controller/helloapp"
 	"millwright.dev/pkg/controller/immortalcontainer"
 	"millwright.dev/pkg/controller/machine"
+	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 )
 
 // Descriptors is the table of all controllers, in the order in which they are listed to users.
 func Descriptors() []Descriptor {
 	return checked([]Descriptor{
+		{
+			Name:     composite.ControllerName,
+			Requires: []schema.GroupVersionResource{metacontrollerv1alpha1.SchemeGroupVersion.WithResource("compositecontrollers")},
+			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
+				return composite.New(ctx, composite.Config{
+					Client:         c.Client,
+					KubeClient:     c.KubeClient,
+					RESTConfig:     c.RESTConfig,
+					Controllers:    c.Informers.Metacontroller().V1alpha1().CompositeControllers(),
+					Definitions:    c.Metadata.ForResource(composite.Definitions).Informer(),
+					Objects:        c.Objects,
+					Recorder:       c.Events.Recorder(scheme.Scheme, composite.EventSource),
+					Namespace:      c.Namespace,
+					TargetSelector: c.Hooks.TargetSelector,
+				})
+			},
+		},
 		{
 			Name:     helloapp.ControllerName,
 			Requires: []schema.GroupVersionResource{appsv1.Resource("helloapps").WithVersion(appsv1.GroupVersion.Version)},

@@ -59,5 +59,5 @@ func (l *leadership) watch(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	stopWatching()
-	joinFactories(ctx, l.informers)
+	joinAll(ctx, l.informers.Shutdown)
 }

@@ -6,6 +6,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -163,6 +165,21 @@ func (p *process) clients(string, func() error) (versioned.Interface, kubernetes
 
 func (p *process) informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
 	return p.clients(component, mayWrite)
+}
+
+func (p *process) restConfig(string, func() error) *rest.Config {
+	return &rest.Config{Transport: silent{}}
+}
+func (p *process) informerConfig(string, func() error) *rest.Config {
+	return &rest.Config{Transport: silent{}}
+}
+
+// silent is the API server for objects of any kind, of which fakes have none: it does not answer.
+type silent struct{}
+
+func (silent) RoundTrip(request *http.Request) (*http.Response, error) {
+	<-request.Context().Done()
+	return nil, context.Cause(request.Context())
 }
 
 func (p *process) electionClient(time.Duration) (coordinationv1client.LeasesGetter, error) {

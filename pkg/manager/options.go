@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/leaderelection"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -34,6 +35,10 @@ type Options struct {
 	ServingAddress string
 	// SecureMetrics are served beside it. Its address may be "0" too.
 	SecureMetrics SecureMetrics
+	// TargetLabelSelector says which CompositeControllers are served; "" for all.
+	TargetLabelSelector string
+	// KeepManagedFields shows hooks the managedFields of objects.
+	KeepManagedFields bool
 	// ShutdownTimeout is how long controllers may take to stop.
 	ShutdownTimeout time.Duration
 	// LeaderElect says whether another process may be at work.
@@ -70,6 +75,10 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	fs.IntVar(&o.Workers, "workers", o.Workers, "How many objects each controller works on at the same time.")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "The only namespace to work in; empty for all.")
 	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", o.ShutdownTimeout, "How long controllers may take to finish what they have begun when the process is asked to stop.")
+
+	fs = groups.FlagSet("hooks")
+	fs.StringVar(&o.TargetLabelSelector, "target-label-selector", o.TargetLabelSelector, "The label selector of the CompositeControllers to serve; empty for all. Processes that share them out need a Lease each.")
+	fs.BoolVar(&o.KeepManagedFields, "hook-managed-fields", o.KeepManagedFields, "Show hooks the metadata.managedFields of objects, as Metacontroller does. They are held in memory, and are about half of an object.")
 
 	fs = groups.FlagSet("API server")
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context says which cluster to work on. Empty in a Pod, which uses its ServiceAccount. The variable KUBECONFIG is not looked at.")
@@ -122,6 +131,9 @@ func (o *Options) Validate() error {
 		invalid("--metrics-tls-cert-file and --metrics-tls-key-file go together: give both, or none")
 	} else if m.CertFile != "" && isOff(m.Address) {
 		invalid("--metrics-tls-cert-file has no effect without --metrics-address")
+	}
+	if _, err := labels.Parse(o.TargetLabelSelector); err != nil {
+		invalid("--target-label-selector=%q is not a label selector: %w", o.TargetLabelSelector, err)
 	}
 	if o.ShutdownTimeout <= 0 {
 		invalid("--shutdown-timeout=%s: it must be positive", o.ShutdownTimeout)
@@ -193,17 +205,23 @@ func (o *Options) Config(version string) (*Config, error) {
 	if o.QPS > 0 {
 		client.QPS, client.Burst = o.QPS, max(o.Burst, int(o.QPS), 1)
 	}
+	targets, err := labels.Parse(o.TargetLabelSelector)
+	if err != nil {
+		return nil, err
+	}
 	config := &Config{
-		Version:         version,
-		Controllers:     controllers,
-		Workers:         o.Workers,
-		Namespace:       o.Namespace,
-		ServingAddress:  o.ServingAddress,
-		SecureMetrics:   o.SecureMetrics,
-		ShutdownTimeout: o.ShutdownTimeout,
-		clients:         restClients{config: client, version: version},
-		apiServer:       client.Host,
-		exit:            func(code int) { klog.FlushAndExit(klog.ExitFlushTimeout, code) },
+		Version:           version,
+		Controllers:       controllers,
+		Workers:           o.Workers,
+		Namespace:         o.Namespace,
+		ServingAddress:    o.ServingAddress,
+		SecureMetrics:     o.SecureMetrics,
+		Hooks:             HookOptions{TargetSelector: targets},
+		KeepManagedFields: o.KeepManagedFields,
+		ShutdownTimeout:   o.ShutdownTimeout,
+		clients:           restClients{config: client, version: version},
+		apiServer:         client.Host,
+		exit:              func(code int) { klog.FlushAndExit(klog.ExitFlushTimeout, code) },
 	}
 	for _, address := range []*string{&config.ServingAddress, &config.SecureMetrics.Address} {
 		if isOff(*address) {

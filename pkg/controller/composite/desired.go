@@ -56,16 +56,21 @@ func (r *rules) newChild(parent object, desired map[string]any) (map[string]any,
 			return created, nil
 		}
 	}
-	metadata["ownerReferences"] = append(owners[:len(owners):len(owners)], map[string]any{
+	metadata["ownerReferences"] = append(owners[:len(owners):len(owners)], r.ownerReference(parent))
+	created["metadata"] = metadata
+	return created, nil
+}
+
+// ownerReference makes the parent the controller of an object.
+func (r *rules) ownerReference(parent object) map[string]any {
+	return map[string]any{
 		"apiVersion":         r.parent.apiVersion(),
 		"kind":               r.parent.Kind,
 		"name":               parent.GetName(),
 		"uid":                string(parent.GetUID()),
 		"controller":         true,
 		"blockOwnerDeletion": true,
-	})
-	created["metadata"] = metadata
-	return created, nil
+	}
 }
 
 // childLabels are those that a desired child will have.

@@ -1,9 +1,20 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package composite decides what becomes of the parents and children of a CompositeController, whose logic is a webhook.
+// Package composite serves CompositeControllers: controllers whose logic is a webhook. There is one loop for all of them, whose keys are
+// CompositeControllers and their parents; in its queue they take turns.
 //
-// It is pure: it is given what was observed, and says what to do. A sync of one parent goes so:
+//	controller.go    the loop, and what is shared by all
+//	serve.go         the sync of a CompositeController: hosts it, ends to, and writes its status
+//	discovery.go     which resources the API server serves, and when to ask it again
+//	finalizers.go    a CompositeController that is deleted takes its finalizers from all parents first
+//	hosting.go       what is held for one that is served: watches, hooks, what is known of parents
+//	changes.go, orphans.go   which parents a change concerns
+//	sync.go          the sync of a parent: gathers, calls the hook
+//	adopt.go, apply.go       writes
+//	failures.go      parents whose hook fails, told in the status of the CompositeController
+//
+// What is decided is pure: it is given what was observed, and says what to do. For one parent that goes so:
 //
 //	compile          (rules.go)    once for each spec: what it says, or why it cannot be served
 //	counts, matters  (parent.go)   which parents and which changes of them lead to a sync
@@ -20,7 +31,8 @@
 //
 // Of parents and children the engine has those rights that the ClusterRoles with the label millwright.dev/aggregate-to-engine give.
 //
-// +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=compositecontrollers,verbs=list;watch
+// +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=compositecontrollers,verbs=list;patch;watch
 // +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=compositecontrollers/status,verbs=update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 package composite

@@ -24,6 +24,18 @@ const (
 	eventStuck     = "ChildrenStuck"
 )
 
+// Event reasons on a CompositeController.
+const (
+	eventStarting    = "Starting"
+	eventStarted     = "Started"
+	eventStopping    = "Stopping"
+	eventStopped     = "Stopped"
+	eventCreateError = "CreateError"
+)
+
+// maxMessage is the longest message of an event, in bytes.
+const maxMessage = 1024
+
 // event on a parent.
 type event struct{ eventType, reason, message string }
 
@@ -96,5 +108,5 @@ func listed(outcomes []outcome) string {
 
 // syncError is the event of a sync that failed.
 func syncError(err error) event {
-	return event{corev1.EventTypeWarning, eventSyncError, "Sync error: " + err.Error()}
+	return event{corev1.EventTypeWarning, eventSyncError, controller.Truncate("Sync error: "+err.Error(), maxMessage)}
 }

@@ -31,6 +31,8 @@ func (r *rules) matters(before, after object) bool {
 	switch {
 	case !r.counts(before) && !r.counts(after):
 		return false
+	case before.GetUID() != after.GetUID():
+		return true // another one of the same name
 	case !r.ignoreStatusChanges || after.Deleting() || before.GetGeneration() != after.GetGeneration():
 		return true
 	}

@@ -141,6 +141,11 @@ func compile(cc *v1alpha1.CompositeController, served map[schema.GroupVersionRes
 	return r, nil
 }
 
+// sameResources tells whether the API server serves the same as before for a spec that has not changed.
+func (r *rules) sameResources(as *rules) bool {
+	return r.parent == as.parent && slices.Equal(r.children, as.children)
+}
+
 func gvr(rule v1alpha1.ResourceRule) (schema.GroupVersionResource, error) {
 	version, err := schema.ParseGroupVersion(rule.APIVersion)
 	if err != nil || version.Version == "" || rule.Resource == "" {

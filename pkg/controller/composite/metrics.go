@@ -1,0 +1,31 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package composite
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/hook"
+)
+
+// readyReasons are told apart in millwright_objects: those of the controller, and those of its hooks.
+var readyReasons = []string{
+	v1alpha1.ReasonStarting, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonNotYetSupported, v1alpha1.ReasonParentNotServed,
+	v1alpha1.ReasonStatusSubresourceMissing, v1alpha1.ReasonChildNotServed, v1alpha1.ReasonForbidden,
+	string(hook.ReasonInvalidConfiguration), string(hook.ReasonCredentials), string(hook.ReasonBusy), string(hook.ReasonSuspended),
+	string(hook.ReasonUnreachable), string(hook.ReasonTooManyRequests), string(hook.ReasonStatus), string(hook.ReasonTooLarge),
+	string(hook.ReasonInvalidJSON), string(hook.ReasonInvalidResponse), string(hook.ReasonUnknownField), string(hook.ReasonInvalidChild),
+	string(hook.ReasonUndeclaredChild), string(hook.ReasonDuplicateChild), string(hook.ReasonForeignNamespace), reasonUnselected,
+}
+
+// publishMetrics until the context ends.
+func publishMetrics(ctx context.Context, controllers cache.SharedIndexInformer) {
+	controller.CountObjects(ctx, controllers, kindMeta.Kind,
+		func(cc *v1alpha1.CompositeController) []metav1.Condition { return cc.Status.Conditions }, readyReasons...)
+}

@@ -1,0 +1,126 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package composite
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller/metricstest"
+)
+
+func TestWhatAControllerDoesIsCountedUntilItGoes(t *testing.T) {
+	labels := func(controller string) map[string]string { return map[string]string{"controller_name": controller} }
+	counted := func(controller string) map[string]map[string]float64 {
+		return map[string]map[string]float64{
+			"parents": metricstest.Scraped(t, "millwright_composite_parents", "controller_name", labels(controller)),
+			"changes": metricstest.Scraped(t, "millwright_composite_child_changes_total", "change", labels(controller)),
+			"syncs":   metricstest.Scraped(t, "millwright_composite_syncs_total", "result", labels(controller)),
+		}
+	}
+	want := func(controller string, want map[string]map[string]float64) {
+		t.Helper()
+		if diff := cmp.Diff(want, counted(controller)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", controller, diff)
+		}
+	}
+	none := map[string]map[string]float64{"parents": {}, "changes": {}, "syncs": {}}
+
+	for _, controller := range []string{"one", "two"} {
+		meetController(controller)
+		want(controller, map[string]map[string]float64{
+			"parents": {controller: 0},
+			"changes": {"created": 0, "updated": 0, "recreated": 0, "deleted": 0, "adopted": 0, "released": 0},
+			"syncs":   {"changed": 0, "unchanged": 0, "error": 0},
+		})
+	}
+	setParents("one", 7)
+	setParents("one", 5)
+	countChild("one", changeCreated)
+	countChild("one", changeCreated)
+	countChild("one", changeAdopted)
+	countSync("one", resultChanged)
+	countSync("two", resultError)
+	forgetController("two")
+	want("two", none)
+	want("one", map[string]map[string]float64{
+		"parents": {"one": 5},
+		"changes": {"created": 2, "updated": 0, "recreated": 0, "deleted": 0, "adopted": 1, "released": 0},
+		"syncs":   {"changed": 1, "unchanged": 0, "error": 0},
+	})
+	forgetController("one")
+	want("one", none)
+}
+
+func TestControllersAreCountedByWhatKeepsThemFromServing(t *testing.T) {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	for name, ready := range map[string]metav1.Condition{
+		"a": {Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonServing},
+		"b": {Status: metav1.ConditionFalse, Reason: "HookUnreachable"},
+		"c": {Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonForbidden},
+		"d": {Status: metav1.ConditionFalse, Reason: "HookUnreachable"},
+	} {
+		cc := &v1alpha1.CompositeController{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		ready.Type = v1alpha1.ConditionReady
+		cc.Status.Conditions = []metav1.Condition{ready}
+		if err := store.Add(cc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publishMetrics(t.Context(), filled{store: store})
+	if diff := cmp.Diff(map[string]float64{"Ready": 1, "HookUnreachable": 2, "Forbidden": 1}, metricstest.States(t, "CompositeController")); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+}
+
+// filled is an informer that has synced.
+type filled struct {
+	cache.SharedIndexInformer
+	store cache.Store
+}
+
+func (f filled) HasSynced() bool       { return true }
+func (f filled) GetStore() cache.Store { return f.store }
+
+func TestEachReasonOfAnUnreadyControllerIsAStateOfItsOwn(t *testing.T) {
+	want := []string{reasonUnselected}
+	for file, prefix := range map[string]string{"../../hook/errors.go": "Reason", "../../apis/metacontroller/v1alpha1/compositecontroller_types.go": "Reason"} {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			value, ok := node.(*ast.ValueSpec)
+			if !ok || !strings.HasPrefix(value.Names[0].Name, prefix) || len(value.Values) != 1 {
+				return true
+			}
+			reason, err := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reason != v1alpha1.ReasonServing { // with which it is Ready
+				want = append(want, reason)
+			}
+			return true
+		})
+	}
+	if len(want) < 20 {
+		t.Fatalf("%d reasons: this test looks in the wrong place", len(want))
+	}
+	got := slices.Sorted(slices.Values(readyReasons))
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("reasons (-declared +told apart):\n%s", diff)
+	}
+}

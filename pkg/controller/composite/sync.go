@@ -1,0 +1,333 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package composite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/merge"
+	"millwright.dev/pkg/objectcache"
+	"millwright.dev/pkg/objectwriter"
+)
+
+// parentSync is one sync of one parent.
+type parentSync struct {
+	*Controller
+	h   *hosted
+	key key
+	// parent as it was observed, or as our last write left it.
+	parent *objectcache.RawObject
+	state  *parentState
+	called phase
+	// changed tells whether anything was written.
+	changed bool
+}
+
+func nameOf(k key) cache.ObjectName { return cache.NewObjectName(k.namespace, k.name) }
+
+// syncParent brings the children and the status of a parent to what its hook wants.
+func (c *Controller) syncParent(ctx context.Context, k key) (time.Duration, error) {
+	c.mu.Lock()
+	h := c.hosted[k.controller]
+	c.mu.Unlock()
+	if h == nil || !h.enter() {
+		return 0, nil // whoever serves it next queues all parents
+	}
+	defer h.leave()
+	// Asked before anything is read: what is read afterwards is at least as new.
+	if !h.ready.Load() {
+		return 0, nil
+	}
+	if !h.written.Reached(k) {
+		return controller.RecheckDelay, nil
+	}
+	parent := h.parents.Get(k.namespace, k.name)
+	if parent == nil || !h.rules.counts(parent) {
+		if h.forget(k) {
+			c.Enqueue(controllerKey(h.name))
+		}
+		return 0, nil
+	}
+	s := &parentSync{Controller: c, h: h, key: k, parent: parent}
+	after, err := s.run(ctx)
+	switch {
+	case apierrors.IsConflict(err):
+		return after, err // what it was decided from is old: nothing has failed
+	case err != nil && h.calling.Err() != nil:
+		return 0, nil // cut off
+	}
+	return s.settle(ctx, after, err)
+}
+
+// settle tells how the sync went, and when there is to be another one.
+func (s *parentSync) settle(ctx context.Context, after time.Duration, err error) (time.Duration, error) {
+	countSync(s.h.name, s.result(err))
+	changed, wake := s.h.failures.report(s.key, s.called, problemOf(err))
+	if changed {
+		s.Enqueue(controllerKey(s.h.name))
+	}
+	s.EnqueueResync(wake...)
+	if s.h.resync > 0 {
+		// Spread, so that parents which were created together are not synced together for ever.
+		after = earliest(after, wait.Jitter(s.h.resync*9/10, 0.2))
+	}
+	if err == nil {
+		return after, nil
+	}
+	failed, ofHook := errors.AsType[*hook.Error](err)
+	if ofHook && failed.RetryAfter > 0 {
+		klog.FromContext(ctx).V(2).Info("The hook is to be called later", "reason", failed.Reason, "after", failed.RetryAfter)
+		return earliest(after, wait.Jitter(failed.RetryAfter, 0.1)), nil
+	}
+	if ctx.Err() == nil {
+		e := syncError(err)
+		s.Recorder.Event(s.parent, e.eventType, e.reason, e.message)
+	}
+	if ofHook {
+		err = hookFailed{err.Error()} // how its connection failed says nothing of the API server
+	}
+	return after, err
+}
+
+// hookFailed is the error of a hook.
+type hookFailed struct{ text string }
+
+func (e hookFailed) Error() string { return e.text }
+
+func (s *parentSync) result(err error) string {
+	switch {
+	case err != nil:
+		return resultError
+	case s.changed:
+		return resultChanged
+	default:
+		return resultUnchanged
+	}
+}
+
+// run is the sync: first our finalizer, then the children that there are, the hook, and what its answer leads to.
+func (s *parentSync) run(ctx context.Context) (time.Duration, error) {
+	opening := s.h.rules.open(s.parent)
+	if err := s.setFinalizer(ctx, opening.addFinalizer, opening.removeFinalizer); err != nil || s.parent == nil {
+		return 0, err
+	}
+	if opening.hook == phaseNone {
+		return 0, nil
+	}
+	s.called = opening.hook
+	if err := s.knowSelector(); err != nil {
+		return 0, err
+	}
+	children, err := s.gather(ctx)
+	if err != nil || s.parent == nil {
+		return 0, err
+	}
+	answer, err := s.call(ctx, children)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Release()
+	return s.follow(ctx, children, answer)
+}
+
+// knowSelector reads the selector, unless the spec is as it was.
+func (s *parentSync) knowSelector() error {
+	isNew := false
+	s.state, isNew = s.h.state(nameOf(s.key), s.parent.GetUID())
+	if now := specifiedBy(s.parent); s.state.selector == nil || s.state.specified != now {
+		selector, err := s.h.rules.selectorOf(s.parent)
+		if err != nil {
+			return err
+		}
+		before := s.state.selector
+		s.state.selector, s.state.specified = selector, now
+		if before != nil && before.String() == selector.String() {
+			return nil
+		}
+		s.h.orphans.selects(s.key, selector)
+		if isNew && s.h.rules.generateSelector {
+			return nil // nobody could have known its UID
+		}
+		for i, handle := range s.h.children {
+			for _, o := range handle.Ownerless(s.key.namespace, selector) {
+				s.h.orphans.add(s.key, orphan{i, o.GetNamespace(), o.GetName()})
+			}
+		}
+	}
+	return nil
+}
+
+// call asks the hook.
+func (s *parentSync) call(ctx context.Context, children *children) (*hook.Answer, error) {
+	called := s.h.hooks[s.called]
+	request := hook.NewCompositeRequest(called.Version(), hook.CompositeRequest{
+		Controller:      *s.h.shown.Load(),
+		Parent:          s.parent.JSON(),
+		ParentNamespace: s.key.namespace,
+		Children:        children.groups,
+		Finalizing:      s.called == phaseFinalize,
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.h.calling, cancel)()
+	return called.Call(ctx, string(s.parent.GetUID()), request)
+}
+
+// follow does what an answer leads to.
+func (s *parentSync) follow(ctx context.Context, children *children, answer *hook.Answer) (time.Duration, error) {
+	now := lastAnswer{known: true, called: s.called, sum: answer.Sum, observed: children.observed}
+	if last := s.state.last; last.known && last.called == now.called && last.sum == now.sum && last.observed == now.observed {
+		return last.requeueAfter, nil
+	}
+	s.state.last = lastAnswer{}
+	of := s.h.hooks[s.called]
+	response, err := hook.DecodeComposite(answer.Body, s.h.rules.decodingRules(of.Rules(), s.parent))
+	if err != nil {
+		return 0, err
+	}
+	for _, warning := range response.Warnings {
+		klog.FromContext(ctx).V(2).Info("The answer of the hook is not what it should be", "hook", of.URL(), "warning", warning)
+	}
+	p, err := s.h.rules.conclude(observation{
+		parent:   s.parent,
+		selector: s.state.selector,
+		children: children.byKey,
+		memory:   s.state.memory,
+		now:      time.Now(),
+	}, s.called, response, merge.Update)
+	if err != nil {
+		return 0, err
+	}
+	s.state.memory = p.memory
+	if p.leadsToNothing(response.ResyncAfter) {
+		now.requeueAfter = p.requeueAfter
+		s.state.last = now
+		return p.requeueAfter, nil
+	}
+	return s.apply(ctx, &p)
+}
+
+// leadsToNothing tells that the plan is empty, and stays so until something is observed.
+func (p *plan) leadsToNothing(resyncAfter time.Duration) bool {
+	return !p.removeFinalizer && len(p.steps) == 0 && p.status == nil && len(p.stuck) == 0 && len(p.problems) == 0 && p.requeueAfter == resyncAfter
+}
+
+// children are the objects of all types that are the parent's.
+type children struct {
+	groups []hook.Group
+	byKey  map[childKey]object
+	// observed is a hash of the versions of parent and children.
+	observed uint64
+}
+
+// gather finds the children, adopts and releases. Where the parent is not what it was any more, it is nil afterwards.
+func (s *parentSync) gather(ctx context.Context) (*children, error) {
+	found := &children{byKey: map[childKey]object{}}
+	var adopting []adoption
+	var errs []error
+	claimed := make([]claims, len(s.h.rules.children))
+	for i, of := range s.h.rules.children {
+		handle := s.h.children[i]
+		claimed[i] = claim(s.parent, s.state.selector,
+			asObjects(handle.OwnedBy(s.parent.GetUID(), s.key.namespace)), asObjects(s.h.orphans.of(s.key, i, handle.Get)))
+		for _, o := range claimed[i].release {
+			errs = append(errs, s.releaseChild(ctx, i, of.resource, o))
+		}
+		for _, o := range claimed[i].adopt {
+			adopting = append(adopting, adoption{i, of.resource, o})
+		}
+	}
+	if len(adopting) > 0 {
+		adopted, err := s.adopt(ctx, adopting)
+		if err != nil || s.parent == nil {
+			return nil, errors.Join(append(errs, err)...)
+		}
+		for i, list := range adopted {
+			claimed[i].children = append(claimed[i].children, list...)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	var observed maphash.Hash
+	observed.SetSeed(seed)
+	observed.WriteString(s.parent.GetResourceVersion())
+	for i, of := range s.h.rules.children {
+		group := hook.Group{APIVersion: of.apiVersion(), Kind: of.Kind, Objects: make([]hook.Object, len(claimed[i].children))}
+		for j, o := range claimed[i].children {
+			group.Objects[j] = hook.Object{Namespace: o.GetNamespace(), Name: o.GetName(), JSON: o.JSON()}
+			found.byKey[of.key(o.GetNamespace(), o.GetName())] = o
+			observed.WriteString(string(o.GetUID()))
+			observed.WriteString(o.GetResourceVersion())
+		}
+		found.groups = append(found.groups, group)
+	}
+	found.observed = observed.Sum64()
+	return found, nil
+}
+
+func asObjects(list []*objectcache.RawObject) []object {
+	objects := make([]object, len(list))
+	for i, o := range list {
+		objects[i] = o
+	}
+	return objects
+}
+
+// at names an object for a request.
+func (r resource) at(namespace, name string) objectwriter.Name {
+	return objectwriter.Name{Resource: r.GroupVersionResource, Namespace: namespace, Name: name}
+}
+
+// earliest of two delays; zero is none.
+func earliest(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// problemOf is what the author of the controller, or who installed the engine, can do about a failed sync; nil if nothing.
+func problemOf(err error) *problem {
+	if denied, ok := errors.AsType[*deniedError](err); ok {
+		return forbidden(denied.of, denied.verb)
+	}
+	return hookProblem(err)
+}
+
+// deniedError is that the engine lacks a right.
+type deniedError struct {
+	of   resource
+	verb string
+	err  error
+}
+
+func (e *deniedError) Error() string { return e.err.Error() }
+func (e *deniedError) Unwrap() error { return e.err }
+
+// denied marks an error that tells of a missing right.
+func denied(of resource, verb string, err error) error {
+	if isDenied(err) {
+		return &deniedError{of, verb, err}
+	}
+	return err
+}
+
+func doing(what string, of resource, o interface {
+	GetNamespace() string
+	GetName() string
+}, err error) error {
+	return fmt.Errorf("%s %s: %w", what, of.key(o.GetNamespace(), o.GetName()), err)
+}
