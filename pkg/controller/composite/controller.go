@@ -71,6 +71,7 @@ type Controller struct {
 	writer   *objectwriter.Writer
 	metadata metadata.Interface
 
+	standby *standby
 	// These two live as long as Run.
 	hooks       *hook.Client
 	credentials *credentials.Source
@@ -119,6 +120,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		hosted:   map[types.UID]*hosted{},
 		served:   map[string]*service{},
 	}
+	c.standby = &standby{acquire: config.Objects.Acquire, requests: c.standbyRequests, warm: map[types.UID]warm{}, ready: make(chan struct{})}
 	controller.ReportWatchErrors(config.Controllers.Informer(), compositeControllers)
 	controller.ReportWatchErrors(config.Definitions, Definitions.GroupResource())
 	c.Loop = controller.NewLoop(ctx, controller.Config[key]{
@@ -129,6 +131,8 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	err = controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.CompositeController, key]{
 		Informer: config.Controllers.TypedInformer(),
 		Keys:     func(cc *v1alpha1.CompositeController) []key { return []key{controllerKey(cc.Name)} },
+		Observed: c.standby.observe,
+		Deleted:  func(cc *v1alpha1.CompositeController, _ bool) { c.standby.release(cc.UID) },
 	})
 	if err != nil {
 		return nil, err
@@ -142,6 +146,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 
 // Run serves CompositeControllers until the context ends.
 func (c *Controller) Run(ctx context.Context, workers int) {
+	c.standby.end()
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	c.credentials = credentials.New(running, c.KubeClient)

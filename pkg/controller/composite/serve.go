@@ -147,10 +147,11 @@ func (c *Controller) replace(ctx context.Context, cc *v1alpha1.CompositeControll
 	var next *hosted
 	if wrong == nil {
 		// The new one watches before the old one ends: nothing is listed again that both watch.
-		if next, wrong, err = c.host(cc, r, r.finalize || slices.Contains(cc.Finalizers, finalizerOfController)); err != nil {
+		if next, wrong, err = c.host(cc, r, watchesAll(cc)); err != nil {
 			return err
 		}
 	}
+	c.standby.release(cc.UID)
 	c.end(s)
 	s.setWrong(wrong)
 	switch {
