@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/objectcache"
 )
 
@@ -35,12 +36,9 @@ func (s *parentSync) adopt(ctx context.Context, adopting []adoption) (map[int][]
 	}
 	adopted := make([]*objectcache.RawObject, len(adopting))
 	errs := make([]error, len(adopting))
-	for from := 0; from < len(adopting); from += maxAtOnce {
-		parallel(min(maxAtOnce, len(adopting)-from), func(i int) {
-			i += from
-			adopted[i], errs[i] = s.setOwner(ctx, adopting[i].of, adopting[i].object, true)
-		})
-	}
+	controller.Parallel(len(adopting), maxAtOnce, func(i int) {
+		adopted[i], errs[i] = s.setOwner(ctx, adopting[i].of, adopting[i].object, true)
+	})
 	found := map[int][]object{}
 	for i, o := range adopted {
 		if o != nil {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +56,7 @@ func (s *parentSync) carryOut(ctx context.Context, p *plan) (outcomes []outcome,
 			n++
 		}
 		results := make([]result, n)
-		parallel(n, func(i int) { results[i] = s.take(ctx, steps[i]) })
+		controller.Parallel(n, n, func(i int) { results[i] = s.take(ctx, steps[i]) })
 		atOnce = min(2*atOnce, maxAtOnce)
 		for i, r := range results {
 			if r.err != nil {
@@ -69,19 +68,6 @@ func (s *parentSync) carryOut(ctx context.Context, p *plan) (outcomes []outcome,
 		steps = steps[n:]
 	}
 	return outcomes, errs
-}
-
-// parallel calls do for each number below count, and returns when all have returned.
-func parallel(count int, do func(i int)) {
-	if count == 1 {
-		do(0)
-		return
-	}
-	var wg sync.WaitGroup
-	for i := range count {
-		wg.Go(func() { do(i) })
-	}
-	wg.Wait()
 }
 
 // changes are what steps count as.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/objectcache"
 	"millwright.dev/pkg/objectwriter"
 )
@@ -119,16 +119,7 @@ func (c *Controller) clearParents(ctx context.Context, cc *v1alpha1.CompositeCon
 
 func (c *Controller) clearPage(ctx context.Context, parents []objectwriter.Name, finalizer string) error {
 	errs := make([]error, len(parents))
-	var wg sync.WaitGroup
-	places := make(chan struct{}, maxAtOnce)
-	for i, parent := range parents {
-		places <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-places }()
-			errs[i] = c.clearFinalizer(ctx, parent, finalizer)
-		})
-	}
-	wg.Wait()
+	controller.Parallel(len(parents), maxAtOnce, func(i int) { errs[i] = c.clearFinalizer(ctx, parents[i], finalizer) })
 	return errors.Join(errs...)
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // applier carries out the steps of one sync.
@@ -35,7 +36,7 @@ const maxAtOnce = 16
 // atOnce carries out steps that do not depend on each other, and all of them, whichever fail.
 func (a *applier) atOnce(ctx context.Context, steps []step) error {
 	errs := make([]error, len(steps))
-	parallel(len(steps), func(i int) { errs[i] = a.apply(ctx, steps[i]) })
+	controller.Parallel(len(steps), maxAtOnce, func(i int) { errs[i] = a.apply(ctx, steps[i]) })
 	return joined(errs...)
 }
 
@@ -47,24 +48,6 @@ func (a *applier) inOrder(ctx context.Context, steps []step) error {
 		}
 	}
 	return nil
-}
-
-// parallel calls do for each number below count.
-func parallel(count int, do func(i int)) {
-	if count == 1 {
-		do(0)
-		return
-	}
-	var wg sync.WaitGroup
-	places := make(chan struct{}, maxAtOnce)
-	for i := range count {
-		places <- struct{}{}
-		wg.Go(func() {
-			do(i)
-			<-places
-		})
-	}
-	wg.Wait()
 }
 
 func (a *applier) apply(ctx context.Context, step step) error {

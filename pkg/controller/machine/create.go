@@ -21,7 +21,7 @@ func (a *applier) createSwitches(ctx context.Context, names []string) error {
 	for batch := 1; len(names) > 0; batch *= 2 {
 		batch = min(batch, len(names))
 		errs := make([]error, batch)
-		parallel(batch, func(i int) { errs[i] = a.createSwitch(ctx, names[i]) })
+		controller.Parallel(batch, maxAtOnce, func(i int) { errs[i] = a.createSwitch(ctx, names[i]) })
 		if err := joined(errs...); err != nil {
 			return err
 		}
