@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # deploy.sh WHAT: Millwright as Pods of the cluster that CLUSTER names (target-cluster.sh), of the image $IMG.
 #   deploy    installs it, or changes what is installed to this image and these manifests, and returns when it is at work
-#   undeploy  removes it, but neither the CRDs nor what its users have made
+#   undeploy  removes it, but neither the CRDs nor what its users have made, except for CompositeControllers with a finalizer (drain.sh)
 #   bundle    writes all that deploy applies to $BUNDLE
 # The local cluster needs a real node ("make cluster-node"), which has the image from bin/image/image.tar. Any other pulls it.
 set -o errexit -o nounset -o pipefail
@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 source hack/target-cluster.sh
+source hack/drain.sh
 
 namespace=millwright-system
 # What deploy installs and undeploy removes: not the CRDs, which hold what users own.
@@ -87,11 +88,12 @@ deploy() {
 undeploy() {
   local files=() file
   for file in "${installed[@]}"; do files+=(--filename "$file"); done
+  drain
   # First those who work, and in peace: they need their rights until they have ended.
   kubectl delete --ignore-not-found --timeout=2m --namespace "$namespace" deployment --selector app.kubernetes.io/name=millwright --cascade=foreground
   kubectl delete --ignore-not-found --timeout=2m "${files[@]}"
   remove_namespace
-  echo "The CRDs and all objects of our kinds are still there, and what was made for them runs on. To delete all that:"
+  echo "The CRDs and all ${drained:+other }objects of our kinds are still there, and what was made for them runs on. To delete all that:"
   echo "  make uninstall${CLUSTER:+ CLUSTER=$CLUSTER}"
 }
 

@@ -15,6 +15,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 source hack/target-cluster.sh
+source hack/drain.sh
 
 samples_dir=manifests/samples
 samples=() # one of each kind
@@ -80,6 +81,7 @@ say_what_stays() {
     echo "The CRDs and the samples stay in context $context. To remove them, and every object of our kinds there:"
     echo "  kubectl delete ${samples[*]}"
     echo "  make uninstall CLUSTER=current"
+    [ -z "$(kept)" ] || printf '%s\n' "But while make run CLUSTER=current runs: without it, these CompositeControllers could not be deleted:" "$(kept)"
   else
     echo "The state stays in $cluster_dir: make run goes on from there, make clean removes it."
   fi
@@ -162,7 +164,7 @@ say_what_to_try() {
   kubectl get machine panel --watch                                  # they come down, one every five seconds
   kubectl scale machine panel --replicas=5
 
-  kubectl explain immortalcontainer.spec                             # what else there is; or helloapp.spec, machine.spec
+  kubectl explain immortalcontainer.spec                             # what else there is; or helloapp.spec, machine.spec, compositecontroller.spec
 Guides: $(printf %q "$PWD/$samples_dir")
 
 Logs: $where

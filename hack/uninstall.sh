@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 source hack/target-cluster.sh
+source hack/drain.sh
 
 require_cluster
 crds=$(kubectl get --ignore-not-found -f manifests/00-crds -o name)
@@ -13,6 +14,7 @@ if [ -z "$crds" ]; then
   echo "None of our CRDs is installed."
   exit
 fi
+drain
 for crd in $crds; do
   echo "Deleting ${crd#*/}, with these objects and what they own:"
   kubectl get "${crd#*/}" --all-namespaces 2>&1 | sed 's/^/  /'

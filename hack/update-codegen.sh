@@ -80,3 +80,4 @@ role() { # FILE NAME CONTROLLER...
   } >"manifests/$1"
 }
 role 21-core-role.yaml millwright-core helloapp immortalcontainer machine
+role 21-engine-role.yaml millwright-engine composite

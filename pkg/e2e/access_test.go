@@ -3,11 +3,14 @@
 
 package e2e
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func (s *suite) testMetrics(t *testing.T) {
 	ns := s.Namespace(t)
-	const url = "https://millwright-core-metrics." + systemNamespace + ":8443/metrics"
+	const url = "https://" + core + "-metrics." + systemNamespace + ":8443/metrics"
 	const token = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 	s.Kubectl(t, "create", "serviceaccount", "-n", ns, "prometheus")
 	s.Kubectl(t, "create", "clusterrolebinding", ns, "--clusterrole=millwright-metrics-reader", "--serviceaccount="+ns+":prometheus")
@@ -18,6 +21,9 @@ func (s *suite) testMetrics(t *testing.T) {
 		t.Errorf("who may read the metrics gets %s: %s", code, body)
 	}
 	contains(t, "/metrics", body, `millwright_build_info{`, `version="e2e-1"`, `millwright_controller_syncs_total{controller="machine",result="success"}`)
+	if code, body := s.get(t, ns, "prometheus", "--token", token, strings.Replace(url, core, engine, 1)); code != "200" {
+		t.Errorf("who may read the metrics of the engine gets %s: %s", code, body)
+	}
 	if code, _ := s.get(t, ns, "default", "--token", token, url); code != "403" {
 		t.Errorf("who may not read them gets %s", code)
 	}
@@ -36,5 +42,7 @@ func (s *suite) testRoles(t *testing.T) {
 		s.Kubectl(t, "auth", "can-i", "delete", resource, "-n", ns, "--as=edits")
 		contains(t, "kubectl auth can-i", s.KubectlFails(t, "auth", "can-i", "update", resource, "--subresource=status", "-n", ns, "--as=edits"), "exit status 1")
 	}
+	// Who commands the engine commands what it may do.
+	contains(t, "kubectl auth can-i", s.KubectlFails(t, "auth", "can-i", "create", "compositecontrollers", "--as=edits"), "exit status 1")
 	s.Kubectl(t, "auth", "can-i", "patch", "helloapps", "--subresource=scale", "-n", ns, "--as=edits")
 }

@@ -20,15 +20,15 @@ func (s *suite) testLeaderDeleted(t *testing.T) {
 	ns := s.Namespace(t)
 	s.apply(t, immortalContainer, "NAMESPACE", ns, "NAME", "led", "IMAGE", app1)
 	s.become(t, ns, "ic/led", "Ready")
-	uid, leader := s.podUID(t, ns, pod), s.leader(t)
+	uid, leader := s.podUID(t, ns, pod), s.leader(t, core)
 
 	s.Kubectl(t, "delete", "pod", "-n", systemNamespace, leader, "--wait=false")
 	s.Kubectl(t, "delete", "pod", "-n", ns, pod)
 	s.expectAnother(t, ns, "led", uid, "2")
-	if now := s.leader(t); now == leader {
+	if now := s.leader(t, core); now == leader {
 		t.Errorf("%s leads still", leader)
 	}
-	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/millwright-core", "--timeout="+patience.String())
+	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, "--timeout="+patience.String())
 }
 
 func (s *suite) testKubeletKilled(t *testing.T) {
@@ -87,7 +87,7 @@ func (s *suite) testNodeLost(t *testing.T) {
 	if n := most(); n != 1 {
 		t.Errorf("at some time %d processes ran", n)
 	}
-	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/millwright-core", "--timeout="+patience.String())
+	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, "--timeout="+patience.String())
 }
 
 // watchProcesses looks how many processes of the Pod there are at any time. The function ends it and returns the most.

@@ -12,14 +12,17 @@ func (s *suite) testInstallation(t *testing.T) {
 	output := s.deploy(t, "deploy", millwright1)
 	contains(t, "deploy", output, "successfully rolled out", "Millwright is at work")
 	pods := s.Kubectl(t, "get", "pods", "-n", systemNamespace, "-o", `jsonpath={range .items[*]}{.spec.containers[0].image} {.status.phase} {.spec.serviceAccountName}{"\n"}{end}`)
-	if want := strings.Repeat(millwright1+" Running millwright-core\n", 2); pods != want {
+	want := strings.Repeat(millwright1+" Running "+core+"\n", 2) + strings.Repeat(millwright1+" Running "+engine+"\n", 2)
+	if pods != want {
 		t.Errorf("there are the Pods\n%swant\n%s", pods, want)
 	}
-	eventually(t, "a replica leads", patience, func() bool { return s.leader(t) != "" })
+	for _, deployment := range []string{core, engine} {
+		eventually(t, "a replica of "+deployment+" leads", patience, func() bool { return s.leader(t, deployment) != "" })
+	}
 	// What does not keep to the restricted standard would not be let in.
 	refusal := s.KubectlFails(t, "run", "-n", systemNamespace, "guest", "--image="+app1)
 	contains(t, "kubectl run", refusal, `violates PodSecurity "restricted`)
-	for _, resource := range []string{"immortalcontainers", "helloapps", "machines", "switches"} {
+	for _, resource := range []string{"immortalcontainers", "helloapps", "machines", "switches", "compositecontrollers"} {
 		s.Kubectl(t, "get", resource, "--all-namespaces")
 		contains(t, "kubectl explain", s.Kubectl(t, "explain", resource), "KIND:", "DESCRIPTION:")
 	}
@@ -37,9 +40,15 @@ func (s *suite) testRemoval(t *testing.T) {
 		return s.Kubectl(t, "get", "pods,deployments,services,immortalcontainers,helloapps,machines,switches", "-n", ns, "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid}{"\n"}{end}`)
 	}
 	before := uids()
+	s.Kubectl(t, "apply", "-f", samples+"sharedconfig.yaml") // whose hook does not run: there is no image with Node
+	s.Kubectl(t, "wait", "--for=condition=Established", "--timeout="+patience.String(), "crd/sharedconfigs.example.com")
+	s.apply(t, sharedConfig, "NAMESPACE", ns)
+	eventually(t, "the SharedConfig has the finalizer of its CompositeController", patience, func() bool {
+		return s.read(t, ns, "sharedconfig/stays", ".metadata.finalizers") == `["metacontroller.io/compositecontroller-sharedconfig-controller"]`
+	})
 
 	output := s.deploy(t, "undeploy", "")
-	contains(t, "undeploy", output, "The CRDs and all objects of our kinds are still there")
+	contains(t, "undeploy", output, `"sharedconfig-controller" deleted`, "The CRDs and all other objects of our kinds are still there")
 	if left := s.Kubectl(t, "get", "clusterroles,clusterrolebindings", "--selector", "app.kubernetes.io/name=millwright", "-o", "name"); left != "" {
 		t.Errorf("there are still\n%s", left)
 	}
@@ -50,7 +59,7 @@ func (s *suite) testRemoval(t *testing.T) {
 		t.Errorf("there was\n%sand there is\n%s", before, after)
 	}
 	// Nobody is there any more who could clean up, and nothing waits for that.
-	s.Kubectl(t, "delete", "-n", ns, "ic/stays", "ha/stays", "machine/stays", "--timeout="+patience.String())
+	s.Kubectl(t, "delete", "-n", ns, "sharedconfig/stays", "ic/stays", "ha/stays", "machine/stays", "--timeout="+patience.String())
 	eventually(t, "all that was made for them goes with them", patience, func() bool {
 		return s.Kubectl(t, "get", "pods,deployments,switches", "-n", ns, "--ignore-not-found", "-o", "name") == ""
 	})

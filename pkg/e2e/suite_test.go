@@ -24,6 +24,12 @@ import (
 // namespace of Millwright itself.
 const systemNamespace = "millwright-system"
 
+// Its Deployments. Their Leases have the same names.
+const (
+	core   = "millwright-core"
+	engine = "millwright-engine"
+)
+
 // patience bounds what is waited for, on machines that are busy.
 const patience = 90 * time.Second
 
@@ -131,10 +137,10 @@ func contains(t *testing.T, command, output string, wants ...string) {
 	}
 }
 
-// leader is the Pod that holds the Lease.
-func (s *suite) leader(t *testing.T) string {
+// leader is the Pod of the Deployment that holds its Lease.
+func (s *suite) leader(t *testing.T, deployment string) string {
 	t.Helper()
-	lease, err := s.kube.CoordinationV1().Leases(systemNamespace).Get(t.Context(), "millwright-core", metav1.GetOptions{})
+	lease, err := s.kube.CoordinationV1().Leases(systemNamespace).Get(t.Context(), deployment, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

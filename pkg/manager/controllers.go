@@ -27,7 +27,7 @@ func Descriptors() []Descriptor {
 	return checked([]Descriptor{
 		{
 			Name:     composite.ControllerName,
-			Requires: []schema.GroupVersionResource{metacontrollerv1alpha1.SchemeGroupVersion.WithResource("compositecontrollers")},
+			Requires: []schema.GroupVersionResource{metacontrollerv1alpha1.Resource("compositecontrollers").WithVersion(metacontrollerv1alpha1.GroupVersion.Version)},
 			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
 				return composite.New(ctx, composite.Config{
 					Client:         c.Client,

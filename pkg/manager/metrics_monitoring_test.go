@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,16 +114,8 @@ func TestEveryPanelAsksForWhatIsServed(t *testing.T) {
 	}
 }
 
-func TestTheServiceMonitorFindsThePortWhereMetricsAreServed(t *testing.T) {
+func TestTheServiceMonitorFindsThePortsWhereMetricsAreServed(t *testing.T) {
 	type labels = map[string]string
-	var service struct {
-		Metadata struct {
-			Name, Namespace string
-			Labels          labels
-		}
-		Spec struct{ Ports []struct{ Name string } }
-	}
-	manifest(t, "40-metrics.yaml", &service)
 	var monitor struct {
 		Metadata struct{ Namespace string }
 		Spec     struct {
@@ -131,16 +124,37 @@ func TestTheServiceMonitorFindsThePortWhereMetricsAreServed(t *testing.T) {
 		}
 	}
 	manifest(t, "monitoring/service-monitor.yaml", &monitor)
-	if service.Metadata.Name != metricsJob || service.Metadata.Namespace != monitor.Metadata.Namespace {
-		t.Errorf("the Service is %s/%s, and its job %s in %s is looked for", service.Metadata.Namespace, service.Metadata.Name, metricsJob, monitor.Metadata.Namespace)
+	text, err := os.ReadFile(filepath.Join("..", "..", "manifests", "40-metrics.yaml"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for label, value := range monitor.Spec.Selector.MatchLabels {
-		if service.Metadata.Labels[label] != value {
-			t.Errorf("the Service has the label %s=%s, not %s", label, service.Metadata.Labels[label], value)
+	var names []string
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var service struct {
+			Metadata struct {
+				Name, Namespace string
+				Labels          labels
+			}
+			Spec struct{ Ports []struct{ Name string } }
+		}
+		if err := yaml.Unmarshal([]byte(document), &service); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, service.Metadata.Name)
+		if service.Metadata.Namespace != monitor.Metadata.Namespace {
+			t.Errorf("the Service is in %s, and looked for in %s", service.Metadata.Namespace, monitor.Metadata.Namespace)
+		}
+		for label, value := range monitor.Spec.Selector.MatchLabels {
+			if service.Metadata.Labels[label] != value {
+				t.Errorf("the Service has the label %s=%s, not %s", label, service.Metadata.Labels[label], value)
+			}
+		}
+		endpoint := monitor.Spec.Endpoints[0]
+		if endpoint.Port != service.Spec.Ports[0].Name || endpoint.Scheme != "https" || endpoint.BearerTokenFile == "" {
+			t.Errorf("%+v is scraped, where %+v is served over HTTPS to those who show a token", endpoint, service.Spec.Ports)
 		}
 	}
-	endpoint := monitor.Spec.Endpoints[0]
-	if endpoint.Port != service.Spec.Ports[0].Name || endpoint.Scheme != "https" || endpoint.BearerTokenFile == "" {
-		t.Errorf("%+v is scraped, where %+v is served over HTTPS to those who show a token", endpoint, service.Spec.Ports)
+	if !slices.Equal(names, metricsJobs) {
+		t.Errorf("the Services are %s, and the jobs %s are looked for", names, metricsJobs)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 )
 
-// metricsJob is the job of our targets: the name of the Service that is scraped.
-const metricsJob = "millwright-core-metrics"
+// metricsJobs are the jobs of our targets: the names of the Services that are scraped.
+var metricsJobs = []string{"millwright-core-metrics", "millwright-engine-metrics"}
 
 // targetLabels are what Prometheus adds to all that it scrapes through a ServiceMonitor.
 var targetLabels = sets.New("job", "namespace", "service", "endpoint", "pod", "container", "instance")
@@ -111,7 +111,7 @@ func (c *catalogue) faultsOf(selector *parser.VectorSelector) (faults []string) 
 		switch {
 		case matcher.Name == model.MetricNameLabel:
 		case matcher.Name == "job":
-			isOurs = isOurs || matcher.Matches(metricsJob)
+			isOurs = isOurs || slices.ContainsFunc(metricsJobs, matcher.Matches)
 		case targetLabels.Has(matcher.Name) && !names.Has(matcher.Name):
 		case !names.Has(matcher.Name):
 			faults = append(faults, fmt.Sprintf("%s has no label %s", selector.Name, matcher.Name))
@@ -120,7 +120,7 @@ func (c *catalogue) faultsOf(selector *parser.VectorSelector) (faults []string) 
 		}
 	}
 	if !isOurs {
-		faults = append(faults, fmt.Sprintf("%s is served by others too: choose the job %s", selector.Name, metricsJob))
+		faults = append(faults, fmt.Sprintf("%s is served by others too: choose the job %s", selector.Name, strings.Join(metricsJobs, " or ")))
 	}
 	return faults
 }
@@ -176,8 +176,8 @@ func TestAQueryForWhatIsNotServedIsFound(t *testing.T) {
 		"a value that is excluded, misspelt": {`millwright_objects{state!~"Suspended|Conflikt"}`, "millwright_objects never has the state Conflikt"},
 		"a group by a label that is not":     {`sum by (reason) (millwright_objects)`, "no metric in it has the label reason"},
 		"a match on a label that is not":     {`millwright_objects and on (shard) millwright_objects`, "no metric in it has the label shard"},
-		"a metric of all, of any job":        {`go_goroutines`, "go_goroutines is served by others too: choose the job millwright-core-metrics"},
-		"a metric of all, of another job":    {`go_goroutines{job="etcd"}`, "go_goroutines is served by others too: choose the job millwright-core-metrics"},
+		"a metric of all, of any job":        {`go_goroutines`, "go_goroutines is served by others too: choose the job millwright-core-metrics or millwright-engine-metrics"},
+		"a metric of all, of another job":    {`go_goroutines{job="etcd"}`, "go_goroutines is served by others too: choose the job millwright-core-metrics or millwright-engine-metrics"},
 		"a queue that there is not":          {`workqueue_depth{job=~"millwright-.*",name="pods"}`, "workqueue_depth never has the name pods"},
 	} {
 		t.Run(name, func(t *testing.T) {
