@@ -188,7 +188,7 @@ func (l *Loop[K]) settle(ctx context.Context, key K, after time.Duration, err er
 	case isOutage(err):
 		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed for lack of the API server, retrying", "retries", retries)
 		l.queue.AddAfter(key, min(l.retry.When(key), maxOutageDelay))
-	case isOwnerUnknown(err):
+	case IsOwnerUnknown(err):
 		logger.V(2).Info("The API server has not noticed the kind of the owner yet, retrying", "err", err)
 		l.queue.AddAfter(key, min(l.retry.When(key), maxUnknownOwnerDelay))
 	default:

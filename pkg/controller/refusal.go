@@ -20,7 +20,7 @@ type Refusal struct{ Reason, Message string }
 // was just being changed, or it has not noticed the kind of the owner yet.
 func RefusalOf(err error) *Refusal {
 	var answer apierrors.APIStatus
-	if !errors.As(err, &answer) || isOutage(err) || apierrors.IsConflict(err) || isOwnerUnknown(err) {
+	if !errors.As(err, &answer) || isOutage(err) || apierrors.IsConflict(err) || IsOwnerUnknown(err) {
 		return nil
 	}
 	status := answer.Status()
@@ -41,10 +41,10 @@ func namesField(status metav1.Status) bool {
 // unknownOwner is how the admission plugin OwnerReferencesPermissionEnforcement begins to say that it knows no such kind.
 const unknownOwner = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "
 
-// isOwnerUnknown tells that an object was refused for the kind of its owner, which the API server serves: that plugin reads
+// IsOwnerUnknown tells that an object was refused for the kind of its owner, which the API server serves: that plugin reads
 // only every 30 seconds which kinds there are, so one whose CustomResourceDefinition was just installed is not known to it.
 // The text alone tells that from a missing permission.
-func isOwnerUnknown(err error) bool {
+func IsOwnerUnknown(err error) bool {
 	var answer apierrors.APIStatus
 	return errors.As(err, &answer) && apierrors.IsForbidden(err) && strings.Contains(answer.Status().Message, unknownOwner)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,6 +22,8 @@ type Cache struct {
 
 	mu    sync.Mutex // before that of any feed
 	feeds map[schema.GroupVersionResource]*feed
+
+	tidying atomic.Bool
 
 	running sync.WaitGroup
 	stopMu  sync.Mutex

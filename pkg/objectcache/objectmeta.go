@@ -4,6 +4,8 @@
 package objectcache
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,8 +56,13 @@ func (o *RawObject) GetLabels() map[string]string {
 // GetAnnotations implements metav1.Object.
 func (o *RawObject) GetAnnotations() map[string]string { return o.metadata().Annotations }
 
-// GetFinalizers implements metav1.Object.
-func (o *RawObject) GetFinalizers() []string { return o.metadata().Finalizers }
+// GetFinalizers implements metav1.Object. Most objects have none, and need not be read to know it.
+func (o *RawObject) GetFinalizers() []string {
+	if !strings.Contains(o.JSON(), `"finalizers"`) {
+		return nil
+	}
+	return o.metadata().Finalizers
+}
 
 // GetOwnerReferences returns all owners, not only the controller.
 func (o *RawObject) GetOwnerReferences() []metav1.OwnerReference { return o.metadata().OwnerReferences }

@@ -50,6 +50,7 @@ func (f *feed) replace(s *source, items []*RawObject, version string) {
 	})
 	f.activate()
 	f.steer()
+	f.cache.tidy(len(items))
 }
 
 // merge makes one state of the list of a source that may be behind what is here already, so that no object goes back in time: what

@@ -32,7 +32,7 @@ func (s *parentSync) adopt(ctx context.Context, adopting []adoption) (map[int][]
 		return nil, nil
 	}
 	if err != nil {
-		return nil, denied(of, "get", doing("looking before it adopts at", of, s.parent, err))
+		return nil, s.denied(of, "get", doing("looking before it adopts at", of, s.parent, err))
 	}
 	adopted := make([]*objectcache.RawObject, len(adopting))
 	errs := make([]error, len(adopting))
@@ -96,7 +96,7 @@ func (s *parentSync) setOwner(ctx context.Context, of resource, o object, own bo
 		return nil, nil
 	}
 	if err != nil {
-		return nil, denied(of, "update", doing(what, of, o, err))
+		return nil, s.denied(of, "update", doing(what, of, o, err))
 	}
 	return written, nil
 }

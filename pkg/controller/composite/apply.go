@@ -23,15 +23,15 @@ import (
 const (
 	// maxAtOnce is how many writes of one sync are on their way at the same time.
 	maxAtOnce = 16
+	// maxBatch is how many are begun before it is looked whether they succeed.
+	maxBatch = 256
 	// maxErrors is how many errors of one sync are told.
 	maxErrors = 5
 )
 
-// apply carries out a plan. Whatever becomes of a child, the others and the status are written.
+// apply carries out a plan. Whatever becomes of a child, the others and the status are written. The finalizer goes last, when all of that
+// has succeeded: nobody would do afterwards what a process that dies has left undone.
 func (s *parentSync) apply(ctx context.Context, p *plan) (time.Duration, error) {
-	if err := s.setFinalizer(ctx, false, p.removeFinalizer); err != nil || s.parent == nil {
-		return 0, err
-	}
 	outcomes, errs := s.carryOut(ctx, p)
 	for _, stuck := range p.stuck {
 		outcomes = append(outcomes, outcome{eventStuck, stuck})
@@ -43,25 +43,28 @@ func (s *parentSync) apply(ctx context.Context, p *plan) (time.Duration, error) 
 	for _, e := range eventsOf(outcomes) {
 		s.Recorder.Event(s.parent, e.eventType, e.reason, controller.Truncate(e.message, maxMessage))
 	}
-	return p.requeueAfter, summed(errs)
+	if err := summed(errs); err != nil {
+		return p.requeueAfter, err
+	}
+	return p.requeueAfter, s.setFinalizer(ctx, false, p.removeFinalizer)
 }
 
-// carryOut takes the steps in their order, those of one type and verb several at a time: first one, then as many again as have
-// succeeded, so that where all fail not all are tried at once.
+// carryOut takes the steps in their order, those of one type and verb several at a time: first one, then twice as many as have
+// succeeded before, so that where all fail not all are tried at once.
 func (s *parentSync) carryOut(ctx context.Context, p *plan) (outcomes []outcome, errs []error) {
-	atOnce := 1
+	batch := 1
 	for steps := p.steps; len(steps) > 0; {
 		n := 1
-		for n < min(len(steps), atOnce) && steps[n].verb == steps[0].verb && steps[n].in == steps[0].in {
+		for n < min(len(steps), batch) && steps[n].verb == steps[0].verb && steps[n].in == steps[0].in {
 			n++
 		}
 		results := make([]result, n)
-		controller.Parallel(n, n, func(i int) { results[i] = s.take(ctx, steps[i]) })
-		atOnce = min(2*atOnce, maxAtOnce)
+		controller.Parallel(n, maxAtOnce, func(i int) { results[i] = s.take(ctx, steps[i]) })
+		batch = min(2*batch, maxBatch)
 		for i, r := range results {
 			if r.err != nil {
 				errs = append(errs, r.err)
-				atOnce = 1
+				batch = 1
 			}
 			outcomes = append(outcomes, s.learn(p, steps[i], r)...)
 		}
@@ -76,7 +79,7 @@ var changes = map[verb]string{verbCreate: changeCreated, verbUpdate: changeUpdat
 // result of a step.
 type result struct {
 	done bool
-	// resourceVersion of the object that was written.
+	// resourceVersion of the object that was written, or was there.
 	resourceVersion string
 	// taken tells that an object of the name is there which is not the parent's, and stale that it is the parent's and our watch
 	// has not shown it yet.
@@ -123,7 +126,7 @@ func (s *parentSync) take(ctx context.Context, step childStep) result {
 		if verb == "" {
 			verb = "delete"
 		}
-		return result{err: denied(step.in, verb, fmt.Errorf("%s: %w", step, err))}
+		return result{err: s.denied(step.in, verb, fmt.Errorf("%s: %w", step, err))}
 	}
 }
 
@@ -137,9 +140,9 @@ func (s *parentSync) whoseIsIt(ctx context.Context, step childStep) result {
 	case apierrors.IsNotFound(err):
 		return result{stale: true}
 	case err != nil:
-		return result{err: denied(step.in, "get", fmt.Errorf("looking at %s, which exists: %w", step.child, err))}
+		return result{err: s.denied(step.in, "get", fmt.Errorf("looking at %s, which exists: %w", step.child, err))}
 	case o.ControllerUID() == s.parent.GetUID():
-		return result{stale: true}
+		return result{stale: true, resourceVersion: o.GetResourceVersion()}
 	default:
 		return result{taken: true}
 	}
@@ -155,6 +158,9 @@ func (s *parentSync) learn(p *plan, step childStep, r result) []outcome {
 		}
 	case r.stale:
 		p.requeue(controller.RecheckDelay)
+		if r.resourceVersion != "" {
+			s.wrote(s.childHandle(step.in), r.resourceVersion) // an earlier process did
+		}
 	case r.done:
 		s.changed = true
 		s.state.memory.done(step, r.resourceVersion)
@@ -192,7 +198,7 @@ func (s *parentSync) setFinalizer(ctx context.Context, add, remove bool) error {
 		return nil
 	}
 	if err != nil {
-		return denied(of, "update", doing("changing the finalizers of", of, s.parent, err))
+		return s.denied(of, "update", doing("changing the finalizers of", of, s.parent, err))
 	}
 	s.changed = true
 	s.wrote(s.h.parents, written.GetResourceVersion())
@@ -221,17 +227,18 @@ func (s *parentSync) putStatus(ctx context.Context, status map[string]any) error
 		if isDenied(err) {
 			of.Resource += "/status"
 		}
-		return denied(of, "update", doing("writing the status of", of, s.parent, err))
+		return s.denied(of, "update", doing("writing the status of", of, s.parent, err))
 	}
 	s.changed = true
 	s.state.memory.statusDone(status, before, written.GetResourceVersion())
 	s.wrote(s.h.parents, written.GetResourceVersion())
+	s.parent = written
 	return nil
 }
 
 // isDenied tells that an account may not do something at all, as opposed to admission that refuses one object.
 func isDenied(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ")
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && !controller.IsOwnerUnknown(err)
 }
 
 // summed is the errors as one, with the first ones in full. One that says that it was decided from an old version goes first: the

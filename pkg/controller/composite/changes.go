@@ -19,6 +19,9 @@ func (c *Controller) parentChanged(h *hosted, before, after *objectcache.RawObje
 	if !h.ready.Load() {
 		return // all are queued when it is
 	}
+	if !h.rules.finalize && before != nil && hasFinalizer(before, h.rules.finalizer) && (after == nil || !hasFinalizer(after, h.rules.finalizer)) {
+		c.Enqueue(controllerKey(h.name)) // that may have been the last one with ours: see keepFinalizer
+	}
 	some := after
 	if some == nil {
 		some = before
@@ -52,15 +55,16 @@ func (c *Controller) childChanged(h *hosted, of int, before, after *objectcache.
 		if child == nil {
 			continue
 		}
-		if parent, found := h.parentOf(child); found && parent != queued {
+		if parent, found := h.parentOf(child, after == nil); found && parent != queued {
 			c.Enqueue(parent)
 			queued = parent
 		}
 	}
 }
 
-// parentOf is the parent that is the controller of an object. The version of its kind does not matter.
-func (h *hosted) parentOf(child *objectcache.RawObject) (key, bool) {
+// parentOf is the parent that is the controller of an object. The version of its kind does not matter. For an object that has gone it may
+// also be another one of that name, which the child was in the way of.
+func (h *hosted) parentOf(child *objectcache.RawObject, gone bool) (key, bool) {
 	owner, found := child.Controller()
 	if !found || owner.Kind != h.rules.parent.Kind {
 		return key{}, false
@@ -74,7 +78,7 @@ func (h *hosted) parentOf(child *objectcache.RawObject) (key, bool) {
 		namespace = child.GetNamespace()
 	}
 	parent := h.parents.Get(namespace, owner.Name)
-	if parent == nil || parent.GetUID() != owner.UID || !h.rules.counts(parent) {
+	if parent == nil || parent.GetUID() != owner.UID && !gone || !h.rules.counts(parent) {
 		return key{}, false
 	}
 	return h.parentKey(namespace, owner.Name), true

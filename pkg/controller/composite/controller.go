@@ -36,8 +36,13 @@ const (
 	EventSource = "metacontroller"
 )
 
-// workersPerObject is how many workers there are for each that was asked for: most of them wait for hooks.
-const workersPerObject = 4
+// Most workers wait for hooks, so there are workersPerWorker for each that was asked for. Of these a slow host holds callsPerWorker by
+// calls and waitingPerWorker by waiting for one: two such hosts leave room for all others.
+const (
+	workersPerWorker = 8
+	callsPerWorker   = 2
+	waitingPerWorker = 1
+)
 
 var (
 	compositeControllers = v1alpha1.Resource("compositecontrollers")
@@ -150,9 +155,8 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	c.credentials = credentials.New(running, c.KubeClient)
-	// A host that does not answer holds 3 of 4 workers at most.
-	c.hooks = hook.NewClient(hook.Options{PerHost: 2 * workers, WaitingPerHost: workers})
-	c.Loop.Run(ctx, workersPerObject*workers)
+	c.hooks = hook.NewClient(hook.Options{PerHost: callsPerWorker * workers, WaitingPerHost: waitingPerWorker * workers})
+	c.Loop.Run(ctx, workersPerWorker*workers)
 	c.closeAll()
 	stop()
 	c.credentials.Wait()

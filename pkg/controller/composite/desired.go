@@ -16,7 +16,7 @@ import (
 	"millwright.dev/pkg/merge"
 )
 
-var kindMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "CompositeController"}
+var kindMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "CompositeController"}
 
 // desiredTree is a child as the hook desires it, with its namespace and the label by which it is found.
 func (r *rules) desiredTree(parent object, child *hook.Child) (map[string]any, error) {

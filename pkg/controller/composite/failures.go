@@ -4,6 +4,8 @@
 package composite
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"millwright.dev/pkg/hook"
@@ -13,13 +15,10 @@ import (
 // do something about.
 type failures struct {
 	mu      sync.Mutex
-	failing map[key]failure
+	failing map[key]*problem
 	shown   key // whose problem is told; it stays the same one as long as it fails
-}
-
-type failure struct {
-	called phase
-	*problem
+	// suspended are those whose hook was not called, for it did not answer.
+	suspended map[phase]map[key]struct{}
 }
 
 // report tells how a sync went, and whether what is to be told of all has changed. wake are parents that were waiting for the hook to
@@ -27,42 +26,35 @@ type failure struct {
 func (f *failures) report(parent key, called phase, p *problem) (changed bool, wake []key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	before := f.failing[parent]
+	for _, waiting := range f.suspended {
+		delete(waiting, parent)
+	}
 	if p == nil {
-		before, failed := f.failing[parent]
 		delete(f.failing, parent)
-		if called != phaseNone {
-			wake = f.waiting(called)
-		}
-		return failed && before.problem != nil && f.shown == parent, wake
+		wake = slices.Collect(maps.Keys(f.suspended[called]))
+		delete(f.suspended, called)
+		return before != nil && f.shown == parent, wake
 	}
 	if f.failing == nil {
-		f.failing = map[key]failure{}
+		f.failing, f.suspended = map[key]*problem{}, map[phase]map[key]struct{}{}
 	}
-	before := f.failing[parent]
-	f.failing[parent] = failure{called, p}
+	f.failing[parent] = p
+	if p.reason == string(hook.ReasonSuspended) {
+		if f.suspended[called] == nil {
+			f.suspended[called] = map[key]struct{}{}
+		}
+		f.suspended[called][parent] = struct{}{}
+	}
 	switch {
 	case len(f.failing) == 1:
 		f.shown = parent
-		changed = before.problem == nil || *before.problem != *p
+		changed = before == nil || *before != *p
 	case f.shown == parent:
-		changed = *before.problem != *p
+		changed = *before != *p
 	}
 	return changed, nil
 }
-
-// waiting are the parents whose hook was not called, for it did not answer. They are returned once.
-func (f *failures) waiting(called phase) (parents []key) {
-	for parent, failure := range f.failing {
-		if failure.called == called && failure.reason == string(hook.ReasonSuspended) {
-			parents = append(parents, parent)
-			f.failing[parent] = f.failing[parent].awake()
-		}
-	}
-	return parents
-}
-
-// awake is a failure of a parent that was told to try again.
-func (f failure) awake() failure { return failure{phaseNone, f.problem} }
 
 // current is the problem to be told, nil if there is none.
 func (f *failures) current() *problem {
@@ -76,5 +68,5 @@ func (f *failures) current() *problem {
 			}
 		}
 	}
-	return f.failing[f.shown].problem
+	return f.failing[f.shown]
 }

@@ -88,8 +88,8 @@ type lastAnswer struct {
 }
 
 // host begins to serve a CompositeController. wide is to watch parents that are not selected too.
-func (c *Controller) host(cc *v1alpha1.CompositeController, r *rules, wide bool) (h *hosted, wrong *problem, err error) {
-	h = &hosted{
+func (c *Controller) host(cc *v1alpha1.CompositeController, r *rules, wide bool) (_ *hosted, wrong *problem, err error) {
+	h := &hosted{
 		name:    cc.Name,
 		uid:     cc.UID,
 		since:   time.Now(),

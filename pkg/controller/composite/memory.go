@@ -8,8 +8,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/equality"
 )
 
 // memory is what one process has learned of a parent and of its children. It never decides what is desired: without it, the
@@ -30,7 +28,7 @@ type version struct {
 type childMemory struct {
 	// settled is for what nothing is to be done.
 	settled version
-	// last is the last change that has not led to a settled child yet.
+	// last is the last change, as long as none has led to a settled child.
 	last try
 	// told is that somebody was told that such changes lead nowhere.
 	told bool
@@ -38,10 +36,10 @@ type childMemory struct {
 	taken bool
 }
 
-// try is an attempt to remove a difference between a child and what is desired of it.
+// try is an attempt to bring a child to what is desired of it.
 type try struct {
-	desired, difference uint64
-	// times that the very same was tried in a row, and when last.
+	desired uint64
+	// times that the same was desired in vain, wherever the child differed, and when last.
 	times int
 	at    time.Time
 }
@@ -58,13 +56,14 @@ const (
 	takenRetry = 30 * time.Second
 )
 
-// next is one more try: the first, or another one of the same.
-func (m childMemory) next(t try, now time.Time) try {
-	t.times, t.at = 1, now
-	if m.last.desired == t.desired && m.last.difference == t.difference {
-		t.times = m.last.times + 1
+// next is one more try: the first, or another one of the same. Where the child differs does not matter: that may be in this field
+// before the scheduler has come to it, and in that one after.
+func (m childMemory) next(desired uint64, now time.Time) try {
+	times := 1
+	if m.last.desired == desired {
+		times += m.last.times
 	}
-	return t
+	return try{desired, times, now}
 }
 
 // wait tells how long to wait before a try, or that there is no use in it.
@@ -115,34 +114,6 @@ func (m memory) exists(child childKey) (news bool) {
 
 // seed of all hashes of this process; they are never written down.
 var seed = maphash.MakeSeed()
-
-// difference is a hash of where two trees differ, and in what. It stays the same whatever else changes in both.
-func difference(before, after map[string]any) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	writeDifference(&h, before, after)
-	return h.Sum64()
-}
-
-func writeDifference(h *maphash.Hash, before, after any) {
-	was, wasObject := before.(map[string]any)
-	is, isObject := after.(map[string]any)
-	if !wasObject || !isObject {
-		maphash.WriteComparable(h, hashOf(before))
-		maphash.WriteComparable(h, hashOf(after))
-		return
-	}
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(was)), maps.Keys(is))
-	slices.Sort(keys)
-	for _, key := range slices.Compact(keys) {
-		if equality.Semantic.DeepEqual(was[key], is[key]) {
-			continue
-		}
-		maphash.WriteComparable(h, key)
-		writeDifference(h, was[key], is[key])
-		maphash.WriteComparable(h, '}')
-	}
-}
 
 // hashOf is a hash of a tree, which tells null from what is empty.
 func hashOf(value any) uint64 {

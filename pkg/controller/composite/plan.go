@@ -31,7 +31,7 @@ type observation struct {
 	now      time.Time
 }
 
-// plan is what to do: remove the finalizer, then the steps, each whatever becomes of the others, then the status.
+// plan is what to do: the steps, each whatever becomes of the others, then the status, and if all has succeeded, remove the finalizer.
 type plan struct {
 	removeFinalizer bool
 	steps           []childStep
@@ -196,17 +196,17 @@ func (r *rules) planChild(p *plan, o observation, child wantedChild, update merg
 		p.memory.children[child.key] = childMemory{settled: version{hash, observed.GetResourceVersion()}}
 		return nil
 	}
-	p.planChange(o, child, observed, verdict, known, try{desired: hash, difference: difference(tree, verdict.Object)})
+	p.planChange(o, child, observed, verdict, known, hash)
 	return nil
 }
 
 // planChange changes a child that differs, unless the same was tried before and has led nowhere.
-func (p *plan) planChange(o observation, child wantedChild, observed object, verdict merge.Verdict, known childMemory, now try) {
+func (p *plan) planChange(o observation, child wantedChild, observed object, verdict merge.Verdict, known childMemory, desired uint64) {
 	step := childStep{verb: verbUpdate, child: child.key, in: child.in.resource, uid: observed.GetUID(), resourceVersion: observed.GetResourceVersion(), object: verdict.Object}
 	if child.in.method == v1alpha1.ChildUpdateRecreate && !verdict.RecordOnly {
 		step.verb, step.object, step.resourceVersion = verbRecreate, nil, ""
 	}
-	step.try = known.next(now, o.now)
+	step.try = known.next(desired, o.now)
 	if step.try.times > 2 && !known.told {
 		p.stuck = append(p.stuck, child.key)
 	}

@@ -213,6 +213,25 @@ func TestAChildIsNotDeletedForEverForWhatTheAPIServerPutsBack(t *testing.T) {
 	w.want(other, "recreate ConfigMap ns/b", "recreate ConfigMap ns/a")
 }
 
+// A Pod differs elsewhere once it is scheduled: each difference by itself comes but now and then.
+func TestAChildIsNotDeletedForEverForDifferencesThatTakeTurns(t *testing.T) {
+	w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate))
+	round := 0
+	w.mutate = func(tree map[string]any) { setData("odd" + strconv.Itoa(round/2%2))(tree) }
+	deleted := 0
+	for ; round < 200; round++ {
+		for _, did := range w.sync(answered) {
+			if did == "recreate ConfigMap ns/a" {
+				deleted++
+			}
+		}
+		w.now = w.now.Add(time.Minute)
+	}
+	if deleted > 2 {
+		t.Errorf("the child was deleted %d times", deleted)
+	}
+}
+
 func TestAnUpdateOfWhichTheAPIServerTakesNothingIsNotRepeated(t *testing.T) {
 	m := memory{children: map[childKey]childMemory{}}
 	key := configMaps.key("ns", "a")

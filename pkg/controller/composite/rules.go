@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,7 +16,11 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-const finalizerPrefix = "metacontroller.io/compositecontroller-"
+const (
+	finalizerPrefix = "metacontroller.io/compositecontroller-"
+	// maxFinalizerName is how long a finalizer may be after its slash.
+	maxFinalizerName = 63
+)
 
 // rules are what a CompositeController says, made ready for use.
 type rules struct {
@@ -115,6 +120,9 @@ func compile(cc *v1alpha1.CompositeController, served map[schema.GroupVersionRes
 		generateSelector:    isTrue(spec.GenerateSelector),
 		sync:                enabled(spec.Hooks.Sync),
 		finalize:            enabled(spec.Hooks.Finalize),
+	}
+	if _, name, _ := strings.Cut(r.finalizer, "/"); r.finalize && len(name) > maxFinalizerName {
+		return nil, invalid("metadata.name: with a finalize hook it may have %d characters at most, for parents get the finalizer %s", len(cc.Name)-len(name)+maxFinalizerName, r.finalizer)
 	}
 	var found bool
 	if r.parent, found = served[parent]; !found {

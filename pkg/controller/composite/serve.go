@@ -131,6 +131,9 @@ func (c *Controller) serve(ctx context.Context, cc *v1alpha1.CompositeController
 		if err := c.begin(ctx, h); err != nil {
 			return health{}, 0, err
 		}
+		if slices.Contains(cc.Finalizers, finalizerOfController) && !h.rules.finalize {
+			c.Enqueue(controllerKey(h.name)) // maybe no parent has ours any more: see keepFinalizer
+		}
 	}
 	return health{wrong: wrong, synced: synced, hook: h.failures.current()}, after, nil
 }

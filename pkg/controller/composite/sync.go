@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,8 +64,8 @@ func (c *Controller) syncParent(ctx context.Context, k key) (time.Duration, erro
 	s := &parentSync{Controller: c, h: h, key: k, parent: parent}
 	after, err := s.run(ctx)
 	switch {
-	case apierrors.IsConflict(err):
-		return after, err // what it was decided from is old: nothing has failed
+	case apierrors.IsConflict(err), controller.IsOwnerUnknown(err):
+		return after, err // nothing has failed: what it was decided from is old, or the kind of the parent is new
 	case err != nil && h.calling.Err() != nil:
 		return 0, nil // cut off
 	}
@@ -317,12 +318,19 @@ type deniedError struct {
 func (e *deniedError) Error() string { return e.err.Error() }
 func (e *deniedError) Unwrap() error { return e.err }
 
+// finalizersDenied is what admission says where children of a parent may not keep it from being deleted before them.
+const finalizersDenied = "refers to a resource you can't set finalizers on"
+
 // denied marks an error that tells of a missing right.
-func denied(of resource, verb string, err error) error {
-	if isDenied(err) {
-		return &deniedError{of, verb, err}
+func (s *parentSync) denied(of resource, verb string, err error) error {
+	if !isDenied(err) {
+		return err
 	}
-	return err
+	if strings.Contains(err.Error(), finalizersDenied) {
+		of, verb = s.h.rules.parent, "update"
+		of.Resource += "/finalizers"
+	}
+	return &deniedError{of, verb, err}
 }
 
 func doing(what string, of resource, o interface {
