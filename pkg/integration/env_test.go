@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(judgePrivileges(testcluster.Run(m, clusterOptions...)))
 }
 
-// runManager runs all controllers until the test and its subtests end, or until stop is called.
+// runManager runs the controllers of the Deployment core until the test and its subtests end, or until stop is called.
 func runManager(t *testing.T, cluster *testcluster.Cluster) (stop func()) {
 	t.Helper()
 	kubeconfig := operatorAccount(t, cluster).WriteKubeconfig(t)
@@ -41,6 +41,7 @@ func runManager(t *testing.T, cluster *testcluster.Cluster) (stop func()) {
 func runManagerWith(t *testing.T, change func(*manager.Options)) (stop func()) {
 	t.Helper()
 	options := manager.NewOptions()
+	options.Controllers = core.controllers(t)
 	change(options)
 	options.LeaderElect = false
 	options.ServingAddress = ""

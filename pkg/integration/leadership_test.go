@@ -46,11 +46,16 @@ type pair struct {
 
 func startPair(e *env, election manager.LeaderElection) *pair {
 	e.Helper()
+	return startPairOf(core, e, election)
+}
+
+func startPairOf(d deployment, e *env, election manager.LeaderElection) *pair {
+	e.Helper()
 	p := &pair{env: e}
-	p.leader = startOperator(e, "first", &p.journal, electionFlags(election)...)
+	p.leader = startProcessOf(d, e, "first", &p.journal, electionFlags(election)...)
 	p.awaitWrite("first", onLease, time.Time{})
 	p.leader.awaitWarm()
-	p.standby = startOperator(e, "second", &p.journal, electionFlags(election)...)
+	p.standby = startProcessOf(d, e, "second", &p.journal, electionFlags(election)...)
 	p.standby.awaitWarm()
 	return p
 }

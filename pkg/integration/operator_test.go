@@ -32,11 +32,17 @@ type operator struct {
 // name of the process in the journal.
 func (o *operator) name() string { return o.named }
 
-// startOperator starts the process, and the proxy under this name.
+// startOperator starts a process of the Deployment core, and the proxy under this name.
 func startOperator(e *env, name string, journal *faultproxy.Journal, args ...string) *operator {
 	e.Helper()
-	account := operatorAccount(e.T, e.cluster)
-	bindLeaderElection(e, account)
+	return startProcessOf(core, e, name, journal, args...)
+}
+
+// startProcessOf likewise, of any Deployment. An engine serves the CompositeControllers of this test only.
+func startProcessOf(d deployment, e *env, name string, journal *faultproxy.Journal, args ...string) *operator {
+	e.Helper()
+	account := d.account(e.T, e.cluster)
+	bindLeaderElection(e, d, account)
 	proxy, err := faultproxy.Start(name, account.Config, journal)
 	if err != nil {
 		e.Fatal(err)
@@ -48,7 +54,8 @@ func startOperator(e *env, name string, journal *faultproxy.Journal, args ...str
 	}
 	o := &operator{e: e, named: name, proxy: proxy, args: append([]string{
 		"--kubeconfig", kubeconfig, "--serving-address", "127.0.0.1:0",
-		"--namespace", e.namespace, "--leader-elect-lease-namespace", e.namespace, "--leader-elect-lease-name", leaseName,
+		"--controllers", strings.Join(d.controllers(e.T), ","), "--namespace", e.namespace,
+		"--leader-elect-lease-namespace", e.namespace, "--leader-elect-lease-name", string(d), "--target-label-selector", engineTest + "=" + e.namespace,
 	}, args...)}
 	o.restart()
 	return o

@@ -4,8 +4,10 @@
 package integration
 
 import (
+	"strings"
 	"testing"
 
+	k8sappsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,42 +15,89 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	immortalcontainers "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	metacontroller "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/testcluster"
 )
 
-// What the Deployment runs as, and the Lease that its replicas share: 20-core-account.yaml and 30-core.yaml say so.
+// deployment is one of the manifests, by its name. That is also the name of its ServiceAccount and of the Lease of its replicas.
+type deployment string
+
 const (
-	accountNamespace = "millwright-system"
-	accountName      = "millwright-core"
-	leaseName        = "millwright-core"
+	core   deployment = "millwright-core"
+	engine deployment = "millwright-engine"
 )
 
-// operatorUser is the account for the authorizer and in the audit log.
-var operatorUser = serviceaccount.MakeUsername(accountNamespace, accountName)
+// accountNamespace is where they are.
+const accountNamespace = "millwright-system"
+
+// user is the account for the authorizer and in the audit log.
+func (d deployment) user() string { return serviceaccount.MakeUsername(accountNamespace, string(d)) }
 
 // clusterOptions are those of all clusters: an operator has there what it has where the manifests were applied, and no more.
-var clusterOptions = []testcluster.Option{
-	testcluster.WithCRDs("manifests/00-crds"),
-	testcluster.WithManifests(rightsManifests...),
-	testcluster.WithAudit(operatorUser, requests.add),
+var clusterOptions = append([]testcluster.Option{testcluster.WithCRDs("manifests/00-crds")}, rightsOptions...)
+
+// rightsOptions install the shipped namespace, accounts, roles and bindings, and keep what is requested with them.
+var rightsOptions = []testcluster.Option{
+	testcluster.WithManifests("manifests/10-namespace.yaml",
+		"manifests/20-core-account.yaml", "manifests/20-engine-account.yaml", "manifests/21-core-role.yaml", "manifests/21-engine-role.yaml"),
+	testcluster.WithAudit(core.user(), requests[core].add),
+	testcluster.WithAudit(engine.user(), requests[engine].add),
 }
 
-// rightsManifests are the shipped namespace, account, roles and bindings.
-var rightsManifests = []string{"manifests/10-namespace.yaml", "manifests/20-core-account.yaml", "manifests/21-core-role.yaml"}
+// account is what every manager and every process of these tests runs as. Tests and users are administrators.
+func (d deployment) account(t testing.TB, cluster *testcluster.Cluster) *testcluster.Account {
+	t.Helper()
+	account := cluster.Account(t, accountNamespace, string(d))
+	own := authorizationv1.ResourceAttributes{Verb: "list", Group: immortalcontainers.GroupName, Resource: "immortalcontainers"}
+	if d == engine {
+		own = authorizationv1.ResourceAttributes{Verb: "list", Group: metacontroller.GroupName, Resource: "compositecontrollers"}
+	}
+	cluster.AwaitRight(t, account, own)
+	return account
+}
 
-// operatorAccount is what every manager and every process of these tests runs as. Tests and users are administrators.
+// operatorAccount is that of the Deployment core, which most tests are about.
 func operatorAccount(t testing.TB, cluster *testcluster.Cluster) *testcluster.Account {
 	t.Helper()
-	account := cluster.Account(t, accountNamespace, accountName)
-	cluster.AwaitRight(t, account, authorizationv1.ResourceAttributes{Verb: "list", Group: immortalcontainers.GroupName, Resource: "immortalcontainers"})
-	return account
+	return core.account(t, cluster)
+}
+
+// controllers that the Deployment runs.
+func (d deployment) controllers(t testing.TB) []string {
+	t.Helper()
+	for _, shipped := range readDeployments(t) {
+		if shipped.Name == string(d) {
+			for _, arg := range shipped.Spec.Template.Spec.Containers[0].Args {
+				if list, ok := strings.CutPrefix(arg, "--controllers="); ok {
+					return strings.Split(list, ",")
+				}
+			}
+		}
+	}
+	t.Fatalf("the manifests do not say which controllers the Deployment %s runs", d)
+	return nil
+}
+
+// readDeployments of the manifests.
+func readDeployments(t testing.TB) (found []k8sappsv1.Deployment) {
+	t.Helper()
+	err := eachManifest(func(kind string, document []byte) error {
+		if kind != "Deployment" {
+			return nil
+		}
+		return appendTo(&found, document)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // bindLeaderElection gives the account in the test's namespace what the shipped Role gives it in its own: tests that run at the same
 // time must not wait for each other's Lease.
-func bindLeaderElection(e *env, account *testcluster.Account) {
+func bindLeaderElection(e *env, d deployment, account *testcluster.Account) {
 	e.Helper()
-	shipped := readRights(e.T)
+	shipped := readRights(e.T, d)
 	for _, role := range shipped.roles {
 		role = rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Rules: role.Rules}
 		if _, err := e.kube.RbacV1().Roles(e.namespace).Create(e.Context(), &role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -62,6 +111,6 @@ func bindLeaderElection(e *env, account *testcluster.Account) {
 		}
 	}
 	e.cluster.AwaitRight(e, account, authorizationv1.ResourceAttributes{
-		Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: e.namespace, Name: leaseName,
+		Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: e.namespace, Name: string(d),
 	})
 }

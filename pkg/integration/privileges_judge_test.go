@@ -12,17 +12,32 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// requests are those of the operator's account in all clusters of this run, as their API servers have logged them.
-var requests requestLog
+// requests are those of each account in all clusters of this run, as their API servers have logged them.
+var requests = map[deployment]*requestLog{core: {neverRequested: neverRequestedByCore}, engine: {}}
 
 // requestLog keeps what is to be judged of many requests.
 type requestLog struct {
 	mu        sync.Mutex
 	used      map[right]bool
 	forbidden []string // what the authorizer refused, a line each
+	// mayBeForbidden are resources of which that is no fault.
+	mayBeForbidden map[schema.GroupResource]bool
+	// neverRequested are rights that no request needs by itself.
+	neverRequested map[right]string
+}
+
+// expectForbidden tells that a test is about what a missing right to this resource leads to.
+func (l *requestLog) expectForbidden(resource schema.GroupResource) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mayBeForbidden == nil {
+		l.mayBeForbidden = map[schema.GroupResource]bool{}
+	}
+	l.mayBeForbidden[resource] = true
 }
 
 func (l *requestLog) add(event *auditv1.Event) {
@@ -30,6 +45,9 @@ func (l *requestLog) add(event *auditv1.Event) {
 	defer l.mu.Unlock()
 	// What the authorizer allowed may still be refused by admission, for reasons that are no matter of rights.
 	if event.Annotations["authorization.k8s.io/decision"] == "forbid" && event.ResponseStatus != nil && event.ResponseStatus.Code == http.StatusForbidden {
+		if of := event.ObjectRef; of != nil && l.mayBeForbidden[schema.GroupResource{Group: of.APIGroup, Resource: of.Resource}] {
+			return
+		}
 		if line := forbiddenLine(event); !slices.Contains(l.forbidden, line) { // it is tried again and again
 			l.forbidden = append(l.forbidden, line)
 		}
@@ -60,9 +78,9 @@ func forbiddenLine(event *auditv1.Event) string {
 	return fmt.Sprintf("%s, object %q in namespace %q, by %s", rightFor(event), event.ObjectRef.Name, event.ObjectRef.Namespace, event.UserAgent)
 }
 
-// neverRequested are rights that no request needs by itself, with the kind whose objects would not come up without: the API server asks
+// neverRequestedByCore are rights that no request needs by itself, with the kind whose objects would not come up without: the API server asks
 // for them in the course of another request. TestWithoutARightThatIsNeverRequestedNothingComesUp shows that each of them is needed.
-var neverRequested = map[right]string{
+var neverRequestedByCore = map[right]string{
 	// Where we make an object with an ownerReference that blocks the owner's deletion, by OwnerReferencesPermissionEnforcement.
 	{"update", "apps.anupam.com", "helloapps/finalizers"}:                       "HelloApp",
 	{"update", "immortalcontainers.flugel.it", "immortalcontainers/finalizers"}: "ImmortalContainer",
@@ -83,11 +101,11 @@ func (l *requestLog) complaints(granted []right, all bool) (complaints []string)
 		return complaints
 	}
 	for _, r := range granted {
-		if !l.used[r] && neverRequested[r] == "" {
+		if !l.used[r] && l.neverRequested[r] == "" {
 			complaints = append(complaints, fmt.Sprintf("the shipped roles grant what no test has used: %s: remove its marker, or test what it is for", r))
 		}
 	}
-	for r := range neverRequested {
+	for r := range l.neverRequested {
 		if !slices.Contains(granted, r) {
 			complaints = append(complaints, fmt.Sprintf("an exception of these tests is about a right that is not granted: %s", r))
 		}
@@ -97,14 +115,17 @@ func (l *requestLog) complaints(granted []right, all bool) (complaints []string)
 
 // judgePrivileges fails a run, also one that was well so far, whose operators had too few rights or too many.
 func judgePrivileges(status int) int {
-	shipped, err := shippedRights()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "privileges:", err)
-		return 1
-	}
-	for _, complaint := range requests.complaints(rightsOf(shipped.rules()), status == 0 && allTestsRan()) {
-		fmt.Fprintln(os.Stderr, "privileges:", complaint)
-		status = 1
+	all := status == 0 && allTestsRan()
+	for d, log := range requests {
+		shipped, err := shippedRights(d)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "privileges:", err)
+			return 1
+		}
+		for _, complaint := range log.complaints(rightsOf(shipped.rules()), all) {
+			fmt.Fprintf(os.Stderr, "privileges of %s: %s\n", d, complaint)
+			status = 1
+		}
 	}
 	return status
 }

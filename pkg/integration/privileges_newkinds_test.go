@@ -18,7 +18,7 @@ import (
 // API server reads only so often which kinds there are, and refuses with the code of a missing permission. Nobody is told of that.
 func TestWhatIsMadeOfAKindThatWasJustInstalledComesUpWithoutAComplaint(t *testing.T) {
 	t.Parallel()
-	cluster := testcluster.Start(t, testcluster.WithManifests(rightsManifests...), testcluster.WithAudit(operatorUser, requests.add))
+	cluster := testcluster.Start(t, rightsOptions...)
 	var journal faultproxy.Journal
 	e := newEnv(t, cluster)
 	proxy, err := faultproxy.Start("operator", operatorAccount(t, cluster).Config, &journal)

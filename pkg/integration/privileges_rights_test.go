@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -43,24 +44,24 @@ func (r *rights) rules() (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-func readRights(t *testing.T) *rights {
+func readRights(t *testing.T, d deployment) *rights {
 	t.Helper()
-	found, err := shippedRights()
+	found, err := shippedRights(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return found
 }
 
-// shippedRights are those of the operator's account, without Kubernetes' own roles. All manifests are read: a right may be given in
+// shippedRights are those of the account of the Deployment, without Kubernetes' own roles. All manifests are read: a right may be given in
 // any of them.
-func shippedRights() (*rights, error) {
+func shippedRights(d deployment) (*rights, error) {
 	all, err := allRights()
 	if err != nil {
 		return nil, err
 	}
 	ours := func(subjects []rbacv1.Subject) bool {
-		return slices.Contains(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: accountName})
+		return slices.Contains(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: string(d)})
 	}
 	var found rights
 	for _, binding := range all.clusterRoleBindings {
@@ -69,7 +70,7 @@ func shippedRights() (*rights, error) {
 		}
 		i := slices.IndexFunc(all.clusterRoles, func(role rbacv1.ClusterRole) bool { return role.Name == binding.RoleRef.Name })
 		if i < 0 {
-			return nil, fmt.Errorf("no manifest has the ClusterRole %s, which is bound to %s", binding.RoleRef.Name, accountName)
+			return nil, fmt.Errorf("no manifest has the ClusterRole %s, which is bound to %s", binding.RoleRef.Name, d)
 		}
 		found.clusterRoles, found.clusterRoleBindings = append(found.clusterRoles, all.clusterRoles[i]), append(found.clusterRoleBindings, binding)
 	}
@@ -79,12 +80,12 @@ func shippedRights() (*rights, error) {
 		}
 		i := slices.IndexFunc(all.roles, func(role rbacv1.Role) bool { return role.Name == binding.RoleRef.Name })
 		if i < 0 {
-			return nil, fmt.Errorf("no manifest has the Role %s, which is bound to %s", binding.RoleRef.Name, accountName)
+			return nil, fmt.Errorf("no manifest has the Role %s, which is bound to %s", binding.RoleRef.Name, d)
 		}
 		found.roles, found.roleBindings = append(found.roles, all.roles[i]), append(found.roleBindings, binding)
 	}
 	if len(found.clusterRoles) == 0 || len(found.roles) == 0 {
-		return nil, fmt.Errorf("the manifests bind no ClusterRole, or no Role, to %s", accountName)
+		return nil, fmt.Errorf("the manifests bind no ClusterRole, or no Role, to %s", d)
 	}
 	return &found, nil
 }
@@ -109,7 +110,12 @@ func allRights() (*rights, error) {
 
 // eachManifest calls the function with every object of the manifests.
 func eachManifest(do func(kind string, document []byte) error) error {
-	files, err := filepath.Glob("../../manifests/*.yaml")
+	return eachObject("../../manifests/*.yaml", do)
+}
+
+// eachObject calls the function with every object of the files.
+func eachObject(pattern string, do func(kind string, document []byte) error) error {
+	files, err := filepath.Glob(pattern)
 	if err != nil {
 		return err
 	}
@@ -153,6 +159,12 @@ type right struct{ verb, group, resource string }
 // String is as kubectl says it: update machines/status.useless.container.training.
 func (r right) String() string {
 	return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".")
+}
+
+// attributes are how the API server is asked whether somebody has the right in all namespaces.
+func (r right) attributes() authorizationv1.ResourceAttributes {
+	resource, subresource, _ := strings.Cut(r.resource, "/")
+	return authorizationv1.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: resource, Subresource: subresource}
 }
 
 // rightsOf are all that the rules grant, one by one, sorted.

@@ -10,13 +10,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	k8sappsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	"sigs.k8s.io/yaml"
 
 	appsv1 "millwright.dev/pkg/apis/apps/v1"
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
@@ -26,7 +25,7 @@ import (
 )
 
 func TestTheShippedRolesNameEveryRight(t *testing.T) {
-	for _, rule := range readRights(t).rules() {
+	for _, rule := range append(readRights(t, core).rules(), readRights(t, engine).rules()...) {
 		for _, names := range [][]string{rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames} {
 			if strings.Contains(strings.Join(names, " "), "*") {
 				t.Errorf("a rule grants more than it names: %s", &rule)
@@ -38,28 +37,29 @@ func TestTheShippedRolesNameEveryRight(t *testing.T) {
 	}
 }
 
-func TestTheDeploymentRunsAsTheAccountOfTheseTestsAndElectsByItsLease(t *testing.T) {
-	found := 0
-	err := eachManifest(func(kind string, document []byte) error {
-		var deployment k8sappsv1.Deployment
-		if kind != "Deployment" {
-			return nil
+func TestTheDeploymentsRunAsTheAccountsOfTheseTestsAndElectByTheirLeases(t *testing.T) {
+	var found []deployment
+	runs := map[string]deployment{}
+	for _, shipped := range readDeployments(t) {
+		d, spec := deployment(shipped.Name), shipped.Spec.Template.Spec
+		found = append(found, d)
+		if shipped.Namespace != accountNamespace || spec.ServiceAccountName != string(d) || !slices.Contains(spec.Containers[0].Args, "--leader-elect-lease-name="+string(d)) {
+			t.Errorf("Deployment %s/%s runs as %s with %s", shipped.Namespace, d, spec.ServiceAccountName, spec.Containers[0].Args)
 		}
-		found++
-		if err := yaml.UnmarshalStrict(document, &deployment); err != nil {
-			return err
+		for _, controller := range d.controllers(t) {
+			if other := runs[controller]; other != "" {
+				t.Errorf("%s is run by %s and by %s", controller, other, d)
+			}
+			runs[controller] = d
 		}
-		spec := deployment.Spec.Template.Spec
-		if deployment.Namespace != accountNamespace || spec.ServiceAccountName != accountName || !slices.Contains(spec.Containers[0].Args, "--leader-elect-lease-name="+leaseName) {
-			t.Errorf("Deployment %s/%s runs as %s with %s", deployment.Namespace, deployment.Name, spec.ServiceAccountName, spec.Containers[0].Args)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	if found != 1 {
-		t.Errorf("the manifests have %d Deployments", found)
+	if diff := cmp.Diff([]deployment{core, engine}, found); diff != "" {
+		t.Errorf("Deployments of the manifests (-want +got):\n%s", diff)
+	}
+	for _, row := range manager.Descriptors() {
+		if runs[row.Name] == "" {
+			t.Errorf("no Deployment runs %s", row.Name)
+		}
 	}
 }
 
@@ -72,7 +72,11 @@ func TestARunIsJudgedByWhatItsOperatorsWereForbiddenAndByWhatTheyDidNotUse(t *te
 			Annotations:    map[string]string{"authorization.k8s.io/decision": decision},
 		}
 	}
-	granted := slices.AppendSeq([]right{{"create", "", "pods"}, {"update", "", "pods/status"}}, maps.Keys(neverRequested))
+	ofGroup := func(event *auditv1.Event, group string) *auditv1.Event {
+		event.ObjectRef.APIGroup = group
+		return event
+	}
+	granted := slices.AppendSeq([]right{{"create", "", "pods"}, {"update", "", "pods/status"}}, maps.Keys(neverRequestedByCore))
 	for name, test := range map[string]struct {
 		requests []*auditv1.Event
 		granted  []right
@@ -99,6 +103,12 @@ func TestARunIsJudgedByWhatItsOperatorsWereForbiddenAndByWhatTheyDidNotUse(t *te
 			some:     true,
 			want:     []string{"get /logs"},
 		},
+		"something is forbidden of which a test expects that": {
+			requests: []*auditv1.Event{ofGroup(request("list", "carts", "", "forbid", 403), "shop.example.com"), ofGroup(request("list", "carts", "", "forbid", 403), "other.example.com")},
+			granted:  granted,
+			some:     true,
+			want:     []string{"list carts.other.example.com"},
+		},
 		"something is granted in vain": {
 			requests: []*auditv1.Event{request("create", "pods", "", "allow", 201), request("update", "pods", "", "allow", 200)},
 			granted:  granted,
@@ -112,7 +122,8 @@ func TestARunIsJudgedByWhatItsOperatorsWereForbiddenAndByWhatTheyDidNotUse(t *te
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log requestLog
+			log := requestLog{neverRequested: neverRequestedByCore}
+			log.expectForbidden(schema.GroupResource{Group: "shop.example.com", Resource: "carts"})
 			for _, event := range test.requests {
 				log.add(event)
 			}
@@ -128,10 +139,10 @@ func TestARunIsJudgedByWhatItsOperatorsWereForbiddenAndByWhatTheyDidNotUse(t *te
 func TestWithoutARightThatIsNeverRequestedNothingComesUp(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	var rules []rbacv1.PolicyRule
-	for _, role := range readRights(t).clusterRoles {
+	for _, role := range readRights(t, core).clusterRoles {
 		rules = append(rules, role.Rules...)
 	}
-	for r, kind := range neverRequested {
+	for r, kind := range neverRequestedByCore {
 		t.Run(r.String(), func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, cluster)
@@ -155,10 +166,9 @@ func TestWithoutARightThatIsNeverRequestedNothingComesUp(t *testing.T) {
 			}
 
 			e.grant(rules)
-			resource, subresource, _ := strings.Cut(r.resource, "/")
-			e.cluster.AwaitRight(t, account, authorizationv1.ResourceAttributes{
-				Verb: r.verb, Group: r.group, Resource: resource, Subresource: subresource, Namespace: e.namespace,
-			})
+			there := r.attributes()
+			there.Namespace = e.namespace
+			e.cluster.AwaitRight(t, account, there)
 			// Whoever grants a right does not have to wait until it is tried again.
 			e.kubectl("annotate", strings.ToLower(kind), "web", "note=granted")
 			switch kind {
@@ -176,7 +186,7 @@ func TestWithoutARightThatIsNeverRequestedNothingComesUp(t *testing.T) {
 // accountWith makes an account in the test's namespace that has these rights there.
 func (e *env) accountWith(rules []rbacv1.PolicyRule) *testcluster.Account {
 	e.Helper()
-	meta := metav1.ObjectMeta{Name: accountName}
+	meta := metav1.ObjectMeta{Name: string(core)}
 	if _, err := e.kube.CoreV1().ServiceAccounts(e.namespace).Create(e.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
 		e.Fatal(err)
 	}
@@ -185,13 +195,13 @@ func (e *env) accountWith(rules []rbacv1.PolicyRule) *testcluster.Account {
 	}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: accountName},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: e.namespace, Name: accountName}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: string(core)},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: e.namespace, Name: string(core)}},
 	}
 	if _, err := e.kube.RbacV1().RoleBindings(e.namespace).Create(e.Context(), binding, metav1.CreateOptions{}); err != nil {
 		e.Fatal(err)
 	}
-	account := e.cluster.Account(e, e.namespace, accountName)
+	account := e.cluster.Account(e, e.namespace, string(core))
 	e.cluster.AwaitRight(e, account, authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: e.namespace})
 	return account
 }
@@ -199,7 +209,7 @@ func (e *env) accountWith(rules []rbacv1.PolicyRule) *testcluster.Account {
 // grant the account of accountWith other rights.
 func (e *env) grant(rules []rbacv1.PolicyRule) {
 	e.Helper()
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: accountName}, Rules: rules}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: string(core)}, Rules: rules}
 	if _, err := e.kube.RbacV1().Roles(e.namespace).Update(e.Context(), role, metav1.UpdateOptions{}); err != nil {
 		e.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -159,7 +160,7 @@ func TestSIGTERMInMidWorkLosesNothing(t *testing.T) {
 	// As it is shipped: with this Lease, and all namespaces.
 	args := []string{
 		"--kubeconfig", operatorAccount(t, cluster).WriteKubeconfig(t), "--serving-address", "",
-		"--leader-elect-lease-namespace", accountNamespace, "--leader-elect-lease-name", leaseName,
+		"--controllers", strings.Join(core.controllers(t), ","), "--leader-elect-lease-namespace", accountNamespace, "--leader-elect-lease-name", string(core),
 	}
 	first := startProcess(t, args...)
 	e.eventually(func() string {
@@ -174,7 +175,7 @@ func TestSIGTERMInMidWorkLosesNothing(t *testing.T) {
 	if code := first.awaitEnd(t, 20*time.Second); code != 0 {
 		t.Errorf("it ended with exit code %d", code)
 	}
-	lease, err := e.kube.CoordinationV1().Leases(accountNamespace).Get(t.Context(), leaseName, metav1.GetOptions{})
+	lease, err := e.kube.CoordinationV1().Leases(accountNamespace).Get(t.Context(), string(core), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

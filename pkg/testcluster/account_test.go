@@ -23,10 +23,11 @@ func TestAnAccountHasTheRightsThatAreBoundToItAndAllItsRequestsAreHandedOut(t *t
 		code                     int32
 	}
 	var got []answer
+	administrators := 0
 	t.Run("on a cluster of its own", func(t *testing.T) {
 		cluster := Start(t, WithAudit(serviceaccount.MakeUsername("default", "default"), func(event *auditv1.Event) {
 			got = append(got, answer{event.Verb, event.ObjectRef.Resource, event.Annotations["authorization.k8s.io/decision"], event.ResponseStatus.Code})
-		}))
+		}), WithAudit("admin", func(*auditv1.Event) { administrators++ }))
 		account := cluster.Account(t, "default", "default")
 		config, err := clientcmd.BuildConfigFromFlags("", account.WriteKubeconfig(t))
 		if err != nil {
@@ -48,5 +49,8 @@ func TestAnAccountHasTheRightsThatAreBoundToItAndAllItsRequestsAreHandedOut(t *t
 	want := []answer{{"list", "pods", "forbid", 403}, {"list", "pods", "allow", 200}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(answer{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if administrators == 0 {
+		t.Error("of another user whose requests were asked for too, none is handed out")
 	}
 }

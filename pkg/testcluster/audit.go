@@ -22,7 +22,7 @@ type audit struct {
 }
 
 // readLog reads the log of an API server that has ended. A watch is in it twice, when it began and when it ended.
-func (a *audit) readLog(path string) error {
+func (a audit) readLog(path string) error {
 	log, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("opening the audit log: %w", err)

@@ -21,7 +21,7 @@ import (
 type Cluster struct {
 	process *process
 	config  *rest.Config
-	audit   *audit // nil if nobody has asked for it
+	audits  []audit
 }
 
 // Option changes what a cluster has when it is handed to the tests.
@@ -30,7 +30,7 @@ type Option func(*options)
 type options struct {
 	crds      []string
 	manifests []string
-	audit     *audit
+	audits    []audit
 	node      bool
 }
 
@@ -51,9 +51,9 @@ func WithManifests(files ...string) Option {
 }
 
 // WithAudit hands all requests of that user, as the API server has logged them, to the function, when the cluster has stopped: from
-// then on none is missing. Clusters of several tests may call it at a time.
+// then on none is missing. Clusters of several tests may call it at a time. It may be given for several users.
 func WithAudit(user string, read func(*auditv1.Event)) Option {
-	return func(o *options) { o.audit = &audit{user: user, read: read} }
+	return func(o *options) { o.audits = append(o.audits, audit{user: user, read: read}) }
 }
 
 // shared is the cluster of this test binary.
@@ -125,7 +125,7 @@ func start(chosen []Option) (cluster *Cluster, err error) {
 	for _, option := range chosen {
 		option(&o)
 	}
-	process, err := startProcess(o.audit != nil, o.node)
+	process, err := startProcess(len(o.audits) > 0, o.node)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func start(chosen []Option) (cluster *Cluster, err error) {
 		return nil, fmt.Errorf("reading the kubeconfig of the new cluster: %w", err)
 	}
 	config.QPS = -1 // the server's priority and fairness is enough
-	cluster = &Cluster{process: process, config: config, audit: o.audit}
+	cluster = &Cluster{process: process, config: config, audits: o.audits}
 	for _, folder := range o.crds {
 		if err := cluster.installCRDs(folder); err != nil {
 			return nil, err
@@ -154,8 +154,8 @@ func start(chosen []Option) (cluster *Cluster, err error) {
 // stop stops the cluster, hands out what it has logged, and removes its files.
 func (c *Cluster) stop() error {
 	err := c.process.halt()
-	if c.audit != nil {
-		err = errors.Join(err, c.audit.readLog(c.process.auditLog()))
+	for _, audit := range c.audits {
+		err = errors.Join(err, audit.readLog(c.process.auditLog()))
 	}
 	return errors.Join(err, c.process.remove())
 }

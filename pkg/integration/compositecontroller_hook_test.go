@@ -1,0 +1,184 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// testHook is a hook that answers as the test says, and keeps what it was asked. It speaks HTTP on loopback.
+type testHook struct {
+	*httptest.Server
+
+	mu      sync.Mutex
+	answers func(*hookCall) any
+	calls   []*hookCall
+}
+
+// hookCall is one request to a hook.
+type hookCall struct {
+	at     time.Time
+	path   string
+	header http.Header
+	body   []byte
+	tls    bool
+	// peer is the common name of the caller's certificate.
+	peer string
+
+	Controller map[string]any            `json:"controller"`
+	Parent     map[string]any            `json:"parent"`
+	Children   map[string]map[string]any `json:"children"`
+	Related    map[string]any            `json:"related"`
+	Finalizing bool                      `json:"finalizing"`
+}
+
+// raw is an answer that is no JSON, or not with status 200.
+type raw func(w http.ResponseWriter, r *http.Request)
+
+// list is the children of an answer.
+type list = []any
+
+// tree is a JSON object.
+type tree = map[string]any
+
+// newHook makes one that wants nothing, and does not listen yet.
+func newHook(t *testing.T) *testHook {
+	h := &testHook{answers: func(*hookCall) any { return tree{} }}
+	h.Server = httptest.NewUnstartedServer(h)
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		h.Close()
+	})
+	return h
+}
+
+func startHook(t *testing.T) *testHook {
+	h := newHook(t)
+	h.Start()
+	return h
+}
+
+// ServeHTTP implements http.Handler.
+func (h *testHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	call := &hookCall{at: time.Now(), path: r.URL.Path, header: r.Header, tls: r.TLS != nil}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		call.peer = r.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	call.body, _ = io.ReadAll(r.Body)
+	if err := json.Unmarshal(call.body, call); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	h.mu.Lock()
+	h.calls = append(h.calls, call)
+	answers := h.answers
+	h.mu.Unlock()
+	switch answer := answers(call).(type) {
+	case raw:
+		answer(w, r)
+	default:
+		body, err := json.Marshal(answer)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_, _ = w.Write(body)
+	}
+}
+
+// Answers makes the hook answer so from now on: with what is encoded as JSON, or a raw answer.
+func (h *testHook) Answers(answers func(*hookCall) any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answers = answers
+}
+
+// Says makes the hook always answer the same.
+func (h *testHook) Says(answer any) { h.Answers(func(*hookCall) any { return answer }) }
+
+// Wants makes the hook want these children, given as YAML, and no status.
+func (h *testHook) Wants(t testing.TB, children ...string) {
+	t.Helper()
+	answer := list{}
+	for _, child := range children {
+		answer = append(answer, object(t, "%s", child).Object)
+	}
+	h.Says(tree{"children": answer})
+}
+
+// Calls are all until now.
+func (h *testHook) Calls() []*hookCall {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.calls)
+}
+
+// CallsOf the path until now.
+func (h *testHook) CallsOf(path string) []*hookCall {
+	return slices.DeleteFunc(h.Calls(), func(call *hookCall) bool { return call.path != path })
+}
+
+// name of the parent.
+func (c *hookCall) name() string {
+	metadata, _ := c.Parent["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	return name
+}
+
+// member of the parent's spec.
+func (c *hookCall) spec(field string) any {
+	spec, _ := c.Parent["spec"].(map[string]any)
+	return spec[field]
+}
+
+// says answers with the code and the body.
+func says(code int, body string, headers ...string) raw {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+// awaitCall waits for a call after the first ones that is as wanted, and returns it.
+func (e *engineEnv) awaitCall(after int, is func(*hookCall) bool) (found *hookCall) {
+	e.Helper()
+	e.eventually(func() string {
+		calls := e.hook.Calls()
+		for _, call := range calls[min(after, len(calls)):] {
+			if is(call) {
+				found = call
+				return ""
+			}
+		}
+		return "the hook is not called so"
+	})
+	return found
+}
+
+// calm waits until the hook has not been called for a while, and returns how often it was.
+func (e *engineEnv) calm() (calls int) {
+	e.Helper()
+	since := time.Now()
+	e.eventually(func() string {
+		if now := len(e.hook.Calls()); now != calls {
+			calls, since = now, time.Now()
+		}
+		if time.Since(since) < 500*time.Millisecond {
+			return fmt.Sprintf("the hook is being called, %d times by now", calls)
+		}
+		return ""
+	})
+	return calls
+}
