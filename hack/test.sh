@@ -19,13 +19,14 @@ packages() {
     }'
 }
 
-# Compiled as fast as the machine can, but run one package at a time: each keeps control planes busy, and some tests measure time. And
-# always anew: go test does not know what bin/cluster and bin/kubectl have read.
+# Compiled as fast as the machine can, but run one package at a time: each keeps control planes busy, and some tests measure time. Most
+# of a package's tests wait, so more of them run at once than there are cores. And always anew: go test does not know what bin/cluster
+# and bin/kubectl have read.
 integration() {
   local list
   list=$(packages integration | grep -v /perturbation$)
   xargs go test -race -c -o /dev/null <<<"$list"
-  xargs go test -race -p 1 -count=1 -timeout 30m <<<"$list"
+  xargs go test -race -p 1 -parallel 4 -count=1 -timeout 30m <<<"$list"
 }
 
 run_part() {

@@ -26,13 +26,18 @@ type bench struct {
 	begin      time.Time
 	progress   io.Writer
 	measured   measurements
+
+	// hook of all CompositeControllers; nil until it is needed.
+	hook        *process
+	hookAddress string
 }
 
 // measurements are the raw material of the table.
 type measurements struct {
 	containers, machines, apps *contest      // nil where they were not asked for
 	flips                      *flipsOutcome // likewise
-	deployments                []float64     // seconds of a recovery
+	hosted                     hosted
+	deployments                []float64 // seconds of a recovery
 	idleCores                  float64
 	heap                       map[int]float64 // bytes, by the number of objects
 	starts, reads              []float64       // seconds, at the large number of objects
@@ -58,7 +63,7 @@ func runBench(ctx context.Context, o options, progress io.Writer) (m measurement
 	if b.cluster, err = startCluster(ctx, b.dir, o.pods()); err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, b.cluster.stop()) }()
+	defer func() { err = errors.Join(err, b.stopHook(), b.cluster.stop()) }()
 	version, err := b.kubeClient.Discovery().ServerVersion()
 	if err != nil {
 		return m, fmt.Errorf("asking the API server for its version: %w", err)
@@ -74,6 +79,11 @@ func runBench(ctx context.Context, o options, progress io.Writer) (m measurement
 		{b.rows[rowMachines], b.measureMachines},
 		{b.rows[rowFlips], b.measureFlips},
 		{b.rows[rowApps], b.measureApps},
+		{b.rows[rowHosting], b.measureHosting},
+		{b.rows[rowHostingSyncs], b.measureSyncs},
+		{b.rows[rowHostingChurn], b.measureChurn},
+		{b.rows[rowHostingOutage], b.measureOutage},
+		{b.rows[rowHostingMemory], b.measureMemory},
 		{o.wantsRest(), b.measureAtRest},
 	} {
 		if !stage.wanted {

@@ -15,18 +15,23 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"millwright.dev/hack/bench/bareclient"
+	"millwright.dev/hack/bench/parents"
 )
 
 // The commands by which this program runs itself.
 const (
 	replayCommand = "replay" // KUBECONFIG RESOURCE NAMESPACE WORKERS RECORDING
 	readCommand   = "read"   // KUBECONFIG
+	hookCommand   = "hook"   // ADDRESS
 )
 
-// runChild is the main function of the bare client.
+// runChild is the main function of the bare client, and of the hook.
 func runChild(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
 	if len(args) < 2 {
 		return errors.New("not to be called by hand")
+	}
+	if args[0] == hookCommand {
+		return parents.Serve(ctx, args[1], stdout)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", args[1])
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -35,6 +36,7 @@ type cluster struct {
 	config     *rest.Config
 	client     versioned.Interface
 	kubeClient kubernetes.Interface
+	dynamic    dynamic.Interface
 }
 
 // startCluster starts a control plane with room for so many Pods, waits until it is ready, and installs our CRDs.
@@ -59,7 +61,7 @@ func startCluster(ctx context.Context, dir string, pods int) (c *cluster, err er
 	if err := c.connect(); err != nil {
 		return nil, err
 	}
-	return c, c.installCRDs(startCtx)
+	return c, c.installCRDs(startCtx, "manifests/00-crds")
 }
 
 func (c *cluster) kubeconfig() string { return filepath.Join(c.dir, "admin.kubeconfig") }
@@ -72,14 +74,17 @@ func (c *cluster) connect() (err error) {
 	if c.client, err = versioned.NewForConfig(c.config); err != nil {
 		return err
 	}
+	if c.dynamic, err = dynamic.NewForConfig(c.config); err != nil {
+		return err
+	}
 	config := rest.CopyConfig(c.config)
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	c.kubeClient, err = kubernetes.NewForConfig(config)
 	return err
 }
 
-func (c *cluster) installCRDs(ctx context.Context) error {
-	const crds = "manifests/00-crds"
+// installCRDs of a file or folder.
+func (c *cluster) installCRDs(ctx context.Context, crds string) error {
 	if _, err := c.kubectl(ctx, "apply", "--server-side", "-f", crds); err != nil {
 		return fmt.Errorf("installing the CRDs: %w", err)
 	}

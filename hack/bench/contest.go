@@ -58,7 +58,7 @@ func (b *bench) record(ctx context.Context, c *contest) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, proxy.Close()) }()
-	run := &operatorRun{bench: b, objects: c.count, kubeconfig: kubeconfig, proxy: proxy}
+	run := &operatorRun{bench: b, objects: c.count, flags: c.flags, kubeconfig: kubeconfig, proxy: proxy}
 	var recording traffic.Recording
 	result, err := b.run(ctx, c.workload, func(p *population, fail func(error)) (_ contender, err error) {
 		run.fail = fail
@@ -115,7 +115,7 @@ func (b *bench) startProxy() (proxy *traffic.Proxy, kubeconfig string, err error
 }
 
 func (b *bench) operatorRuns(ctx context.Context, c *contest) error {
-	run := &operatorRun{bench: b, objects: c.count, kubeconfig: b.kubeconfig()}
+	run := &operatorRun{bench: b, objects: c.count, flags: c.flags, kubeconfig: b.kubeconfig()}
 	result, err := b.run(ctx, c.workload, func(_ *population, fail func(error)) (contender, error) {
 		run.fail = fail
 		return run, nil

@@ -25,7 +25,6 @@ func cpuRows(c *contest) []report.Row {
 	if c == nil {
 		return nil
 	}
-	const milli = 1e3
 	var operator, bare, perObject, perObjectBare, perSync []float64
 	for i, usage := range c.usages {
 		operator = append(operator, c.operators[i].cpuSeconds())

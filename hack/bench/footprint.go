@@ -49,20 +49,23 @@ func (b *bench) measureHeap(ctx context.Context, objects int) (err error) {
 	if err := errors.Join(o.awaitLeading(ctx), o.awaitSynced(ctx, objects)); err != nil {
 		return err
 	}
-	begin, err := o.metrics(ctx)
+	heap, err := o.awaitLiveHeap(ctx)
 	if err != nil {
 		return err
 	}
-	for {
+	b.measured.heap[objects] = heap
+	b.say("Heap with %d objects: %.1f MiB", objects, heap/mebi)
+	return nil
+}
+
+// awaitLiveHeap waits for collections of garbage, and returns what they have left, in bytes. There is to be little work, and a heapLimit.
+func (o *operator) awaitLiveHeap(ctx context.Context) (float64, error) {
+	begin, err := o.metrics(ctx)
+	for now := begin; err == nil; now, err = o.metrics(ctx) {
 		// Being asked for metrics is what makes garbage, and so collections.
-		now, err := o.metrics(ctx)
-		if err != nil {
-			return err
-		}
 		if now.collections-begin.collections >= collections {
-			b.measured.heap[objects] = now.liveHeap
-			b.say("Heap with %d objects: %.1f MiB", objects, now.liveHeap/(1<<20))
-			return nil
+			return now.liveHeap, nil
 		}
 	}
+	return 0, err
 }

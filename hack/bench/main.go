@@ -17,6 +17,19 @@
 //	flips        all switches of many Machines are flipped up at once, while the operator runs: whether each is moved down, none
 //	             too early, and how late. There is nothing to compare with but the pace; the watch of an observer tells.
 //
+// CompositeControllers are measured with parents of a kind of our own and a hook that is a process of its own (package parents):
+//
+//	cold start   parents without children exist, and the operator is started: until all have a child and a status
+//	children     of one parent: until the last is there, by the operator and by a bare client that writes as many at a time
+//	syncs        that find nothing to do: the operator's CPU for each, and its requests, counted by a proxy
+//	resync       of all parents each second: the time between two of one, with a hook that can keep up and with one that cannot. It is
+//	             compared with what the hook answers to a bare HTTP client that makes as many calls at a time.
+//	changes      of objects that no parent owns or selects: the operator's CPU for each
+//	repair       of edited children, while such objects change: from the edit until it is undone. A bare round trip is that from an edit
+//	             until a watch tells of it.
+//	outage       all parents change while their hook is gone: from its return until all have caught up
+//	memory       of an operator that is started on children and ownerless objects, over their JSON
+//
 // Operator and bare client take turns, and a ratio is taken of runs that followed each other: the machine may be busy with
 // other things too.
 package main
@@ -29,6 +42,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -42,7 +56,7 @@ func main() {
 	// The first signal asks us to stop, the second one ends us at once.
 	context.AfterFunc(ctx, restoreSignals)
 	args := os.Args[1:]
-	if len(args) > 0 && (args[0] == replayCommand || args[0] == readCommand) {
+	if len(args) > 0 && slices.Contains([]string{replayCommand, readCommand, hookCommand}, args[0]) {
 		if err := runChild(ctx, args, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(exitFailed)

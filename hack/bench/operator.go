@@ -25,11 +25,16 @@ type operator struct {
 
 // startOperator returns at once; await what it is to do.
 func (b *bench) startOperator(ctx context.Context, kubeconfig string, env ...string) (*operator, error) {
+	return b.startControllers(ctx, kubeconfig, env)
+}
+
+// startControllers is startOperator with flags.
+func (b *bench) startControllers(ctx context.Context, kubeconfig string, env []string, flags ...string) (*operator, error) {
 	o := &operator{started: time.Now()}
+	args := append([]string{binary("millwright"), "controllers",
+		"--kubeconfig", kubeconfig, "--serving-address", "127.0.0.1:0", "--workers", strconv.Itoa(b.workers)}, flags...)
 	var err error
-	o.process, err = startProcess(b.dir, "operator", env, binary("millwright"), "controllers",
-		"--kubeconfig", kubeconfig, "--serving-address", "127.0.0.1:0", "--workers", strconv.Itoa(b.workers))
-	if err != nil {
+	if o.process, err = startProcess(b.dir, "operator", env, args...); err != nil {
 		return nil, err
 	}
 	err = o.await(ctx, "the operator to serve metrics", func() bool {
@@ -70,10 +75,14 @@ func (o *operator) awaitLeading(ctx context.Context) error {
 // operatorMetrics are what we need of /metrics.
 type operatorMetrics struct {
 	syncs, queued float64
-	cpuSeconds    float64
+	// answers that hooks have given.
+	answers    float64
+	cpuSeconds float64
 	// liveHeap is what the last garbage collection has left, in bytes.
 	liveHeap    float64
 	collections float64
+	// resident is the memory of the process, in bytes.
+	resident float64
 }
 
 func (o *operator) metrics(ctx context.Context) (m operatorMetrics, err error) {
@@ -83,9 +92,11 @@ func (o *operator) metrics(ctx context.Context) (m operatorMetrics, err error) {
 	}
 	return operatorMetrics{
 		syncs:       samples.sum("millwright_controller_syncs_total"),
+		answers:     samples.sum("metacontroller_sync_requests_total"),
 		queued:      samples.sum("workqueue_depth"),
 		cpuSeconds:  samples.sum("process_cpu_seconds_total"),
 		liveHeap:    samples.sum("go_gc_heap_live_bytes"),
 		collections: samples.sum("go_gc_cycles_total_gc_cycles_total"),
+		resident:    samples.sum("process_resident_memory_bytes"),
 	}, nil
 }

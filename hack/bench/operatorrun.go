@@ -14,6 +14,7 @@ import (
 type operatorRun struct {
 	*bench
 	objects    int
+	flags      []string
 	kubeconfig string
 	fail       func(error)
 	process    *operator
@@ -40,7 +41,7 @@ func (r *operatorRun) begin(ctx context.Context, phase int) (begin time.Time, er
 		r.before, err = r.process.metrics(ctx)
 		return begin, err
 	}
-	r.process, err = r.startOperator(ctx, r.kubeconfig)
+	r.process, err = r.startControllers(ctx, r.kubeconfig, nil, r.flags...)
 	if err == nil {
 		r.process.onEnd(r.fail)
 	}

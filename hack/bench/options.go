@@ -23,9 +23,19 @@ const (
 	rowMachines   = "machines"
 	rowFlips      = "flips"
 	rowApps       = "helloapps"
+
+	rowHosting       = "hosting"
+	rowHostingSyncs  = "hostingsyncs"
+	rowHostingChurn  = "hostingchurn"
+	rowHostingOutage = "hostingoutage"
+	rowHostingMemory = "hostingmemory"
 )
 
-var allRows = []string{rowRuns, rowDeployment, rowMachines, rowFlips, rowApps, rowIdle, rowHeap, rowStart}
+var allRows = []string{
+	rowRuns, rowDeployment, rowMachines, rowFlips, rowApps,
+	rowHosting, rowHostingSyncs, rowHostingChurn, rowHostingOutage, rowHostingMemory,
+	rowIdle, rowHeap, rowStart,
+}
 
 // options are what the command line says.
 type options struct {
@@ -35,6 +45,10 @@ type options struct {
 	machines    int
 	flips       int
 	apps        int
+	parents     int
+	manyParents int
+	objects     int
+	outage      time.Duration
 	repetitions int
 	idle        time.Duration
 	timeout     time.Duration
@@ -58,13 +72,19 @@ func parseOptions(args []string, output io.Writer) (o options, err error) {
 	}
 	rows := flags.String("rows", strings.Join(allRows, ","), "what to measure: runs are cold start and recovery by the operator and by the bare client, with their\n"+
 		"requests; deployment is the recovery by a Deployment; machines and helloapps are cold starts of those\n"+
-		"likewise; flips is the pace of flips; idle is CPU at rest; heap is memory for each object; start is the start\n"+
-		"with objects that exist")
+		"likewise; flips is the pace of flips; hosting is the cold start of a CompositeController's parents, and one with many\n"+
+		"children; hostingsyncs are its syncs where nothing changes; hostingchurn are changes that concern none of its parents,\n"+
+		"and repairs beside them; hostingoutage is a hook that is gone; hostingmemory is what its objects take; idle is CPU at\n"+
+		"rest; heap is memory for each object; start is the start with objects that exist")
 	flags.IntVar(&o.count, "count", 1000, "number of ImmortalContainers")
 	flags.IntVar(&o.large, "large", 10000, "number of ImmortalContainers for start and heap")
 	flags.IntVar(&o.machines, "machines", 500, "number of Machines")
 	flags.IntVar(&o.flips, "flips", 400, fmt.Sprintf("number of switches that are flipped at once, %d of each Machine", switchesPerMachine))
 	flags.IntVar(&o.apps, "helloapps", 1000, "number of HelloApps")
+	flags.IntVar(&o.parents, "parents", 1000, "number of parents of a CompositeController, and of the children of one; three times as many are resynced")
+	flags.IntVar(&o.manyParents, "many-parents", 10000, "number of parents beside which an object changes that concerns none")
+	flags.IntVar(&o.objects, "objects", 20000, "number of children, and of ownerless objects, for hostingmemory")
+	flags.DurationVar(&o.outage, "outage", time.Minute, "how long the hook is gone")
 	flags.IntVar(&o.repetitions, "repetitions", 3, "how often each time is measured; the median counts")
 	flags.DurationVar(&o.idle, "idle", 20*time.Second, "how long to measure CPU at rest")
 	flags.DurationVar(&o.timeout, "timeout", time.Hour, "when to give up")
@@ -90,13 +110,17 @@ func (o *options) hurry(flags *flag.FlagSet) {
 	said := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { said[f.Name] = true })
 	for name, change := range map[string]func(){
-		"count":       func() { o.count = 50 },
-		"large":       func() { o.large = 200 },
-		"machines":    func() { o.machines = 25 },
-		"flips":       func() { o.flips = 10 * switchesPerMachine },
-		"helloapps":   func() { o.apps = 50 },
-		"repetitions": func() { o.repetitions = 1 },
-		"idle":        func() { o.idle = 2 * time.Second },
+		"count":        func() { o.count = 50 },
+		"large":        func() { o.large = 200 },
+		"machines":     func() { o.machines = 25 },
+		"flips":        func() { o.flips = 10 * switchesPerMachine },
+		"helloapps":    func() { o.apps = 50 },
+		"parents":      func() { o.parents = 50 },
+		"many-parents": func() { o.manyParents = 500 },
+		"objects":      func() { o.objects = 1000 },
+		"outage":       func() { o.outage = 5 * time.Second },
+		"repetitions":  func() { o.repetitions = 1 },
+		"idle":         func() { o.idle = 2 * time.Second },
 	} {
 		if !said[name] {
 			change()
@@ -125,12 +149,16 @@ func (o options) validate(arguments int) error {
 		return errors.New("--machines and --helloapps must be between 1 and 99999")
 	case o.flips < 1 || o.flips%switchesPerMachine != 0 || o.flips > 99_999:
 		return fmt.Errorf("--flips must be a multiple of %d, the switches of a Machine, below 100000", switchesPerMachine)
+	case o.parents < 1 || o.parents > 9999 || o.manyParents < fewParents || o.manyParents > 99_999:
+		return fmt.Errorf("--parents must be between 1 and 9999, --many-parents between %d and 99999", fewParents)
+	case o.objects < childrenPerParent || o.objects%childrenPerParent != 0 || o.objects > 99_900:
+		return fmt.Errorf("--objects must be a multiple of %d below 100000", childrenPerParent)
 	case o.large < o.count:
 		return fmt.Errorf("--large=%d must not be less than --count=%d", o.large, o.count)
 	case o.repetitions < 1:
 		return errors.New("--repetitions must be at least 1")
-	case o.idle <= 0 || o.timeout <= 0:
-		return errors.New("--idle and --timeout must be positive")
+	case o.idle <= 0 || o.timeout <= 0 || o.outage <= 0:
+		return errors.New("--idle, --outage and --timeout must be positive")
 	}
 	return nil
 }

@@ -84,6 +84,11 @@ func (p *population) remove(ctx context.Context) error {
 
 // inParallel calls do with every number below count, with so many writers, and stops at the first error.
 func inParallel(ctx context.Context, count int, do func(ctx context.Context, i int) error) error {
+	return inParallelBy(ctx, writers, count, do)
+}
+
+// inParallelBy is inParallel with another number of writers.
+func inParallelBy(ctx context.Context, writers, count int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var mu sync.Mutex

@@ -6,6 +6,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,7 +40,7 @@ type replay struct {
 
 // startReplay returns when the bare client is ready to go through the phases.
 func (b *bench) startReplay(ctx context.Context, p *population, c *contest, fail func(error)) (*replay, error) {
-	r, err := startChild([]string{replayCommand, b.kubeconfig(), c.resource.Resource, p.namespace, strconv.Itoa(b.workers), c.recording}, fail)
+	r, err := startChild([]string{replayCommand, b.kubeconfig(), c.resource.Resource, p.namespace, strconv.Itoa(cmp.Or(c.atOnce, b.workers)), c.recording}, fail)
 	if err != nil {
 		return nil, err
 	}

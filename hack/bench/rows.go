@@ -29,6 +29,7 @@ func makeReport(o options, m measurements) report.Report {
 	rows = append(rows, contestRows(m.machines)...)
 	rows = append(rows, flipRows(m.flips)...)
 	rows = append(rows, contestRows(m.apps)...)
+	rows = append(rows, hostingRowsOf(o, m.hosted)...)
 	rows = append(rows, restRows(o, m)...)
 	return report.New(map[string]string{
 		"objects":     strconv.Itoa(o.count),
@@ -36,6 +37,10 @@ func makeReport(o options, m measurements) report.Report {
 		"machines":    strconv.Itoa(o.machines),
 		"flips":       strconv.Itoa(o.flips),
 		"helloapps":   strconv.Itoa(o.apps),
+		"parents":     strconv.Itoa(o.parents),
+		"manyParents": strconv.Itoa(o.manyParents),
+		"cached":      strconv.Itoa(o.objects),
+		"outage":      o.outage.String(),
 		"repetitions": strconv.Itoa(o.repetitions),
 		"kubernetes":  m.kubernetes,
 		"go":          runtime.Version(),

@@ -56,14 +56,30 @@ func measuredOf() measurements {
 		heap:        map[int]float64{0: 1 << 20, 2: 1<<20 + 20<<10, 4: 1<<20 + 80<<10},
 		large:       phaseOutcome{seconds: []float64{7}, events: 2},
 		largeCount:  3,
-		starts:      []float64{3},
-		reads:       []float64{1},
-		startCPU:    []float64{2},
+		hosted: hosted{
+			start: contestOf(parentsOf(2, nil), []traffic.Counts{requestsOf(3)},
+				[]outcome{outcomeOf(0, phaseOf(6, 2.5))}, []outcome{outcomeOf(0, phaseOf(6, 2))}),
+			emptyStart: 0.5,
+			fanOuts:    []float64{1.5, 1.3}, bareFanOuts: []float64{1, 1},
+			unchanged: []unchangedOutcome{
+				{children: 1, cpuPerSync: 0.00015, syncs: 100}, {children: 100, cpuPerSync: 0.0005, syncs: 100},
+				{children: 1000, cpuPerSync: 0.011, syncs: 100, requests: requestsOf(2)},
+			},
+			resync:     resyncOutcome{perSecond: 3, barePerSecond: 60},
+			slowResync: resyncOutcome{perSecond: 1, barePerSecond: 2},
+			strays:     []strayOutcome{{100, 0.00004}, {500, 0.00006}},
+			repairs:    []float64{0.01, 0.02}, roundTrips: []float64{0.005, 0.006},
+			caughtUp: 61,
+			memory:   memoryOutcome{objects: 400, json: 100, heap: 150, empty: 10, resident: 300},
+		},
+		starts:   []float64{3},
+		reads:    []float64{1},
+		startCPU: []float64{2},
 	}
 }
 
 func TestTheRowsTellTheirValuesGoalsAndVerdicts(t *testing.T) {
-	o := options{count: 2, large: 4, machines: 2, flips: 8, apps: 2, repetitions: 2, rows: map[string]bool{}}
+	o := options{count: 2, large: 4, machines: 2, flips: 8, apps: 2, parents: 2, repetitions: 2, outage: time.Minute, rows: map[string]bool{}}
 	for _, row := range allRows {
 		o.rows[row] = true
 	}
@@ -81,6 +97,27 @@ func TestTheRowsTellTheirValuesGoalsAndVerdicts(t *testing.T) {
 		"cold start of 2 H/  until all HelloApps are Ready":            {5, 0, report.NotDecided},
 		"cold start of 2 H/  requests per object, at most":             {6, 5, report.Missed},
 		"cold start of 2 H/  requests per object, mean":                {6, 5, report.Missed},
+		"cold start of 2 parents, until all have a child and a status": {2.5, 2.4, report.Missed},
+		"cold start of 2 p/  overhead over the bare client":            {1.25, 1.2, report.Within},
+		"cold start of 2 p/  requests per object, at most":             {3, 3, report.Reached},
+		"cold start of 2 p/  requests per object, mean":                {3, 3, report.Reached},
+		"cold start of 2 p/  of which until a process serves any":      {0.5, 0, report.NotDecided},
+		"2 children of one parent, until all are there":                {1.4, 1.25, report.Missed},
+		"2 children of one/  overhead over the bare client":            {1.4, 1.25, report.Missed},
+		"CPU per sync with 1 unchanged children":                       {0.15, 0.1, report.Within},
+		"CPU per sync with 100 unchanged children":                     {0.5, 0.5, report.Reached},
+		"CPU per sync with 1000 unchanged children":                    {11, 5, report.Missed},
+		"requests of 100 such syncs, 1 children":                       {0, 0, report.Reached},
+		"requests of 100 such syncs, 100 children":                     {0, 0, report.Reached},
+		"requests of 100 such syncs, 1000 children":                    {2, 0, report.Missed},
+		"resync of 6 parents each second, between two of one":          {2, 1.1, report.Missed},
+		"resync of 6 paren/  by a hook that takes 20ms":                {6, 3.3, report.Missed},
+		"CPU per change that concerns none of 100 parents":             {0.04, 0.05, report.Reached},
+		"CPU per change that concerns none of 500 parents":             {0.06, 0.05, report.Missed},
+		"repair of an edited child beside churn, p99":                  {20, 18, report.Missed},
+		"hook gone for 1m0s, until 2 parents have caught up":           {61, 60, report.Missed},
+		"live heap for 400 objects over their JSON":                    {1.4, 1.2, report.Within},
+		"live heap for 400/  RSS of the process over their JSON":       {3, 1.6, report.Missed},
 		"flips of 8 switches at once, until all are down":              {21, 0, report.NotDecided},
 		"flips of 8 switch/  flips lost, or too many":                  {1, 0, report.Missed},
 		"flips of 8 switch/  flips that came early":                    {0, 0, report.Reached},

@@ -22,6 +22,10 @@ type workload struct {
 	// send no such requests.
 	requests []string
 	phases   []phase
+	// flags of the operator beside the usual ones.
+	flags []string
+	// atOnce is how many objects the operator works on at the same time; 0 is the usual.
+	atOnce int
 }
 
 // phase of a run. The first begins with the start of whoever does the work.

@@ -153,5 +153,6 @@ func (c *Cache) release(user *Handle) {
 	if len(f.users) == 0 {
 		delete(c.feeds, f.resource)
 		f.objects = newStore() // whoever keeps the handle does not keep the objects
+		c.tidy()
 	}
 }

@@ -50,7 +50,9 @@ func (f *feed) replace(s *source, items []*RawObject, version string) {
 	})
 	f.activate()
 	f.steer()
-	f.cache.tidy(len(items))
+	if len(items) >= tidyFrom {
+		f.cache.tidy()
+	}
 }
 
 // merge makes one state of the list of a source that may be behind what is here already, so that no object goes back in time: what

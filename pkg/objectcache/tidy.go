@@ -4,6 +4,7 @@
 package objectcache
 
 import (
+	"os"
 	"runtime/debug"
 	"time"
 )
@@ -13,12 +14,19 @@ const (
 	tidyFrom = 1000
 	// tidyDelay lets the lists of several resources be tidied up after at once.
 	tidyDelay = 2 * time.Second
+
+	// gcHeadroom is how much garbage may come together, in bytes, before the collector looks. By default it waits for as much as all that
+	// lives, which beside a large cache is most of the memory of the process; but the less it may wait, the more it works.
+	gcHeadroom   = 48 << 20
+	minGCPercent = 25
+	maxGCPercent = 100
 )
 
-// tidy gives back to the system what reading a list took beside the objects. The runtime would keep as much again as all that the cache
-// holds, and few of its objects have pointers to follow: it is cheap to look.
-func (c *Cache) tidy(objects int) {
-	if objects < tidyFrom || !c.tidying.CompareAndSwap(false, true) {
+// tidy makes the process take no more memory than what the cache holds now needs, some time after that has changed much: it gives back what
+// reading a list took beside the objects, and adapts the garbage collector, unless the environment says how that is to work. Few of the
+// objects have pointers to follow: to look more often is cheap.
+func (c *Cache) tidy() {
+	if !c.tidying.CompareAndSwap(false, true) {
 		return
 	}
 	c.start(func() {
@@ -26,7 +34,27 @@ func (c *Cache) tidy(objects int) {
 		select {
 		case <-c.ctx.Done():
 		case <-time.After(tidyDelay):
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(gcPercent(c.size()))
+			}
 			debug.FreeOSMemory()
 		}
 	})
+}
+
+// gcPercent is how much garbage may come together beside a cache of that many bytes, in percent of all that lives.
+func gcPercent(bytes int) int {
+	return min(max(gcHeadroom*100/max(bytes, 1), minGCPercent), maxGCPercent)
+}
+
+// size is how many bytes of JSON the cache holds.
+func (c *Cache) size() (bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.feeds {
+		f.mu.RLock()
+		f.objects.each("", func(o *RawObject) { bytes += len(o.JSON()) })
+		f.mu.RUnlock()
+	}
+	return bytes
 }

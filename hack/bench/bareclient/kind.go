@@ -6,6 +6,7 @@ package bareclient
 import (
 	"fmt"
 
+	"millwright.dev/hack/bench/parents"
 	"millwright.dev/hack/bench/traffic"
 	appsv1 "millwright.dev/pkg/apis/apps/v1"
 	containersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
@@ -39,6 +40,10 @@ var kinds = map[string]kind{
 		list:       "/apis/" + appsv1.GroupVersion.String() + "/namespaces/%s/helloapps",
 		children:   "/apis/apps/v1/namespaces/%s/deployments",
 		waitBefore: waitOfApp,
+	},
+	parents.Resource.Resource: {
+		list:       "/apis/" + parents.Resource.GroupVersion().String() + "/namespaces/%s/" + parents.Resource.Resource,
+		waitBefore: func(traffic.Request) (wait, error) { return wait{}, nil }, // only for the hook, which the bare client does not call
 	},
 }
 

@@ -153,6 +153,23 @@ func TestRequestsThatWereSentAtOnceAreOneStepAndTheEventsComeAfterTheLastOfThem(
 	}
 }
 
+func TestTheChildOfAParentComesBeforeItsStatusAndWaitsForNothing(t *testing.T) {
+	parent := func(verb, resource string) traffic.Request {
+		return traffic.Request{Verb: verb, Resource: resource, Object: "p", Code: 200}
+	}
+	child := creationOf(t, "p", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "p-0000"}})
+	child.Resource, child.Began, child.Answered = "configmaps", 1, 2
+	status, event := parent("update", "parents/status"), creationOf(t, "p", &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "p.1"}})
+	status.Began, status.Answered, event.Began, event.Answered = 3, 4, 5, 6
+	steps, err := stepsOf("parents", child, status, event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := describe(t, steps["p"]), []string{"configmaps p-0000 + events p.1", "update parents/status"}; !slices.Equal(got, want) {
+		t.Errorf("the steps are %q, want %q", got, want)
+	}
+}
+
 func TestANamespaceWithANameOfAnotherLengthIsRefused(t *testing.T) {
 	_, err := scripts(kinds["machines"], traffic.Recording{Namespace: "bench-0001"}, "bench")
 	if err == nil || !strings.Contains(err.Error(), `recorded in namespace "bench-0001"`) {

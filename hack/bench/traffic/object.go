@@ -27,7 +27,7 @@ func objectOf(info *request.RequestInfo, sent, answered metav1.Object) string {
 		name = sent.GetName()
 	}
 	switch info.Resource {
-	case "immortalcontainers", "machines", "helloapps":
+	case "immortalcontainers", "machines", "helloapps", "parents":
 		return name
 	case "deployments", "services": // which are named after their HelloApp
 		return name
@@ -36,7 +36,7 @@ func objectOf(info *request.RequestInfo, sent, answered metav1.Object) string {
 	case "events":
 		// The recorder names an event after its object and the time.
 		return name[:max(0, strings.LastIndexByte(name, '.'))]
-	case "switches":
+	case "switches", "configmaps":
 		for _, object := range []metav1.Object{sent, answered} {
 			if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 				return owner.Name

@@ -39,6 +39,9 @@ type Proxy struct {
 	mu       sync.Mutex
 	requests []Request
 	err      error
+	// recording are those whose client may know the answer already, and recorded tells of each that is done with.
+	recording int
+	recorded  sync.Cond
 }
 
 // StartProxy starts a proxy to the API server of the configuration. Close stops it.
@@ -66,6 +69,7 @@ func StartProxy(config *rest.Config) (*Proxy, error) {
 		},
 		served: make(chan struct{}),
 	}
+	p.recorded.L = &p.mu
 	p.server = http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: readHeaderTimeout, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() {
 		defer close(p.served)
@@ -76,11 +80,14 @@ func StartProxy(config *rest.Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Take returns what was recorded since it was last called, in the order in which it began. The error is of a request that
-// could not be read; then the record is not complete.
+// Take returns what was recorded since it was last called, in the order in which it began: all that was answered, at least. The
+// error is of a request that could not be read; then the record is not complete.
 func (p *Proxy) Take() ([]Request, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for p.recording > 0 {
+		p.recorded.Wait()
+	}
 	requests := p.requests
 	p.requests = nil
 	slices.SortFunc(requests, func(a, b Request) int { return cmp.Compare(a.Began, b.Began) })
@@ -114,6 +121,7 @@ func (p *Proxy) serve(w http.ResponseWriter, req *http.Request) {
 		Began: p.places.Add(1),
 	}
 	answer := &answer{ResponseWriter: w, proxy: p, code: http.StatusOK}
+	defer answer.done() // also where its client has gone in the midst of it
 	p.forward.ServeHTTP(answer, req)
 	request.Code, request.Answered = answer.code, answer.place
 	if err := request.tell(info, answer.body.Bytes()); err != nil {
@@ -141,8 +149,23 @@ type answer struct {
 
 // WriteHeader comes before anything reaches the client: what the client sends because of it has a later place.
 func (a *answer) WriteHeader(code int) {
+	if a.place == 0 {
+		a.proxy.mu.Lock()
+		a.proxy.recording++
+		a.proxy.mu.Unlock()
+	}
 	a.code, a.place = code, a.proxy.places.Add(1)
 	a.ResponseWriter.WriteHeader(code)
+}
+
+func (a *answer) done() {
+	if a.place == 0 {
+		return
+	}
+	a.proxy.mu.Lock()
+	defer a.proxy.mu.Unlock()
+	a.proxy.recording--
+	a.proxy.recorded.Broadcast()
 }
 
 func (a *answer) Write(content []byte) (int, error) {

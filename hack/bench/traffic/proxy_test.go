@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	"millwright.dev/pkg/generated/clientset/versioned"
@@ -55,10 +56,12 @@ func TestTheProxyRecordsWhatCountsAndTellsWhichObjectItIsAbout(t *testing.T) {
 	container := &v1alpha1.ImmortalContainer{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-immortalpod"}}
 	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web.17"}, InvolvedObject: corev1.ObjectReference{Name: "web"}}
+	child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p-0000", OwnerReferences: []metav1.OwnerReference{{Name: "p", Controller: ptr.To(true)}}}}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lease"}}
 	// What becomes of the answers is of no interest, only that the requests were sent.
 	_, _ = client.ImmortalcontainersV1alpha1().ImmortalContainers("ns").UpdateStatus(ctx, container, metav1.UpdateOptions{})
 	_, _ = kubeClient.CoreV1().Pods("ns").Create(ctx, pod, metav1.CreateOptions{})
+	_, _ = kubeClient.CoreV1().ConfigMaps("ns").Create(ctx, child, metav1.CreateOptions{})
 	_, _ = kubeClient.CoreV1().Events("ns").Create(ctx, event, metav1.CreateOptions{})
 	_, _ = kubeClient.CoreV1().Events("ns").Patch(ctx, "web.17", "application/merge-patch+json", []byte("{}"), metav1.PatchOptions{})
 	_, _ = kubeClient.CoreV1().Pods("ns").Get(ctx, "web-immortalpod", metav1.GetOptions{})
@@ -70,6 +73,7 @@ func TestTheProxyRecordsWhatCountsAndTellsWhichObjectItIsAbout(t *testing.T) {
 	want := []Request{
 		{Verb: "update", Resource: "immortalcontainers/status", Object: "web", Code: 201},
 		{Verb: "create", Resource: "pods", Object: "web", Code: 201},
+		{Verb: "create", Resource: "configmaps", Object: "p", Code: 201},
 		{Verb: "create", Resource: "events", Object: "web", Code: 201},
 		{Verb: "patch", Resource: "events", Object: "web", Code: 201},
 		{Verb: "get", Resource: "pods", Object: "web", Code: 404},

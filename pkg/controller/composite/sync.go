@@ -36,6 +36,9 @@ type parentSync struct {
 	changed bool
 }
 
+// rightsInterval is how often it is tried whether the engine has been given a right that it lacked: nothing tells.
+const rightsInterval = 15 * time.Second
+
 func nameOf(k key) cache.ObjectName { return cache.NewObjectName(k.namespace, k.name) }
 
 // syncParent brings the children and the status of a parent to what its hook wants.
@@ -98,6 +101,9 @@ func (s *parentSync) settle(ctx context.Context, after time.Duration, err error)
 	}
 	if ofHook {
 		err = hookFailed{err.Error()} // how its connection failed says nothing of the API server
+	}
+	if _, denied := errors.AsType[*deniedError](err); denied {
+		after = earliest(after, rightsInterval)
 	}
 	return after, err
 }
