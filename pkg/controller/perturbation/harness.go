@@ -107,7 +107,7 @@ func execute(t *testing.T, cluster Cluster, scenario Scenario, pattern Pattern, 
 	}
 	r := &run{
 		scenario:  &scenario,
-		user:      &User{Config: config, Client: client, Namespace: cluster.Namespace(t)},
+		user:      &User{Config: config, Client: client, Namespace: cluster.Namespace(t), clusterScoped: scenario.ClusterScoped},
 		transport: transport,
 		pattern:   pattern,
 		point:     point,

@@ -10,5 +10,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testcluster.Main(m, testcluster.WithCRDs("manifests/00-crds"))
+	testcluster.Main(m, testcluster.WithCRDs("manifests/00-crds"), testcluster.WithCRDs("pkg/controller/perturbation/testdata"))
 }

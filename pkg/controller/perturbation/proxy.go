@@ -96,6 +96,9 @@ func (p *proxy) forward(req *http.Request, c call) (*http.Response, error) {
 	}
 	if c.isWrite() && !c.isEvent() {
 		p.run.history.wrote()
+		if err == nil {
+			p.run.answered(Write{Instance: p.instance, Verb: c.Verb, Resource: c.resource(), Name: c.name, Code: resp.StatusCode})
+		}
 	}
 	p.run.history.add("#%d %s %s/%s: %s", p.instance, c.Verb, c.resource(), c.name, outcome)
 	return resp, err

@@ -35,12 +35,15 @@ type recorder struct {
 func startRecorder(ctx context.Context, user *User, resources []schema.GroupVersionResource) (*recorder, error) {
 	r := &recorder{user: user, resources: resources, known: map[string]bool{}}
 	for _, resource := range resources {
-		client := user.Client.Resource(resource).Namespace(user.Namespace)
-		list, err := client.List(ctx, metav1.ListOptions{})
+		list, err := user.List(ctx, resource)
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
 		}
-		watcher, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{WatchFuncWithContext: client.Watch})
+		watcher, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				return user.Objects(resource).Watch(ctx, user.only(resource, options))
+			},
+		})
 		if err != nil {
 			return nil, fmt.Errorf("watching %s: %w", resource.Resource, err)
 		}
@@ -76,7 +79,7 @@ func (r *recorder) know(object *unstructured.Unstructured) {
 func (r *recorder) stop() []Change {
 	deadline := time.Now().Add(5 * time.Second)
 	for _, resource := range r.resources {
-		list, err := r.user.Client.Resource(resource).Namespace(r.user.Namespace).List(context.Background(), metav1.ListOptions{})
+		list, err := r.user.List(context.Background(), resource)
 		for err == nil && !r.hasAll(list) && time.Now().Before(deadline) {
 			time.Sleep(pollInterval)
 		}

@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -25,8 +22,6 @@ const (
 	// runs at a time is what slows them down.
 	pollInterval = 50 * time.Millisecond
 )
-
-var getOptions = metav1.GetOptions{}
 
 // run is one run of a scenario, disturbed by at most one pattern at one point.
 type run struct {
@@ -42,6 +37,7 @@ type run struct {
 	mu       sync.Mutex
 	given    bool // by an act whose writes are no points
 	points   []Point
+	writes   []Write
 	watches  []string
 	struck   bool
 	holds    int
@@ -60,19 +56,13 @@ type result struct {
 	history string
 }
 
-// instance is one life of the controller.
-type instance struct {
-	proxy *proxy
-	done  chan struct{}
-	err   error
-}
-
 // execute runs the scenario. The result is valid also with an error, as far as it got.
 func (r *run) execute(ctx context.Context) (res result, err error) {
 	defer func() {
 		res.points, res.struck, res.history = r.points, r.struck, r.history.String()
 	}()
 
+	defer func() { err = errors.Join(err, r.user.tidyUp(ctx, r.scenario.Resources)) }()
 	recorder, err := startRecorder(ctx, r.user, r.scenario.Resources)
 	if err != nil {
 		return res, err
@@ -85,7 +75,7 @@ func (r *run) execute(ctx context.Context) (res result, err error) {
 	for i, act := range acts {
 		r.setGiven(i < len(r.scenario.Given))
 		r.history.add("user: %s", act.Name)
-		if err := act.Do(ctx, r.user); err != nil {
+		if err := r.do(ctx, act); err != nil {
 			return res, fmt.Errorf("act %q: %w", act.Name, err)
 		}
 		r.history.wrote() // quiet begins anew
@@ -109,12 +99,22 @@ func (r *run) execute(ctx context.Context) (res result, err error) {
 	changes := recorder.stop()
 	res.watched = r.watchesOf(changes)
 	for _, invariant := range r.scenario.Invariants {
-		if err := invariant.Check(changes); err != nil {
+		if err := invariant.check(changes, r.allWrites()); err != nil {
 			return res, fmt.Errorf("invariant %q: %w", invariant.Name, err)
 		}
 	}
 	res.state, err = r.user.state(ctx, r.scenario)
 	return res, err
+}
+
+// do the act. What lags behind goes on a while after it.
+func (r *run) do(ctx context.Context, act Act) error {
+	if act.Lagging != "" {
+		proxy := r.instance.proxy
+		proxy.gateOf(act.Lagging).shut()
+		defer proxy.freeze(act.Lagging)
+	}
+	return act.Do(ctx, r.user)
 }
 
 // converge waits until the act's end is reached and nothing was written for a while. It brings a killed controller back.
@@ -144,50 +144,6 @@ func (r *run) converge(runCtx context.Context, act Act) error {
 	return err
 }
 
-// startInstance starts the next instance of the controller. Its way to the API server is its proxy alone.
-func (r *run) startInstance(ctx context.Context) {
-	r.started++
-	alive, kill := context.WithCancel(ctx)
-	r.instance = &instance{
-		proxy: &proxy{run: r, instance: r.started, next: r.transport, alive: alive, kill: kill, past: r.nextPast},
-		done:  make(chan struct{}),
-	}
-	r.nextPast = nil
-	config := &rest.Config{
-		Host:          r.user.Config.Host,
-		Transport:     r.instance.proxy,
-		QPS:           -1,
-		ContentConfig: rest.ContentConfig{ContentType: "application/json"}, // the proxy reads names from bodies
-	}
-	r.history.add("#%d starts", r.started)
-	go func(i *instance) {
-		defer close(i.done)
-		i.err = r.scenario.Start(alive, config, r.user.Namespace)
-	}(r.instance)
-}
-
-// stopInstance kills the instance that runs and waits for its end.
-func (r *run) stopInstance() {
-	r.instance.proxy.kill()
-	<-r.instance.done
-}
-
-// revive starts another instance where the last was killed. One that ends by itself is an error.
-func (r *run) revive(ctx context.Context) error {
-	if r.instance.proxy.alive.Err() != nil {
-		<-r.instance.done
-		r.history.wrote() // quiet begins anew
-		r.startInstance(ctx)
-		return nil
-	}
-	select {
-	case <-r.instance.done:
-		return fmt.Errorf("the controller ended by itself: %w", r.instance.err)
-	default:
-		return nil
-	}
-}
-
 // setGiven says whether what is written from now on is disturbed in another scenario.
 func (r *run) setGiven(given bool) {
 	r.mu.Lock()
@@ -202,6 +158,19 @@ func (r *run) reached(point Point) {
 	if !r.given {
 		r.points = append(r.points, point)
 	}
+}
+
+// answered notes a write that the API server has answered.
+func (r *run) answered(write Write) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes = append(r.writes, write)
+}
+
+func (r *run) allWrites() []Write {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.writes)
 }
 
 // watched notes a resource that the controller watches.
@@ -308,7 +277,7 @@ func (r *run) currentVersion(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	list, err := r.user.Client.Resource(resource).Namespace(r.user.Namespace).List(ctx, metav1.ListOptions{})
+	list, err := r.user.List(ctx, resource)
 	if err != nil {
 		return "", fmt.Errorf("reading the version of %s: %w", name, err)
 	}

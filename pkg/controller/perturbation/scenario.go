@@ -5,12 +5,12 @@ package perturbation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
 
@@ -22,6 +22,8 @@ type Scenario struct {
 	Start func(ctx context.Context, config *rest.Config, namespace string) error
 	// Resources whose objects are the state that is compared, and of which the invariants speak.
 	Resources []schema.GroupVersionResource
+	// ClusterScoped are those of Resources that have no namespace. Objects of a run carry RunLabel. Optional.
+	ClusterScoped []schema.GroupVersionResource
 	// Given are acts that come first. What the controller writes in them is disturbed in another scenario, and not here.
 	Given []Act
 	// Acts of the user, in order; each begins when the one before has come to its end.
@@ -42,20 +44,10 @@ type Scenario struct {
 type Act struct {
 	Name string
 	Do   func(ctx context.Context, user *User) error
+	// Lagging is a resource of which the controller is told nothing new until a while after the act. Optional.
+	Lagging string
 	// Until tells whether the controller has done its part. It is asked again and again; an error means not yet.
 	Until func(ctx context.Context, user *User) (bool, error)
-}
-
-// User is who acts in a scenario: an administrator whose requests are never disturbed.
-type User struct {
-	Config    *rest.Config
-	Client    dynamic.Interface
-	Namespace string
-}
-
-// Get reads an object of the namespace.
-func (u *User) Get(ctx context.Context, resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
-	return u.Client.Resource(resource).Namespace(u.Namespace).Get(ctx, name, getOptions)
 }
 
 // Change is one observation in the history of a run, in the order in which the API server made them.
@@ -65,10 +57,33 @@ type Change struct {
 	Object   *unstructured.Unstructured
 }
 
+// Write is a request of a controller that the API server has answered, events excepted.
+type Write struct {
+	// Instance of the controller: the first is 1.
+	Instance int
+	// Verb and Resource as in a Point.
+	Verb, Resource, Name string
+	// Code is the status code of the answer.
+	Code int
+}
+
 // Invariant looks at the whole history of a run. Its error says what was violated, when.
 type Invariant struct {
 	Name  string
 	Check func(history []Change) error
+	// CheckWrites looks at what the controller has asked for as well. Optional, as is Check.
+	CheckWrites func(history []Change, writes []Write) error
+}
+
+func (i Invariant) check(history []Change, writes []Write) error {
+	var errs [2]error
+	if i.Check != nil {
+		errs[0] = i.Check(history)
+	}
+	if i.CheckWrites != nil {
+		errs[1] = i.CheckWrites(history, writes)
+	}
+	return errors.Join(errs[:]...)
 }
 
 func (s *Scenario) quiet() time.Duration {

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -28,7 +27,7 @@ var (
 func (u *User) state(ctx context.Context, scenario *Scenario) (string, error) {
 	var objects []string
 	for _, resource := range scenario.Resources {
-		list, err := u.Client.Resource(resource).Namespace(u.Namespace).List(ctx, metav1.ListOptions{})
+		list, err := u.List(ctx, resource)
 		if err != nil {
 			return "", fmt.Errorf("listing %s: %w", resource.Resource, err)
 		}
@@ -55,6 +54,7 @@ func (u *User) state(ctx context.Context, scenario *Scenario) (string, error) {
 
 // withoutAccidents is the text without what differs from run to run and means nothing.
 func (u *User) withoutAccidents(text string) string {
+	text = strings.ReplaceAll(text, u.RunName(), "<run>")
 	text = strings.ReplaceAll(text, u.Namespace, "<namespace>")
 	text = uidPattern.ReplaceAllString(text, "<uid>")
 	text = timePattern.ReplaceAllString(text, "<time>")

@@ -1,0 +1,62 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perturbation
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+)
+
+// instance is one life of the controller.
+type instance struct {
+	proxy *proxy
+	done  chan struct{}
+	err   error
+}
+
+// startInstance starts the next instance of the controller. Its way to the API server is its proxy alone.
+func (r *run) startInstance(ctx context.Context) {
+	r.started++
+	alive, kill := context.WithCancel(ctx)
+	r.instance = &instance{
+		proxy: &proxy{run: r, instance: r.started, next: r.transport, alive: alive, kill: kill, past: r.nextPast},
+		done:  make(chan struct{}),
+	}
+	r.nextPast = nil
+	config := &rest.Config{
+		Host:          r.user.Config.Host,
+		Transport:     r.instance.proxy,
+		QPS:           -1,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"}, // the proxy reads names from bodies
+	}
+	r.history.add("#%d starts", r.started)
+	go func(i *instance) {
+		defer close(i.done)
+		i.err = r.scenario.Start(alive, config, r.user.Namespace)
+	}(r.instance)
+}
+
+// stopInstance kills the instance that runs and waits for its end.
+func (r *run) stopInstance() {
+	r.instance.proxy.kill()
+	<-r.instance.done
+}
+
+// revive starts another instance where the last was killed. One that ends by itself is an error.
+func (r *run) revive(ctx context.Context) error {
+	if r.instance.proxy.alive.Err() != nil {
+		<-r.instance.done
+		r.history.wrote() // quiet begins anew
+		r.startInstance(ctx)
+		return nil
+	}
+	select {
+	case <-r.instance.done:
+		return fmt.Errorf("the controller ended by itself: %w", r.instance.err)
+	default:
+		return nil
+	}
+}

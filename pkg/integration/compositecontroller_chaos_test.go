@@ -1,0 +1,253 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const (
+	chaosParents = 200
+	// chaosPhase is how long the hook stays in a mood. Half way through it the engine is killed.
+	chaosPhase = 5 * time.Second
+	// chaosPause is between two operations of users.
+	chaosPause = 10 * time.Millisecond
+)
+
+func TestWhileParentsChurnAndTheHookMisbehavesAnEngineThatIsKilledLosesNothing(t *testing.T) {
+	seed := uint64(rand.Uint32())
+	if given := os.Getenv(seedVariable); given != "" {
+		var err error
+		if seed, err = strconv.ParseUint(given, 10, 32); err != nil {
+			t.Fatalf("%s: %v", seedVariable, err)
+		}
+	}
+	t.Logf("%s=%d draws the same operations again", seedVariable, seed)
+	e := newEngineEnv(t)
+	hook := startChaosHook(t, seed)
+	w := &chaosWorld{
+		engineEnv: e, random: rand.New(rand.NewPCG(seed, 0)), hook: hook, history: recordChaos(e),
+		parents: map[string]*chaosSpec{}, wanted: map[string]int{}, done: map[string]int{},
+	}
+	cc := e.composite(e.name, fmt.Sprintf(`
+generateSelector: true
+parentResource: {apiVersion: test.example.com/v1, resource: widgets}
+childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}]
+hooks: {sync: {webhook: {url: "http://%[1]s/sync", timeout: 2s}}, finalize: {webhook: {url: "http://%[1]s/finalize", timeout: 2s}}}
+`, hook.address))
+	if _, err := e.at(composite).Create(e.Context(), cc, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range chaosParents {
+		w.create(fmt.Sprintf("p%03d", i))
+	}
+	engine := w.startEngine()
+	for _, mood := range []mood{flaky, slow, gone, wrong, flaky} {
+		hook.is(mood)
+		w.churn(chaosPhase / 2)
+		_ = engine.Process.Kill()
+		<-engine.ended
+		w.churn(chaosPhase / 10)
+		engine = w.startEngine()
+		w.churn(chaosPhase / 2)
+	}
+	hook.is(well)
+	begin := time.Now()
+	e.eventually(w.deviation)
+	t.Logf("all is as it should be %s after the hook is well again", time.Since(begin).Round(time.Millisecond))
+
+	for name := range w.parents {
+		w.delete(name)
+	}
+	e.eventually(w.deviation)
+	e.remove(composite, e.name)
+	e.awaitGone(composite, e.name)
+	e.eventually(func() string {
+		if gone := w.history.knowsGone(); gone < w.done["create a parent"] {
+			return fmt.Sprintf("the history tells of %d parents that are gone, of %d", gone, w.done["create a parent"])
+		}
+		return ""
+	})
+	for _, problem := range w.history.verify(hook, w.wanted) {
+		t.Error(problem)
+	}
+	t.Logf("users did %v; the hook was called %v", w.done, hook.callsIn())
+	for _, mood := range []mood{well, slow, flaky, wrong} {
+		if hook.callsIn()[mood] < 20 {
+			t.Errorf("the hook was hardly called while it was %s: nothing is tested", mood)
+		}
+	}
+	if log := engine.log.String(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "panic") {
+		t.Error("the engine has a data race, or something has panicked")
+	}
+}
+
+// chaosWorld is what users have asked for.
+type chaosWorld struct {
+	*engineEnv
+	random  *rand.Rand
+	hook    *chaosHook
+	history *chaosHistory
+	parents map[string]*chaosSpec
+	// wanted is how often there was a reason for a child of each name to be made.
+	wanted map[string]int
+	// done is how often users did what.
+	done map[string]int
+}
+
+// startEngine starts one as a process.
+func (w *chaosWorld) startEngine() *process {
+	return startProcess(w.T, "--kubeconfig", engine.account(w.T, w.cluster).WriteKubeconfig(w.T), "--controllers", "compositecontroller", "--namespace", w.namespace,
+		"--target-label-selector", engineTest+"="+w.servedBy, "--leader-elect=false", "--serving-address", "")
+}
+
+// churn does what users do, for so long.
+func (w *chaosWorld) churn(howLong time.Duration) {
+	w.Helper()
+	for begin := time.Now(); time.Since(begin) < howLong; time.Sleep(chaosPause) {
+		name := fmt.Sprintf("p%03d", w.random.IntN(chaosParents))
+		if w.parents[name] == nil {
+			w.create(name)
+			continue
+		}
+		switch w.random.IntN(5) {
+		case 0:
+			w.delete(name)
+		case 1:
+			w.deleteChild(name)
+		default:
+			w.edit(name)
+		}
+	}
+}
+
+// draw what a parent is to have.
+func (w *chaosWorld) draw() chaosSpec {
+	return chaosSpec{Count: w.random.Int64N(4), Value: fmt.Sprintf("v%d", w.random.IntN(100))}
+}
+
+// want that a parent has this from now on.
+func (w *chaosWorld) want(name string, now chaosSpec) {
+	before := int64(0)
+	if spec := w.parents[name]; spec != nil {
+		before = spec.Count
+	}
+	for i := before; i < now.Count; i++ {
+		w.wanted[chaosChild(name, i)]++
+	}
+	w.parents[name] = &now
+}
+
+// create a parent, unless the last one of the name is still being finalized.
+func (w *chaosWorld) create(name string) {
+	w.Helper()
+	spec := w.draw()
+	parent := object(w, "{apiVersion: test.example.com/v1, kind: Widget, metadata: {name: %s, labels: {%s: %s}}, spec: {count: %d, value: %s}}",
+		name, testLabel, w.namespace, spec.Count, spec.Value)
+	_, err := w.at(widget).Create(w.Context(), parent, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.done["create a parent"]++
+	w.want(name, spec)
+}
+
+func (w *chaosWorld) edit(name string) {
+	w.Helper()
+	spec := w.draw()
+	w.change(widget, name, fmt.Sprintf("{spec: {count: %d, value: %s}}", spec.Count, spec.Value))
+	w.done["edit a parent"]++
+	w.want(name, spec)
+}
+
+func (w *chaosWorld) delete(name string) {
+	w.Helper()
+	w.remove(widget, name)
+	w.done["delete a parent"]++
+	delete(w.parents, name)
+}
+
+func (w *chaosWorld) deleteChild(parent string) {
+	w.Helper()
+	child := chaosChild(parent, 0)
+	w.done["delete a child"]++
+	w.wanted[child]++ // it may be there, and then it comes again
+	w.remove("ConfigMap", child)
+}
+
+// deviation tells what is not as users have asked for.
+func (w *chaosWorld) deviation() string {
+	parents, err := w.at(widget).List(w.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	children, err := w.at("ConfigMap").List(w.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	var want, got []string
+	for name, spec := range w.parents {
+		for i := range spec.Count {
+			want = append(want, fmt.Sprintf("%s says %s, of %s", chaosChild(name, i), spec.Value, name))
+		}
+		want = append(want, fmt.Sprintf("%s has %d", name, spec.Count))
+	}
+	uids := map[string]string{}
+	for _, parent := range parents.Items {
+		observed, _, _ := unstructured.NestedInt64(parent.Object, "status", "observed")
+		generation, _, _ := unstructured.NestedInt64(parent.Object, "status", "observedGeneration")
+		said := fmt.Sprintf("%s has %d", parent.GetName(), observed)
+		if generation != parent.GetGeneration() || len(parent.GetFinalizers()) != 1 || parent.GetDeletionTimestamp() != nil {
+			said += " and is not up to date"
+		}
+		uids[string(parent.GetUID())] = parent.GetName()
+		got = append(got, said)
+	}
+	for i := range children.Items {
+		child := &children.Items[i]
+		if !isChaosChild(child) {
+			continue
+		}
+		owner := "nobody"
+		if controller := metav1.GetControllerOf(child); controller != nil {
+			owner = uids[string(controller.UID)]
+		}
+		value, _, _ := unstructured.NestedString(child.Object, "data", "value")
+		got = append(got, fmt.Sprintf("%s says %s, of %s", child.GetName(), value, owner))
+	}
+	return difference(want, got)
+}
+
+// difference of two lists of lines, in few words.
+func difference(want, got []string) string {
+	var words []string
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			words = append(words, "missing: "+line)
+		}
+	}
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			words = append(words, "too much: "+line)
+		}
+	}
+	if len(words) > 10 {
+		words = append(words[:10], fmt.Sprintf("and %d more", len(words)-10))
+	}
+	return strings.Join(words, "\n")
+}
