@@ -6,40 +6,58 @@ package objectcache
 import (
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 )
 
 const (
 	// tidyFrom is how many objects a list must have had for it to be worth while.
 	tidyFrom = 1000
-	// tidyDelay lets the lists of several resources be tidied up after at once.
-	tidyDelay = 2 * time.Second
+	// After a change there is a look every tidyDelay, until nothing has been going on in between, tidyRounds times at most: a list of
+	// many objects leads to much else.
+	tidyDelay  = 2 * time.Second
+	tidyRounds = 15
 
 	// gcHeadroom is how much garbage may come together, in bytes, before the collector looks. By default it waits for as much as all that
 	// lives, which beside a large cache is most of the memory of the process; but the less it may wait, the more it works.
-	gcHeadroom   = 48 << 20
-	minGCPercent = 25
+	gcHeadroom   = 32 << 20
+	minGCPercent = 20
 	maxGCPercent = 100
+
+	// collections is the runtime's number of garbage collections that nobody asked for.
+	collections = "/gc/cycles/automatic:gc-cycles"
 )
 
-// tidy makes the process take no more memory than what the cache holds now needs, some time after that has changed much: it gives back what
-// reading a list took beside the objects, and adapts the garbage collector, unless the environment says how that is to work. Few of the
-// objects have pointers to follow: to look more often is cheap.
+// tidy makes the process take no more memory than what the cache holds now needs, after that has changed much: it gives back what reading a
+// list took beside the objects, and adapts the garbage collector, unless the environment says how that is to work. Few of the objects have
+// pointers to follow: to look more often is cheap.
 func (c *Cache) tidy() {
-	if !c.tidying.CompareAndSwap(false, true) {
-		return
+	if c.tidying.CompareAndSwap(false, true) {
+		c.start(func() {
+			defer c.tidying.Store(false)
+			c.tidyUntilQuiet()
+		})
 	}
-	c.start(func() {
-		defer c.tidying.Store(false)
+}
+
+func (c *Cache) tidyUntilQuiet() {
+	before := []metrics.Sample{{Name: collections}}
+	now := []metrics.Sample{{Name: collections}}
+	for round := range tidyRounds {
 		select {
 		case <-c.ctx.Done():
+			return
 		case <-time.After(tidyDelay):
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(gcPercent(c.size()))
-			}
-			debug.FreeOSMemory()
 		}
-	})
+		if metrics.Read(now); round > 0 && now[0].Value.Uint64() == before[0].Value.Uint64() {
+			return
+		}
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(gcPercent(c.size()))
+		}
+		debug.FreeOSMemory()
+		metrics.Read(before)
+	}
 }
 
 // gcPercent is how much garbage may come together beside a cache of that many bytes, in percent of all that lives.

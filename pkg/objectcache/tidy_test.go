@@ -7,7 +7,7 @@ import "testing"
 
 func TestTheLargerTheCacheTheLessGarbageComesTogetherBesideIt(t *testing.T) {
 	for _, test := range []struct{ mebibytes, percent int }{
-		{0, 100}, {1, 100}, {48, 100}, {96, 50}, {140, 34}, {192, 25}, {10_000, 25},
+		{0, 100}, {1, 100}, {32, 100}, {64, 50}, {128, 25}, {160, 20}, {10_000, 20},
 	} {
 		if got := gcPercent(test.mebibytes << 20); got != test.percent {
 			t.Errorf("beside %d MiB it is %d %%, want %d %%", test.mebibytes, got, test.percent)

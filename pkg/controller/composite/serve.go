@@ -128,9 +128,7 @@ func (c *Controller) serve(ctx context.Context, cc *v1alpha1.CompositeController
 	case !synced:
 		after = fillingInterval
 	case !h.ready.Load():
-		if err := c.begin(ctx, h); err != nil {
-			return health{}, 0, err
-		}
+		c.begin(ctx, h)
 		if slices.Contains(cc.Finalizers, finalizerOfController) && !h.rules.finalize {
 			c.Enqueue(controllerKey(h.name)) // maybe no parent has ours any more: see keepFinalizer
 		}
@@ -192,7 +190,7 @@ func (c *Controller) compile(ctx context.Context, cc *v1alpha1.CompositeControll
 }
 
 // begin lets parents be synced, and queues all of them.
-func (c *Controller) begin(ctx context.Context, h *hosted) error {
+func (c *Controller) begin(ctx context.Context, h *hosted) {
 	parents := h.parents.List("", nil)
 	var keys []key
 	for _, parent := range parents {
@@ -219,7 +217,6 @@ func (c *Controller) begin(ctx context.Context, h *hosted) error {
 	c.EnqueueResync(keys...)
 	klog.FromContext(ctx).Info("Serving", "compositeController", h.name, "parents", len(keys))
 	c.Recorder.Eventf(h.of, corev1.EventTypeNormal, eventStarted, "Started controller: %s", h.name)
-	return nil
 }
 
 // end ends to serve what is served.
