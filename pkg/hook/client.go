@@ -17,8 +17,9 @@ import (
 type Options struct {
 	// MaxBody bounds an answer, in bytes after decompression, and the answers that a hook with an ETag has kept. Default 64 MiB.
 	MaxBody int64
-	// PerHost is how many calls may be under way to one host, and WaitingPerHost how many more wait for one to end. A caller
-	// with a fixed number of workers has more than both together, so that no host holds all of them. Default 32 and 16.
+	// PerHost is how many calls may be under way to one host, and WaitingPerHost how many more wait for one to end; those that come
+	// then wait a moment only. A caller with a fixed number of workers has more than both together, so that no host holds all
+	// of them. Default 32 and 16.
 	PerHost, WaitingPerHost int
 }
 

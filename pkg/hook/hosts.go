@@ -51,8 +51,11 @@ func (h *hosts) leave(one *host) {
 	}
 }
 
-// acquire waits for a slot, in the order of coming, at most as long as a call may take. Whoever would wait behind too many
-// others is turned away at once: a slow host must not hold all workers.
+// shortPatience is how long those wait for a slot that come when there are others enough.
+const shortPatience = 100 * time.Millisecond
+
+// acquire waits for a slot, in the order of coming, at most as long as a call may take. Whoever would wait behind too many others waits
+// for a moment only: a slow host must not hold all workers, and a fast one need turn nobody away.
 func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 	select {
 	case h.slots <- struct{}{}:
@@ -60,8 +63,7 @@ func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 	default:
 	}
 	if h.waiting.Add(1) > h.limit {
-		h.waiting.Add(-1)
-		return h.busy()
+		patience = min(patience, shortPatience)
 	}
 	defer h.waiting.Add(-1)
 	timer := time.NewTimer(patience)

@@ -16,13 +16,17 @@ import (
 
 // slowHooks makes hooks of one client whose calls take a minute, and tells how many calls are under way.
 func slowHooks(t *testing.T, options Options, urls ...string) (hooks []*Hook, underWay func() int) {
+	return hooksThatTake(t, time.Minute, options, urls...)
+}
+
+func hooksThatTake(t *testing.T, each time.Duration, options Options, urls ...string) (hooks []*Hook, underWay func() int) {
 	running := make(chan struct{}, 1000)
 	client := NewClient(options)
 	hour := time.Hour
 	for _, url := range urls {
 		hook, err := client.NewHook(t.Context(), Config{Phase: "sync", URL: url, Timeout: &hour, Instrument: answering(func(r *http.Request) (*http.Response, error) {
 			running <- struct{}{}
-			time.Sleep(time.Minute)
+			time.Sleep(each)
 			<-running
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 		})})
@@ -38,6 +42,7 @@ func slowHooks(t *testing.T, options Options, urls ...string) (hooks []*Hook, un
 func TestOnlySoManyCallsAreUnderWayToOneHostWhicheverHooksTheyAreOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks, underWay := slowHooks(t, Options{PerHost: 3, WaitingPerHost: 2}, "http://a/sync", "http://A:80/finalize", "http://b/sync")
+		began := time.Now()
 		results := make(chan error, 7)
 		for i := range cap(results) {
 			go func() {
@@ -55,6 +60,9 @@ func TestOnlySoManyCallsAreUnderWayToOneHostWhicheverHooksTheyAreOf(t *testing.T
 				t.Errorf("does not say when to come back: %v", e)
 			}
 		}
+		if waited := time.Since(began); waited > shortPatience {
+			t.Errorf("those that are turned away were held for %s, want %s at most", waited, shortPatience)
+		}
 		go func() { _, _ = hooks[2].Call(t.Context(), "uid", emptyRequest()) }()
 		synctest.Wait()
 		if underWay() != 4 {
@@ -66,6 +74,24 @@ func TestOnlySoManyCallsAreUnderWayToOneHostWhicheverHooksTheyAreOf(t *testing.T
 			}
 		}
 		synctest.Wait()
+	})
+}
+
+func TestAFastHookTurnsNobodyAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hooks, _ := hooksThatTake(t, 5*time.Millisecond, Options{PerHost: 3, WaitingPerHost: 2}, "http://a/sync")
+		results := make(chan error, 50)
+		for range cap(results) {
+			go func() {
+				_, err := hooks[0].Call(t.Context(), "uid", emptyRequest())
+				results <- err
+			}()
+		}
+		for range cap(results) {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }
 

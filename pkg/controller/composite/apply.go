@@ -49,8 +49,8 @@ func (s *parentSync) apply(ctx context.Context, p *plan) (time.Duration, error) 
 	return p.requeueAfter, s.setFinalizer(ctx, false, p.removeFinalizer)
 }
 
-// carryOut takes the steps in their order, those of one type and verb several at a time: first one, then twice as many as have
-// succeeded before, so that where all fail not all are tried at once.
+// carryOut takes the steps in their order, those of one type and verb several at a time: first one, then four times as many as
+// have succeeded before, so that where all fail not all are tried at once.
 func (s *parentSync) carryOut(ctx context.Context, p *plan) (outcomes []outcome, errs []error) {
 	batch := 1
 	for steps := p.steps; len(steps) > 0; {
@@ -60,7 +60,7 @@ func (s *parentSync) carryOut(ctx context.Context, p *plan) (outcomes []outcome,
 		}
 		results := make([]result, n)
 		controller.Parallel(n, maxAtOnce, func(i int) { results[i] = s.take(ctx, steps[i]) })
-		batch = min(2*batch, maxBatch)
+		batch = min(4*batch, maxBatch)
 		for i, r := range results {
 			if r.err != nil {
 				errs = append(errs, r.err)
