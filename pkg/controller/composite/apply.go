@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -234,11 +233,6 @@ func (s *parentSync) putStatus(ctx context.Context, status map[string]any) error
 	s.wrote(s.h.parents, written.GetResourceVersion())
 	s.parent = written
 	return nil
-}
-
-// isDenied tells that an account may not do something at all, as opposed to admission that refuses one object.
-func isDenied(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && !controller.IsOwnerUnknown(err)
 }
 
 // summed is the errors as one, with the first ones in full. One that says that it was decided from an old version goes first: the

@@ -5,14 +5,16 @@
 // CompositeControllers and their parents; in its queue they take turns.
 //
 //	controller.go    the loop, and what is shared by all
-//	serve.go         the sync of a CompositeController: hosts it, ends to, and writes its status
+//	serve.go, health.go      the sync of a CompositeController: hosts it, ends to, and writes its status
 //	discovery.go     which resources the API server serves, and when to ask it again
 //	finalizers.go    a CompositeController that is deleted takes its finalizers from all parents first
 //	hosting.go       what is held for one that is served: watches, hooks, what is known of parents
 //	changes.go, orphans.go   which parents a change concerns
-//	sync.go          the sync of a parent: gathers, calls the hook
-//	adopt.go, apply.go       writes
+//	sync.go, gather.go       the sync of a parent: gathers, calls the hook
+//	adopt.go, apply.go, denied.go   writes, by package objectwriter, and what the engine may not write
 //	failures.go      parents whose hook fails, told in the status of the CompositeController
+//	standby.go       what a process watches that does not lead
+//	metrics.go, hookmetrics.go, childmetrics.go   what is counted
 //
 // What is decided is pure: it is given what was observed, and says what to do. For one parent that goes so:
 //

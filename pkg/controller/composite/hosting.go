@@ -119,8 +119,8 @@ func (c *Controller) host(cc *v1alpha1.CompositeController, r *rules, wide bool)
 
 func (c *Controller) makeHooks(h *hosted, cc *v1alpha1.CompositeController) *problem {
 	var refs []credentials.Ref
-	for called, wanted := range map[phase]bool{phaseSync: h.rules.sync, phaseFinalize: h.rules.finalize} {
-		if !wanted {
+	for _, called := range []phase{phaseSync, phaseFinalize} { // in an order, so that of two problems the same one is told each time
+		if called == phaseSync && !h.rules.sync || called == phaseFinalize && !h.rules.finalize {
 			continue
 		}
 		config := hookConfig(cc, called)
