@@ -27,6 +27,8 @@ type Store interface {
 type Written[K comparable] struct {
 	mu     sync.Mutex
 	writes map[K]map[Store]string
+	// rechecks are the keys that are to be looked at again.
+	rechecks map[K]struct{}
 }
 
 // Wrote records that a write for the key left an object of the store's resource at the resourceVersion.
@@ -55,6 +57,29 @@ func (w *Written[K]) Reached(key K) bool {
 	}
 	delete(w.writes, key)
 	return true
+}
+
+// Recheck enqueues the key after RecheckDelay, unless it has been found Reached by then. It is for syncs that cost something, like a call
+// of a hook: who requeues a key after RecheckDelay syncs it then though an event has led to a sync before.
+func (w *Written[K]) Recheck(key K, enqueue func(...K)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, awaited := w.rechecks[key]; awaited {
+		return
+	}
+	if w.rechecks == nil {
+		w.rechecks = map[K]struct{}{}
+	}
+	w.rechecks[key] = struct{}{}
+	time.AfterFunc(RecheckDelay, func() {
+		w.mu.Lock()
+		delete(w.rechecks, key)
+		_, waits := w.writes[key]
+		w.mu.Unlock()
+		if waits {
+			enqueue(key)
+		}
+	})
 }
 
 // Forget drops what is known of a key whose object is gone.

@@ -3,7 +3,13 @@
 
 package controller
 
-import "testing"
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 // fakeStore has seen its resource up to the version.
 type fakeStore struct{ version string }
@@ -90,5 +96,58 @@ func TestAForgottenKeyWaitsForNothing(t *testing.T) {
 	}
 	if len(written.writes) != 0 {
 		t.Errorf("what was forgotten is still kept: %v", written.writes)
+	}
+}
+
+func TestAKeyIsLookedAtAgainUnlessItsWritesWereReached(t *testing.T) {
+	const notReached, reached, wroteMore, gone = "not reached", "reached", "wrote more", "gone"
+	for name, tc := range map[string]struct {
+		// looks at the key, 400 ms apart, and what they lead to.
+		looks []string
+		want  []time.Duration
+	}{
+		"no event comes": {[]string{notReached}, []time.Duration{time.Second}},
+		"several come, none of them the awaited one":        {[]string{notReached, notReached, notReached}, []time.Duration{time.Second}},
+		"the next time it is not reached either":            {[]string{notReached, notReached, notReached, notReached}, []time.Duration{time.Second, 2200 * time.Millisecond}},
+		"the awaited event comes":                           {[]string{notReached, reached}, nil},
+		"something else is written after the awaited event": {[]string{notReached, reached, wroteMore}, []time.Duration{time.Second}},
+		"the key is gone":                                   {[]string{notReached, gone}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var written Written[string]
+				store := &fakeStore{version: "1"}
+				written.Wrote("a", store, "5")
+				enqueued := make(chan time.Duration, 10)
+				begin := time.Now()
+				for _, look := range tc.looks {
+					switch look {
+					case notReached:
+						written.Recheck("a", func(...string) { enqueued <- time.Since(begin) })
+					case reached:
+						store.version = "5"
+						written.Reached("a")
+					case wroteMore:
+						written.Wrote("a", store, "7")
+					case gone:
+						written.Forget("a")
+					}
+					time.Sleep(400 * time.Millisecond)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				close(enqueued)
+				var got []time.Duration
+				for at := range enqueued {
+					got = append(got, at)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("looked at again after (-want +got):\n%s", diff)
+				}
+				if len(written.rechecks) != 0 {
+					t.Errorf("still to be looked at again: %v", written.rechecks)
+				}
+			})
+		})
 	}
 }

@@ -88,6 +88,7 @@ func TestAChildThatIsNoLongerSelectedIsReleasedAndNotDeleted(t *testing.T) {
 	e.serves(selected)
 	parent := e.parent("web", "{spec: {selector: {matchLabels: {app: web}}}}")
 	child := e.awaitChild("ConfigMap", "a", ownedBy(parent))
+	e.awaitShown("web")
 	e.calm() // no sync is to come between
 	e.hook.Wants(t)
 	e.change("ConfigMap", "a", "{metadata: {labels: {app: quarantine}}}")

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // testHook is a hook that answers as the test says, and keeps what it was asked. It speaks HTTP on loopback.
@@ -165,6 +167,51 @@ func (e *engineEnv) awaitCall(after int, is func(*hookCall) bool) (found *hookCa
 		return "the hook is not called so"
 	})
 	return found
+}
+
+// awaitCalls waits until the hook has been called so often, and returns the calls.
+func (e *engineEnv) awaitCalls(count int) (calls []*hookCall) {
+	e.Helper()
+	e.eventually(func() string {
+		if calls = e.hook.Calls(); len(calls) < count {
+			return fmt.Sprintf("the hook was called %d times, want %d", len(calls), count)
+		}
+		return ""
+	})
+	return calls
+}
+
+// awaitShown waits until the hook was called with a Widget and its children as they are now: of what the engine has written by then,
+// nothing leads to a call that is still to come.
+func (e *engineEnv) awaitShown(name string) {
+	e.Helper()
+	isNow := func(kind, name string, shown any) bool {
+		now := e.look(kind, name)
+		return now != nil && has(now.GetResourceVersion(), "metadata", "resourceVersion")(&unstructured.Unstructured{Object: shown.(tree)}) == ""
+	}
+	e.eventually(func() string {
+		calls := e.callsFor(name)
+		if len(calls) == 0 {
+			return "the hook was not called for " + name
+		}
+		last := calls[len(calls)-1]
+		if !isNow(widget, name, last.Parent) {
+			return name + " has changed since the hook was called for it"
+		}
+		for kind, children := range last.Children {
+			for child, shown := range children {
+				if !isNow(kind, child, shown) {
+					return "the child " + child + " has changed since the hook was called"
+				}
+			}
+		}
+		return ""
+	})
+}
+
+// callsFor are those for the parent until now.
+func (e *engineEnv) callsFor(parent string) []*hookCall {
+	return slices.DeleteFunc(e.hook.Calls(), func(call *hookCall) bool { return call.name() != parent })
 }
 
 // calm waits until the hook has not been called for a while, and returns how often it was.

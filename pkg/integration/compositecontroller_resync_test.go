@@ -6,34 +6,49 @@ package integration
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/faultproxy"
 )
+
+// checkGaps wants the calls to come that often. A busy machine makes them late now and then, and never early.
+func checkGaps(t *testing.T, calls []*hookCall, often time.Duration) {
+	t.Helper()
+	var between []time.Duration
+	for i := range calls[1:] {
+		between = append(between, calls[i+1].at.Sub(calls[i].at))
+	}
+	if shortest := slices.Min(between); shortest < often*85/100 || shortest > 2*often {
+		t.Errorf("the hook is to be called each %s, and was after %s", often, between)
+	}
+}
 
 func TestParentsAreSyncedAgainAfterTheResyncPeriod(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	e.serves(configMaps + "\nresyncPeriodSeconds: 1\n")
 	names := []string{"a", "b", "c"}
+	begin := map[string]int{}
 	for _, name := range names {
 		e.parent(name)
 		e.awaitChild(widget, name, has(1, "status", "seen"))
-	}
-	begin := len(e.hook.Calls())
-	time.Sleep(4 * time.Second)
-	counts := map[string]int{}
-	for _, call := range e.hook.Calls()[begin:] {
-		counts[call.name()]++
+		e.awaitShown(name)
+		begin[name] = len(e.callsFor(name)) + 1 // to the next call, something that has happened may lead still
 	}
 	for _, name := range names {
-		if counts[name] < 3 || counts[name] > 6 {
-			t.Errorf("in 4 s %s was synced %d times", name, counts[name])
-		}
+		e.eventually(func() string {
+			if calls := len(e.callsFor(name)); calls < begin[name]+4 {
+				return fmt.Sprintf("%s was synced %d times", name, calls)
+			}
+			return ""
+		})
+		checkGaps(t, e.callsFor(name)[begin[name]:], time.Second)
 	}
 }
 
@@ -47,17 +62,23 @@ func TestAHookSaysWhenItWantsToBeAskedAgain(t *testing.T) {
 	e.serves(configMaps)
 	e.parent("web")
 	e.awaitChild(widget, "web", has(1, "status", "seen"))
-	time.Sleep(200 * time.Millisecond)
-	begin := len(e.hook.Calls())
-	time.Sleep(3 * time.Second)
-	if calls := len(e.hook.Calls()) - begin; calls < 3 || calls > 5 {
-		t.Errorf("in 3 s it was asked %d times", calls)
-	}
-	e.hook.Answers(oneConfigMap)
-	time.Sleep(1500 * time.Millisecond)
-	begin = len(e.hook.Calls())
+	e.awaitShown("web")
+	begin := len(e.hook.Calls()) + 1 // to the next call, something that has happened may lead still
+	checkGaps(t, e.awaitCalls(begin + 4)[begin:], 700*time.Millisecond)
+
+	var told atomic.Int32 // how often it has said that it does not want to be asked again
+	e.hook.Answers(func(call *hookCall) any {
+		told.Add(1)
+		return oneConfigMap(call)
+	})
+	e.eventually(func() string {
+		if told.Load() == 0 {
+			return "it is not asked any more, and wants to be"
+		}
+		return ""
+	})
 	e.stays(1500*time.Millisecond, func() string {
-		if len(e.hook.Calls()) > begin {
+		if told.Load() > 1 {
 			return "it is asked again though it does not want to be any more"
 		}
 		return ""
@@ -68,20 +89,50 @@ func TestNothingIsAskedWhileNothingHappens(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	e.serves(configMaps)
-	e.parent("web", "{spec: {selector: {matchLabels: {app: web}}}}")
-	e.awaitChild(widget, "web", has(1, "status", "seen"))
-	begin := e.calm()
-	if begin > 4 { // at first, with the child, with the status
-		t.Errorf("it took %d calls of the hook", begin)
-	}
-	// An object that concerns nobody.
-	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: stray, labels: {app: web}}}")
-	e.stays(700*time.Millisecond, func() string {
-		if len(e.hook.Calls()) > begin {
-			return "the hook is called"
+	create := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			e.parent(name, "{spec: {selector: {matchLabels: {app: web}}}}")
 		}
-		return ""
-	})
+		for _, name := range names {
+			e.awaitChild(widget, name, has(1, "status", "seen"))
+			e.awaitShown(name)
+		}
+	}
+	create("first") // the CompositeController is served now, and the API server knows that there are Widgets
+	var names []string
+	for i := range 20 { // so many, for it is chance how soon the engine observes what it has written
+		names = append(names, fmt.Sprint("web-", i))
+	}
+	create(names...)
+	time.Sleep(time.Second)
+	// An object that concerns nobody. That the child of the last one is observed, by the same watch, tells that the stray is too.
+	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: stray, labels: {app: web}}}")
+	create("last")
+	time.Sleep(1500 * time.Millisecond) // the engine leaves nothing for later than in a second
+
+	calls := map[string][]*hookCall{}
+	for _, call := range e.hook.Calls() {
+		calls[call.name()] = append(calls[call.name()], call)
+	}
+	delete(calls, "first")
+	var again []string
+	for name, calls := range calls {
+		// What happens is that the parent is created, and its child, and that its status is written with no child and with one.
+		if len(calls) > 4 {
+			t.Errorf("%s took %d calls of the hook", name, len(calls))
+		}
+		for i, call := range calls[1:] {
+			before := calls[i]
+			if after := call.at.Sub(before.at); after > 700*time.Millisecond && cmp.Equal(before.Parent, call.Parent) && cmp.Equal(before.Children, call.Children) {
+				again = append(again, fmt.Sprintf("%s after %s", name, after))
+			}
+		}
+	}
+	// On a very busy machine the engine may be told of a change long after it has read and answered it: once or twice, not of many parents.
+	if len(again) > 2 {
+		t.Errorf("the hook was told the same again of %s", again)
+	}
 }
 
 func TestAChangeOfTheStatusAloneCanBeIgnored(t *testing.T) {
@@ -96,17 +147,30 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 `, ignore))
 			e.parent("web")
 			e.awaitChild(widget, "web", has(true, "status", "said"))
-			calls := e.calm()
-			e.change(widget, "web", "{status: {theirs: true}}", "status")
-			time.Sleep(500 * time.Millisecond)
-			if called := len(e.hook.Calls()) > calls; called == ignore {
-				t.Errorf("the hook was called: %t", called)
+			e.calm()
+			shows := func(fields ...string) func(*hookCall) bool {
+				return func(call *hookCall) bool {
+					value, _, _ := unstructured.NestedFieldNoCopy(call.Parent, fields...)
+					return call.name() == "web" && value == "theirs"
+				}
 			}
-			for _, patch := range []string{"{spec: {a: b}}", "{metadata: {labels: {a: b}}}", "{metadata: {annotations: {a: b}}}"} {
-				calls = len(e.hook.Calls())
-				e.change(widget, "web", patch)
-				e.awaitCall(calls, func(*hookCall) bool { return true })
+			e.change(widget, "web", "{status: {said: theirs}}", "status")
+			if !ignore {
+				e.awaitCall(0, shows("status", "said"))
+			} else {
+				e.parent("later") // observed after the change, by the same watch
+				e.awaitCall(0, func(call *hookCall) bool { return call.name() == "later" })
+				e.calm()
+				if slices.ContainsFunc(e.hook.Calls(), shows("status", "said")) {
+					t.Error("the hook is called for a change of the status")
+				}
 			}
+			e.change(widget, "web", "{spec: {a: theirs}}")
+			e.awaitCall(0, shows("spec", "a"))
+			e.change(widget, "web", "{metadata: {labels: {a: theirs}}}")
+			e.awaitCall(0, shows("metadata", "labels", "a"))
+			e.change(widget, "web", "{metadata: {annotations: {a: theirs}}}")
+			e.awaitCall(0, shows("metadata", "annotations", "a"))
 		})
 	}
 }
@@ -122,6 +186,7 @@ func TestANewParentTakesAsFewRequestsAsItCan(t *testing.T) {
 	parent := e.parent("web", "{spec: {who: me}}")
 	e.awaitChild(widget, "web", has(1, "status", "seen"))
 	e.awaitEventOn(parent, "ChildrenCreated", "web")
+	e.awaitShown("web")
 	e.calm()
 	want := map[string]int{"create configmaps": 1, "create events": 1}
 	got := requestsFor(&journal, e.namespace)
@@ -134,9 +199,8 @@ func TestANewParentTakesAsFewRequestsAsItCan(t *testing.T) {
 	}
 	// A sync that changes nothing costs none, and one that changes the status that alone.
 	before := len(journal.Entries())
-	calls := len(e.hook.Calls())
 	e.change(widget, "web", "{metadata: {annotations: {note: a}}}")
-	e.awaitCall(calls, func(*hookCall) bool { return true })
+	e.awaitShown("web")
 	e.calm()
 	for _, entry := range journal.Entries()[before:] {
 		if entry.Namespace == e.namespace {
@@ -151,6 +215,7 @@ func TestANewParentTakesAsFewRequestsAsItCan(t *testing.T) {
 	})
 	e.change(widget, "web", "{metadata: {annotations: {note: b}}}")
 	e.awaitChild(widget, "web", has(true, "status", "new"))
+	e.awaitShown("web")
 	e.calm()
 	sent := slices.DeleteFunc(journal.Entries()[before:], func(entry faultproxy.Entry) bool { return entry.Namespace != e.namespace })
 	if len(sent) != 1 || sent[0].Verb != "update" || sent[0].Subresource != "status" {

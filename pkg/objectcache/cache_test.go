@@ -98,6 +98,21 @@ func TestABookmarkRaisesTheVersion(t *testing.T) {
 	})
 }
 
+// Who is told of his own write acts at once, and is not told again when the cache says that it has come so far.
+func TestTheVersionIsThatOfAChangeWhenUsersAreToldOfIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *fakeServer, objects *Cache) {
+		u := acquire(t, objects, "", "", "")
+		synctest.Wait()
+		at := u.feed.current // after each change the Reflector tells it how far that is: here it does not come to that
+		for i, take := range []func(*source, *RawObject){u.feed.put, u.feed.put, u.feed.remove} {
+			take(at, widget(t, "ns", "a", "x", 101+i))
+			if got := u.LastStoreSyncResourceVersion(); got != fmt.Sprint(101+i) {
+				t.Errorf("a user who is told of version %d reads that the cache is at %s", 101+i, got)
+			}
+		}
+	})
+}
+
 func TestAnObjectThatLeavesAUsersSelectorIsGoneForHimAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		server.write("ns", "a", "x")

@@ -110,6 +110,7 @@ func (f *feed) put(s *source, o *RawObject) {
 		return
 	}
 	f.objects.put(o)
+	f.reached(o.GetResourceVersion())
 	f.change(old, o)
 }
 
@@ -129,6 +130,7 @@ func (f *feed) remove(s *source, last *RawObject) {
 		return
 	}
 	f.objects.remove(name)
+	f.reached(last.GetResourceVersion())
 	f.change(old, nil)
 }
 
@@ -136,10 +138,17 @@ func (f *feed) remove(s *source, last *RawObject) {
 func (f *feed) reach(s *source, version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s != f.current {
-		return
+	if s == f.current {
+		f.reached(version)
 	}
-	f.version = clone(version)
+}
+
+// reached likewise. A change says so before users are told of it: who is told of his own write, and looks how far the cache has come, is
+// not told again.
+func (f *feed) reached(version string) {
+	if f.version != version {
+		f.version = clone(version)
+	}
 	if f.catchUp != nil && !newer(f.catchUp.until, version) {
 		f.catchUp = nil
 	}

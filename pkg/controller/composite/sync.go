@@ -51,7 +51,8 @@ func (c *Controller) syncParent(ctx context.Context, k key) (time.Duration, erro
 		return 0, nil
 	}
 	if !h.written.Reached(k) {
-		return controller.RecheckDelay, nil
+		h.written.Recheck(k, c.Enqueue)
+		return 0, nil
 	}
 	parent := h.parents.Get(k.namespace, k.name)
 	if parent == nil || !h.rules.counts(parent) {
