@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # deploy.sh WHAT: Millwright as Pods of the cluster that CLUSTER names (target-cluster.sh), of the image $IMG.
 #   deploy    installs it, or changes what is installed to this image and these manifests, and returns when it is at work
-#   undeploy  removes it, but neither the CRDs nor what its users have made, except for CompositeControllers with a finalizer (drain.sh)
+#   undeploy  removes it, but neither the CRDs nor what its users have made, except for CompositeControllers with a finalizer; ActionSets
+#             that run are cancelled (drain.sh)
 #   bundle    writes all that deploy applies to $BUNDLE
 # The local cluster needs a real node ("make cluster-node"), which has the image from bin/image/image.tar. Any other pulls it.
 set -o errexit -o nounset -o pipefail

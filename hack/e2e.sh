@@ -21,33 +21,68 @@ for version in 1 2; do
   bin/cluster image pack --name "millwright.dev/e2e/app:$version" --entrypoint "/app,serve,$version" "$images/app" "$images/app-$version.tar"
 done
 
-# python_root makes a root file system with Python, and echo, of the packages of this machine's Debian, or of what is like it. It fails
-# where there are none.
-python_root() {
-  local root=$work/root python
-  python=$(apt-cache depends python3-minimal | sed -n 's/.*Depends: \(python3\..*\)-minimal$/\1/p')
-  [ -n "$python" ] || return
-  (cd "$work" && apt-get --quiet=2 --option APT::Sandbox::User=root download "$python-minimal" "lib$python-minimal" "lib$python-stdlib" libc6 libexpat1 zlib1g busybox-static) || return
+# unpack PACKAGE...: makes $work/root of packages of this machine's Debian, or of what is like it. It fails where there are none.
+unpack() {
+  local root=$work/root package
   mkdir -p "$root"/usr/{bin,lib,lib64}
   ln -s usr/bin usr/lib usr/lib64 "$root"
+  (cd "$work" && apt-get --quiet=2 --option APT::Sandbox::User=root download "$@") || return
   for package in "$work"/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar --extract --keep-directory-symlink --directory "$root" || return
   done
-  ln -s "$python" "$root/usr/bin/python3"
-  ln -s busybox "$root/usr/bin/echo"
-  rm -rf "$root"/usr/share "$root"/usr/lib/*/gconv
+  rm -rf "$root"/usr/share/{doc,info,locale,man} "$root"/usr/lib/*/gconv
 }
 
-# What the images have that a sample names, so that it is tested as it is. Once made, it is kept.
-if [ ! -e "$images/python-root.tar" ]; then
+python_root() {
+  local python
+  python=$(apt-cache depends python3-minimal | sed -n 's/.*Depends: \(python3\..*\)-minimal$/\1/p')
+  [ -n "$python" ] || return
+  unpack "$python-minimal" "lib$python-minimal" "lib$python-stdlib" libc6 libexpat1 zlib1g busybox-static || return
+  ln -s "$python" "$work/root/usr/bin/python3"
+  ln -s busybox "$work/root/usr/bin/echo"
+  rm -rf "$work/root/usr/share"
+}
+
+# libraries PACKAGE...: lists the libraries that the packages need, and those that these need, but for compilers and interpreters.
+libraries() {
+  local list='' next
+  next=$(printf '%s\n' "$@" | sort -u)
+  until [ "$next" = "$list" ]; do
+    list=$next
+    next=$({ echo "$list" && xargs apt-cache depends <<<"$list" | sed -nE 's/^ +(Pre)?Depends: (z?lib[^<>]+)$/\2/p' | grep -vE '^lib(llvm|perl|python)'; } | sort -u)
+  done
+  echo "$list"
+}
+
+postgres_root() {
+  local postgres packages root=$work/root program
+  postgres=$(apt-cache depends postgresql | sed -n 's/.*Depends: \(postgresql-[0-9]*\)$/\1/p')
+  [ -n "$postgres" ] || return
+  mapfile -t packages < <(libraries "$postgres" "${postgres/-/-client-}" coreutils dash tzdata)
+  unpack "${packages[@]}" || return
+  for program in "$root/usr/lib/postgresql"/*/bin/*; do
+    ln -sfr "$program" "$root/usr/bin/${program##*/}"
+  done
+  ln -sf dash "$root/usr/bin/sh"
+  mkdir -p "$root"/{etc,tmp,var/run/postgresql,var/lib/postgresql}
+  chmod 1777 "$root"/{tmp,var/run/postgresql}
+  echo "postgres:x:999:999::/var/lib/postgresql:/bin/sh" >"$root/etc/passwd"
+}
+
+# root NAME WHAT: what the images have that a sample names, so that it is tested as it is. Once made, it is kept.
+root() {
+  [ ! -e "$images/$1-root.tar" ] || return 0
   work=$(mktemp -d "$images/.work.XXXXXX")
-  trap 'rm -rf "$work"' EXIT
-  if python_root; then
-    tar --create --sort=name --owner=0 --group=0 --numeric-owner --directory "$work/root" --file "$work/python-root.tar" .
-    mv "$work/python-root.tar" "$images"
+  if "$1_root"; then
+    tar --create --sort=name --owner=0 --group=0 --numeric-owner --directory "$work/root" --file "$work/root.tar" .
+    mv "$work/root.tar" "$images/$1-root.tar"
   else
-    echo "There are no packages to make an image with Python of: the test of CompositeControllers is left out." >&2
+    echo "There are no packages to make an image with $1 of: the test of $2 is left out." >&2
   fi
-fi
+  rm -rf "$work"
+}
+trap 'rm -rf "$images"/.work.*' EXIT
+root python CompositeControllers
+root postgres ActionSets
 
 E2E_IMAGES=$images go test -count=1 -timeout 20m -v "$@" ./pkg/e2e

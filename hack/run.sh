@@ -82,6 +82,7 @@ say_what_stays() {
     echo "  kubectl delete ${samples[*]}"
     echo "  make uninstall CLUSTER=current"
     [ -z "$(kept)" ] || printf '%s\n' "But while make run CLUSTER=current runs: without it, these CompositeControllers could not be deleted:" "$(kept)"
+    [ -z "$(running)" ] || printf '%s\n' "And these ActionSets run, and go on with the next make run CLUSTER=current:" "$(running)"
   else
     echo "The state stays in $cluster_dir: make run goes on from there, make clean removes it."
   fi
@@ -164,7 +165,7 @@ say_what_to_try() {
   kubectl get machine panel --watch                                  # they come down, one every five seconds
   kubectl scale machine panel --replicas=5
 
-  kubectl explain immortalcontainer.spec                             # what else there is; or helloapp.spec, machine.spec, compositecontroller.spec
+  kubectl explain immortalcontainer.spec                             # what else there is; or helloapp.spec, machine.spec, actionset.spec, compositecontroller.spec
 Guides: $(printf %q "$PWD/$samples_dir")
 
 Logs: $where

@@ -79,5 +79,6 @@ role() { # FILE NAME CONTROLLER...
     cat "$work/$2/role.yaml"
   } >"manifests/$1"
 }
+role 21-actions-role.yaml millwright-actions actionset
 role 21-core-role.yaml millwright-core helloapp immortalcontainer machine
 role 21-engine-role.yaml millwright-engine composite

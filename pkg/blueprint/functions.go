@@ -73,24 +73,32 @@ func replaced(now time.Time) template.FuncMap {
 
 // functionsOf returns all functions that templates may call. What goes through them is paid from the budget.
 func functionsOf(now time.Time, b *budget) template.FuncMap {
-	functions := template.FuncMap{
-		// The engine's own ones that walk their arguments.
-		"print": fmt.Sprint, "printf": fmt.Sprintf, "println": fmt.Sprintln,
-		"html": template.HTMLEscaper, "js": template.JSEscaper, "urlquery": template.URLQueryEscaper,
-		printFunction: func(value any) any { return value },
-	}
+	functions := template.FuncMap{}
 	theirs := sprig.GenericFuncMap()
 	for _, name := range allowed {
 		functions[name] = theirs[name]
 	}
 	maps.Copy(functions, replaced(now))
-	functions = wrap(functions, b)
-	functions[stepFunction] = func() (string, error) { return "", b.pay(stepCost) }
-	functions[enterFunction] = func() (string, error) { return "", b.pay(callCost) }
+	functions = charged(functions, b)
 	for name, why := range denied {
 		functions[name] = func(...any) (string, error) { return "", errors.New("a Blueprint cannot call it: it " + why) }
 	}
 	return functions
+}
+
+// charged are these functions, and those that every template has, all paid from the budget.
+func charged(functions template.FuncMap, b *budget) template.FuncMap {
+	all := template.FuncMap{
+		// The engine's own ones that walk their arguments.
+		"print": fmt.Sprint, "printf": fmt.Sprintf, "println": fmt.Sprintln,
+		"html": template.HTMLEscaper, "js": template.JSEscaper, "urlquery": template.URLQueryEscaper,
+		printFunction: func(value any) any { return value },
+	}
+	maps.Copy(all, functions)
+	all = wrap(all, b)
+	all[stepFunction] = func() (string, error) { return "", b.pay(stepCost) }
+	all[enterFunction] = func() (string, error) { return "", b.pay(callCost) }
+	return all
 }
 
 // keys are the keys of all maps, each map's in order.

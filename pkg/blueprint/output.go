@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 )
 
 const (
@@ -65,6 +66,9 @@ func (r *OutputReader) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// Restart drops an unfinished line: what comes next is a text from its start. Outputs stay, until the text replaces them.
+func (r *OutputReader) Restart() { r.line, r.inOutput = r.line[:0], false }
 
 // Close ends a last line without an end.
 func (r *OutputReader) Close() error {
@@ -137,4 +141,23 @@ func (r *OutputReader) take() {
 		return
 	}
 	r.outputs[output.Key] = output.Value
+}
+
+// MergeOutputs makes one of the outputs of several readers; nil if there are none. A later value of a key replaces an earlier one.
+func MergeOutputs(all ...map[string]string) (map[string]string, error) {
+	var merged map[string]string
+	for _, outputs := range all {
+		if merged == nil && len(outputs) > 0 {
+			merged = map[string]string{}
+		}
+		maps.Copy(merged, outputs)
+	}
+	size := 0
+	for key, value := range merged {
+		size += len(key) + len(value)
+	}
+	if size > maxOutputs {
+		return nil, ErrOutputTooLarge
+	}
+	return merged, nil
 }

@@ -135,3 +135,41 @@ func TestALineWithoutAnEndTakesLittleMemory(t *testing.T) {
 		t.Errorf("%d bytes are held", cap(reader.line))
 	}
 }
+
+func TestOutputsOfSeveralReadersAreOneTheLastCounts(t *testing.T) {
+	merged, err := MergeOutputs(nil, map[string]string{"a": "1", "b": "1"}, nil, map[string]string{"b": "2"})
+	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2"}, merged); diff != "" || err != nil {
+		t.Errorf("they are not put together (%v): %s", err, diff)
+	}
+	if none, err := MergeOutputs(nil, map[string]string{}); none != nil || err != nil {
+		t.Errorf("nothing and nothing is %v, %v", none, err)
+	}
+	half := strings.Repeat("x", maxOutputs/2)
+	if _, err := MergeOutputs(map[string]string{"a": half}, map[string]string{"b": half}); !errors.Is(err, ErrOutputTooLarge) {
+		t.Errorf("two that are too large together: %v", err)
+	}
+}
+
+func TestATextThatIsReadAgainFromItsStartKeepsItsOutputs(t *testing.T) {
+	var logged []string
+	reader := NewOutputReader(func(piece []byte) { logged = append(logged, string(piece)) })
+	for _, text := range []string{
+		outputMarker + `{"key":"a","value":"1"}` + "\n" + outputMarker + `{"key":"b","va`,
+		"cut he",
+		outputMarker + `{"key":"b","value":"2"}` + "\nwhole",
+	} {
+		reader.Restart()
+		if _, err := reader.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2"}, reader.Outputs()); diff != "" {
+		t.Errorf("outputs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"whole"}, logged); diff != "" {
+		t.Errorf("logged (-want +got):\n%s", diff)
+	}
+}

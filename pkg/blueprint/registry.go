@@ -62,6 +62,9 @@ func byName(functions []Function) map[string]Function {
 	return named
 }
 
+// Names of the functions that phases can call, in order.
+func Names() []string { return slices.Sorted(maps.Keys(supported)) }
+
 // Lookup returns the function of that name; an error if there is none, or if it cannot be called here.
 func Lookup(name string) (Function, error) {
 	if function, found := supported[name]; found {

@@ -115,42 +115,76 @@ func (r *Renderer) mapping(name string, of map[string]any, raw []string) (map[st
 }
 
 // text renders one template.
-func (r *Renderer) text(name, source string) (rendered string, err error) {
+func (r *Renderer) text(name, source string) (string, error) {
 	if !strings.Contains(source, "{{") {
 		return source, nil
 	}
-	defer func() {
-		// The engine turns what functions panic with into errors; this is for the engine itself.
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("the template engine failed: %v", panicked)
-		}
-		if err != nil {
-			expression, reason := explain(err)
-			failed := &RenderError{Argument: name, Expression: expression, Reason: reason}
-			for _, limit := range []error{errWork, errOutput, errDepth} {
-				if errors.Is(err, limit) {
-					failed.Cause, failed.Reason = limit, limit.Error()
-				}
-			}
-			rendered, err = "", failed
-		}
-	}()
+	e := engine{functions: r.functions, missingKey: "error", textLimit: r.textLeft}
+	rendered, err := e.execute(name, source, r.params)
+	r.textLeft -= len(rendered)
+	return rendered, err
+}
+
+// engine executes templates.
+type engine struct {
+	// functions pay from a budget.
+	functions template.FuncMap
+	// missingKey is what becomes of keys that a map does not have: error, zero or default.
+	missingKey string
+	// textLimit is how much text a template may give, in bytes.
+	textLimit int
+}
+
+// parse a template, and make it pay.
+func (e engine) parse(source string) (*template.Template, error) {
 	if len(source) > maxSource {
-		return "", fmt.Errorf("the template is longer than %d bytes", maxSource)
+		return nil, fmt.Errorf("the template is longer than %d bytes", maxSource)
 	}
-	parsed, err := template.New(templateName).Option("missingkey=error").Funcs(r.functions).Parse(source)
+	parsed, err := template.New(templateName).Option("missingkey=" + e.missingKey).Funcs(e.functions).Parse(source)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, each := range parsed.Templates() {
 		if each.Tree != nil {
 			instrument(each.Tree)
 		}
 	}
-	out := &limitedBuilder{left: r.textLeft}
-	if err := parsed.Execute(out, r.params); err != nil {
+	return parsed, nil
+}
+
+// check the syntax of a template. The error is a *RenderError about the argument of that name.
+func (e engine) check(name, source string) (err error) {
+	defer func() { _, err = outcomeOf(name, "", err, recover()) }()
+	_, err = e.parse(source)
+	return err
+}
+
+// execute a template. The error is a *RenderError about the argument of that name.
+func (e engine) execute(name, source string, data any) (rendered string, err error) {
+	defer func() { rendered, err = outcomeOf(name, rendered, err, recover()) }()
+	parsed, err := e.parse(source)
+	if err != nil {
 		return "", err
 	}
-	r.textLeft = out.left
-	return string(out.text), nil
+	out := &limitedBuilder{left: e.textLimit}
+	err = parsed.Execute(out, data)
+	return string(out.text), err
+}
+
+// outcomeOf what may have failed, or panicked: the engine turns what functions panic with into errors, but may fail itself.
+func outcomeOf(name, rendered string, err error, panicked any) (string, error) {
+	if panicked != nil {
+		err = fmt.Errorf("the template engine failed: %v", panicked)
+	}
+	if err == nil {
+		return rendered, nil
+	}
+	expression, reason := explain(err)
+	failed := &RenderError{Argument: name, Expression: expression, Reason: reason}
+	for _, limit := range []error{errWork, errOutput, errDepth} {
+		if errors.Is(err, limit) {
+			failed.Cause, failed.Reason = limit, limit.Error()
+		}
+	}
+	return "", failed
 }

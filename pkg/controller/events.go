@@ -25,12 +25,12 @@ const ReasonResourceExists = "ErrResourceExists"
 
 const (
 	// eventBurst and eventRefill bound the events of one object from one component: so many at once, then one every so
-	// often. The default (25, then one in five minutes) hides what a busy object says.
-	eventBurst  = 100
+	// often. The default (25, then one in five minutes) hides what a busy object says, such as an ActionSet with many phases.
+	eventBurst  = 200
 	eventRefill = 10 * time.Second
 	// maxSimilarEvents is how many distinct messages of one object and reason are kept apart within ten minutes, before
 	// they are folded into one.
-	maxSimilarEvents = 50
+	maxSimilarEvents = 100
 
 	// eventLanes is how many events may be on their way to the API server at once. Each lane queues about two thousand.
 	eventLanes = 16

@@ -21,8 +21,10 @@ func (s *suite) testMetrics(t *testing.T) {
 		t.Errorf("who may read the metrics gets %s: %s", code, body)
 	}
 	contains(t, "/metrics", body, `millwright_build_info{`, `version="e2e-1"`, `millwright_controller_syncs_total{controller="machine",result="success"}`)
-	if code, body := s.get(t, ns, "prometheus", "--token", token, strings.Replace(url, core, engine, 1)); code != "200" {
-		t.Errorf("who may read the metrics of the engine gets %s: %s", code, body)
+	for _, other := range []string{engine, actions} {
+		if code, body := s.get(t, ns, "prometheus", "--token", token, strings.Replace(url, core, other, 1)); code != "200" {
+			t.Errorf("who may read the metrics of %s gets %s: %s", other, code, body)
+		}
 	}
 	if code, _ := s.get(t, ns, "default", "--token", token, url); code != "403" {
 		t.Errorf("who may not read them gets %s", code)
@@ -44,5 +46,13 @@ func (s *suite) testRoles(t *testing.T) {
 	}
 	// Who commands the engine commands what it may do.
 	contains(t, "kubectl auth can-i", s.KubectlFails(t, "auth", "can-i", "create", "compositecontrollers", "--as=edits"), "exit status 1")
+	// And who writes ActionSets acts with the rights of their operator.
+	s.Kubectl(t, "create", "rolebinding", "-n", ns, "operates", "--clusterrole=millwright-actions-edit", "--user=operates")
+	for _, resource := range []string{"actionsets", "blueprints", "profiles"} {
+		s.Kubectl(t, "get", resource, "-n", ns, "--as=views")
+		contains(t, "kubectl auth can-i", s.KubectlFails(t, "auth", "can-i", "create", resource, "-n", ns, "--as=edits"), "exit status 1")
+		s.Kubectl(t, "auth", "can-i", "create", resource, "-n", ns, "--as=operates")
+		contains(t, "kubectl auth can-i", s.KubectlFails(t, "auth", "can-i", "update", resource, "--subresource=status", "-n", ns, "--as=operates"), "exit status 1")
+	}
 	s.Kubectl(t, "auth", "can-i", "patch", "helloapps", "--subresource=scale", "-n", ns, "--as=edits")
 }

@@ -4,24 +4,15 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// samples are those of the guide.
-const samples = "../../manifests/samples/compositecontroller/"
+// compositeSamples are those of the guide.
+const compositeSamples = "../../manifests/samples/compositecontroller/"
 
 const helloWorld = `
 apiVersion: example.com/v1
@@ -46,7 +37,7 @@ const crowd = 20
 // testCompositeController follows the guide with its first sample, whose hook is in Python.
 func (s *suite) testCompositeController(t *testing.T) {
 	s.loadSampleImages(t)
-	sample := samples + "hello.yaml"
+	sample := compositeSamples + "hello.yaml"
 	s.Kubectl(t, "apply", "-f", sample)
 	t.Cleanup(func() { s.Kubectl(t, "delete", "-f", sample, "--wait=false") })
 	const hook = "deployment/hello-controller"
@@ -125,31 +116,5 @@ func (s *suite) awaitGreeting(t *testing.T, ns, who string) {
 // loadSampleImages brings the images that the sample names to the node, with no more in them than it needs.
 func (s *suite) loadSampleImages(t *testing.T) {
 	t.Helper()
-	root := filepath.Join(os.Getenv(archivesVariable), "python-root.tar")
-	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
-		t.Skip("hack/e2e.sh found no packages to make an image with Python of")
-	}
-	layer, err := tarball.LayerFromFile(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	image, err := mutate.AppendLayers(empty.Image, layer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Config.Env = "linux", runtime.GOARCH, []string{"PATH=/usr/bin"}
-	if image, err = mutate.ConfigFile(image, config); err != nil {
-		t.Fatal(err)
-	}
-	archive := filepath.Join(t.TempDir(), "images.tar")
-	err = tarball.MultiRefWriteToFile(archive, map[name.Reference]v1.Image{name.MustParseReference("python:3"): image, name.MustParseReference("busybox:1"): image})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.LoadImages(t, archive)
+	s.loadRoot(t, "python", v1.Config{}, "python:3", "busybox:1")
 }

@@ -48,6 +48,7 @@ func TestMillwright(t *testing.T) {
 		{"a HelloApp answers and scales and rolls", s.testHelloApp},
 		{"a Machine keeps its pace", s.testMachine},
 		{"a CompositeController works as its sample says", s.testCompositeController},
+		{"ActionSets back up and restore as their samples say", s.testActionSet},
 		{"metrics are for those who may read them", s.testMetrics},
 		{"users with the roles edit and view have what these say", s.testRoles},
 		{"another leads when the leader is deleted", s.testLeaderDeleted},

@@ -12,21 +12,45 @@ func (s *suite) testInstallation(t *testing.T) {
 	output := s.deploy(t, "deploy", millwright1)
 	contains(t, "deploy", output, "successfully rolled out", "Millwright is at work")
 	pods := s.Kubectl(t, "get", "pods", "-n", systemNamespace, "-o", `jsonpath={range .items[*]}{.spec.containers[0].image} {.status.phase} {.spec.serviceAccountName}{"\n"}{end}`)
-	want := strings.Repeat(millwright1+" Running "+core+"\n", 2) + strings.Repeat(millwright1+" Running "+engine+"\n", 2)
+	want := strings.Repeat(millwright1+" Running "+actions+"\n", 2) + strings.Repeat(millwright1+" Running "+core+"\n", 2) + strings.Repeat(millwright1+" Running "+engine+"\n", 2)
 	if pods != want {
 		t.Errorf("there are the Pods\n%swant\n%s", pods, want)
 	}
-	for _, deployment := range []string{core, engine} {
+	for _, deployment := range []string{actions, core, engine} {
 		eventually(t, "a replica of "+deployment+" leads", patience, func() bool { return s.leader(t, deployment) != "" })
 	}
 	// What does not keep to the restricted standard would not be let in.
 	refusal := s.KubectlFails(t, "run", "-n", systemNamespace, "guest", "--image="+app1)
 	contains(t, "kubectl run", refusal, `violates PodSecurity "restricted`)
-	for _, resource := range []string{"immortalcontainers", "helloapps", "machines", "switches", "compositecontrollers"} {
+	for _, resource := range []string{"immortalcontainers", "helloapps", "machines", "switches", "compositecontrollers", "actionsets", "blueprints", "profiles"} {
 		s.Kubectl(t, "get", resource, "--all-namespaces")
 		contains(t, "kubectl explain", s.Kubectl(t, "explain", resource), "KIND:", "DESCRIPTION:")
 	}
 }
+
+// endless is an ActionSet that waits for nothing until it is cancelled.
+const endless = `
+apiVersion: cr.kanister.io/v1alpha1
+kind: Blueprint
+metadata: {name: endless, namespace: NAMESPACE}
+actions:
+  go:
+    phases:
+    - func: WaitV2
+      name: wait
+      args: {timeout: 24h, conditions: {allOf: [{condition: "false", objectReference: &self {apiVersion: v1, resource: namespaces, name: NAMESPACE}}]}}
+    deferPhase:
+      func: WaitV2
+      name: release
+      args: {timeout: 1m, conditions: {allOf: [{condition: "true", objectReference: *self}]}}
+---
+apiVersion: cr.kanister.io/v1alpha1
+kind: ActionSet
+metadata: {name: endless, namespace: NAMESPACE}
+spec:
+  actions:
+  - {name: go, blueprint: endless, object: {kind: Namespace, name: NAMESPACE, namespace: NAMESPACE}}
+`
 
 // testRemoval is the last part: what was there when Millwright went is there after it.
 func (s *suite) testRemoval(t *testing.T) {
@@ -40,15 +64,25 @@ func (s *suite) testRemoval(t *testing.T) {
 		return s.Kubectl(t, "get", "pods,deployments,services,immortalcontainers,helloapps,machines,switches", "-n", ns, "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid}{"\n"}{end}`)
 	}
 	before := uids()
-	s.Kubectl(t, "apply", "-f", samples+"sharedconfig.yaml") // whose hook does not run: there is no image with Node
+	s.Kubectl(t, "apply", "-f", compositeSamples+"sharedconfig.yaml") // whose hook does not run: there is no image with Node
 	s.Kubectl(t, "wait", "--for=condition=Established", "--timeout="+patience.String(), "crd/sharedconfigs.example.com")
 	s.apply(t, sharedConfig, "NAMESPACE", ns)
 	eventually(t, "the SharedConfig has the finalizer of its CompositeController", patience, func() bool {
 		return s.read(t, ns, "sharedconfig/stays", ".metadata.finalizers") == `["metacontroller.io/compositecontroller-sharedconfig-controller"]`
 	})
+	s.apply(t, endless, "NAMESPACE", systemNamespace)
+	eventually(t, "the ActionSet waits", patience, func() bool {
+		return s.read(t, systemNamespace, "actionset/endless", ".status.progress.runningPhase") == "wait"
+	})
 
 	output := s.deploy(t, "undeploy", "")
-	contains(t, "undeploy", output, `"sharedconfig-controller" deleted`, "The CRDs and all other objects of our kinds are still there")
+	contains(t, "undeploy", output, `"sharedconfig-controller" deleted`, "actionset.cr.kanister.io/endless patched",
+		"Namespace millwright-system stays", "The CRDs and all other objects of our kinds are still there")
+	if deferred := s.read(t, systemNamespace, "actionset/endless", ".status.actions[0].deferPhase.state"); deferred != "complete" {
+		t.Errorf("the deferPhase of the ActionSet that ran is %q", deferred)
+	}
+	s.Kubectl(t, "delete", "-n", systemNamespace, "actionset/endless", "blueprint/endless", "--timeout="+patience.String())
+	s.deploy(t, "undeploy", "") // which removes nothing twice, but the namespace now
 	if left := s.Kubectl(t, "get", "clusterroles,clusterrolebindings", "--selector", "app.kubernetes.io/name=millwright", "-o", "name"); left != "" {
 		t.Errorf("there are still\n%s", left)
 	}
@@ -63,6 +97,4 @@ func (s *suite) testRemoval(t *testing.T) {
 	eventually(t, "all that was made for them goes with them", patience, func() bool {
 		return s.Kubectl(t, "get", "pods,deployments,switches", "-n", ns, "--ignore-not-found", "-o", "name") == ""
 	})
-	// It removes nothing twice, and says nothing wrong.
-	s.deploy(t, "undeploy", "")
 }

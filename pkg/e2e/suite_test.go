@@ -26,8 +26,9 @@ const systemNamespace = "millwright-system"
 
 // Its Deployments. Their Leases have the same names.
 const (
-	core   = "millwright-core"
-	engine = "millwright-engine"
+	core    = "millwright-core"
+	engine  = "millwright-engine"
+	actions = "millwright-actions"
 )
 
 // patience bounds what is waited for, on machines that are busy.
@@ -151,8 +152,14 @@ func (s *suite) leader(t *testing.T, deployment string) string {
 	return pod
 }
 
-// processes are the ids of those in containers whose Pod has that name, on the one real node: on this machine.
+// processes are the ids of the app's in containers whose Pod has that name, on the one real node: on this machine.
 func processes(t *testing.T, pod string) (pids []string) {
+	t.Helper()
+	return processesOf(t, "/app serve ", pod)
+}
+
+// processesOf likewise, of those whose command begins so.
+func processesOf(t *testing.T, begin, pod string) (pids []string) {
 	t.Helper()
 	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -160,7 +167,7 @@ func processes(t *testing.T, pod string) (pids []string) {
 	}
 	for _, path := range commands {
 		command, _ := os.ReadFile(path) // it may have ended meanwhile
-		if !bytes.HasPrefix(command, []byte("/app\x00serve\x00")) {
+		if !bytes.HasPrefix(bytes.ReplaceAll(command, []byte{0}, []byte(" ")), []byte(begin)) {
 			continue
 		}
 		environment, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ"))

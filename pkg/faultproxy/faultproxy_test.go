@@ -4,8 +4,10 @@
 package faultproxy
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -66,8 +68,13 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.seen = append(s.seen, r.Method+" "+r.URL.Path)
 	s.mu.Unlock()
-	if r.Header.Get("Authorization") != "Bearer admin" || r.ProtoMajor != 2 {
+	upgrade := r.Header.Get("Upgrade")
+	if r.Header.Get("Authorization") != "Bearer admin" || (r.ProtoMajor != 2) != (upgrade != "") {
 		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if upgrade != "" {
+		echo(w, upgrade)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -87,6 +94,19 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// echo is a protocol that gives back what it gets.
+func echo(w http.ResponseWriter, protocol string) {
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Upgrade", protocol)
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	conn, buffered, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = io.Copy(conn, buffered)
 }
 
 func (s *apiServer) requests() string {
@@ -180,6 +200,46 @@ func TestRequestsPassAndAreKeptWithTheirSenderAndTheirAnswer(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Commands in containers speak a protocol of their own, by connections that have to be of HTTP/1.1 on both sides.
+func TestAConnectionThatBecomesOfAnotherProtocolPasses(t *testing.T) {
+	_, proxy, _ := setUp(t)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(proxy.authority)
+	conn, err := tls.Dial("tcp", proxy.address, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+proxy.address+"/api/v1/namespaces/default/pods/x/exec", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Authorization": {"Bearer " + proxy.token}, "Connection": {"Upgrade"}, "Upgrade": {"SPDY/3.1"}}
+	if err := req.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(reader, req)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Upgrade") != "SPDY/3.1" {
+		t.Fatalf("the answer is %v (%v)", resp, err)
+	}
+	if _, err := io.WriteString(conn, "hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := reader.ReadString('\n'); err != nil || back != "hello\n" {
+		t.Errorf("what comes back is %q (%v)", back, err)
+	}
+	entries := proxy.journal.Entries()
+	if last := entries[len(entries)-1]; last.Subresource != "exec" || last.Code != http.StatusSwitchingProtocols {
+		t.Errorf("the journal has %s", last)
+	}
+	// The proxy ends what it has connected.
+	proxy.Refuse()
+	if _, err := reader.ReadByte(); err == nil {
+		t.Error("the connection is open though the API server is gone")
 	}
 }
 

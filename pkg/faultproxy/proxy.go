@@ -44,6 +44,9 @@ type Proxy struct {
 	certificate tls.Certificate
 	transport   *http.Transport
 	forward     *httputil.ReverseProxy
+	// upgrade forwards requests for another protocol than HTTP, such as those of commands in containers, which HTTP/2 does not know.
+	upgradeTransport *http.Transport
+	upgrade          *httputil.ReverseProxy
 
 	mu       sync.Mutex
 	closed   bool
@@ -89,11 +92,22 @@ func (p *Proxy) connect(upstream *rest.Config) error {
 	}
 	// Not one of client-go's: they are shared, and stay.
 	p.transport = &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true, DisableCompression: true}
-	authenticated, err := rest.HTTPWrappersForConfig(upstream, p.transport)
-	if err != nil {
+	if p.forward, err = p.forwarder(upstream, target, p.transport); err != nil {
 		return err
 	}
-	p.forward = &httputil.ReverseProxy{
+	p.upgradeTransport = &http.Transport{TLSClientConfig: tlsConfig.Clone(), DisableCompression: true}
+	p.upgradeTransport.TLSClientConfig.NextProtos = nil
+	p.upgrade, err = p.forwarder(upstream, target, p.upgradeTransport)
+	return err
+}
+
+// forwarder passes requests on by the transport.
+func (p *Proxy) forwarder(upstream *rest.Config, target *url.URL, transport http.RoundTripper) (*httputil.ReverseProxy, error) {
+	authenticated, err := rest.HTTPWrappersForConfig(upstream, transport)
+	if err != nil {
+		return nil, err
+	}
+	return &httputil.ReverseProxy{
 		Transport: authenticated,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host})
@@ -107,8 +121,7 @@ func (p *Proxy) connect(upstream *rest.Config) error {
 		// An API server that is gone answers nothing.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:     log.New(io.Discard, "", 0),
-	}
-	return nil
+	}, nil
 }
 
 // WriteKubeconfig writes a kubeconfig, readable by the user only, by which a process reaches the API server through this proxy.
@@ -129,6 +142,7 @@ func (p *Proxy) Close() {
 	p.mu.Unlock()
 	p.handlers.Wait()
 	p.transport.CloseIdleConnections()
+	p.upgradeTransport.CloseIdleConnections()
 }
 
 // startServing is called under the lock.
@@ -216,7 +230,11 @@ func (p *Proxy) serve(w http.ResponseWriter, req *http.Request) {
 			delete(p.watches, entry)
 		}()
 	}
-	p.forward.ServeHTTP(w, req.WithContext(ctx))
+	forward := p.forward
+	if req.Header.Get("Upgrade") != "" {
+		forward = p.upgrade
+	}
+	forward.ServeHTTP(w, req.WithContext(ctx))
 }
 
 // enter counts a request, unless the proxy is closed.

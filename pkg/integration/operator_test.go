@@ -42,7 +42,7 @@ func startOperator(e *env, name string, journal *faultproxy.Journal, args ...str
 func startProcessOf(d deployment, e *env, name string, journal *faultproxy.Journal, args ...string) *operator {
 	e.Helper()
 	account := d.account(e.T, e.cluster)
-	bindLeaderElection(e, d, account)
+	bindInNamespace(e, d, account)
 	proxy, err := faultproxy.Start(name, account.Config, journal)
 	if err != nil {
 		e.Fatal(err)

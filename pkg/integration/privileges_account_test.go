@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
+	cr "millwright.dev/pkg/apis/cr/v1alpha1"
 	immortalcontainers "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	metacontroller "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/testcluster"
@@ -23,8 +24,9 @@ import (
 type deployment string
 
 const (
-	core   deployment = "millwright-core"
-	engine deployment = "millwright-engine"
+	core    deployment = "millwright-core"
+	engine  deployment = "millwright-engine"
+	actions deployment = "millwright-actions"
 )
 
 // accountNamespace is where they are.
@@ -39,9 +41,11 @@ var clusterOptions = append([]testcluster.Option{testcluster.WithCRDs("manifests
 // rightsOptions install the shipped namespace, accounts, roles and bindings, and keep what is requested with them.
 var rightsOptions = []testcluster.Option{
 	testcluster.WithManifests("manifests/10-namespace.yaml",
-		"manifests/20-core-account.yaml", "manifests/20-engine-account.yaml", "manifests/21-core-role.yaml", "manifests/21-engine-role.yaml"),
+		"manifests/20-core-account.yaml", "manifests/20-engine-account.yaml", "manifests/20-actions-account.yaml",
+		"manifests/21-core-role.yaml", "manifests/21-engine-role.yaml", "manifests/21-actions-role.yaml"),
 	testcluster.WithAudit(core.user(), requests[core].add),
 	testcluster.WithAudit(engine.user(), requests[engine].add),
+	testcluster.WithAudit(actions.user(), requests[actions].add),
 }
 
 // account is what every manager and every process of these tests runs as. Tests and users are administrators.
@@ -49,8 +53,11 @@ func (d deployment) account(t testing.TB, cluster *testcluster.Cluster) *testclu
 	t.Helper()
 	account := cluster.Account(t, accountNamespace, string(d))
 	own := authorizationv1.ResourceAttributes{Verb: "list", Group: immortalcontainers.GroupName, Resource: "immortalcontainers"}
-	if d == engine {
+	switch d {
+	case engine:
 		own = authorizationv1.ResourceAttributes{Verb: "list", Group: metacontroller.GroupName, Resource: "compositecontrollers"}
+	case actions:
+		own = authorizationv1.ResourceAttributes{Verb: "list", Group: cr.GroupName, Resource: "actionsets", Namespace: accountNamespace}
 	}
 	cluster.AwaitRight(t, account, own)
 	return account
@@ -93,9 +100,9 @@ func readDeployments(t testing.TB) (found []k8sappsv1.Deployment) {
 	return found
 }
 
-// bindLeaderElection gives the account in the test's namespace what the shipped Role gives it in its own: tests that run at the same
-// time must not wait for each other's Lease.
-func bindLeaderElection(e *env, d deployment, account *testcluster.Account) {
+// bindInNamespace gives the account in the test's namespace what the shipped RoleBindings give it in its own: tests that run at the same
+// time must not wait for each other's Lease, nor run each other's ActionSets.
+func bindInNamespace(e *env, d deployment, account *testcluster.Account) {
 	e.Helper()
 	shipped := readRights(e.T, d)
 	for _, role := range shipped.roles {
@@ -110,7 +117,13 @@ func bindLeaderElection(e *env, d deployment, account *testcluster.Account) {
 			e.Fatal(err)
 		}
 	}
-	e.cluster.AwaitRight(e, account, authorizationv1.ResourceAttributes{
-		Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: e.namespace, Name: string(d),
-	})
+	bound := []authorizationv1.ResourceAttributes{{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: string(d)}}
+	if d == actions {
+		bound = append(bound, authorizationv1.ResourceAttributes{Verb: "list", Group: cr.GroupName, Resource: "actionsets"},
+			authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Subresource: "exec"})
+	}
+	for _, r := range bound {
+		r.Namespace = e.namespace
+		e.cluster.AwaitRight(e, account, r)
+	}
 }

@@ -17,7 +17,9 @@ import (
 )
 
 // requests are those of each account in all clusters of this run, as their API servers have logged them.
-var requests = map[deployment]*requestLog{core: {neverRequested: neverRequestedByCore}, engine: {}}
+var requests = map[deployment]*requestLog{
+	core: {neverRequested: neverRequestedByCore}, engine: {}, actions: {neverRequested: neverRequestedByActions},
+}
 
 // requestLog keeps what is to be judged of many requests.
 type requestLog struct {
@@ -88,6 +90,14 @@ var neverRequestedByCore = map[right]string{
 	// Where a server-side apply, which is a patch, is about to make the object.
 	{"create", "apps", "deployments"}: "HelloApp",
 	{"create", "", "services"}:        "HelloApp",
+}
+
+// neverRequestedByActions likewise. TestWithoutTheRightToItsFinalizersNoActionSetStarts and TestWithoutTheRightToCreateAStreamNoCommandRuns
+// show that they are needed.
+var neverRequestedByActions = map[right]string{
+	toFinalizers: "ActionSet",
+	// Where a WebSocket, which is a get, is about to run a command.
+	toCreateStreams: "ActionSet",
 }
 
 // complaints about requests that were made with the rights: what was forbidden and, if all tests ran, what was granted in vain.

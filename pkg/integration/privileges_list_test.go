@@ -23,8 +23,9 @@ import (
 // lists. It is what the right to list is for.
 func TestWhereAWatchCannotBeginWithAllObjectsTheyAreListed(t *testing.T) {
 	for d, wanted := range map[deployment]sets.Set[string]{
-		core:   sets.New("deployments", "helloapps", "immortalcontainers", "leases", "machines", "pods", "services", "switches"),
-		engine: sets.New("compositecontrollers", "customresourcedefinitions", "leases"),
+		actions: sets.New("actionsets", "blueprints", "leases"),
+		core:    sets.New("deployments", "helloapps", "immortalcontainers", "leases", "machines", "pods", "services", "switches"),
+		engine:  sets.New("compositecontrollers", "customresourcedefinitions", "leases"),
 	} {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()

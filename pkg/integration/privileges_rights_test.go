@@ -78,11 +78,17 @@ func shippedRights(d deployment) (*rights, error) {
 		if !ours(binding.Subjects) {
 			continue
 		}
+		found.roleBindings = append(found.roleBindings, binding)
 		i := slices.IndexFunc(all.roles, func(role rbacv1.Role) bool { return role.Name == binding.RoleRef.Name })
-		if i < 0 {
-			return nil, fmt.Errorf("no manifest has the Role %s, which is bound to %s", binding.RoleRef.Name, d)
+		ofCluster := slices.IndexFunc(all.clusterRoles, func(role rbacv1.ClusterRole) bool { return role.Name == binding.RoleRef.Name })
+		switch {
+		case binding.RoleRef.Kind == "ClusterRole" && ofCluster >= 0:
+			found.clusterRoles = append(found.clusterRoles, all.clusterRoles[ofCluster])
+		case binding.RoleRef.Kind == "Role" && i >= 0:
+			found.roles = append(found.roles, all.roles[i])
+		default:
+			return nil, fmt.Errorf("no manifest has the %s %s, which is bound to %s", binding.RoleRef.Kind, binding.RoleRef.Name, d)
 		}
-		found.roles, found.roleBindings = append(found.roles, all.roles[i]), append(found.roleBindings, binding)
 	}
 	if len(found.clusterRoles) == 0 || len(found.roles) == 0 {
 		return nil, fmt.Errorf("the manifests bind no ClusterRole, or no Role, to %s", d)

@@ -25,7 +25,7 @@ import (
 )
 
 func TestTheShippedRolesNameEveryRight(t *testing.T) {
-	for _, rule := range append(readRights(t, core).rules(), readRights(t, engine).rules()...) {
+	for _, rule := range slices.Concat(readRights(t, core).rules(), readRights(t, engine).rules(), readRights(t, actions).rules()) {
 		for _, names := range [][]string{rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames} {
 			if strings.Contains(strings.Join(names, " "), "*") {
 				t.Errorf("a rule grants more than it names: %s", &rule)
@@ -53,7 +53,7 @@ func TestTheDeploymentsRunAsTheAccountsOfTheseTestsAndElectByTheirLeases(t *test
 			runs[controller] = d
 		}
 	}
-	if diff := cmp.Diff([]deployment{core, engine}, found); diff != "" {
+	if diff := cmp.Diff([]deployment{actions, core, engine}, found); diff != "" {
 		t.Errorf("Deployments of the manifests (-want +got):\n%s", diff)
 	}
 	for _, row := range manager.Descriptors() {

@@ -36,6 +36,8 @@ type Config struct {
 	LeaderElection *LeaderElection
 	// Hooks are for the controllers that call some.
 	Hooks HookOptions
+	// Phases are for the controllers that run some.
+	Phases PhaseOptions
 	// KeepManagedFields shows hooks the managedFields of objects.
 	KeepManagedFields bool
 	// ShutdownTimeout is how long controllers may take to stop.

@@ -53,6 +53,13 @@ type Context struct {
 	// Namespace to work in; "" for all.
 	Namespace string
 	Hooks     HookOptions
+	Phases    PhaseOptions
+}
+
+// PhaseOptions are for controllers that run phases.
+type PhaseOptions struct {
+	// ServiceAccount of the Pods that phases make where nobody names one; "" for the namespace's default.
+	ServiceAccount string
 }
 
 // HookOptions are for controllers that call hooks.
@@ -72,6 +79,7 @@ type shared struct {
 	objects       *objectcache.Cache
 	namespace     string
 	hooks         HookOptions
+	phases        PhaseOptions
 }
 
 // newShared starts posting events, until the context ends. Informers are started by startInformers.
@@ -99,6 +107,7 @@ func newShared(ctx context.Context, config *Config, mayWrite func() error) (*sha
 		objects:   objects,
 		namespace: config.Namespace,
 		hooks:     config.Hooks,
+		phases:    config.Phases,
 		informers: externalversions.NewSharedInformerFactoryWithOptions(client, 0,
 			externalversions.WithNamespace(config.Namespace),
 			externalversions.WithTransform(dropManagedFields),
@@ -140,6 +149,7 @@ func (s *shared) contextFor(name string) (*Context, error) {
 		Events:        s.events,
 		Namespace:     s.namespace,
 		Hooks:         s.hooks,
+		Phases:        s.phases,
 	}, nil
 }
 

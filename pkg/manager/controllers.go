@@ -11,10 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	appsv1 "millwright.dev/pkg/apis/apps/v1"
+	crv1alpha1 "millwright.dev/pkg/apis/cr/v1alpha1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/controller/actionset"
 	"millwright.dev/pkg/controller/composite"
 	"millwright.dev/pkg/controller/helloapp"
 	"millwright.dev/pkg/controller/immortalcontainer"
@@ -25,6 +27,26 @@ import (
 // Descriptors is the table of all controllers, in the order in which they are listed to users.
 func Descriptors() []Descriptor {
 	return checked([]Descriptor{
+		{
+			Name: actionset.ControllerName,
+			Requires: []schema.GroupVersionResource{
+				crv1alpha1.Resource("actionsets").WithVersion(crv1alpha1.GroupVersion.Version),
+				crv1alpha1.Resource("blueprints").WithVersion(crv1alpha1.GroupVersion.Version),
+				crv1alpha1.Resource("profiles").WithVersion(crv1alpha1.GroupVersion.Version),
+			},
+			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
+				cr := c.Informers.Cr().V1alpha1()
+				return actionset.New(ctx, actionset.Config{
+					Client:         c.Client,
+					KubeClient:     c.KubeClient,
+					RESTConfig:     c.RESTConfig,
+					ActionSets:     cr.ActionSets(),
+					Blueprints:     cr.Blueprints(),
+					Recorder:       c.Events.Recorder(scheme.Scheme, actionset.EventSource),
+					ServiceAccount: c.Phases.ServiceAccount,
+				})
+			},
+		},
 		{
 			Name:     composite.ControllerName,
 			Requires: []schema.GroupVersionResource{metacontrollerv1alpha1.Resource("compositecontrollers").WithVersion(metacontrollerv1alpha1.GroupVersion.Version)},

@@ -18,7 +18,7 @@ import (
 )
 
 // metricsJobs are the jobs of our targets: the names of the Services that are scraped.
-var metricsJobs = []string{"millwright-core-metrics", "millwright-engine-metrics"}
+var metricsJobs = []string{"millwright-actions-metrics", "millwright-core-metrics", "millwright-engine-metrics"}
 
 // targetLabels are what Prometheus adds to all that it scrapes through a ServiceMonitor.
 var targetLabels = sets.New("job", "namespace", "service", "endpoint", "pod", "container", "instance")
@@ -61,7 +61,7 @@ func newCatalogue(t *testing.T, text []byte) *catalogue {
 
 // hasClosedSets tells whether all values of the metric's labels are known after a process has started.
 func hasClosedSets(metric string) bool {
-	return strings.HasPrefix(metric, "millwright_") || strings.HasPrefix(metric, "workqueue_")
+	return slices.ContainsFunc([]string{"millwright_", "kanister_", "workqueue_"}, func(prefix string) bool { return strings.HasPrefix(metric, prefix) })
 }
 
 // faults of an expression in PromQL, one line each.
@@ -171,13 +171,14 @@ func TestAQueryForWhatIsNotServedIsFound(t *testing.T) {
 		"a regular expression of values":     {`millwright_objects{kind=~".*",state!~"Suspended|Conflict"}`, ""},
 		"an unknown metric":                  {`sum(millwright_objekts)`, "the process serves no metric millwright_objekts"},
 		"a histogram without its suffix":     {`rate(millwright_machine_flip_lateness_seconds[5m])`, "the process serves no metric millwright_machine_flip_lateness_seconds"},
+		"a value of a metric of old":         {`kanister_action_set_resolutions_total{job=~"millwright-.*",resolution="failed"}`, "kanister_action_set_resolutions_total never has the resolution failed"},
 		"a label that the metric lacks":      {`millwright_objects{reason="Ready"}`, "millwright_objects has no label reason"},
 		"a value that the label never has":   {`millwright_objects{state="Redy"}`, "millwright_objects never has the state Redy"},
 		"a value that is excluded, misspelt": {`millwright_objects{state!~"Suspended|Conflikt"}`, "millwright_objects never has the state Conflikt"},
 		"a group by a label that is not":     {`sum by (reason) (millwright_objects)`, "no metric in it has the label reason"},
 		"a match on a label that is not":     {`millwright_objects and on (shard) millwright_objects`, "no metric in it has the label shard"},
-		"a metric of all, of any job":        {`go_goroutines`, "go_goroutines is served by others too: choose the job millwright-core-metrics or millwright-engine-metrics"},
-		"a metric of all, of another job":    {`go_goroutines{job="etcd"}`, "go_goroutines is served by others too: choose the job millwright-core-metrics or millwright-engine-metrics"},
+		"a metric of all, of any job":        {`go_goroutines`, "go_goroutines is served by others too: choose the job millwright-actions-metrics or millwright-core-metrics or millwright-engine-metrics"},
+		"a metric of all, of another job":    {`go_goroutines{job="etcd"}`, "go_goroutines is served by others too: choose the job millwright-actions-metrics or millwright-core-metrics or millwright-engine-metrics"},
 		"a queue that there is not":          {`workqueue_depth{job=~"millwright-.*",name="pods"}`, "workqueue_depth never has the name pods"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,6 +39,8 @@ type Options struct {
 	TargetLabelSelector string
 	// KeepManagedFields shows hooks the managedFields of objects.
 	KeepManagedFields bool
+	// PhaseServiceAccount is that of Pods of phases for which nobody names one; "" for the namespace's default.
+	PhaseServiceAccount string
 	// ShutdownTimeout is how long controllers may take to stop.
 	ShutdownTimeout time.Duration
 	// LeaderElect says whether another process may be at work.
@@ -79,6 +81,9 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	fs = groups.FlagSet("hooks")
 	fs.StringVar(&o.TargetLabelSelector, "target-label-selector", o.TargetLabelSelector, "The label selector of the CompositeControllers to serve; empty for all. Processes that share them out need a Lease each.")
 	fs.BoolVar(&o.KeepManagedFields, "hook-managed-fields", o.KeepManagedFields, "Show hooks the metadata.managedFields of objects, as Metacontroller does. They are held in memory, and are about half of an object.")
+
+	fs = groups.FlagSet("phases")
+	fs.StringVar(&o.PhaseServiceAccount, "phase-service-account", o.PhaseServiceAccount, "The ServiceAccount of the Pods that phases of ActionSets make, where the Blueprint and the ActionSet name none. It has to be in the namespace of the Pod. Empty: what the API server gives such a Pod, which is 'default'; never that of the operator.")
 
 	fs = groups.FlagSet("API server")
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context says which cluster to work on. Empty in a Pod, which uses its ServiceAccount. The variable KUBECONFIG is not looked at.")
@@ -134,6 +139,9 @@ func (o *Options) Validate() error {
 	}
 	if _, err := labels.Parse(o.TargetLabelSelector); err != nil {
 		invalid("--target-label-selector=%q is not a label selector: %w", o.TargetLabelSelector, err)
+	}
+	if problems := validation.IsDNS1123Subdomain(o.PhaseServiceAccount); o.PhaseServiceAccount != "" && len(problems) > 0 {
+		invalid("--phase-service-account=%q is not the name of a ServiceAccount: %s", o.PhaseServiceAccount, problems[0])
 	}
 	if o.ShutdownTimeout <= 0 {
 		invalid("--shutdown-timeout=%s: it must be positive", o.ShutdownTimeout)
@@ -217,6 +225,7 @@ func (o *Options) Config(version string) (*Config, error) {
 		ServingAddress:    o.ServingAddress,
 		SecureMetrics:     o.SecureMetrics,
 		Hooks:             HookOptions{TargetSelector: targets},
+		Phases:            PhaseOptions{ServiceAccount: o.PhaseServiceAccount},
 		KeepManagedFields: o.KeepManagedFields,
 		ShutdownTimeout:   o.ShutdownTimeout,
 		clients:           restClients{config: client, version: version},

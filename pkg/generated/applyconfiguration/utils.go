@@ -10,11 +10,13 @@ import (
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
 	v1 "millwright.dev/pkg/apis/apps/v1"
-	v1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	v1alpha1 "millwright.dev/pkg/apis/cr/v1alpha1"
+	immortalcontainersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 	appsv1 "millwright.dev/pkg/generated/applyconfiguration/apps/v1"
-	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/immortalcontainers/v1alpha1"
+	crv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/cr/v1alpha1"
+	applyconfigurationimmortalcontainersv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/immortalcontainers/v1alpha1"
 	internal "millwright.dev/pkg/generated/applyconfiguration/internal"
 	applyconfigurationmetacontrollerv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/metacontroller/v1alpha1"
 	applyconfigurationuselessv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/useless/v1alpha1"
@@ -32,17 +34,59 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	case v1.SchemeGroupVersion.WithKind("HelloAppStatus"):
 		return &appsv1.HelloAppStatusApplyConfiguration{}
 
+		// Group=cr.kanister.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("ActionProgress"):
+		return &crv1alpha1.ActionProgressApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ActionSet"):
+		return &crv1alpha1.ActionSetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ActionSetSpec"):
+		return &crv1alpha1.ActionSetSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ActionSetStatus"):
+		return &crv1alpha1.ActionSetStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ActionSpec"):
+		return &crv1alpha1.ActionSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ActionStatus"):
+		return &crv1alpha1.ActionStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Artifact"):
+		return &crv1alpha1.ArtifactApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Blueprint"):
+		return &crv1alpha1.BlueprintApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BlueprintAction"):
+		return &crv1alpha1.BlueprintActionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BlueprintPhase"):
+		return &crv1alpha1.BlueprintPhaseApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Credential"):
+		return &crv1alpha1.CredentialApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Error"):
+		return &crv1alpha1.ErrorApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("KeyPair"):
+		return &crv1alpha1.KeyPairApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("KopiaServerSecret"):
+		return &crv1alpha1.KopiaServerSecretApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("KopiaServerSecretRef"):
+		return &crv1alpha1.KopiaServerSecretRefApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Location"):
+		return &crv1alpha1.LocationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ObjectReference"):
+		return &crv1alpha1.ObjectReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Phase"):
+		return &crv1alpha1.PhaseApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PhaseProgress"):
+		return &crv1alpha1.PhaseProgressApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Profile"):
+		return &crv1alpha1.ProfileApplyConfiguration{}
+
 		// Group=immortalcontainers.flugel.it, Version=v1alpha1
-	case v1alpha1.SchemeGroupVersion.WithKind("Backoff"):
-		return &immortalcontainersv1alpha1.BackoffApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ImmortalContainer"):
-		return &immortalcontainersv1alpha1.ImmortalContainerApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ImmortalContainerSpec"):
-		return &immortalcontainersv1alpha1.ImmortalContainerSpecApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ImmortalContainerStatus"):
-		return &immortalcontainersv1alpha1.ImmortalContainerStatusApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("Termination"):
-		return &immortalcontainersv1alpha1.TerminationApplyConfiguration{}
+	case immortalcontainersv1alpha1.SchemeGroupVersion.WithKind("Backoff"):
+		return &applyconfigurationimmortalcontainersv1alpha1.BackoffApplyConfiguration{}
+	case immortalcontainersv1alpha1.SchemeGroupVersion.WithKind("ImmortalContainer"):
+		return &applyconfigurationimmortalcontainersv1alpha1.ImmortalContainerApplyConfiguration{}
+	case immortalcontainersv1alpha1.SchemeGroupVersion.WithKind("ImmortalContainerSpec"):
+		return &applyconfigurationimmortalcontainersv1alpha1.ImmortalContainerSpecApplyConfiguration{}
+	case immortalcontainersv1alpha1.SchemeGroupVersion.WithKind("ImmortalContainerStatus"):
+		return &applyconfigurationimmortalcontainersv1alpha1.ImmortalContainerStatusApplyConfiguration{}
+	case immortalcontainersv1alpha1.SchemeGroupVersion.WithKind("Termination"):
+		return &applyconfigurationimmortalcontainersv1alpha1.TerminationApplyConfiguration{}
 
 		// Group=metacontroller.k8s.io, Version=v1alpha1
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("Authorization"):

@@ -18,7 +18,8 @@ import (
 	common "k8s.io/kube-openapi/pkg/common"
 	spec "k8s.io/kube-openapi/pkg/validation/spec"
 	appsv1 "millwright.dev/pkg/apis/apps/v1"
-	v1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	v1alpha1 "millwright.dev/pkg/apis/cr/v1alpha1"
+	immortalcontainersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 )
@@ -331,12 +332,35 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		appsv1.HelloAppList{}.OpenAPIModelName():                                           schema_pkg_apis_apps_v1_HelloAppList(ref),
 		appsv1.HelloAppSpec{}.OpenAPIModelName():                                           schema_pkg_apis_apps_v1_HelloAppSpec(ref),
 		appsv1.HelloAppStatus{}.OpenAPIModelName():                                         schema_pkg_apis_apps_v1_HelloAppStatus(ref),
-		v1alpha1.Backoff{}.OpenAPIModelName():                                              schema_pkg_apis_immortalcontainers_v1alpha1_Backoff(ref),
-		v1alpha1.ImmortalContainer{}.OpenAPIModelName():                                    schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainer(ref),
-		v1alpha1.ImmortalContainerList{}.OpenAPIModelName():                                schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerList(ref),
-		v1alpha1.ImmortalContainerSpec{}.OpenAPIModelName():                                schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerSpec(ref),
-		v1alpha1.ImmortalContainerStatus{}.OpenAPIModelName():                              schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerStatus(ref),
-		v1alpha1.Termination{}.OpenAPIModelName():                                          schema_pkg_apis_immortalcontainers_v1alpha1_Termination(ref),
+		v1alpha1.ActionProgress{}.OpenAPIModelName():                                       schema_pkg_apis_cr_v1alpha1_ActionProgress(ref),
+		v1alpha1.ActionSet{}.OpenAPIModelName():                                            schema_pkg_apis_cr_v1alpha1_ActionSet(ref),
+		v1alpha1.ActionSetList{}.OpenAPIModelName():                                        schema_pkg_apis_cr_v1alpha1_ActionSetList(ref),
+		v1alpha1.ActionSetSpec{}.OpenAPIModelName():                                        schema_pkg_apis_cr_v1alpha1_ActionSetSpec(ref),
+		v1alpha1.ActionSetStatus{}.OpenAPIModelName():                                      schema_pkg_apis_cr_v1alpha1_ActionSetStatus(ref),
+		v1alpha1.ActionSpec{}.OpenAPIModelName():                                           schema_pkg_apis_cr_v1alpha1_ActionSpec(ref),
+		v1alpha1.ActionStatus{}.OpenAPIModelName():                                         schema_pkg_apis_cr_v1alpha1_ActionStatus(ref),
+		v1alpha1.Artifact{}.OpenAPIModelName():                                             schema_pkg_apis_cr_v1alpha1_Artifact(ref),
+		v1alpha1.Blueprint{}.OpenAPIModelName():                                            schema_pkg_apis_cr_v1alpha1_Blueprint(ref),
+		v1alpha1.BlueprintAction{}.OpenAPIModelName():                                      schema_pkg_apis_cr_v1alpha1_BlueprintAction(ref),
+		v1alpha1.BlueprintList{}.OpenAPIModelName():                                        schema_pkg_apis_cr_v1alpha1_BlueprintList(ref),
+		v1alpha1.BlueprintPhase{}.OpenAPIModelName():                                       schema_pkg_apis_cr_v1alpha1_BlueprintPhase(ref),
+		v1alpha1.Credential{}.OpenAPIModelName():                                           schema_pkg_apis_cr_v1alpha1_Credential(ref),
+		v1alpha1.Error{}.OpenAPIModelName():                                                schema_pkg_apis_cr_v1alpha1_Error(ref),
+		v1alpha1.KeyPair{}.OpenAPIModelName():                                              schema_pkg_apis_cr_v1alpha1_KeyPair(ref),
+		v1alpha1.KopiaServerSecret{}.OpenAPIModelName():                                    schema_pkg_apis_cr_v1alpha1_KopiaServerSecret(ref),
+		v1alpha1.KopiaServerSecretRef{}.OpenAPIModelName():                                 schema_pkg_apis_cr_v1alpha1_KopiaServerSecretRef(ref),
+		v1alpha1.Location{}.OpenAPIModelName():                                             schema_pkg_apis_cr_v1alpha1_Location(ref),
+		v1alpha1.ObjectReference{}.OpenAPIModelName():                                      schema_pkg_apis_cr_v1alpha1_ObjectReference(ref),
+		v1alpha1.Phase{}.OpenAPIModelName():                                                schema_pkg_apis_cr_v1alpha1_Phase(ref),
+		v1alpha1.PhaseProgress{}.OpenAPIModelName():                                        schema_pkg_apis_cr_v1alpha1_PhaseProgress(ref),
+		v1alpha1.Profile{}.OpenAPIModelName():                                              schema_pkg_apis_cr_v1alpha1_Profile(ref),
+		v1alpha1.ProfileList{}.OpenAPIModelName():                                          schema_pkg_apis_cr_v1alpha1_ProfileList(ref),
+		immortalcontainersv1alpha1.Backoff{}.OpenAPIModelName():                            schema_pkg_apis_immortalcontainers_v1alpha1_Backoff(ref),
+		immortalcontainersv1alpha1.ImmortalContainer{}.OpenAPIModelName():                  schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainer(ref),
+		immortalcontainersv1alpha1.ImmortalContainerList{}.OpenAPIModelName():              schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerList(ref),
+		immortalcontainersv1alpha1.ImmortalContainerSpec{}.OpenAPIModelName():              schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerSpec(ref),
+		immortalcontainersv1alpha1.ImmortalContainerStatus{}.OpenAPIModelName():            schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerStatus(ref),
+		immortalcontainersv1alpha1.Termination{}.OpenAPIModelName():                        schema_pkg_apis_immortalcontainers_v1alpha1_Termination(ref),
 		metacontrollerv1alpha1.Authorization{}.OpenAPIModelName():                          schema_pkg_apis_metacontroller_v1alpha1_Authorization(ref),
 		metacontrollerv1alpha1.BasicAuth{}.OpenAPIModelName():                              schema_pkg_apis_metacontroller_v1alpha1_BasicAuth(ref),
 		metacontrollerv1alpha1.CABundle{}.OpenAPIModelName():                               schema_pkg_apis_metacontroller_v1alpha1_CABundle(ref),
@@ -17702,6 +17726,1361 @@ func schema_pkg_apis_apps_v1_HelloAppStatus(ref common.ReferenceCallback) common
 	}
 }
 
+func schema_pkg_apis_cr_v1alpha1_ActionProgress(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ActionProgress is the progress of all phases together.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"runningPhase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "runningPhase is the name of the phase that runs; where several do, their names with commas between.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"percentCompleted": {
+						SchemaProps: spec.SchemaProps{
+							Description: "percentCompleted is the mean over all phases, \"0\" to \"100\". No deferPhase counts.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"sizeDownloadedB": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sizeDownloadedB is how many bytes were downloaded.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"sizeUploadedB": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sizeUploadedB is how many bytes were uploaded.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"estimatedDownloadSizeB": {
+						SchemaProps: spec.SchemaProps{
+							Description: "estimatedDownloadSizeB is how many bytes are to be downloaded in all.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"estimatedUploadSizeB": {
+						SchemaProps: spec.SchemaProps{
+							Description: "estimatedUploadSizeB is how many bytes are to be uploaded in all.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"lastTransitionTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastTransitionTime is when the progress was last written.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_ActionSet(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ActionSet runs actions of Blueprints, once. Its actions run at the same time, the phases of each one after the other. To delete it while it runs, or to set spec.cancel, cancels it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object's metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what to run. It is read once, when the run starts; but for cancel.",
+							Ref:         ref(v1alpha1.ActionSetSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is how the run goes. It is written by the controller alone.",
+							Ref:         ref(v1alpha1.ActionSetStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.ActionSetSpec{}.OpenAPIModelName(), v1alpha1.ActionSetStatus{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_ActionSetList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ActionSetList is a list of ActionSets.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the ActionSets.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ActionSet{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.ActionSet{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_ActionSetSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ActionSetSpec is what to run.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"actions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "actions run at the same time.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ActionSpec{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"cancel": {
+						SchemaProps: spec.SchemaProps{
+							Description: "cancel stops what runs: no further phase is started but each deferPhase, which has a few minutes then. The ActionSet ends as failed, with the condition Cancelled. It cannot be taken back.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ActionSpec{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_ActionSetStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ActionSetStatus is how a run goes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "state is pending, running, failed or complete. It is failed as soon as anything has failed.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"actions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "actions are those of the spec, in the same order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ActionStatus{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"error": {
+						SchemaProps: spec.SchemaProps{
+							Description: "error says what has failed last.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Error{}.OpenAPIModelName()),
+						},
+					},
+					"progress": {
+						SchemaProps: spec.SchemaProps{
+							Description: "progress of all phases together.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ActionProgress{}.OpenAPIModelName()),
+						},
+					},
+					"startTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "startTime is when the run started.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"completionTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "completionTime is when the run ended, well or not. Nothing happens after that.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the metadata.generation that this status speaks of.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions: Progressing is True until the run has ended. Then either Complete or Failed is True. Cancelled is True if somebody wanted it to end.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName(), v1alpha1.ActionProgress{}.OpenAPIModelName(), v1alpha1.ActionStatus{}.OpenAPIModelName(), v1alpha1.Error{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_ActionSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ActionSpec is one action to run.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name of the action in the Blueprint.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"object": {
+						SchemaProps: spec.SchemaProps{
+							Description: "object is the subject of the action.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+						},
+					},
+					"blueprint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "blueprint is the name of a Blueprint in the namespace of the ActionSet.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"artifacts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "artifacts are what another action has left, for templates in .ArtifactsIn.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Artifact{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"configMaps": {
+						SchemaProps: spec.SchemaProps{
+							Description: "configMaps are for templates in .ConfigMaps, by name. Only name and namespace of each are used.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"secrets": {
+						SchemaProps: spec.SchemaProps{
+							Description: "secrets are for templates in .Secrets, by name. Only name and namespace of each are used.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"profile": {
+						SchemaProps: spec.SchemaProps{
+							Description: "profile is for templates in .Profile. Only name and namespace are used.",
+							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+						},
+					},
+					"podOverride": {
+						SchemaProps: spec.SchemaProps{
+							Description: "podOverride is merged into the spec of each Pod that the action makes, as kubectl patch would. It wins over that of a phase.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+					"options": {
+						SchemaProps: spec.SchemaProps{
+							Description: "options are for templates in .Options.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"preferredVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "preferredVersion of the functions, a semantic version. There is one of each.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"podLabels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "podLabels are put on each Pod that the action makes. Those of a phase win.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"podAnnotations": {
+						SchemaProps: spec.SchemaProps{
+							Description: "podAnnotations are put on each Pod that the action makes. Those of a phase win.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			runtime.RawExtension{}.OpenAPIModelName(), v1alpha1.Artifact{}.OpenAPIModelName(), v1alpha1.ObjectReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_ActionStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ActionStatus is how one action goes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name of the action, as in the spec.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"object": {
+						SchemaProps: spec.SchemaProps{
+							Description: "object is the subject, as in the spec.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+						},
+					},
+					"blueprint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "blueprint is the name of the Blueprint, as in the spec.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"phases": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "phases are those of the Blueprint, in the same order.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Phase{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"artifacts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "artifacts are the output artifacts: the templates of the Blueprint until the action has ended well, and then their values.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Artifact{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"deferPhase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deferPhase is that of the Blueprint; empty if there is none.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Phase{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Artifact{}.OpenAPIModelName(), v1alpha1.ObjectReference{}.OpenAPIModelName(), v1alpha1.Phase{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_Artifact(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Artifact is what one action leaves to another, such as where a backup is.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"keyValue": {
+						SchemaProps: spec.SchemaProps{
+							Description: "keyValue are names and values. Those of a Blueprint are templates.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"kopiaSnapshot": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kopiaSnapshot describes a snapshot, as tools inside images print it. That of a Blueprint is a template.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_Blueprint(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Blueprint says what the operations of an application are, such as its backup and its restore. An ActionSet runs them.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object's metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"actions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "actions are the operations, by the name that an ActionSet calls them by.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.BlueprintAction{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.BlueprintAction{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_BlueprintAction(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BlueprintAction is one operation: phases, one after the other.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name says what the action is called. Its key in actions is what counts.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind of the objects that the action is made for. It is not enforced.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"configMapNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "configMapNames are the names by which the templates find ConfigMaps in .ConfigMaps. An ActionSet that lacks one of them is warned.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"secretNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "secretNames are the names by which the templates find Secrets in .Secrets. An ActionSet that lacks one of them is warned.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"inputArtifactNames": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "inputArtifactNames are the names by which the templates find artifacts in .ArtifactsIn. An ActionSet that lacks one of them is warned.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"outputArtifacts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "outputArtifacts are what the action leaves to others. Their values are templates, rendered when all phases have succeeded.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Artifact{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"phases": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "phases run one after the other, until one of them fails.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.BlueprintPhase{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"deferPhase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "deferPhase runs after the phases, whether they have succeeded, failed or were cancelled.",
+							Ref:         ref(v1alpha1.BlueprintPhase{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Artifact{}.OpenAPIModelName(), v1alpha1.BlueprintPhase{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_BlueprintList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BlueprintList is a list of Blueprints.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the Blueprints.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Blueprint{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.Blueprint{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_BlueprintPhase(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "BlueprintPhase is one call of a function.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"func": {
+						SchemaProps: spec.SchemaProps{
+							Description: "func is the name of the function, such as KubeTask. Case matters.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name of the phase, by which later phases find its output in .Phases. No other phase of the action has it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"objects": {
+						SchemaProps: spec.SchemaProps{
+							Description: "objects are Secrets and ConfigMaps that the templates of the phase find in .Phases.<name>.Secrets and .ConfigMaps. Their fields are templates, rendered when the action starts.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"args": {
+						SchemaProps: spec.SchemaProps{
+							Description: "args are the arguments of the function. Texts in them are templates, rendered just before the phase runs.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			runtime.RawExtension{}.OpenAPIModelName(), v1alpha1.ObjectReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_Credential(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Credential is one of its members, as type says.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type of the credential: keyPair, secret or kopia.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"keyPair": {
+						SchemaProps: spec.SchemaProps{
+							Description: "keyPair is the name and the secret of an access key.",
+							Ref:         ref(v1alpha1.KeyPair{}.OpenAPIModelName()),
+						},
+					},
+					"secret": {
+						SchemaProps: spec.SchemaProps{
+							Description: "secret is a Secret of one of the types secrets.kanister.io/aws, azure, gcp or filestore.",
+							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+						},
+					},
+					"kopiaServerSecret": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kopiaServerSecret is how a Kopia server is reached.",
+							Ref:         ref(v1alpha1.KopiaServerSecret{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.KeyPair{}.OpenAPIModelName(), v1alpha1.KopiaServerSecret{}.OpenAPIModelName(), v1alpha1.ObjectReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_Error(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Error says what has failed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message says what has failed, and why.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_KeyPair(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KeyPair is an access key in a Secret.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"idField": {
+						SchemaProps: spec.SchemaProps{
+							Description: "idField is the key of the access key's name in the Secret.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"secretField": {
+						SchemaProps: spec.SchemaProps{
+							Description: "secretField is the key of the access key's secret in the Secret.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"secret": {
+						SchemaProps: spec.SchemaProps{
+							Description: "secret is the Secret that has both.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ObjectReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_KopiaServerSecret(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KopiaServerSecret is how a Kopia server is reached.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"username": {
+						SchemaProps: spec.SchemaProps{
+							Description: "username on the server.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"hostname": {
+						SchemaProps: spec.SchemaProps{
+							Description: "hostname that the server knows the user by.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"userPassphrase": {
+						SchemaProps: spec.SchemaProps{
+							Description: "userPassphrase is the user's passphrase.",
+							Ref:         ref(v1alpha1.KopiaServerSecretRef{}.OpenAPIModelName()),
+						},
+					},
+					"tlsCert": {
+						SchemaProps: spec.SchemaProps{
+							Description: "tlsCert is the server's certificate.",
+							Ref:         ref(v1alpha1.KopiaServerSecretRef{}.OpenAPIModelName()),
+						},
+					},
+					"connectOptions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "connectOptions are options of the connection, by name.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"integer"},
+										Format: "int32",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.KopiaServerSecretRef{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_KopiaServerSecretRef(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KopiaServerSecretRef is a key of a Secret.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"key": {
+						SchemaProps: spec.SchemaProps{
+							Description: "key in the Secret.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"secret": {
+						SchemaProps: spec.SchemaProps{
+							Description: "secret that has it.",
+							Ref:         ref(v1alpha1.ObjectReference{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ObjectReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_Location(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Location is a place in a store.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type of the store: s3Compliant, gcs, azure or kopia.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"bucket": {
+						SchemaProps: spec.SchemaProps{
+							Description: "bucket, or container, in the store.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"endpoint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "endpoint is the address of the store, where it is not the usual one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"prefix": {
+						SchemaProps: spec.SchemaProps{
+							Description: "prefix of all that is kept in the bucket.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"region": {
+						SchemaProps: spec.SchemaProps{
+							Description: "region of the bucket.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_ObjectReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ObjectReference names an object of any kind.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiVersion is the version alone, without the group: v1, not apps/v1.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"group": {
+						SchemaProps: spec.SchemaProps{
+							Description: "group of the object's resource; empty for the core group.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resource is the lower-case plural name of the type, such as deployments.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind of the object. Of a subject: StatefulSet, Deployment, PVC, Namespace, or any other, which apiVersion and resource then name.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name of the object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace of the object.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_Phase(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Phase is how one phase goes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name of the phase.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"state": {
+						SchemaProps: spec.SchemaProps{
+							Description: "state is pending, running, failed or complete.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"output": {
+						SchemaProps: spec.SchemaProps{
+							Description: "output of the function.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+					"progress": {
+						SchemaProps: spec.SchemaProps{
+							Description: "progress of the function.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PhaseProgress{}.OpenAPIModelName()),
+						},
+					},
+					"intent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "intent is what the function was about to do when the phase was started, such as the name of the object that it creates. By it what was done is found again.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+					"startedBy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "startedBy is the process that has started the phase. What it alone knows ends with it.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"startTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "startTime is when the phase was started.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"completionTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "completionTime is when it was known that the phase has ended, well or not.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName(), v1alpha1.PhaseProgress{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_PhaseProgress(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PhaseProgress is the progress of one phase.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"progressPercent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "progressPercent is \"0\" to \"100\".",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"sizeDownloadedB": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sizeDownloadedB is how many bytes were downloaded.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"sizeUploadedB": {
+						SchemaProps: spec.SchemaProps{
+							Description: "sizeUploadedB is how many bytes were uploaded.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"estimatedDownloadSizeB": {
+						SchemaProps: spec.SchemaProps{
+							Description: "estimatedDownloadSizeB is how many bytes are to be downloaded in all.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"estimatedUploadSizeB": {
+						SchemaProps: spec.SchemaProps{
+							Description: "estimatedUploadSizeB is how many bytes are to be uploaded in all.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"estimatedTimeSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "estimatedTimeSeconds is how long the rest may take.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"lastTransitionTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastTransitionTime is when the progress was last written.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_Profile(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Profile is a place where data is kept, and how to get at it. It is read when an action starts.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object's metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"location": {
+						SchemaProps: spec.SchemaProps{
+							Description: "location is where data is kept.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Location{}.OpenAPIModelName()),
+						},
+					},
+					"credential": {
+						SchemaProps: spec.SchemaProps{
+							Description: "credential is what the location wants to see.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.Credential{}.OpenAPIModelName()),
+						},
+					},
+					"skipSSLVerify": {
+						SchemaProps: spec.SchemaProps{
+							Description: "skipSSLVerify accepts any certificate of the location. Default: false.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.Credential{}.OpenAPIModelName(), v1alpha1.Location{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_ProfileList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ProfileList is a list of Profiles.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the Profiles.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Profile{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.Profile{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_immortalcontainers_v1alpha1_Backoff(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -17768,14 +19147,14 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainer(ref common.Re
 						SchemaProps: spec.SchemaProps{
 							Description: "spec is what the user wants to run.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.ImmortalContainerSpec{}.OpenAPIModelName()),
+							Ref:         ref(immortalcontainersv1alpha1.ImmortalContainerSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
 							Description: "status is what the controller last observed. It is written by the controller alone.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.ImmortalContainerStatus{}.OpenAPIModelName()),
+							Ref:         ref(immortalcontainersv1alpha1.ImmortalContainerStatus{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -17783,7 +19162,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainer(ref common.Re
 			},
 		},
 		Dependencies: []string{
-			metav1.ObjectMeta{}.OpenAPIModelName(), v1alpha1.ImmortalContainerSpec{}.OpenAPIModelName(), v1alpha1.ImmortalContainerStatus{}.OpenAPIModelName()},
+			metav1.ObjectMeta{}.OpenAPIModelName(), immortalcontainersv1alpha1.ImmortalContainerSpec{}.OpenAPIModelName(), immortalcontainersv1alpha1.ImmortalContainerStatus{}.OpenAPIModelName()},
 	}
 }
 
@@ -17822,7 +19201,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerList(ref commo
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.ImmortalContainer{}.OpenAPIModelName()),
+										Ref: ref(immortalcontainersv1alpha1.ImmortalContainer{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -17833,7 +19212,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerList(ref commo
 			},
 		},
 		Dependencies: []string{
-			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.ImmortalContainer{}.OpenAPIModelName()},
+			metav1.ListMeta{}.OpenAPIModelName(), immortalcontainersv1alpha1.ImmortalContainer{}.OpenAPIModelName()},
 	}
 }
 
@@ -17869,7 +19248,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerSpec(ref commo
 						SchemaProps: spec.SchemaProps{
 							Description: "backoff says how long to wait before the next start after the Pod has terminated by itself. A Pod that was deleted is made again at once.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(v1alpha1.Backoff{}.OpenAPIModelName()),
+							Ref:         ref(immortalcontainersv1alpha1.Backoff{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -17877,7 +19256,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerSpec(ref commo
 			},
 		},
 		Dependencies: []string{
-			v1.PodTemplateSpec{}.OpenAPIModelName(), v1alpha1.Backoff{}.OpenAPIModelName()},
+			v1.PodTemplateSpec{}.OpenAPIModelName(), immortalcontainersv1alpha1.Backoff{}.OpenAPIModelName()},
 	}
 }
 
@@ -17920,7 +19299,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerStatus(ref com
 					"lastTermination": {
 						SchemaProps: spec.SchemaProps{
 							Description: "lastTermination tells how the last Pod that terminated by itself ended.",
-							Ref:         ref(v1alpha1.Termination{}.OpenAPIModelName()),
+							Ref:         ref(immortalcontainersv1alpha1.Termination{}.OpenAPIModelName()),
 						},
 					},
 					"consecutiveTerminations": {
@@ -17970,7 +19349,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerStatus(ref com
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName(), v1alpha1.Termination{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName(), immortalcontainersv1alpha1.Termination{}.OpenAPIModelName()},
 	}
 }
 

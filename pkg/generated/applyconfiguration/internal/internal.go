@@ -128,6 +128,456 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+- name: dev.millwright.pkg.apis.cr.v1alpha1.ActionProgress
+  map:
+    fields:
+    - name: estimatedDownloadSizeB
+      type:
+        scalar: numeric
+    - name: estimatedUploadSizeB
+      type:
+        scalar: numeric
+    - name: lastTransitionTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: percentCompleted
+      type:
+        scalar: string
+    - name: runningPhase
+      type:
+        scalar: string
+    - name: sizeDownloadedB
+      type:
+        scalar: numeric
+    - name: sizeUploadedB
+      type:
+        scalar: numeric
+- name: dev.millwright.pkg.apis.cr.v1alpha1.ActionSet
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.ActionSetSpec
+    - name: status
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.ActionSetStatus
+- name: dev.millwright.pkg.apis.cr.v1alpha1.ActionSetSpec
+  map:
+    fields:
+    - name: actions
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.ActionSpec
+          elementRelationship: atomic
+    - name: cancel
+      type:
+        scalar: boolean
+- name: dev.millwright.pkg.apis.cr.v1alpha1.ActionSetStatus
+  map:
+    fields:
+    - name: actions
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.ActionStatus
+          elementRelationship: atomic
+    - name: completionTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: error
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.Error
+      default: {}
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: progress
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.ActionProgress
+      default: {}
+    - name: startTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: state
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.cr.v1alpha1.ActionSpec
+  map:
+    fields:
+    - name: artifacts
+      type:
+        map:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.Artifact
+    - name: blueprint
+      type:
+        scalar: string
+    - name: configMaps
+      type:
+        map:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.ObjectReference
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: object
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.ObjectReference
+      default: {}
+    - name: options
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: podAnnotations
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: podLabels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: podOverride
+      type:
+        namedType: __untyped_atomic_
+    - name: preferredVersion
+      type:
+        scalar: string
+      default: ""
+    - name: profile
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.ObjectReference
+    - name: secrets
+      type:
+        map:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.ObjectReference
+- name: dev.millwright.pkg.apis.cr.v1alpha1.ActionStatus
+  map:
+    fields:
+    - name: artifacts
+      type:
+        map:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.Artifact
+    - name: blueprint
+      type:
+        scalar: string
+      default: ""
+    - name: deferPhase
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.Phase
+      default: {}
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: object
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.ObjectReference
+      default: {}
+    - name: phases
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.Phase
+          elementRelationship: atomic
+- name: dev.millwright.pkg.apis.cr.v1alpha1.Artifact
+  map:
+    fields:
+    - name: keyValue
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: kopiaSnapshot
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.cr.v1alpha1.Blueprint
+  map:
+    fields:
+    - name: actions
+      type:
+        map:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.BlueprintAction
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+- name: dev.millwright.pkg.apis.cr.v1alpha1.BlueprintAction
+  map:
+    fields:
+    - name: configMapNames
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: deferPhase
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.BlueprintPhase
+    - name: inputArtifactNames
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: kind
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: outputArtifacts
+      type:
+        map:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.Artifact
+    - name: phases
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.BlueprintPhase
+          elementRelationship: atomic
+    - name: secretNames
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+- name: dev.millwright.pkg.apis.cr.v1alpha1.BlueprintPhase
+  map:
+    fields:
+    - name: args
+      type:
+        namedType: __untyped_atomic_
+    - name: func
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: objects
+      type:
+        map:
+          elementType:
+            namedType: dev.millwright.pkg.apis.cr.v1alpha1.ObjectReference
+- name: dev.millwright.pkg.apis.cr.v1alpha1.Credential
+  map:
+    fields:
+    - name: keyPair
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.KeyPair
+    - name: kopiaServerSecret
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.KopiaServerSecret
+    - name: secret
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.ObjectReference
+    - name: type
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.cr.v1alpha1.Error
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.cr.v1alpha1.KeyPair
+  map:
+    fields:
+    - name: idField
+      type:
+        scalar: string
+    - name: secret
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.ObjectReference
+      default: {}
+    - name: secretField
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.cr.v1alpha1.KopiaServerSecret
+  map:
+    fields:
+    - name: connectOptions
+      type:
+        map:
+          elementType:
+            scalar: numeric
+    - name: hostname
+      type:
+        scalar: string
+    - name: tlsCert
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.KopiaServerSecretRef
+    - name: userPassphrase
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.KopiaServerSecretRef
+    - name: username
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.cr.v1alpha1.KopiaServerSecretRef
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: secret
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.ObjectReference
+- name: dev.millwright.pkg.apis.cr.v1alpha1.Location
+  map:
+    fields:
+    - name: bucket
+      type:
+        scalar: string
+    - name: endpoint
+      type:
+        scalar: string
+    - name: prefix
+      type:
+        scalar: string
+    - name: region
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.cr.v1alpha1.ObjectReference
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+      default: ""
+    - name: group
+      type:
+        scalar: string
+      default: ""
+    - name: kind
+      type:
+        scalar: string
+      default: ""
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: namespace
+      type:
+        scalar: string
+    - name: resource
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.cr.v1alpha1.Phase
+  map:
+    fields:
+    - name: completionTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: intent
+      type:
+        namedType: __untyped_atomic_
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: output
+      type:
+        namedType: __untyped_atomic_
+    - name: progress
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.PhaseProgress
+      default: {}
+    - name: startTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: startedBy
+      type:
+        scalar: string
+    - name: state
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.cr.v1alpha1.PhaseProgress
+  map:
+    fields:
+    - name: estimatedDownloadSizeB
+      type:
+        scalar: numeric
+    - name: estimatedTimeSeconds
+      type:
+        scalar: numeric
+    - name: estimatedUploadSizeB
+      type:
+        scalar: numeric
+    - name: lastTransitionTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: progressPercent
+      type:
+        scalar: string
+    - name: sizeDownloadedB
+      type:
+        scalar: numeric
+    - name: sizeUploadedB
+      type:
+        scalar: numeric
+- name: dev.millwright.pkg.apis.cr.v1alpha1.Profile
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: credential
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.Credential
+      default: {}
+    - name: kind
+      type:
+        scalar: string
+    - name: location
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.Location
+      default: {}
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: skipSSLVerify
+      type:
+        scalar: boolean
 - name: dev.millwright.pkg.apis.immortalcontainers.v1alpha1.Backoff
   map:
     fields:
@@ -3094,6 +3544,18 @@ var schemaYAML = typed.YAMLObject(`types:
     elementRelationship: atomic
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Time
   scalar: untyped
+- name: io.k8s.apimachinery.pkg.runtime.RawExtension
+  map:
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
 - name: io.k8s.apimachinery.pkg.util.intstr.IntOrString
   scalar: untyped
 - name: __untyped_atomic_

@@ -13,6 +13,7 @@ import (
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
 	appsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1"
+	crv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/cr/v1alpha1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1"
 	metacontrollerv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/useless/v1alpha1"
@@ -21,6 +22,7 @@ import (
 type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	AppsV1() appsv1.AppsV1Interface
+	CrV1alpha1() crv1alpha1.CrV1alpha1Interface
 	ImmortalcontainersV1alpha1() immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Interface
 	MetacontrollerV1alpha1() metacontrollerv1alpha1.MetacontrollerV1alpha1Interface
 	UselessV1alpha1() uselessv1alpha1.UselessV1alpha1Interface
@@ -30,6 +32,7 @@ type Interface interface {
 type Clientset struct {
 	*discovery.DiscoveryClient
 	appsV1                     *appsv1.AppsV1Client
+	crV1alpha1                 *crv1alpha1.CrV1alpha1Client
 	immortalcontainersV1alpha1 *immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Client
 	metacontrollerV1alpha1     *metacontrollerv1alpha1.MetacontrollerV1alpha1Client
 	uselessV1alpha1            *uselessv1alpha1.UselessV1alpha1Client
@@ -38,6 +41,11 @@ type Clientset struct {
 // AppsV1 retrieves the AppsV1Client
 func (c *Clientset) AppsV1() appsv1.AppsV1Interface {
 	return c.appsV1
+}
+
+// CrV1alpha1 retrieves the CrV1alpha1Client
+func (c *Clientset) CrV1alpha1() crv1alpha1.CrV1alpha1Interface {
+	return c.crV1alpha1
 }
 
 // ImmortalcontainersV1alpha1 retrieves the ImmortalcontainersV1alpha1Client
@@ -103,6 +111,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.crV1alpha1, err = crv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.immortalcontainersV1alpha1, err = immortalcontainersv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -137,6 +149,7 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.appsV1 = appsv1.New(c)
+	cs.crV1alpha1 = crv1alpha1.New(c)
 	cs.immortalcontainersV1alpha1 = immortalcontainersv1alpha1.New(c)
 	cs.metacontrollerV1alpha1 = metacontrollerv1alpha1.New(c)
 	cs.uselessV1alpha1 = uselessv1alpha1.New(c)

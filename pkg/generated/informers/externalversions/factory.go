@@ -18,6 +18,7 @@ import (
 	cache "k8s.io/client-go/tools/cache"
 	versioned "millwright.dev/pkg/generated/clientset/versioned"
 	apps "millwright.dev/pkg/generated/informers/externalversions/apps"
+	cr "millwright.dev/pkg/generated/informers/externalversions/cr"
 	immortalcontainers "millwright.dev/pkg/generated/informers/externalversions/immortalcontainers"
 	internalinterfaces "millwright.dev/pkg/generated/informers/externalversions/internalinterfaces"
 	metacontroller "millwright.dev/pkg/generated/informers/externalversions/metacontroller"
@@ -316,6 +317,7 @@ type SharedInformerFactory interface {
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
 	Apps() apps.Interface
+	Cr() cr.Interface
 	Immortalcontainers() immortalcontainers.Interface
 	Metacontroller() metacontroller.Interface
 	Useless() useless.Interface
@@ -323,6 +325,10 @@ type SharedInformerFactory interface {
 
 func (f *sharedInformerFactory) Apps() apps.Interface {
 	return apps.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Cr() cr.Interface {
+	return cr.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Immortalcontainers() immortalcontainers.Interface {

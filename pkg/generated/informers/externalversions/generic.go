@@ -11,7 +11,8 @@ import (
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
 	v1 "millwright.dev/pkg/apis/apps/v1"
-	v1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	v1alpha1 "millwright.dev/pkg/apis/cr/v1alpha1"
+	immortalcontainersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 )
@@ -46,8 +47,16 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	case v1.SchemeGroupVersion.WithResource("helloapps"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Apps().V1().HelloApps().Informer()}, nil
 
+		// Group=cr.kanister.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithResource("actionsets"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Cr().V1alpha1().ActionSets().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("blueprints"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Cr().V1alpha1().Blueprints().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("profiles"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Cr().V1alpha1().Profiles().Informer()}, nil
+
 		// Group=immortalcontainers.flugel.it, Version=v1alpha1
-	case v1alpha1.SchemeGroupVersion.WithResource("immortalcontainers"):
+	case immortalcontainersv1alpha1.SchemeGroupVersion.WithResource("immortalcontainers"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Immortalcontainers().V1alpha1().ImmortalContainers().Informer()}, nil
 
 		// Group=metacontroller.k8s.io, Version=v1alpha1

@@ -16,6 +16,8 @@ import (
 	clientset "millwright.dev/pkg/generated/clientset/versioned"
 	appsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1"
 	fakeappsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1/fake"
+	crv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/cr/v1alpha1"
+	fakecrv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/cr/v1alpha1/fake"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1"
 	fakeimmortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1/fake"
 	metacontrollerv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/metacontroller/v1alpha1"
@@ -132,6 +134,11 @@ var (
 // AppsV1 retrieves the AppsV1Client
 func (c *Clientset) AppsV1() appsv1.AppsV1Interface {
 	return &fakeappsv1.FakeAppsV1{Fake: &c.Fake}
+}
+
+// CrV1alpha1 retrieves the CrV1alpha1Client
+func (c *Clientset) CrV1alpha1() crv1alpha1.CrV1alpha1Interface {
+	return &fakecrv1alpha1.FakeCrV1alpha1{Fake: &c.Fake}
 }
 
 // ImmortalcontainersV1alpha1 retrieves the ImmortalcontainersV1alpha1Client

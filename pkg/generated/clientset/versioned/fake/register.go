@@ -12,6 +12,7 @@ import (
 	serializer "k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	appsv1 "millwright.dev/pkg/apis/apps/v1"
+	crv1alpha1 "millwright.dev/pkg/apis/cr/v1alpha1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
@@ -22,6 +23,7 @@ var codecs = serializer.NewCodecFactory(scheme)
 
 var localSchemeBuilder = runtime.SchemeBuilder{
 	appsv1.AddToScheme,
+	crv1alpha1.AddToScheme,
 	immortalcontainersv1alpha1.AddToScheme,
 	metacontrollerv1alpha1.AddToScheme,
 	uselessv1alpha1.AddToScheme,

@@ -1,0 +1,100 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// +genclient
+// +genclient:noStatus
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:resource:path=blueprints,singular=blueprint,scope=Namespaced
+
+// Blueprint says what the operations of an application are, such as its backup and its restore. An ActionSet runs them.
+type Blueprint struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// actions are the operations, by the name that an ActionSet calls them by.
+	// +optional
+	Actions map[string]BlueprintAction `json:"actions,omitempty"`
+}
+
+// BlueprintAction is one operation: phases, one after the other.
+type BlueprintAction struct {
+	// name says what the action is called. Its key in actions is what counts.
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// kind of the objects that the action is made for. It is not enforced.
+	// +optional
+	Kind string `json:"kind,omitempty"`
+
+	// configMapNames are the names by which the templates find ConfigMaps in .ConfigMaps. An ActionSet that lacks one of them is
+	// warned.
+	// +optional
+	// +listType=atomic
+	ConfigMapNames []string `json:"configMapNames,omitempty"`
+
+	// secretNames are the names by which the templates find Secrets in .Secrets. An ActionSet that lacks one of them is warned.
+	// +optional
+	// +listType=atomic
+	SecretNames []string `json:"secretNames,omitempty"`
+
+	// inputArtifactNames are the names by which the templates find artifacts in .ArtifactsIn. An ActionSet that lacks one of them
+	// is warned.
+	// +optional
+	// +listType=atomic
+	InputArtifactNames []string `json:"inputArtifactNames,omitempty"`
+
+	// outputArtifacts are what the action leaves to others. Their values are templates, rendered when all phases have succeeded.
+	// +optional
+	OutputArtifacts map[string]Artifact `json:"outputArtifacts,omitempty"`
+
+	// phases run one after the other, until one of them fails.
+	// +optional
+	// +listType=atomic
+	Phases []BlueprintPhase `json:"phases,omitempty"`
+
+	// deferPhase runs after the phases, whether they have succeeded, failed or were cancelled.
+	// +optional
+	DeferPhase *BlueprintPhase `json:"deferPhase,omitempty"`
+}
+
+// BlueprintPhase is one call of a function.
+type BlueprintPhase struct {
+	// func is the name of the function, such as KubeTask. Case matters.
+	// +optional
+	Func string `json:"func,omitempty"`
+
+	// name of the phase, by which later phases find its output in .Phases. No other phase of the action has it.
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// objects are Secrets and ConfigMaps that the templates of the phase find in .Phases.<name>.Secrets and .ConfigMaps. Their
+	// fields are templates, rendered when the action starts.
+	// +optional
+	Objects map[string]ObjectReference `json:"objects,omitempty"`
+
+	// args are the arguments of the function. Texts in them are templates, rendered just before the phase runs.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Args *runtime.RawExtension `json:"args,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// BlueprintList is a list of Blueprints.
+type BlueprintList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	// items are the Blueprints.
+	Items []Blueprint `json:"items"`
+}

@@ -1,0 +1,13 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha1 is the API of an application's operations: Blueprints say what they are, ActionSets run them, and Profiles
+// say where data is kept. It is that of Kanister 0.119, so that manifests written for it apply unchanged: therefore nothing is
+// required, and the specs of Blueprints and Profiles have no field of their own.
+//
+// +k8s:deepcopy-gen=package
+// +k8s:openapi-gen=true
+// +k8s:openapi-model-package=dev.millwright.pkg.apis.cr.v1alpha1
+// +kubebuilder:validation:Optional
+// +groupName=cr.kanister.io
+package v1alpha1

@@ -1,0 +1,85 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package blueprint
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"text/template"
+	"time"
+)
+
+// ConditionLanguage is how the conditions of a function are written. Like all templates they read nothing but what they are given,
+// end, and do not panic. Errors are *RenderErrors about the argument of the name that is given.
+type ConditionLanguage interface {
+	// Check the syntax, as far as it can be told without an object.
+	Check(name, condition string) error
+	// Evaluate the condition on an object: it holds where the text, without blanks around it, is true.
+	Evaluate(name, condition string, object map[string]any, now time.Time) (string, error)
+}
+
+// WaitV2Language is that of WaitV2: a Go template on the object, as in kubectl get -o go-template. Numbers are floating-point ones
+// there, and what is missing is the text <no value>.
+type WaitV2Language struct{}
+
+var _ ConditionLanguage = WaitV2Language{}
+
+func waitV2Engine() engine {
+	functions := charged(template.FuncMap{"exists": exists, "base64decode": base64decode}, &budget{work: maxWork})
+	return engine{functions: functions, missingKey: "default", textLimit: maxOutput}
+}
+
+// Check implements ConditionLanguage.
+func (WaitV2Language) Check(name, condition string) error {
+	return waitV2Engine().check(name, condition)
+}
+
+// Evaluate implements ConditionLanguage.
+func (WaitV2Language) Evaluate(name, condition string, object map[string]any, _ time.Time) (string, error) {
+	content, err := json.Marshal(object)
+	if err != nil {
+		return "", fmt.Errorf("reading the object: %w", err)
+	}
+	var data any
+	if err := json.Unmarshal(content, &data); err != nil {
+		return "", fmt.Errorf("reading the object: %w", err)
+	}
+	return waitV2Engine().execute(name, condition, data)
+}
+
+// exists tells whether there is something at the end of the path: keys of maps, and indexes of lists.
+func exists(item any, path ...any) bool {
+	value := inside(reflect.ValueOf(item))
+	for _, step := range path {
+		index := inside(reflect.ValueOf(step))
+		switch {
+		case value.Kind() == reflect.Map && index.IsValid() && index.Type().AssignableTo(value.Type().Key()):
+			value = value.MapIndex(index)
+		case value.Kind() == reflect.Slice && index.CanInt() && index.Int() >= 0 && index.Int() < int64(value.Len()):
+			value = value.Index(int(index.Int()))
+		default:
+			return false
+		}
+		value = inside(value)
+	}
+	return value.IsValid()
+}
+
+// inside is what an interface holds.
+func inside(value reflect.Value) reflect.Value {
+	if value.Kind() == reflect.Interface {
+		return value.Elem()
+	}
+	return value
+}
+
+func base64decode(text string) (string, error) {
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return "", fmt.Errorf("base64 decode failed: %w", err)
+	}
+	return string(decoded), nil
+}

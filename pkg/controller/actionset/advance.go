@@ -1,0 +1,281 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
+)
+
+// advance takes an action as far as it goes without waiting. An action without phases ends when it begins. It returns false if the
+// end cannot be recorded yet.
+func (t *turn) advance(i int, begins bool) bool {
+	before, said, cleaned := *t.status.Actions[i].DeepCopy(), len(t.events), len(t.cleanUps)
+	moved := begins
+	for {
+		key, more := t.current(i)
+		if !more {
+			break
+		}
+		if !t.step(key) {
+			return true // it runs, or waits
+		}
+		moved = true
+	}
+	if !moved || t.conclude(i) {
+		return true
+	}
+	// The end is recorded together with the artifacts, or not yet: what has ended is found again.
+	t.status.Actions[i], t.events, t.cleanUps = before, t.events[:said], t.cleanUps[:cleaned]
+	return false
+}
+
+// current is the phase that runs or comes next; more is false if there is none.
+func (t *turn) current(i int) (key phaseKey, more bool) {
+	action := &t.status.Actions[i]
+	begun := false
+	for p := range action.Phases {
+		switch action.Phases[p].State {
+		case v1alpha1.StateRunning:
+			return phaseKey{i, p}, true
+		case v1alpha1.StatePending:
+			if !t.cancelled() {
+				return phaseKey{i, p}, true
+			}
+		}
+		begun = begun || action.Phases[p].State != v1alpha1.StatePending
+		if action.Phases[p].State != v1alpha1.StateComplete {
+			break
+		}
+	}
+	switch action.DeferPhase.State {
+	case v1alpha1.StateRunning:
+		return phaseKey{i, phase.Deferred}, true
+	case v1alpha1.StatePending:
+		// What was cancelled before it began has nothing to put right.
+		return phaseKey{i, phase.Deferred}, begun || !t.cancelled()
+	default:
+		return phaseKey{}, false
+	}
+}
+
+// step begins or watches a phase. It returns whether the phase has ended.
+func (t *turn) step(key phaseKey) (ended bool) {
+	if phaseIn(&t.status, key).State == v1alpha1.StatePending {
+		return t.begin(key)
+	}
+	return t.watch(key)
+}
+
+// begin records the intent of a phase and then starts it.
+func (t *turn) begin(key phaseKey) (ended bool) {
+	prepared, known := t.o.prepared[key]
+	if !known {
+		t.asks = append(t.asks, prepare{key: key, run: t.run, status: t.status.DeepCopy()})
+		return false
+	}
+	if prepared.unknown {
+		t.unknown = true
+		if limit := t.limit(key); limit.IsZero() || t.o.now.Before(limit) {
+			return false
+		}
+		prepared.failure = fmt.Sprintf("it could not be started within %s", stopLimit+deferLimit)
+	}
+	p := phaseIn(&t.status, key)
+	p.StartTime = t.seconds()
+	intent, err := rawOf(prepared.intent)
+	if key.phase == phase.Deferred {
+		t.say(corev1.EventTypeNormal, "Started deferPhase", "Executing deferPhase "+p.Name)
+	} else {
+		t.say(corev1.EventTypeNormal, "Started Phase", "Executing phase "+p.Name)
+	}
+	switch {
+	case prepared.initFailure != "" && key.phase != phase.Deferred:
+		t.fail(key, v1alpha1.ReasonPhaseFailed, "Failed to init phase params: ", prepared.initFailure)
+	case prepared.initFailure != "":
+		t.failExecution(key, prepared.initFailure)
+	case prepared.failure != "":
+		t.failExecution(key, prepared.failure)
+	case err != nil:
+		t.failExecution(key, fmt.Sprintf("recording what is to be done: %v", err))
+	default:
+		p.State, p.Intent, p.StartedBy = v1alpha1.StateRunning, intent, t.o.identity
+		t.starts = append(t.starts, key)
+		return false
+	}
+	return true
+}
+
+// watch decides about a phase whose intent is recorded.
+func (t *turn) watch(key phaseKey) (ended bool) {
+	p := phaseIn(&t.status, key)
+	found, known := t.o.polled[key]
+	switch {
+	case !t.run.traits(key).Resumable && p.StartedBy != t.o.identity:
+		found = phase.Observation{State: phase.Lost}
+	case !known:
+		t.asks = append(t.asks, poll{key})
+		return false
+	}
+	limit := t.limit(key)
+	stopping := !limit.IsZero() && (key.phase != phase.Deferred || !t.o.now.Before(limit.Add(-stopLimit)))
+	switch found.State {
+	case phase.Succeeded:
+		return t.complete(key, found.Output)
+	case phase.Failed:
+		t.failExecution(key, found.Message)
+		return true
+	case phase.Stopped:
+		t.failExecution(key, "it was cancelled")
+		return true
+	case phase.Lost:
+		const reason = v1alpha1.ReasonControllerRestarted
+		t.fail(key, reason, executionPrefix(key), reason+": the controller was restarted while the phase ran, and cannot tell what has become of it")
+		return true
+	}
+	if stopping && (found.State == phase.Idle || found.State == phase.Ready || !t.o.now.Before(limit)) {
+		text := "it was cancelled"
+		if !t.o.now.Before(limit) {
+			text = fmt.Sprintf("it was cancelled, and could not be stopped within %s", stopLimit)
+		}
+		t.failExecution(key, text)
+		return true
+	}
+	intent, err := rawOf(found.Intent)
+	if err != nil {
+		t.failExecution(key, fmt.Sprintf("recording what is to be done: %v", err))
+		return true
+	}
+	t.wait(key, found, intent, limit, stopping)
+	return false
+}
+
+// wait for a phase that has not ended.
+func (t *turn) wait(key phaseKey, found phase.Observation, intent *runtime.RawExtension, limit time.Time, stopping bool) {
+	p := phaseIn(&t.status, key)
+	switch {
+	case found.State == phase.Unknown:
+		t.unknown = true
+	case stopping:
+	case found.State == phase.Idle, found.State == phase.Ready:
+		// Taken over by a write: if the status is not the newest the write is refused, and nothing is done twice.
+		p.StartedBy = t.o.identity
+		if found.State == phase.Ready {
+			p.Intent = intent
+		}
+		t.starts = append(t.starts, key)
+	default:
+		t.progress(p, found.Progress)
+		if found.PollAfter > 0 {
+			t.requeue(found.PollAfter)
+		}
+	}
+	switch {
+	case stopping:
+		t.cancels = append(t.cancels, key)
+		t.requeueAt(limit)
+	case !limit.IsZero():
+		t.requeueAt(limit.Add(-stopLimit))
+	}
+}
+
+// limit is until when a phase must have ended, with the time that it has to stop; zero if there is no limit: only what is cancelled
+// has one.
+func (t *turn) limit(key phaseKey) time.Time {
+	since := t.cancelledSince()
+	if since.IsZero() || key.phase != phase.Deferred {
+		if !since.IsZero() {
+			since = since.Add(stopLimit)
+		}
+		return since
+	}
+	p := phaseIn(&t.status, key)
+	if p.State == v1alpha1.StatePending {
+		return since.Add(stopLimit + deferLimit)
+	}
+	if p.StartTime != nil && p.StartTime.After(since) {
+		since = p.StartTime.Time
+	}
+	return since.Add(deferLimit + stopLimit)
+}
+
+func (t *turn) complete(key phaseKey, output map[string]any) (ended bool) {
+	p := phaseIn(&t.status, key)
+	raw, err := rawOf(output)
+	if err != nil {
+		t.failExecution(key, fmt.Sprintf("reading the output: %v", err))
+		return true
+	}
+	p.Output = raw
+	t.end(key, v1alpha1.StateComplete)
+	if key.phase == phase.Deferred {
+		t.say(corev1.EventTypeNormal, "Ended deferPhase", "Completed deferPhase "+p.Name)
+		return true
+	}
+	p.Progress.ProgressPercent, p.Progress.LastTransitionTime = "100", t.seconds()
+	t.say(corev1.EventTypeNormal, "Ended Phase", "Completed phase "+p.Name)
+	return true
+}
+
+// end records that a phase has ended. What it leaves is removed after that: before, the next process would find nothing of it.
+func (t *turn) end(key phaseKey, state v1alpha1.State) {
+	p := phaseIn(&t.status, key)
+	if p.State == v1alpha1.StateRunning && t.run.traits(key).LeavesBehind {
+		t.cleanUps = append(t.cleanUps, key)
+	}
+	p.State, p.CompletionTime = state, t.seconds()
+}
+
+func executionPrefix(key phaseKey) string {
+	if key.phase == phase.Deferred {
+		return "Failed to execute defer phase: "
+	}
+	return "Failed to execute phase: "
+}
+
+func (t *turn) failExecution(key phaseKey, message string) {
+	reason := v1alpha1.ReasonPhaseFailed
+	if key.phase == phase.Deferred {
+		reason = v1alpha1.ReasonDeferPhaseFailed
+	}
+	t.fail(key, reason, executionPrefix(key), message)
+}
+
+// fail records that a phase has failed. Phases of a run that is cancelled do; what is said is why it was cancelled.
+func (t *turn) fail(key phaseKey, reason, prefix, message string) {
+	t.end(key, v1alpha1.StateFailed)
+	if key.phase == phase.Deferred || !t.cancelled() {
+		t.setFailure(reason, message)
+	}
+	t.events = append(t.events, failureEvents(&t.run.Actions[key.action].Spec, prefix+message)...)
+}
+
+// conclude an action whose phases have all ended. It returns false if that cannot be recorded yet.
+func (t *turn) conclude(i int) bool {
+	action, templates := &t.status.Actions[i], t.run.Actions[i].Blueprint.OutputArtifacts
+	if !endedWell(action) || t.cancelled() || len(templates) == 0 {
+		return true
+	}
+	rendered, known := t.o.artifacts[i]
+	switch {
+	case !known:
+		t.asks = append(t.asks, renderArtifacts{i, t.run, t.status.DeepCopy()})
+		return true
+	case rendered.unknown:
+		t.unknown = true
+		return false
+	case rendered.failure != "":
+		t.setFailure(v1alpha1.ReasonArtifactsFailed, rendered.failure)
+		t.events = append(t.events, failureEvents(&t.run.Actions[i].Spec, "Failed to render output artifacts "+rendered.failure)...)
+		return true
+	}
+	action.Artifacts = rendered.artifacts
+	return true
+}

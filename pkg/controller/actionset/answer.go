@@ -1,0 +1,171 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"millwright.dev/pkg/phase"
+)
+
+// answer one of the questions of a decision.
+func (s *syncing) answer(ctx context.Context, a ask) {
+	switch a := a.(type) {
+	case findSubjects:
+		s.o.subjects = s.findSubjects(ctx)
+	case prepare:
+		s.o.prepared[a.key] = s.prepare(ctx, a)
+	case poll:
+		s.o.polled[a.key] = s.poll(ctx, a.key)
+	case renderArtifacts:
+		s.o.artifacts[a.action] = s.renderArtifacts(ctx, a)
+	}
+}
+
+// outcomeOf what was done. It is remembered why something could not be told.
+func (s *syncing) outcomeOf(doing string, err error) outcome {
+	if err == nil {
+		return outcome{}
+	}
+	if message, ok := phase.FailureOf(phase.Definitive(err)); ok {
+		return outcome{failure: message}
+	}
+	s.problem = errors.Join(s.problem, fmt.Errorf("%s: %w", doing, err))
+	return outcome{unknown: true}
+}
+
+// prepare a phase that is to begin.
+func (s *syncing) prepare(ctx context.Context, a prepare) (p preparation) {
+	doing := "preparing phase " + a.key.String()
+	action, index := &a.run.Actions[a.key.action], a.key.phase
+	f, err := s.fetch(ctx, action)
+	if err == nil {
+		var missing error
+		missing, err = s.fetchObjects(ctx, &f, action, &a.status.Actions[a.key.action], &index)
+		if missing != nil {
+			p.initFailure = missing.Error()
+			return p
+		}
+	}
+	if p.outcome = s.outcomeOf(doing, err); err != nil {
+		return p
+	}
+	args, err := renderArgs(a.run, a.key, a.status, f)
+	if err != nil {
+		p.failure = err.Error()
+		return p
+	}
+	called := a.run.phaseOf(a.key)
+	p.intent, err = s.functions.Get(called.Func).Validate(ctx, phase.Call{ID: s.id(a.key), Action: action.call(), Args: args, StartTime: s.o.now})
+	if p.outcome = s.outcomeOf(doing, err); err == nil {
+		s.memory.keep(a.key, args)
+	}
+	return p
+}
+
+// poll a phase that runs.
+func (s *syncing) poll(ctx context.Context, key phaseKey) phase.Observation {
+	doing := "polling phase " + key.String()
+	call, err := s.callWithArgs(ctx, key)
+	var found phase.Observation
+	if err == nil {
+		found, err = s.functionOf(key).Poll(ctx, call)
+	}
+	switch told := s.outcomeOf(doing, err); {
+	case told.failure != "":
+		return phase.Observation{State: phase.Failed, Message: told.failure}
+	case told.unknown:
+		return phase.Observation{}
+	}
+	return found
+}
+
+// renderArtifacts of an action that has ended well.
+func (s *syncing) renderArtifacts(ctx context.Context, a renderArtifacts) (r renderedArtifacts) {
+	action := &a.run.Actions[a.action]
+	f, err := s.fetch(ctx, action)
+	if err == nil {
+		_, err = s.fetchObjects(ctx, &f, action, &a.status.Actions[a.action], nil)
+	}
+	if r.outcome = s.outcomeOf(fmt.Sprintf("rendering the artifacts of action %d", a.action), err); err != nil {
+		return r
+	}
+	if r.artifacts, err = renderOutput(a.run, a.action, a.status, f); err != nil {
+		r.failure = err.Error()
+	}
+	return r
+}
+
+// functionOf a phase of the frozen run; nil if there is none in it.
+func (s *syncing) functionOf(key phaseKey) phase.Function {
+	if s.o.run == nil {
+		return s.functions.Forgotten()
+	}
+	if called := s.o.run.phaseOf(key); called != nil {
+		return s.functions.Get(called.Func)
+	}
+	return nil
+}
+
+func (s *syncing) id(key phaseKey) phase.ID {
+	return phase.ID{Namespace: s.key.Namespace, Name: s.key.Name, UID: s.o.set.UID, Action: key.action, Phase: key.phase}
+}
+
+// callOf a phase whose intent is recorded, without its arguments.
+func (s *syncing) callOf(key phaseKey) (phase.Call, error) {
+	call := phase.Call{ID: s.id(key)}
+	if s.o.run != nil && key.action < len(s.o.run.Actions) {
+		call.Action = s.o.run.Actions[key.action].call()
+	}
+	of := phaseIn(s.o.set.Status, key)
+	if of == nil {
+		return call, nil
+	}
+	if of.StartTime != nil {
+		call.StartTime = of.StartTime.Time
+	}
+	intent, err := objectOf(of.Intent)
+	if err != nil {
+		return call, fmt.Errorf("reading the intent of phase %s in the status of ActionSet %s: %w", of.Name, s.key, err)
+	}
+	call.Intent = intent
+	return call, nil
+}
+
+// callWithArgs likewise, with arguments that are rendered anew where this process has not done so.
+func (s *syncing) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, error) {
+	call, err := s.callOf(key)
+	if err != nil {
+		return call, err
+	}
+	if args, known := s.memory.args[key]; known {
+		call.Args = args
+		return call, nil
+	}
+	action, index := &s.o.run.Actions[key.action], key.phase
+	f, err := s.fetch(ctx, action)
+	if err != nil {
+		return call, err
+	}
+	missing, err := s.fetchObjects(ctx, &f, action, &s.o.set.Status.Actions[key.action], &index)
+	if err = errors.Join(missing, err); err != nil {
+		return call, err
+	}
+	if call.Args, err = renderArgs(s.o.run, key, s.o.set.Status, f); err != nil {
+		return call, phase.Failf("%v", err)
+	}
+	s.memory.keep(key, call.Args)
+	return call, nil
+}
+
+// call is what functions know of the action.
+func (a *runAction) call() phase.Action {
+	override, _ := objectOf(a.Spec.PodOverride) // it was read when the arguments were rendered
+	return phase.Action{
+		StatefulSet: a.Subject.StatefulSet, Deployment: a.Subject.Deployment,
+		PodOverride: override, PodLabels: a.Spec.PodLabels, PodAnnotations: a.Spec.PodAnnotations,
+	}
+}

@@ -1,0 +1,222 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
+)
+
+// errDecideAnew ends the steps of a plan: what it was decided from is no longer so.
+var errDecideAnew = errors.New("something else is known now")
+
+// apply does the steps, and returns whether something was observed that must be decided from at once.
+func (s *syncing) apply(ctx context.Context, p plan) (again bool, _ error) {
+	logger := klog.FromContext(ctx)
+	clear(s.o.polled)
+	clear(s.o.prepared)
+	var errs []error
+	for _, next := range p.steps {
+		if len(errs) > 0 && !independent(next) {
+			continue
+		}
+		logger.V(4).Info("Applying", "step", next)
+		observed, err := s.applyStep(ctx, next)
+		switch {
+		case errors.Is(err, errDecideAnew):
+			return true, nil
+		case err != nil && !independent(next):
+			return false, err
+		case err != nil:
+			errs = append(errs, err)
+		}
+		again = again || observed
+	}
+	return again && len(errs) == 0, errors.Join(errs...)
+}
+
+// independent steps are done whatever becomes of each other.
+func independent(s step) bool {
+	switch s.(type) {
+	case startPhase, cancelPhase, cleanUp:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *syncing) applyStep(ctx context.Context, next step) (again bool, _ error) {
+	switch next := next.(type) {
+	case addFinalizer:
+		return false, s.setFinalizers(ctx, append(slices.Clone(s.o.set.Finalizers), Finalizer))
+	case removeFinalizer:
+		err := s.setFinalizers(ctx, slices.DeleteFunc(slices.Clone(s.o.set.Finalizers), func(f string) bool { return f == Finalizer }))
+		if apierrors.IsNotFound(err) {
+			err = nil // somebody else has removed it, and it is gone
+		}
+		return false, err
+	case createRun:
+		return false, s.createRun(ctx, next.run)
+	case deleteRun:
+		return false, s.deleteRun(ctx)
+	case writeStatus:
+		return false, s.writeStatus(ctx, next.status)
+	case startPhase:
+		return s.start(ctx, next.key)
+	case cancelPhase:
+		err := s.cancel(ctx, next.key)
+		if err != nil && next.letGo {
+			klog.FromContext(ctx).Info("A phase could not be stopped; its namespace is being terminated", "phase", next.key, "err", err)
+			return false, nil
+		}
+		return false, err
+	case cleanUp:
+		return false, s.cancel(ctx, next.key)
+	case recordEvent:
+		s.say(next)
+		return false, nil
+	default:
+		return false, fmt.Errorf("unknown step %T", next)
+	}
+}
+
+// setFinalizers writes the finalizers alone: what else users write into the spec is theirs.
+func (s *syncing) setFinalizers(ctx context.Context, finalizers []string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"finalizers": finalizers, "resourceVersion": s.o.set.ResourceVersion, "uid": s.o.set.UID,
+	}})
+	if err != nil {
+		return err
+	}
+	patched, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).Patch(ctx, s.key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("writing the finalizers of ActionSet %s: %w", s.key, err)
+	}
+	s.wrote(patched)
+	return nil
+}
+
+// writeStatus writes the status against the version that was decided from.
+func (s *syncing) writeStatus(ctx context.Context, status v1alpha1.ActionSetStatus) error {
+	set := s.o.set.DeepCopy()
+	set.Status = &status
+	updated, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("writing the status of ActionSet %s: %w", s.key, err)
+	}
+	count(s.o.run, s.o.set.Status, updated.Status)
+	s.wrote(updated)
+	for key := range s.memory.args {
+		if of := phaseIn(s.o.set.Status, key); of == nil || of.CompletionTime != nil {
+			delete(s.memory.args, key)
+		}
+	}
+	return nil
+}
+
+func (s *syncing) wrote(set *v1alpha1.ActionSet) {
+	s.written.Wrote(s.key, s.setStore, set.ResourceVersion)
+	s.o.set = set
+}
+
+// createRun freezes the run. If there is one, that is the one.
+func (s *syncing) createRun(ctx context.Context, r *run) error {
+	secret, err := newRun(s.o.set, r)
+	if err != nil {
+		return err
+	}
+	_, err = s.KubeClient.CoreV1().Secrets(s.key.Namespace).Create(ctx, secret, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		if err := s.readRun(ctx); err != nil {
+			return err
+		}
+		if s.o.run == nil {
+			return fmt.Errorf("freezing the run: %s", s.o.damage)
+		}
+		return errDecideAnew
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		s.o.namespaceGoes = true
+		return errDecideAnew
+	case apierrors.IsForbidden(err): // for lack of a right, or by a quota
+		s.o.unfrozen = err.Error()
+		s.problem = fmt.Errorf("creating Secret %s/%s with the frozen run: %w", s.key.Namespace, secret.Name, err)
+		return errDecideAnew
+	case err != nil:
+		return fmt.Errorf("creating Secret %s/%s with the frozen run: %w", s.key.Namespace, secret.Name, err)
+	}
+	s.o.run, s.memory.run = r, r
+	return nil
+}
+
+func (s *syncing) deleteRun(ctx context.Context) error {
+	name := runName(s.o.set)
+	err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting Secret %s/%s with the frozen run: %w", s.key.Namespace, name, err)
+	}
+	s.o.run = nil
+	*s.memory = memory{uid: s.memory.uid, tidied: true}
+	return nil
+}
+
+// start does what the status says that a phase is about to do.
+func (s *syncing) start(ctx context.Context, key phaseKey) (again bool, _ error) {
+	call, err := s.callWithArgs(ctx, key)
+	var found phase.Observation
+	if err == nil {
+		found, err = s.functionOf(key).Start(ctx, call)
+	}
+	if message, ok := phase.FailureOf(err); ok {
+		found, err = phase.Observation{State: phase.Failed, Message: message}, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("starting phase %s of ActionSet %s: %w", key, s.key, err)
+	}
+	s.o.polled[key] = found
+	return true, nil
+}
+
+// cancel stops a phase, or removes what it has left.
+func (s *syncing) cancel(ctx context.Context, key phaseKey) error {
+	call, err := s.callOf(key)
+	if err != nil {
+		return err
+	}
+	if function := s.functionOf(key); function != nil {
+		err = function.Cancel(ctx, call)
+	}
+	if err = errors.Join(err, s.functions.Remove(ctx, call.ID)); err != nil {
+		return fmt.Errorf("removing what phase %s of ActionSet %s has left: %w", key, s.key, err)
+	}
+	return nil
+}
+
+func (s *syncing) say(event recordEvent) {
+	var about runtime.Object = s.o.set
+	if event.blueprint != "" {
+		found := s.o.blueprints[event.blueprint]
+		if found == nil {
+			var err error
+			if found, err = s.blueprints.Blueprints(s.key.Namespace).Get(event.blueprint); err != nil {
+				return // it is gone: nobody will look at its events
+			}
+		}
+		about = found
+	}
+	s.Recorder.Event(about, event.eventType, event.reason, event.message)
+}

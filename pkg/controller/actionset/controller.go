@@ -1,0 +1,228 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	discoverycache "k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/generated/clientset/versioned"
+	informers "millwright.dev/pkg/generated/informers/externalversions/cr/v1alpha1"
+	listers "millwright.dev/pkg/generated/listers/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
+)
+
+const (
+	// ControllerName names the controller on the command line, in logs and in metrics.
+	ControllerName = "actionset"
+	// EventSource is the source of its events: the one that users of Kanister look for.
+	EventSource = "Kanister Controller"
+)
+
+// Config is what a Controller is made of.
+type Config struct {
+	Client     versioned.Interface
+	KubeClient kubernetes.Interface
+	// RESTConfig is what all else is reached with: objects of any kind, and streams of commands.
+	RESTConfig *rest.Config
+	ActionSets informers.TypedActionSetInformer
+	Blueprints informers.TypedBlueprintInformer
+	// Recorder has EventSource as its component.
+	Recorder record.EventRecorder
+	// ServiceAccount of the Pods that phases make where nobody names one; "" is what the API server gives them.
+	ServiceAccount string
+}
+
+// Controller runs ActionSets.
+type Controller struct {
+	*controller.Loop[cache.ObjectName]
+	Config
+
+	sets       listers.ActionSetLister
+	blueprints listers.BlueprintLister
+	setStore   controller.Store
+	dynamic    dynamic.Interface
+
+	functions *phase.Functions
+	// stopFunctions ends what they have started.
+	stopFunctions context.CancelFunc
+	// identity of this process: what only it knows ends with it.
+	identity string
+
+	written  controller.Written[cache.ObjectName]
+	memories memories
+	// running is that all Blueprints that there were are known.
+	running atomic.Bool
+}
+
+// New returns the controller; Run starts it.
+func New(ctx context.Context, config Config) (*Controller, error) {
+	objects, err := dynamic.NewForConfig(config.RESTConfig)
+	if err != nil {
+		return nil, fmt.Errorf("making the client of all kinds: %w", err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(discoverycache.NewMemCacheClient(config.KubeClient.Discovery()))
+	return newController(ctx, config, objects, mapper)
+}
+
+func newController(ctx context.Context, config Config, objects dynamic.Interface, mapper meta.ResettableRESTMapper) (*Controller, error) {
+	c := &Controller{
+		Config:     config,
+		sets:       config.ActionSets.Lister(),
+		blueprints: config.Blueprints.Lister(),
+		setStore:   config.ActionSets.Informer().GetStore(),
+		dynamic:    objects,
+		identity:   string(uuid.NewUUID()),
+	}
+	controller.ReportWatchErrors(config.ActionSets.Informer(), v1alpha1.Resource("actionsets"))
+	controller.ReportWatchErrors(config.Blueprints.Informer(), v1alpha1.Resource("blueprints"))
+
+	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{Name: ControllerName, Sync: c.syncHandler})
+	functionsCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stopFunctions = stop
+	c.functions = phase.New(functionsCtx, phase.Environment{
+		Client: config.KubeClient, Dynamic: objects, Mapper: mapper, RESTConfig: config.RESTConfig, ServiceAccount: config.ServiceAccount,
+		Wake: func(id phase.ID) { c.Enqueue(cache.NewObjectName(id.Namespace, id.Name)) },
+	})
+	err := errors.Join(
+		controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.ActionSet, cache.ObjectName]{
+			Informer: config.ActionSets.TypedInformer(),
+			Keys: func(set *v1alpha1.ActionSet) []cache.ObjectName {
+				return []cache.ObjectName{cache.MetaObjectToName(set)}
+			},
+		}),
+		controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.Blueprint, cache.ObjectName]{
+			Informer: config.Blueprints.TypedInformer(),
+			// A run is made from what its Blueprint was when it started.
+			Keys:     func(*v1alpha1.Blueprint) []cache.ObjectName { return nil },
+			Observed: c.greet,
+			Deleted:  func(b *v1alpha1.Blueprint, _ bool) { c.memories.farewell(b.UID) },
+		}),
+	)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	publishMetrics(ctx, config.ActionSets.Informer())
+	return c, nil
+}
+
+// Run works with so many workers until the context ends. What phases have started in this process ends after the workers.
+func (c *Controller) Run(ctx context.Context, workers int) {
+	defer c.functions.Wait()
+	defer c.stopFunctions()
+	c.Loop.Run(ctx, workers)
+}
+
+// greet says once that a Blueprint is known, unless it was there before this process.
+func (c *Controller) greet(b *v1alpha1.Blueprint) {
+	if c.memories.greet(b.UID) && c.running.Load() {
+		c.Recorder.Event(b, corev1.EventTypeNormal, "Added", "Added blueprint "+b.Name)
+	}
+}
+
+// syncHandler brings one ActionSet as far as it goes without waiting.
+func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	c.running.Store(true)
+	// Asked before anything is read: what is read afterwards is at least as new.
+	if !c.written.Reached(key) {
+		return controller.RecheckDelay, nil
+	}
+	set, err := c.sets.ActionSets(key.Namespace).Get(key.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		c.written.Forget(key)
+		c.memories.forget(key)
+		return 0, c.sweep(ctx, key, nil)
+	case err != nil:
+		return 0, err
+	}
+	s := &syncing{Controller: c, key: key, memory: c.memories.of(key, set.UID)}
+	if err := c.sweep(ctx, key, set); err != nil {
+		return 0, err
+	}
+	if err := s.gather(ctx, set); err != nil {
+		return 0, err
+	}
+	return s.run(ctx)
+}
+
+// syncing is one sync of one ActionSet.
+type syncing struct {
+	*Controller
+	key    cache.ObjectName
+	memory *memory
+	o      observed
+	// problem is why something could not be told.
+	problem error
+}
+
+// run asks, decides and acts until there is nothing more to do at once.
+func (s *syncing) run(ctx context.Context) (time.Duration, error) {
+	for {
+		p := decide(s.o)
+		if len(p.asks) > 0 {
+			for _, a := range p.asks {
+				s.answer(ctx, a)
+			}
+			continue
+		}
+		again, err := s.apply(ctx, p)
+		if err != nil {
+			return p.requeueAfter, err
+		}
+		if again {
+			continue
+		}
+		if p.unknown && s.problem == nil {
+			s.problem = errors.New("it cannot be told what to do")
+		}
+		if !p.unknown {
+			s.problem = nil
+		}
+		return p.requeueAfter, s.problem
+	}
+}
+
+// sweep removes what is left of ActionSets of that name that are gone, other than this one. What is gone is asked of the API server:
+// what was seen may be of one that the cache does not know yet.
+func (c *Controller) sweep(ctx context.Context, key cache.ObjectName, known *v1alpha1.ActionSet) error {
+	var strays []phase.ID
+	for _, id := range c.functions.Found(key.Namespace, key.Name) {
+		if known == nil || id.UID != known.UID {
+			strays = append(strays, id)
+		}
+	}
+	if len(strays) == 0 {
+		return nil
+	}
+	live, err := c.Client.CrV1alpha1().ActionSets(key.Namespace).Get(ctx, key.Name, getOptions)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading ActionSet %s: %w", key, err)
+	}
+	var errs []error
+	for _, id := range strays {
+		if err != nil || live.UID != id.UID {
+			errs = append(errs, c.functions.Remove(ctx, id))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,368 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/generated/informers/externalversions"
+)
+
+// threePhases with a deferPhase make ConfigMaps of their names.
+func threePhases() *v1alpha1.Blueprint {
+	bye := makes("bye")
+	return newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {
+		Phases: []v1alpha1.BlueprintPhase{makes("one"), makes("two"), makes("three")}, DeferPhase: &bye,
+	}})
+}
+
+const (
+	allComplete = "complete go[ one=complete two=complete three=complete defer bye=complete ] ended"
+	allRequests = "get namespaces, patch actionsets, create secrets, update actionsets/status, create configmaps, update actionsets/status, create configmaps, " +
+		"update actionsets/status, create configmaps, update actionsets/status, create configmaps, update actionsets/status, delete secrets, patch actionsets"
+)
+
+func TestARunWritesItsStatusOncePerPhase(t *testing.T) {
+	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+		a.operate()
+		a.wants("requests", a.took(), strings.Split(allRequests, ", ")...)
+		a.wants("events", a.said(),
+			"s: Normal Started Action: Executing action go",
+			"s: Normal Started Phase: Executing phase one", "s: Normal Ended Phase: Completed phase one",
+			"s: Normal Started Phase: Executing phase two", "s: Normal Ended Phase: Completed phase two",
+			"s: Normal Started Phase: Executing phase three", "s: Normal Ended Phase: Completed phase three",
+			"s: Normal Started deferPhase: Executing deferPhase bye", "s: Normal Ended deferPhase: Completed deferPhase bye",
+			"s: Normal Update Complete: Updated ActionSet 's' Status->complete")
+		if got := a.states(); got != allComplete {
+			t.Errorf("it is %s", got)
+		}
+		a.settles()
+		a.edit(func(set *v1alpha1.ActionSet) { set.Labels = map[string]string{"a": "b"} })
+		a.settles()
+		a.wants("requests of a run that has ended", a.took())
+		a.wants("events of a run that has ended", a.said())
+	})
+}
+
+// Each request fails once, before or after it has taken effect. Everything is done all the same, and once.
+func TestEachRequestMayFailOnce(t *testing.T) {
+	for n := range strings.Count(allRequests, ",") + 1 {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("request %d, late %t", n+1, late), func(t *testing.T) {
+				inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+					if late {
+						read := nth(n + 1)
+						a.lose = func(request string) error {
+							err := read(request)
+							if strings.HasPrefix(request, "get ") {
+								return nil
+							}
+							return err
+						}
+					} else {
+						a.refuse = nth(n + 1)
+					}
+					a.operate()
+					a.settles()
+					if got := a.states(); got != allComplete {
+						t.Errorf("it is %s", got)
+					}
+					if made, secrets := a.count(configMapsResource), a.count(secretsResource); made != 4 || secrets != 0 {
+						t.Errorf("%d ConfigMaps, %d Secrets", made, secrets)
+					}
+					if finalizers := a.set().Finalizers; len(finalizers) > 0 {
+						t.Errorf("finalizers %v", finalizers)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The process is killed at each request, before or after it takes effect, and another one goes on.
+func TestAnotherProcessGoesOnWhereTheFirstWasKilled(t *testing.T) {
+	for n := range strings.Count(allRequests, ",") + 1 {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprintf("at request %d, late %t", n+1, late), func(t *testing.T) {
+				inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+					done := 0
+					killed := func(request string) error {
+						if done++; done > n {
+							return outage(request)
+						}
+						return nil
+					}
+					a.refuse = killed
+					if late {
+						lost := false
+						a.refuse = func(request string) error {
+							if done > n {
+								return outage(request)
+							}
+							return nil
+						}
+						a.lose = func(request string) error {
+							done++
+							if lost = done == n+1 && !strings.HasPrefix(request, "get "); lost {
+								return outage(request)
+							}
+							return nil
+						}
+					}
+					a.operate()
+					a.settles()
+					a.end()
+					a.isWell()
+					a.operate()
+					a.settles()
+					if got := a.states(); got != allComplete {
+						t.Errorf("it is %s", got)
+					}
+					if made, secrets := a.count(configMapsResource), a.count(secretsResource); made != 4 || secrets != 0 && n < strings.Count(allRequests, ",")-1 {
+						t.Errorf("%d ConfigMaps, %d Secrets", made, secrets)
+					}
+					if finalizers := a.set().Finalizers; len(finalizers) > 0 {
+						t.Errorf("finalizers %v", finalizers)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestWhatIsDeletedWhileItRunsPutsThingsRightAndGoes(t *testing.T) {
+	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+		a.refuse = func(request string) error {
+			if request == "create configmaps" && a.count(configMapsResource) == 1 {
+				return outage(request)
+			}
+			return nil
+		}
+		a.operate()
+		if got, want := a.states(), "running go[ one=complete two=running three=pending defer bye=pending ]"; got != want {
+			t.Fatalf("it is %s, want %s", got, want)
+		}
+		a.deleted()
+		time.Sleep(2 * time.Minute)
+		if got := a.states(); got == "gone" {
+			t.Error("it is gone, and its deferPhase has not run")
+		}
+		a.isWell()
+		a.settles()
+		if got := a.states(); got != "gone" {
+			t.Errorf("it is %s", got)
+		}
+		if made, secrets := a.count(configMapsResource), a.count(secretsResource); made != 2 || secrets != 0 {
+			t.Errorf("%d ConfigMaps, %d Secrets", made, secrets)
+		}
+	})
+}
+
+func TestInANamespaceThatIsTerminatedItLetsGoAtOnce(t *testing.T) {
+	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+		a.refuse = func(request string) error {
+			if request == "create configmaps" {
+				return outage(request)
+			}
+			return nil
+		}
+		a.operate()
+		now := metav1.Now()
+		// The rights that are bound in the namespace go with it.
+		a.mu.Lock()
+		a.refuse = func(request string) error {
+			if request == "get namespaces" || request == "patch actionsets" || request == "get actionsets" {
+				return nil
+			}
+			return apierrors.NewForbidden(secretsResource.GroupResource(), "x", errors.New("no right"))
+		}
+		a.mu.Unlock()
+		a.end()
+		a.operate()
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", DeletionTimestamp: &now, Finalizers: []string{"kubernetes"}}}
+		a.must(a.kube.Tracker().Update(namespacesResource, namespace, ""))
+		a.deleted()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if got := a.states(); got != "gone" {
+			t.Errorf("it is %s", got)
+		}
+	})
+}
+
+func TestWhatIsMadeInANamespaceThatIsTerminatedStaysAsItIs(t *testing.T) {
+	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+		a.refuse = func(request string) error {
+			if request != "create secrets" {
+				return nil
+			}
+			err := apierrors.NewForbidden(secretsResource.GroupResource(), "x", errors.New("the namespace is being terminated"))
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+			return err
+		}
+		a.operate()
+		a.settles()
+		if got := a.states(); got != "no status" {
+			t.Errorf("it is %s", got)
+		}
+		if requests := a.took(); len(requests) > 5 {
+			t.Errorf("requests %q", requests)
+		}
+	})
+}
+
+func TestItGoesOnlyWhenItsPodsHaveGone(t *testing.T) {
+	blueprint := newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {Phases: []v1alpha1.BlueprintPhase{phaseOf("KubeTask", "task")}}})
+	inBubble(t, newSet("go"), blueprint, func(t *testing.T, a *apiServer) {
+		a.refuse = func(request string) error {
+			if request == "delete pods" {
+				return outage(request)
+			}
+			return nil
+		}
+		a.operate()
+		if made := a.count(podsResource); made != 1 {
+			t.Fatalf("%d Pods", made)
+		}
+		a.deleted()
+		a.settles()
+		if got := a.states(); got == "gone" || a.count(secretsResource) != 1 {
+			t.Errorf("its Pod is left, and it is %s, with %d Secrets", got, a.count(secretsResource))
+		}
+		a.isWell()
+		a.settles()
+		if got, left := a.states(), a.count(podsResource); got != "gone" || left != 0 {
+			t.Errorf("it is %s, and %d Pods are left", got, left)
+		}
+	})
+}
+
+func TestABlueprintThatTheCacheDoesNotHaveYetIsRead(t *testing.T) {
+	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+		a.operateWith(externalversions.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = "seen" }))
+		a.edit(func(set *v1alpha1.ActionSet) { set.Labels = map[string]string{"seen": "now"} })
+		a.settles()
+		if got := a.states(); got != allComplete {
+			t.Errorf("it is %s", got)
+		}
+	})
+}
+
+func TestARunIsFrozenOnceThoughItsStatusIsWrittenLater(t *testing.T) {
+	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+		refused := false
+		a.refuse = func(request string) error {
+			if request != "update actionsets/status" || refused {
+				return nil
+			}
+			refused = true
+			return apierrors.NewConflict(setsResource.GroupResource(), "s", errors.New("the object has been modified"))
+		}
+		a.operate()
+		a.settles()
+		requests := strings.Join(a.took(), ", ")
+		if got := a.states(); got != allComplete || strings.Count(requests, " secrets") != 2 {
+			t.Errorf("it is %s, by %s", got, requests)
+		}
+	})
+}
+
+func TestWhatCannotBeFrozenIsSaidAndTriedAgain(t *testing.T) {
+	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+		a.refuse = func(request string) error {
+			if request == "create secrets" {
+				return apierrors.NewForbidden(secretsResource.GroupResource(), "x", errors.New("exceeded quota: q"))
+			}
+			return nil
+		}
+		a.operate()
+		progressing := meta.FindStatusCondition(a.set().Status.Conditions, v1alpha1.ConditionProgressing)
+		if progressing == nil || progressing.Reason != v1alpha1.ReasonLaunching || !strings.Contains(progressing.Message, "exceeded quota: q") {
+			t.Errorf("it says %+v", progressing)
+		}
+		a.took()
+		time.Sleep(10 * time.Minute)
+		if requests := strings.Join(a.took(), ", "); strings.Contains(requests, "actionsets/status") || strings.Count(requests, ",") > 60 {
+			t.Errorf("requests in ten minutes: %s", requests)
+		}
+		a.isWell()
+		a.settles()
+		if got := a.states(); got != allComplete {
+			t.Errorf("it is %s", got)
+		}
+	})
+}
+
+// Each is said at once, and nothing is tried again.
+func TestWhatIsNamedAndIsNotThereIsSaidAtOnce(t *testing.T) {
+	none := v1alpha1.ObjectReference{Name: "none"}
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.ActionSpec)
+		phases func(*v1alpha1.BlueprintPhase)
+		want   string
+	}{
+		"the subject":   {change: func(s *v1alpha1.ActionSpec) { s.Object = v1alpha1.ObjectReference{Kind: "Deployment", Name: "none"} }, want: `deployments.apps "none" not found`},
+		"a Secret":      {change: func(s *v1alpha1.ActionSpec) { s.Secrets = map[string]v1alpha1.ObjectReference{"a": none} }, want: `secrets "none" not found`},
+		"a ConfigMap":   {change: func(s *v1alpha1.ActionSpec) { s.ConfigMaps = map[string]v1alpha1.ObjectReference{"a": none} }, want: `configmaps "none" not found`},
+		"the Profile":   {change: func(s *v1alpha1.ActionSpec) { s.Profile = &none }, want: `profiles.cr.kanister.io "none" not found`},
+		"the Blueprint": {change: func(s *v1alpha1.ActionSpec) { s.Blueprint = "none" }, want: `Failed to query blueprint: blueprints.cr.kanister.io "none" not found`},
+		"an object of a phase": {phases: func(p *v1alpha1.BlueprintPhase) {
+			p.Objects = map[string]v1alpha1.ObjectReference{"a": {Kind: "Secret", Name: "none"}}
+		}, want: `secrets "none" not found`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, blueprint := newSet("go"), threePhases()
+			if test.change != nil {
+				test.change(&set.Spec.Actions[0])
+			}
+			if test.phases != nil {
+				test.phases(&blueprint.Actions["go"].Phases[1])
+			}
+			inBubble(t, set, blueprint, func(t *testing.T, a *apiServer) {
+				a.operate()
+				status := a.set().Status
+				if status == nil || status.State != v1alpha1.StateFailed || status.Error.Message != test.want {
+					t.Fatalf("it is %s, want the error %q", a.states(), test.want)
+				}
+				if !finished(status) {
+					t.Error("it has not ended")
+				}
+				said := strings.Join(a.said(), "\n")
+				if !strings.Contains(said, "Warning") || !strings.Contains(said, test.want) {
+					t.Errorf("nobody is told why:\n%s", said)
+				}
+				a.took()
+				a.settles()
+				a.wants("requests after that", a.took())
+			})
+		})
+	}
+}
+
+func TestABlueprintIsGreetedOnceAndNotAtEachStart(t *testing.T) {
+	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
+		a.operate()
+		a.put(newSet("go"))
+		a.said()
+		later := threePhases()
+		later.Name, later.UID = "later", "later"
+		a.must(a.sets.Tracker().Create(blueprintsResource, later, "ns"))
+		a.wants("events", a.said(), "later: Normal Added: Added blueprint later")
+		later = later.DeepCopy()
+		later.Labels = map[string]string{"a": "b"}
+		a.must(a.sets.Tracker().Update(blueprintsResource, later, "ns"))
+		a.wants("events of a change", a.said())
+	})
+}

@@ -1,0 +1,145 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/phase"
+)
+
+const (
+	// Finalizer keeps an ActionSet that is deleted until what it leaves behind is removed.
+	Finalizer = "millwright.dev/actionset"
+
+	// typeRun is the type of the Secret with a frozen run, and keyRun its only key.
+	typeRun = corev1.SecretType("millwright.dev/actionset-run")
+	keyRun  = "run.json"
+)
+
+var kind = schema.GroupVersion(v1alpha1.GroupVersion).WithKind("ActionSet")
+
+// run is all that a run is made from, as it was when the run started: it is the same for whoever goes on with it. Secrets, ConfigMaps
+// and Profiles are not in it; they are read anew.
+type run struct {
+	Actions []runAction `json:"actions"`
+}
+
+// runAction is one action of a run.
+type runAction struct {
+	Spec      v1alpha1.ActionSpec      `json:"spec"`
+	Blueprint v1alpha1.BlueprintAction `json:"blueprint"`
+	// Time is what templates see as .Time.
+	Time    string  `json:"time"`
+	Subject subject `json:"subject"`
+}
+
+// subject is what templates see of the subject of an action.
+type subject struct {
+	StatefulSet *blueprint.Workload  `json:"statefulSet,omitempty"`
+	Deployment  *blueprint.Workload  `json:"deployment,omitempty"`
+	PVC         *blueprint.Reference `json:"pvc,omitempty"`
+	Namespace   *blueprint.Reference `json:"namespace,omitempty"`
+	Object      map[string]any       `json:"object,omitempty"`
+}
+
+// phaseOf returns a phase of the Blueprint; nil if there is none.
+func (r *run) phaseOf(key phaseKey) *v1alpha1.BlueprintPhase {
+	if r == nil || key.action >= len(r.Actions) {
+		return nil
+	}
+	action := &r.Actions[key.action].Blueprint
+	switch {
+	case key.phase == phase.Deferred:
+		return action.DeferPhase
+	case key.phase < len(action.Phases):
+		return &action.Phases[key.phase]
+	default:
+		return nil
+	}
+}
+
+// traits of the function of a phase.
+func (r *run) traits(key phaseKey) phase.Traits {
+	if called := r.phaseOf(key); called != nil {
+		return phase.TraitsOf(called.Func)
+	}
+	return phase.Traits{}
+}
+
+// needsFinalizer tells whether something has to be done where the ActionSet is deleted while it runs. The rest ends with it.
+func (r *run) needsFinalizer() bool {
+	for i := range r.Actions {
+		action := &r.Actions[i].Blueprint
+		if action.DeferPhase != nil {
+			return true
+		}
+		for p := range action.Phases {
+			if phase.TraitsOf(action.Phases[p].Func).LeavesBehind {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// runName is the name of the Secret with the frozen run. There is one for each ActionSet, ever.
+func runName(set *v1alpha1.ActionSet) string { return "actionset-run-" + string(set.UID) }
+
+// newRun builds the Secret with the frozen run. An error means that it is too large for one.
+func newRun(set *v1alpha1.ActionSet, r *run) (*corev1.Secret, error) {
+	content, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("freezing the run: %w", err)
+	}
+	if len(content) > corev1.MaxSecretSize {
+		return nil, fmt.Errorf("freezing the run: the actions, their Blueprints and subjects have %d bytes in all, and a Secret holds %d: "+
+			"run fewer actions at a time, or make the Blueprint or the subject smaller", len(content), corev1.MaxSecretSize)
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            runName(set),
+			Namespace:       set.Namespace,
+			Labels:          map[string]string{controller.LabelManagedBy: controller.ManagedBy, phase.LabelActionSet: string(set.UID)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, kind)},
+		},
+		Immutable: ptr.To(true),
+		Type:      typeRun,
+		Data:      map[string][]byte{keyRun: content},
+	}, nil
+}
+
+// readRun reads a frozen run. An error means that the Secret is not the one that was made for the ActionSet.
+func readRun(set *v1alpha1.ActionSet, secret *corev1.Secret) (*run, error) {
+	if !metav1.IsControlledBy(secret, set) || secret.Immutable == nil || !*secret.Immutable {
+		return nil, fmt.Errorf("the Secret %s is not the frozen run of this ActionSet: it has another owner, or can be changed", secret.Name)
+	}
+	var r run
+	if err := json.Unmarshal(secret.Data[keyRun], &r); err != nil {
+		return nil, fmt.Errorf("reading the frozen run in Secret %s: its key %s is damaged", secret.Name, keyRun)
+	}
+	return &r, nil
+}
+
+// rawOf is an object of JSON in a status. Nothing is nil.
+func rawOf(object map[string]any) (*runtime.RawExtension, error) {
+	if object == nil {
+		return nil, nil
+	}
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	return &runtime.RawExtension{Raw: raw}, nil
+}

@@ -1,0 +1,36 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package actionset decides what comes next in the run of an ActionSet. It is pure: it is given what was observed, and says what to
+// learn or to do.
+//
+//	plan.go      what is observed, what can be done, and the table of states (decide)
+//	launch.go    what can be checked before anything is done
+//	turn.go      a decision in the making, and the plan that it becomes; cancelling; the end
+//	advance.go   one action, phase by phase
+//	status.go    what the status says
+//	params.go    what templates see: the frozen run, the outputs in the status, and what is read anew
+//	desired.go   the frozen run, in a Secret of the ActionSet's own
+//
+// States of an ActionSet: new (no status, or held as pending); rejected or ended (a completionTime: nothing happens but tidying up);
+// in a run (a startTime). In a run the actions go on at the same time, the phases of each one after the other.
+//
+// A phase is pending; then running, which is recorded with its intent before anything is done; then complete or failed, which is
+// recorded before what it has left is removed. So whoever finds a phase running asks its function: nothing was done yet (it is
+// started), it runs (it is waited for), it has ended (that is recorded), or it is lost, with the process that held it. To start
+// what another process has recorded is preceded by a write: from a status that is not the newest nothing is ever started.
+//
+// What an old process has asked for may arrive at any time. Functions that leave Pods make them in two steps (phase.Ready): such a Pod
+// does nothing until its UID is recorded, and is removed once its phase has ended. Where its ActionSet is gone, and the API server
+// says so, not only the cache, whoever sees the Pod removes it.
+//
+// The decision may need to know more: then it asks, nothing is done, and it is decided again with the answers.
+//
+// +kubebuilder:rbac:groups=cr.kanister.io,resources=actionsets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cr.kanister.io,resources=actionsets/status;actionsets/finalizers,verbs=update
+// +kubebuilder:rbac:groups=cr.kanister.io,resources=blueprints,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cr.kanister.io,resources=profiles,verbs=get
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;delete
+// +kubebuilder:rbac:groups="",resources=configmaps;namespaces,verbs=get
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+package actionset

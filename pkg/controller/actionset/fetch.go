@@ -1,0 +1,124 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+)
+
+// fetch reads what the action names.
+func (s *syncing) fetch(ctx context.Context, action *runAction) (f fetched, err error) {
+	if f.secrets, err = readAll(ctx, action.Spec.Secrets, s.readSecret); err != nil {
+		return f, err
+	}
+	if f.configMaps, err = readAll(ctx, action.Spec.ConfigMaps, s.readConfigMap); err != nil {
+		return f, err
+	}
+	f.profile, err = s.readProfile(ctx, action.Spec.Profile)
+	return f, err
+}
+
+// fetchObjects adds what the objects of phases refer to: of those that have begun, and of the one that begins if it is not nil.
+// missing says what is not there for the latter.
+func (s *syncing) fetchObjects(ctx context.Context, f *fetched, action *runAction, status *v1alpha1.ActionStatus, begins *int) (missing, err error) {
+	f.objects = map[int]phaseObjects{}
+	for index := phase.Deferred; index < len(status.Phases); index++ {
+		called := (&run{Actions: []runAction{*action}}).phaseOf(phaseKey{0, index})
+		state := status.DeferPhase.State
+		if index != phase.Deferred {
+			state = status.Phases[index].State
+		}
+		now := begins != nil && *begins == index
+		if called == nil || len(called.Objects) == 0 || !now && (state == "" || state == v1alpha1.StatePending) {
+			continue
+		}
+		var objects phaseObjects
+		secrets, configMaps := referencesOf(called)
+		if objects.secrets, err = readAll(ctx, secrets, s.readSecret); err == nil {
+			objects.configMaps, err = readAll(ctx, configMaps, s.readConfigMap)
+		}
+		f.objects[index] = objects
+		if err == nil {
+			continue
+		}
+		message, definitive := phase.FailureOf(phase.Definitive(err))
+		switch {
+		case !definitive:
+			return nil, err
+		case now:
+			return phase.Failf("%s", message), nil
+		case !apierrors.IsNotFound(err):
+			return nil, err
+		}
+		err = nil // it was there when the phase began: only a template that asks for it again fails
+	}
+	return nil, nil
+}
+
+// readAll reads what the references name, by the same names.
+func readAll[T any](ctx context.Context, references map[string]v1alpha1.ObjectReference, read func(context.Context, v1alpha1.ObjectReference) (*T, error)) (map[string]T, error) {
+	objects := make(map[string]T, len(references))
+	for _, name := range slices.Sorted(maps.Keys(references)) {
+		object, err := read(ctx, references[name])
+		if err != nil {
+			return objects, err
+		}
+		objects[name] = *object
+	}
+	return objects, nil
+}
+
+func (s *syncing) readSecret(ctx context.Context, reference v1alpha1.ObjectReference) (*corev1.Secret, error) {
+	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
+	secret, err := s.KubeClient.CoreV1().Secrets(namespace).Get(ctx, reference.Name, getOptions)
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, reference.Name, err)
+	}
+	return secret, nil
+}
+
+func (s *syncing) readConfigMap(ctx context.Context, reference v1alpha1.ObjectReference) (*corev1.ConfigMap, error) {
+	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
+	configMap, err := s.KubeClient.CoreV1().ConfigMaps(namespace).Get(ctx, reference.Name, getOptions)
+	if err != nil {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, reference.Name, err)
+	}
+	return configMap, nil
+}
+
+// readProfile reads a Profile and the Secrets that it names. No reference is no Profile.
+func (s *syncing) readProfile(ctx context.Context, reference *v1alpha1.ObjectReference) (*blueprint.Profile, error) {
+	if reference == nil {
+		return nil, nil
+	}
+	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
+	profile, err := s.Client.CrV1alpha1().Profiles(namespace).Get(ctx, reference.Name, getOptions)
+	if err != nil {
+		return nil, fmt.Errorf("reading Profile %s/%s: %w", namespace, reference.Name, err)
+	}
+	secrets := map[v1alpha1.ObjectReference]*corev1.Secret{}
+	for _, named := range secretsOf(profile) {
+		secret, err := s.readSecret(ctx, named)
+		if err != nil {
+			return nil, fmt.Errorf("reading Profile %s/%s: %w", namespace, reference.Name, err)
+		}
+		secrets[named] = secret
+	}
+	params, err := profileOf(profile, secrets)
+	if err != nil {
+		return nil, phase.Failf("Profile %s/%s: %v", namespace, reference.Name, err)
+	}
+	return params, nil
+}

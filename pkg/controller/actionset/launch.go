@@ -1,0 +1,228 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+)
+
+// knownKinds are the subjects that need not say their resource, in lower case.
+var knownKinds = []string{"statefulset", "deployment", "pvc", "namespace", "unstructured"}
+
+// kindDeploymentConfig is one that others know.
+const kindDeploymentConfig = "deploymentconfig"
+
+// rejection is why nothing of an ActionSet is run.
+type rejection struct {
+	message string
+	events  []recordEvent
+	// actions to be shown, with the phase that is to blame.
+	actions []v1alpha1.ActionStatus
+}
+
+// launch checks all that can be checked before anything is done, freezes the run, and starts the first phases.
+func launch(o observed) plan {
+	if o.set.Spec != nil && o.set.Spec.Cancel {
+		return reject(o, v1alpha1.ReasonCancelRequested, rejection{message: cancelMessage(v1alpha1.ReasonCancelRequested)})
+	}
+	r := o.run
+	if r == nil {
+		var refused *rejection
+		if refused = checkSet(o); refused == nil {
+			r, refused = checkActions(o)
+		}
+		if refused != nil {
+			return reject(o, v1alpha1.ReasonInvalid, *refused)
+		}
+		if o.subjects == nil && len(r.Actions) > 0 {
+			return plan{asks: []ask{findSubjects{}}}
+		}
+		for i, found := range o.subjects {
+			if found.failure != "" {
+				return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, phaseKey{i, 0}, found.failure))
+			}
+			r.Actions[i].Subject = found.subject
+			r.Actions[i].freezeObjects(found.objects)
+		}
+		if slices.ContainsFunc(o.subjects, func(found foundSubject) bool { return found.unknown }) {
+			return hold(o)
+		}
+		if _, err := newRun(o.set, r); err != nil {
+			return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, phaseKey{}, err.Error()))
+		}
+		if o.unfrozen != "" {
+			return hold(o)
+		}
+	}
+	t := newTurn(o, r, initialStatus(o, r))
+	for i := range t.status.Actions {
+		action := &r.Actions[i]
+		t.say(corev1.EventTypeNormal, "Started Action", "Executing action "+action.Spec.Name)
+		t.events = append(t.events, missingInputs(action)...)
+		if !t.advance(i, true) {
+			return hold(o) // an action without phases: there is nothing by which its end could be found again
+		}
+	}
+	return t.plan()
+}
+
+// hold says that the run cannot start yet.
+func hold(o observed) plan {
+	status := heldStatus(o)
+	p := plan{unknown: true}
+	if o.set.Status == nil || !equality.Semantic.DeepEqual(*o.set.Status, status) {
+		p.steps = []step{writeStatus{status}}
+	}
+	return p
+}
+
+// reject ends an ActionSet of which nothing was run.
+func reject(o observed, reason string, r rejection) plan {
+	p := plan{steps: []step{writeStatus{rejectedStatus(o, reason, r)}}}
+	for _, event := range r.events {
+		p.steps = append(p.steps, event)
+	}
+	return p
+}
+
+// checkSet looks at what the ActionSet says by itself.
+func checkSet(o observed) *rejection {
+	if o.damage != "" {
+		return invalid(o.damage)
+	}
+	if o.set.Spec == nil {
+		return invalid("Spec must be non-nil: Validation Failed")
+	}
+	for _, action := range o.set.Spec.Actions {
+		object := action.Object
+		switch kind := strings.ToLower(object.Kind); {
+		case kind == kindDeploymentConfig:
+			return invalid(fmt.Sprintf("Action %s: subjects of kind DeploymentConfig are not supported yet: Validation Failed", action.Name))
+		case !slices.Contains(knownKinds, kind) && (object.APIVersion == "" || object.Resource == ""):
+			return invalid(fmt.Sprintf("Not a known object Kind %s. Action %s must specify Resource name and API version: Validation Failed",
+				object.Kind, action.Name))
+		}
+	}
+	return nil
+}
+
+func invalid(message string) *rejection {
+	return &rejection{message: message, events: []recordEvent{{"", corev1.EventTypeWarning, "Error", message}}}
+}
+
+// checkActions looks up the Blueprint of each action, and checks what it says. The run that it returns lacks the subjects.
+func checkActions(o observed) (*run, *rejection) {
+	r := &run{}
+	for _, spec := range o.set.Spec.Actions {
+		warn := func(reason, message string) *rejection {
+			return &rejection{message: message, events: []recordEvent{{"", corev1.EventTypeWarning, reason, "Could not get blueprint: " + message}}}
+		}
+		if spec.Blueprint == "" {
+			return nil, warn("Blueprint not specified", "Blueprint is not specified for action")
+		}
+		named := o.blueprints[spec.Blueprint]
+		if named == nil {
+			return nil, warn("Error", fmt.Sprintf("Failed to query blueprint: blueprints.%s %q not found", v1alpha1.GroupName, spec.Blueprint))
+		}
+		action, found := named.Actions[spec.Name]
+		if !found {
+			message := fmt.Sprintf("Action %s for object kind %s not found in blueprint %s", spec.Name, spec.Object.Kind, spec.Blueprint)
+			return nil, &rejection{message: message, events: failureEvents(&spec, "Could not get initial action: "+message)}
+		}
+		r.Actions = append(r.Actions, runAction{Spec: *spec.DeepCopy(), Blueprint: *action.DeepCopy(), Time: o.now.UTC().Format(time.RFC3339Nano)})
+	}
+	for i := range r.Actions {
+		if key, message := checkAction(i, &r.Actions[i]); message != "" {
+			refused := launchFailure(o, r, key, message)
+			return nil, &refused
+		}
+	}
+	return r, nil
+}
+
+// checkAction returns what is wrong with an action, and with which of its phases; nothing if it can be run.
+func checkAction(i int, action *runAction) (key phaseKey, message string) {
+	if err := blueprint.CheckVersion(action.Spec.PreferredVersion); err != nil {
+		return phaseKey{i, 0}, err.Error()
+	}
+	names := map[string]bool{}
+	check := func(p *v1alpha1.BlueprintPhase) string {
+		if names[p.Name] {
+			return fmt.Sprintf("two phases of action %s in blueprint %s are named %q: give each a name of its own", action.Spec.Name, action.Spec.Blueprint, p.Name)
+		}
+		names[p.Name] = true
+		function, err := blueprint.Lookup(p.Func)
+		if err != nil {
+			return err.Error()
+		}
+		args, err := objectOf(p.Args)
+		if err != nil {
+			return fmt.Sprintf("reading the args of phase %s: %v", p.Name, err)
+		}
+		if err := function.Validate(args); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	for p := range action.Blueprint.Phases {
+		if message := check(&action.Blueprint.Phases[p]); message != "" {
+			return phaseKey{i, p}, message
+		}
+	}
+	if action.Blueprint.DeferPhase != nil {
+		return phaseKey{i, phase.Deferred}, check(action.Blueprint.DeferPhase)
+	}
+	return phaseKey{}, ""
+}
+
+// launchFailure is that an action cannot be started. No other is started either.
+func launchFailure(o observed, r *run, key phaseKey, message string) rejection {
+	spec := &r.Actions[key.action].Spec
+	refused := rejection{message: message, actions: actionStatuses(r)}
+	if p := phaseIn(&v1alpha1.ActionSetStatus{Actions: refused.actions}, key); p != nil {
+		p.State = v1alpha1.StateFailed
+	}
+	refused.events = append([]recordEvent{{"", corev1.EventTypeNormal, "Started Action", "Executing action " + spec.Name}},
+		failureEvents(spec, fmt.Sprintf("Failed to launch Action %s: %s", o.set.Name, message))...)
+	return refused
+}
+
+// failureEvents tell of a failure of an action, on the ActionSet and on its Blueprint.
+func failureEvents(action *v1alpha1.ActionSpec, message string) []recordEvent {
+	reason := "ActionSetFailed Action: " + action.Name
+	return []recordEvent{
+		{"", corev1.EventTypeWarning, reason, message},
+		{action.Blueprint, corev1.EventTypeWarning, reason, message},
+	}
+}
+
+// missingInputs warn that the Blueprint names inputs that the ActionSet does not give. A template that needs one of them will fail.
+func missingInputs(action *runAction) (events []recordEvent) {
+	for _, input := range []struct {
+		what  string
+		names []string
+		given func(name string) bool
+	}{
+		{"artifacts", action.Blueprint.InputArtifactNames, func(name string) bool { _, ok := action.Spec.Artifacts[name]; return ok }},
+		{"ConfigMaps", action.Blueprint.ConfigMapNames, func(name string) bool { _, ok := action.Spec.ConfigMaps[name]; return ok }},
+		{"Secrets", action.Blueprint.SecretNames, func(name string) bool { _, ok := action.Spec.Secrets[name]; return ok }},
+	} {
+		missing := slices.DeleteFunc(slices.Clone(input.names), input.given)
+		if len(missing) > 0 {
+			events = append(events, recordEvent{"", corev1.EventTypeWarning, "MissingInput", fmt.Sprintf(
+				"Action %s of blueprint %s names %s that the ActionSet does not give: %s", action.Spec.Name, action.Spec.Blueprint, input.what, strings.Join(missing, ", "))})
+		}
+	}
+	return events
+}

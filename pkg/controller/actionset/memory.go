@@ -1,0 +1,76 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+)
+
+// memory is what this process remembers of an ActionSet. It saves requests; everything works without it, as it must after a restart.
+// Only the sync of its ActionSet uses it, of which there is one at a time.
+type memory struct {
+	uid types.UID
+	// run is the frozen one, while its Secret is there.
+	run *run
+	// tidied is that nothing is left of a run that has ended.
+	tidied bool
+	// args are the rendered arguments of phases that run. They may hold secrets, and are kept nowhere else.
+	args map[phaseKey]map[string]any
+}
+
+// keep the arguments of a phase that runs, or is about to.
+func (m *memory) keep(key phaseKey, args map[string]any) {
+	if m.args == nil {
+		m.args = map[phaseKey]map[string]any{}
+	}
+	m.args[key] = args
+}
+
+type memories struct {
+	mu      sync.Mutex
+	byKey   map[cache.ObjectName]*memory
+	greeted sets.Set[types.UID]
+}
+
+// of an ActionSet. What is remembered of another one of that name is forgotten.
+func (m *memories) of(key cache.ObjectName, uid types.UID) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byKey == nil {
+		m.byKey = map[cache.ObjectName]*memory{}
+	}
+	if known := m.byKey[key]; known == nil || known.uid != uid {
+		m.byKey[key] = &memory{uid: uid}
+	}
+	return m.byKey[key]
+}
+
+func (m *memories) forget(key cache.ObjectName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.byKey, key)
+}
+
+// greet returns whether the Blueprint is seen for the first time.
+func (m *memories) greet(blueprint types.UID) (first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.greeted == nil {
+		m.greeted = sets.New[types.UID]()
+	}
+	first = !m.greeted.Has(blueprint)
+	m.greeted.Insert(blueprint)
+	return first
+}
+
+// farewell forgets a Blueprint that is gone.
+func (m *memories) farewell(blueprint types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.greeted.Delete(blueprint)
+}

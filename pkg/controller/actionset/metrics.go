@@ -1,0 +1,150 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/phase"
+)
+
+// How an action ends.
+const (
+	resolutionSuccess = "success"
+	resolutionFailure = "failure"
+)
+
+var (
+	// resolutions has the name and the labels that dashboards made for Kanister look for.
+	resolutions = metrics.NewCounterVec(&metrics.CounterOpts{
+		Subsystem:      "kanister_action_set",
+		Name:           "resolutions_total",
+		Help:           "Number of actions of ActionSets that have ended, by resolution: success or failure.",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"resolution"})
+
+	durationBuckets = []float64{0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 43200}
+
+	actionDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Subsystem:      "millwright_actionset",
+		Name:           "action_duration_seconds",
+		Help:           "How long actions took from the start of their ActionSet to their own end, by resolution.",
+		Buckets:        durationBuckets,
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"resolution"})
+
+	phaseDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Subsystem:      "millwright_actionset",
+		Name:           "phase_duration_seconds",
+		Help:           "How long phases took, by function and state: complete or failed. Times are those of the status, in whole seconds.",
+		Buckets:        durationBuckets,
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"function", "state"})
+)
+
+func init() {
+	legacyregistry.MustRegister(resolutions, actionDuration, phaseDuration)
+}
+
+// States of ActionSets that are told apart in millwright_objects, beside Ready, which is complete.
+var countedReasons = []string{
+	v1alpha1.ReasonLaunching, v1alpha1.ReasonRunning, v1alpha1.ReasonInvalid, v1alpha1.ReasonPhaseFailed, v1alpha1.ReasonDeferPhaseFailed,
+	v1alpha1.ReasonArtifactsFailed, v1alpha1.ReasonControllerRestarted, v1alpha1.ReasonRunLost, v1alpha1.ReasonCancelRequested, v1alpha1.ReasonDeleted,
+}
+
+// publishMetrics until the context ends. All resolutions and functions are known from the first scrape on.
+func publishMetrics(ctx context.Context, sets cache.SharedIndexInformer) {
+	for _, resolution := range []string{resolutionSuccess, resolutionFailure} {
+		resolutions.WithLabelValues(resolution)
+		actionDuration.WithLabelValues(resolution)
+	}
+	for _, function := range blueprint.Names() {
+		for _, state := range []v1alpha1.State{v1alpha1.StateComplete, v1alpha1.StateFailed} {
+			phaseDuration.WithLabelValues(function, string(state))
+		}
+	}
+	controller.CountObjects(ctx, sets, kind.Kind, countedAs, countedReasons...)
+}
+
+// countedAs is the condition by which an ActionSet is counted.
+func countedAs(set *v1alpha1.ActionSet) []metav1.Condition {
+	if set.Status == nil {
+		return nil
+	}
+	if complete := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionComplete); complete != nil {
+		condition := *complete
+		condition.Type = "Ready"
+		return []metav1.Condition{condition}
+	}
+	progressing := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionProgressing)
+	if progressing == nil {
+		return nil
+	}
+	condition := *progressing
+	condition.Type, condition.Status = "Ready", metav1.ConditionFalse
+	return []metav1.Condition{condition}
+}
+
+// count what has ended between two states of a status that were written one after the other.
+func count(r *run, before, after *v1alpha1.ActionSetStatus) {
+	for _, ended := range phasesEnded(before, after) {
+		p := phaseIn(after, ended)
+		if called := r.phaseOf(ended); called != nil && p.StartTime != nil {
+			phaseDuration.WithLabelValues(called.Func, string(p.State)).Observe(p.CompletionTime.Sub(p.StartTime.Time).Seconds())
+		}
+	}
+	if finished(before) || !finished(after) {
+		return
+	}
+	for i := range after.Actions {
+		resolution := resolutionSuccess
+		if after.State != v1alpha1.StateComplete && (!endedWell(&after.Actions[i]) || !launched(after) || len(after.Actions) == 1) {
+			resolution = resolutionFailure
+		}
+		resolutions.WithLabelValues(resolution).Inc()
+		if launched(after) {
+			actionDuration.WithLabelValues(resolution).Observe(endOf(after, i).Sub(after.StartTime.Time).Seconds())
+		}
+	}
+	if len(after.Actions) == 0 && after.State == v1alpha1.StateFailed {
+		resolutions.WithLabelValues(resolutionFailure).Inc()
+	}
+}
+
+// phasesEnded are those that have ended after the one status and not after the other.
+func phasesEnded(before, after *v1alpha1.ActionSetStatus) (keys []phaseKey) {
+	for i := range after.Actions {
+		for p := phase.Deferred; p < len(after.Actions[i].Phases); p++ {
+			key := phaseKey{i, p}
+			was, is := phaseIn(before, key), phaseIn(after, key)
+			if is.CompletionTime != nil && (was == nil || was.CompletionTime == nil) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// endOf an action is when its last phase has ended; one without phases ends with its ActionSet.
+func endOf(status *v1alpha1.ActionSetStatus, i int) (end time.Time) {
+	for p := phase.Deferred; p < len(status.Actions[i].Phases); p++ {
+		if of := phaseIn(status, phaseKey{i, p}); of.CompletionTime != nil && of.CompletionTime.After(end) {
+			end = of.CompletionTime.Time
+		}
+	}
+	if end.IsZero() {
+		end = status.CompletionTime.Time
+	}
+	return end
+}

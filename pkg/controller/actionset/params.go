@@ -1,0 +1,193 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+)
+
+// fetched is what templates of an action see beside the frozen run. It is read anew each time, and kept nowhere.
+type fetched struct {
+	secrets    map[string]corev1.Secret
+	configMaps map[string]corev1.ConfigMap
+	profile    *blueprint.Profile
+	// objects of the phases that have begun, and of the one that begins.
+	objects map[int]phaseObjects
+}
+
+// phaseObjects are what the objects of a phase refer to, by the names that the phase gives them.
+type phaseObjects struct {
+	secrets    map[string]corev1.Secret
+	configMaps map[string]corev1.ConfigMap
+}
+
+// paramsOf is what the templates of an action see when this phase begins, or in the end where it is nil. No status is that of an
+// action of which nothing has begun.
+func paramsOf(action *runAction, status *v1alpha1.ActionStatus, f fetched, begins *int) (blueprint.Params, error) {
+	override, err := objectOf(action.Spec.PodOverride)
+	if err != nil {
+		return blueprint.Params{}, fmt.Errorf("reading the podOverride: %w", err)
+	}
+	params := blueprint.Params{
+		StatefulSet: action.Subject.StatefulSet, Deployment: action.Subject.Deployment,
+		PVC: action.Subject.PVC, Namespace: action.Subject.Namespace, Object: action.Subject.Object,
+		ArtifactsIn: map[string]blueprint.Artifact{}, ConfigMaps: f.configMaps, Secrets: f.secrets, Profile: f.profile,
+		Options: action.Spec.Options, Time: action.Time, Phases: map[string]blueprint.Phase{},
+		PodOverride: override, PodAnnotations: action.Spec.PodAnnotations, PodLabels: action.Spec.PodLabels,
+	}
+	for name, artifact := range action.Spec.Artifacts {
+		params.ArtifactsIn[name] = blueprint.Artifact{KeyValue: artifact.KeyValue, KopiaSnapshot: artifact.KopiaSnapshot}
+	}
+	if status == nil {
+		return params, nil
+	}
+	seen := func(p *v1alpha1.Phase, index int) (blueprint.Phase, bool, error) {
+		if p.State == "" || p.State == v1alpha1.StatePending && (begins == nil || *begins != index) {
+			return blueprint.Phase{}, false, nil
+		}
+		output, err := objectOf(p.Output)
+		if err != nil {
+			return blueprint.Phase{}, false, fmt.Errorf("reading the output of phase %s: %w", p.Name, err)
+		}
+		objects := f.objects[index]
+		return blueprint.Phase{Secrets: objects.secrets, ConfigMaps: objects.configMaps, Output: output}, true, nil
+	}
+	for i := range status.Phases {
+		p, begun, err := seen(&status.Phases[i], i)
+		if err != nil {
+			return params, err
+		}
+		if begun {
+			params.Phases[status.Phases[i].Name] = p
+		}
+	}
+	params.DeferPhase, _, err = seen(&status.DeferPhase, phase.Deferred)
+	return params, err
+}
+
+// renderObjects renders what the objects of all phases refer to, by the index of the phase, before anything has begun.
+func renderObjects(action *runAction, f fetched) (map[int]map[string]v1alpha1.ObjectReference, error) {
+	params, err := paramsOf(action, nil, f, nil)
+	if err != nil {
+		return nil, err
+	}
+	renderer, err := blueprint.NewRenderer(params)
+	if err != nil {
+		return nil, err
+	}
+	rendered := map[int]map[string]v1alpha1.ObjectReference{}
+	render := func(index int, p *v1alpha1.BlueprintPhase) error {
+		references := make(map[string]v1alpha1.ObjectReference, len(p.Objects))
+		for _, name := range slices.Sorted(maps.Keys(p.Objects)) {
+			r := p.Objects[name]
+			texts, err := renderer.Texts(p.Name, "objects."+name, map[string]string{
+				"apiVersion": r.APIVersion, "group": r.Group, "resource": r.Resource, "kind": r.Kind, "name": r.Name, "namespace": r.Namespace,
+			})
+			if err != nil {
+				return err
+			}
+			references[name] = v1alpha1.ObjectReference{
+				APIVersion: texts["apiVersion"], Group: texts["group"], Resource: texts["resource"],
+				Kind: texts["kind"], Name: texts["name"], Namespace: texts["namespace"],
+			}
+		}
+		if len(references) > 0 {
+			rendered[index] = references
+		}
+		return nil
+	}
+	for i := range action.Blueprint.Phases {
+		if err := render(i, &action.Blueprint.Phases[i]); err != nil {
+			return nil, err
+		}
+	}
+	if deferred := action.Blueprint.DeferPhase; deferred != nil {
+		return rendered, render(phase.Deferred, deferred)
+	}
+	return rendered, nil
+}
+
+// freezeObjects puts what the objects of the phases refer to in the place of their templates.
+func (a *runAction) freezeObjects(rendered map[int]map[string]v1alpha1.ObjectReference) {
+	for i := range a.Blueprint.Phases {
+		a.Blueprint.Phases[i].Objects = rendered[i]
+	}
+	if a.Blueprint.DeferPhase != nil {
+		a.Blueprint.DeferPhase.Objects = rendered[phase.Deferred]
+	}
+}
+
+// referencesOf sorts what the objects of a phase refer to. Other kinds than Secrets and ConfigMaps are not for templates.
+func referencesOf(p *v1alpha1.BlueprintPhase) (secrets, configMaps map[string]v1alpha1.ObjectReference) {
+	secrets, configMaps = map[string]v1alpha1.ObjectReference{}, map[string]v1alpha1.ObjectReference{}
+	for name, reference := range p.Objects {
+		switch strings.ToLower(reference.Kind) {
+		case "secret":
+			secrets[name] = reference
+		case "configmap":
+			configMaps[name] = reference
+		}
+	}
+	return secrets, configMaps
+}
+
+// renderArgs renders the arguments of a phase that begins.
+func renderArgs(r *run, key phaseKey, status *v1alpha1.ActionSetStatus, f fetched) (map[string]any, error) {
+	called := r.phaseOf(key)
+	function, err := blueprint.Lookup(called.Func)
+	if err != nil {
+		return nil, err
+	}
+	args, err := objectOf(called.Args)
+	if err != nil {
+		return nil, fmt.Errorf("reading the args of phase %s: %w", called.Name, err)
+	}
+	params, err := paramsOf(&r.Actions[key.action], &status.Actions[key.action], f, &key.phase)
+	if err != nil {
+		return nil, err
+	}
+	renderer, err := blueprint.NewRenderer(params)
+	if err != nil {
+		return nil, err
+	}
+	return renderer.Args(called.Name, function, args)
+}
+
+// renderOutput renders the output artifacts of an action that has ended well.
+func renderOutput(r *run, i int, status *v1alpha1.ActionSetStatus, f fetched) (map[string]v1alpha1.Artifact, error) {
+	params, err := paramsOf(&r.Actions[i], &status.Actions[i], f, nil)
+	if err != nil {
+		return nil, err
+	}
+	renderer, err := blueprint.NewRenderer(params)
+	if err != nil {
+		return nil, err
+	}
+	templates := r.Actions[i].Blueprint.OutputArtifacts
+	artifacts := make(map[string]v1alpha1.Artifact, len(templates))
+	for _, name := range slices.Sorted(maps.Keys(templates)) {
+		values, err := renderer.Texts("", "outputArtifacts."+name+".keyValue", templates[name].KeyValue)
+		if err != nil {
+			return nil, err
+		}
+		snapshot, err := renderer.Texts("", "outputArtifacts."+name, map[string]string{"kopiaSnapshot": templates[name].KopiaSnapshot})
+		if err != nil {
+			return nil, err
+		}
+		if len(values) == 0 {
+			values = nil
+		}
+		artifacts[name] = v1alpha1.Artifact{KeyValue: values, KopiaSnapshot: snapshot["kopiaSnapshot"]}
+	}
+	return artifacts, nil
+}

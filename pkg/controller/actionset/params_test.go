@@ -1,0 +1,148 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+)
+
+// rendering is a run of one action with these args of its second phase, whose first phase is complete.
+func rendering(args string) (*run, *v1alpha1.ActionSetStatus) {
+	action := withDefer(actionOf("one", "two"), "KubeOps", "d")
+	action.Phases[1].Args = rawArgs(args)
+	action.DeferPhase.Args = rawArgs(args)
+	r := &run{Actions: []runAction{{
+		Spec: v1alpha1.ActionSpec{
+			Name: "a", Options: map[string]string{"deadline": "5"}, PodOverride: rawArgs(`{"priority":3}`),
+			Artifacts: map[string]v1alpha1.Artifact{"dump": {KeyValue: map[string]string{"path": "/dump"}}},
+		},
+		Blueprint: action, Time: noon.Format(time.RFC3339Nano),
+		Subject: subject{StatefulSet: &blueprint.Workload{Name: "db", Pods: []string{"db-0", "db-1"}}, Object: map[string]any{"kind": "StatefulSet"}},
+	}}}
+	status := statusWith("complete", "pending", "pending")
+	status.Actions[0].Phases[0].Output = rawArgs(`{"count":3000000,"name":"x"}`)
+	return r, status
+}
+
+func secretOf(value string) map[string]corev1.Secret {
+	return map[string]corev1.Secret{"s": {Data: map[string][]byte{"key": []byte(value)}}}
+}
+
+func TestTemplatesOfAPhaseSeeTheFrozenRunTheOutputsAndWhatIsReadAnew(t *testing.T) {
+	read := fetched{
+		secrets: secretOf("of the action"),
+		objects: map[int]phaseObjects{0: {secrets: secretOf("of one")}, 1: {secrets: secretOf("of two")}, phase.Deferred: {secrets: secretOf("of d")}},
+	}
+	for template, want := range map[string]string{
+		"{{ len .StatefulSet.Pods }}":                     "2",
+		"{{ .Object.kind }}":                              "StatefulSet",
+		"{{ .ArtifactsIn.dump.KeyValue.path }}":           "/dump",
+		"{{ .Options.deadline }}":                         "5",
+		"{{ .Time }}":                                     "2026-11-20T12:00:00.123456789Z",
+		"{{ .PodOverride.priority }}":                     "3",
+		"{{ .Secrets.s.Data.key | toString }}":            "of the action",
+		"{{ .Phases.one.Output.name }}":                   "x",
+		"{{ .Phases.one.Output.count }}":                  "3000000",
+		"{{ .Phases.one.Secrets.s.Data.key | toString }}": "of one",
+		"{{ .Phases.two.Secrets.s.Data.key | toString }}": "of two",
+		"{{ len .DeferPhase.Secrets }}":                   "0",
+	} {
+		r, status := rendering(`{"operation":"` + template + `"}`)
+		args, err := renderArgs(r, phaseKey{0, 1}, status, read)
+		if err != nil || args["operation"] != want {
+			t.Errorf("%s is %q (%v), want %q", template, args["operation"], err, want)
+		}
+	}
+	r, status := rendering(`{"operation":"{{ .DeferPhase.Secrets.s.Data.key | toString }} {{ len .Phases }}"}`)
+	args, err := renderArgs(r, phaseKey{0, phase.Deferred}, status, read)
+	if err != nil || args["operation"] != "of d 1" {
+		t.Errorf("a deferPhase sees %q (%v), want its own Secret, and only the phase that has begun", args["operation"], err)
+	}
+}
+
+// A run that is resumed renders what the process before it would have rendered.
+func TestTheSameRunRendersTheSameInAnotherProcess(t *testing.T) {
+	r, status := rendering(`{"operation":"{{ .Time }} {{ now | date \"15:04\" }} {{ toJson .StatefulSet }} {{ toJson .Phases.one.Output }}"}`)
+	first, err := renderArgs(r, phaseKey{0, 1}, status, fetched{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := newSet("a")
+	secret, err := newRun(set, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := readRun(set, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := renderArgs(read, phaseKey{0, 1}, stored(t, status), fetched{})
+	if diff := cmp.Diff(first, second); diff != "" || err != nil {
+		t.Errorf("%v (-first +second)\n%s", err, diff)
+	}
+}
+
+func TestAnOutputThatIsNotThereYetIsAnErrorThatNamesIt(t *testing.T) {
+	r, status := rendering(`{"operation":"{{ .Phases.two.Output.name }}"}`)
+	if _, err := renderArgs(r, phaseKey{0, 1}, status, fetched{}); err == nil || !strings.Contains(err.Error(), `"name" not found`) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestWhatPhasesReferToIsRenderedWhenTheActionStarts(t *testing.T) {
+	r, _ := rendering(`{"operation":"create"}`)
+	action := &r.Actions[0]
+	action.Blueprint.Phases[1].Objects = map[string]v1alpha1.ObjectReference{
+		"secret": {Kind: "Secret", Name: "{{ .StatefulSet.Name }}-credentials", Namespace: "{{ .Options.deadline }}"},
+		"other":  {Kind: "Thing", Name: "x"},
+	}
+	action.Blueprint.DeferPhase.Objects = map[string]v1alpha1.ObjectReference{"config": {Kind: "configmap", Name: "c"}}
+	rendered, err := renderObjects(action, fetched{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	action.freezeObjects(rendered)
+	secrets, configMaps := referencesOf(&action.Blueprint.Phases[1])
+	if diff := cmp.Diff(map[string]v1alpha1.ObjectReference{"secret": {Kind: "Secret", Name: "db-credentials", Namespace: "5"}}, secrets); diff != "" || len(configMaps) > 0 {
+		t.Errorf("phase two: ConfigMaps %v; Secrets (-want +got)\n%s", configMaps, diff)
+	}
+	if _, configMaps := referencesOf(action.Blueprint.DeferPhase); configMaps["config"].Name != "c" {
+		t.Errorf("the deferPhase has the ConfigMaps %v", configMaps)
+	}
+
+	action.Blueprint.Phases[1].Objects = map[string]v1alpha1.ObjectReference{"secret": {Kind: "Secret", Name: "{{ .Phases.one.Output.name }}"}}
+	if _, err := renderObjects(action, fetched{}); err == nil {
+		t.Error("the objects of a phase can see the output of another, which has not begun")
+	}
+}
+
+func TestOutputArtifactsAreRenderedFromOutputsAndOptions(t *testing.T) {
+	r, status := rendering(`{"operation":"create"}`)
+	r.Actions[0].Blueprint.OutputArtifacts = map[string]v1alpha1.Artifact{
+		"art":  {KeyValue: map[string]string{"literal": "plain", "path": "/backups/{{ .Phases.one.Output.name }}"}},
+		"snap": {KopiaSnapshot: `{{ upper "backups" }} {{ .DeferPhase.Output.id }}`},
+	}
+	status.Actions[0].DeferPhase.State, status.Actions[0].DeferPhase.Output = v1alpha1.StateComplete, rawArgs(`{"id":"7"}`)
+	got, err := renderOutput(r, 0, status, fetched{})
+	want := map[string]v1alpha1.Artifact{
+		"art":  {KeyValue: map[string]string{"literal": "plain", "path": "/backups/x"}},
+		"snap": {KopiaSnapshot: "BACKUPS 7"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+	r.Actions[0].Blueprint.OutputArtifacts["art"] = v1alpha1.Artifact{KeyValue: map[string]string{"path": "{{ .Phases.one.Output.nope }}"}}
+	if _, err := renderOutput(r, 0, status, fetched{}); err == nil || !strings.Contains(err.Error(), `"nope" not found`) {
+		t.Errorf("the error is %v", err)
+	}
+}

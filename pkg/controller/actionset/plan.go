@@ -1,0 +1,250 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
+)
+
+const (
+	// stopLimit is how long a phase that is cancelled may take to stop. Then the run goes on without it.
+	stopLimit = time.Minute
+	// deferLimit is how long a deferPhase may take in a run that is cancelled.
+	deferLimit = 5 * time.Minute
+	// progressInterval is how often the progress of phases is written, if nothing else is.
+	progressInterval = 5 * time.Second
+)
+
+// observed is all that is decided from. Nothing of it is changed.
+type observed struct {
+	set *v1alpha1.ActionSet
+	// blueprints that the ActionSet names, by name: those that there are.
+	blueprints map[string]*v1alpha1.Blueprint
+	// run is the frozen one, nil if there is none: not in the cache, and not on the API server. Where its Secret cannot be used, damage
+	// says why.
+	run    *run
+	damage string
+	// unfrozen is why the run cannot be frozen at the moment.
+	unfrozen string
+	// leftovers are the phases of which something was found that Cancel removes.
+	leftovers []phaseKey
+	// namespaceGoes: the namespace is being terminated.
+	namespaceGoes bool
+	// identity of this process.
+	identity string
+	// now is the same in all decisions of one sync.
+	now time.Time
+
+	// What follows is the answers to asks.
+
+	// subjects of the actions, nil if they were not asked for.
+	subjects []foundSubject
+	// prepared are phases that may start.
+	prepared map[phaseKey]preparation
+	// polled are phases that run.
+	polled map[phaseKey]phase.Observation
+	// artifacts of actions that have ended well.
+	artifacts map[int]renderedArtifacts
+}
+
+// phaseKey is a phase of an ActionSet; phase may be phase.Deferred.
+type phaseKey struct{ action, phase int }
+
+func (k phaseKey) String() string { return phase.ID{Action: k.action, Phase: k.phase}.String() }
+
+// An outcome of reading something: it was read, or it cannot be used, or nobody can tell at the moment.
+type outcome struct {
+	// failure says why it cannot be used.
+	failure string
+	// unknown: it is to be tried again.
+	unknown bool
+}
+
+// foundSubject is the subject of one action, with what the objects of its phases refer to, by the index of the phase. All that the
+// action names is there.
+type foundSubject struct {
+	outcome
+	subject subject
+	objects map[int]map[string]v1alpha1.ObjectReference
+}
+
+// preparation of a phase: its arguments were rendered, and its function has said what it is about to do.
+type preparation struct {
+	outcome
+	// initFailure says why the objects of the phase cannot be read.
+	initFailure string
+	intent      map[string]any
+}
+
+// renderedArtifacts are the output artifacts of one action.
+type renderedArtifacts struct {
+	outcome
+	artifacts map[string]v1alpha1.Artifact
+}
+
+// plan is what to learn first, or what to do.
+type plan struct {
+	// asks are to be answered before anything is decided. There are no steps then.
+	asks []ask
+	// steps in order. If one of them fails those after it are left out; but phases are started, cancelled and cleaned up whatever
+	// becomes of the others.
+	steps []step
+	// requeueAfter is when to look again if nothing happens before, if more than zero.
+	requeueAfter time.Duration
+	// unknown: something could not be told. To be tried again, ever more rarely.
+	unknown bool
+}
+
+// ask is one of the types below. An answer changes nothing.
+type ask interface{ String() string }
+
+type (
+	// findSubjects reads the subjects of all actions and what else they name.
+	findSubjects struct{}
+	// prepare a phase, of that run and with the outputs of that status.
+	prepare struct {
+		key    phaseKey
+		run    *run
+		status *v1alpha1.ActionSetStatus
+	}
+	// poll a phase that runs.
+	poll struct{ key phaseKey }
+	// renderArtifacts of an action, with the outputs of that status.
+	renderArtifacts struct {
+		action int
+		run    *run
+		status *v1alpha1.ActionSetStatus
+	}
+)
+
+func (findSubjects) String() string { return "find the subjects" }
+func (a prepare) String() string    { return "prepare phase " + a.key.String() }
+func (a poll) String() string       { return "poll phase " + a.key.String() }
+func (a renderArtifacts) String() string {
+	return fmt.Sprintf("render the artifacts of action %d", a.action)
+}
+
+// step is one of the types below.
+type step interface{ String() string }
+
+type (
+	// addFinalizer and removeFinalizer are guarded by the resourceVersion.
+	addFinalizer    struct{}
+	removeFinalizer struct{}
+	// createRun freezes the run. If there is one, that is the one.
+	createRun struct{ run *run }
+	// deleteRun removes the frozen run.
+	deleteRun struct{}
+	// writeStatus writes the status, guarded by the resourceVersion.
+	writeStatus struct{ status v1alpha1.ActionSetStatus }
+	// startPhase does what the intent in the status says. What is observed of it at once is decided from anew.
+	startPhase struct{ key phaseKey }
+	// cancelPhase stops a phase. Where letGo is true nothing depends on its success.
+	cancelPhase struct {
+		key   phaseKey
+		letGo bool
+	}
+	// cleanUp removes what a phase that has ended has left behind.
+	cleanUp struct{ key phaseKey }
+	// recordEvent records an event on the ActionSet, or on a Blueprint if there is one of that name.
+	recordEvent struct{ blueprint, eventType, reason, message string }
+)
+
+func (addFinalizer) String() string    { return "add the finalizer" }
+func (removeFinalizer) String() string { return "remove the finalizer" }
+func (createRun) String() string       { return "freeze the run" }
+func (deleteRun) String() string       { return "delete the frozen run" }
+func (s writeStatus) String() string   { return "write status " + describeStatus(&s.status) }
+func (s startPhase) String() string    { return "start phase " + s.key.String() }
+func (s cancelPhase) String() string   { return "cancel phase " + s.key.String() }
+func (s cleanUp) String() string       { return "clean up phase " + s.key.String() }
+func (s recordEvent) String() string {
+	on := ""
+	if s.blueprint != "" {
+		on = " on Blueprint " + s.blueprint
+	}
+	return fmt.Sprintf("event%s %s %q %q", on, s.eventType, s.reason, s.message)
+}
+
+// decide is the table of states.
+func decide(o observed) plan {
+	deleting := o.set.DeletionTimestamp != nil
+	switch {
+	case finished(o.set.Status):
+		return tidy(o)
+	case deleting && o.namespaceGoes:
+		return letGo(o)
+	case o.namespaceGoes:
+		return plan{} // nothing can be created there, and it will be deleted
+	case launched(o.set.Status):
+		return goOn(o)
+	case deleting:
+		return plan{steps: finalizerSteps(o, false)} // nothing was done yet
+	default:
+		return launch(o)
+	}
+}
+
+func finished(status *v1alpha1.ActionSetStatus) bool {
+	return status != nil && status.CompletionTime != nil
+}
+
+func launched(status *v1alpha1.ActionSetStatus) bool { return status != nil && status.StartTime != nil }
+
+// goOn does what comes next in a run.
+func goOn(o observed) plan {
+	t := newTurn(o, o.run, *o.set.Status.DeepCopy())
+	if o.run == nil {
+		t.loseRun()
+	} else {
+		t.noticeCancel()
+		for i := range t.status.Actions {
+			t.advance(i, false)
+		}
+	}
+	return t.plan()
+}
+
+// tidy removes what a run that has ended has left.
+func tidy(o observed) plan {
+	t := newTurn(o, o.run, *o.set.Status)
+	return plan{steps: append(t.cleanUpSteps(), tidySteps(o)...)}
+}
+
+func tidySteps(o observed) (steps []step) {
+	if o.run != nil {
+		steps = append(steps, deleteRun{})
+	}
+	return append(steps, finalizerSteps(o, false)...)
+}
+
+// letGo ends a run in a namespace that is terminated: nothing can be created there, so no deferPhase runs, and nothing is written of
+// which nobody would read.
+func letGo(o observed) plan {
+	var steps []step
+	if launched(o.set.Status) {
+		for _, key := range runningPhases(o.set.Status) {
+			steps = append(steps, cancelPhase{key: key, letGo: true})
+		}
+	}
+	return plan{steps: append(steps, finalizerSteps(o, false)...)}
+}
+
+// finalizerSteps bring the finalizer where it should be.
+func finalizerSteps(o observed, wanted bool) []step {
+	has := slices.Contains(o.set.Finalizers, Finalizer)
+	switch {
+	case has && !wanted:
+		return []step{removeFinalizer{}}
+	case !has && wanted && o.set.DeletionTimestamp == nil:
+		return []step{addFinalizer{}}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,155 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+)
+
+// turn is a decision in the making: the status as it is to be, and what to do beside.
+type turn struct {
+	o      observed
+	run    *run
+	status v1alpha1.ActionSetStatus
+
+	asks                      []ask
+	events                    []recordEvent
+	starts, cancels, cleanUps []phaseKey
+	requeueAfter              time.Duration
+	unknown                   bool
+	// lost: nobody knows the rest of the run any more.
+	lost bool
+}
+
+func newTurn(o observed, r *run, status v1alpha1.ActionSetStatus) *turn {
+	return &turn{o: o, run: r, status: status}
+}
+
+func (t *turn) say(eventType, reason, message string) {
+	t.events = append(t.events, recordEvent{"", eventType, reason, message})
+}
+
+// requeueAt asks to look again then, or earlier.
+func (t *turn) requeueAt(at time.Time) { t.requeue(max(at.Sub(t.o.now), time.Millisecond)) }
+
+func (t *turn) requeue(after time.Duration) {
+	if t.requeueAfter == 0 || after < t.requeueAfter {
+		t.requeueAfter = after
+	}
+}
+
+// plan of all that was decided.
+func (t *turn) plan() plan {
+	if len(t.asks) > 0 {
+		return plan{asks: t.asks}
+	}
+	t.finish()
+	t.sumUp()
+	ended := finished(&t.status)
+	p := plan{requeueAfter: t.requeueAfter, unknown: t.unknown}
+	if !ended {
+		p.steps = finalizerSteps(t.o, t.run.needsFinalizer())
+		if t.o.run == nil && t.run != nil && !launched(t.o.set.Status) {
+			p.steps = append(p.steps, createRun{t.run})
+		}
+	}
+	if t.o.set.Status == nil || !equality.Semantic.DeepEqual(*t.o.set.Status, t.status) {
+		p.steps = append(p.steps, writeStatus{t.status})
+	}
+	for _, event := range t.events {
+		p.steps = append(p.steps, event)
+	}
+	for _, key := range t.starts {
+		p.steps = append(p.steps, startPhase{key})
+	}
+	for _, key := range t.cancels {
+		p.steps = append(p.steps, cancelPhase{key: key})
+	}
+	p.steps = append(p.steps, t.cleanUpSteps()...)
+	if ended {
+		p.steps = append(p.steps, tidySteps(t.o)...)
+	}
+	return p
+}
+
+// cleanUpSteps are for what was found of phases that have ended, and for those that end now. What is found of others may be of a
+// phase that runs: the status may be older than what was found.
+func (t *turn) cleanUpSteps() (steps []step) {
+	keys := slices.Clone(t.cleanUps)
+	for _, key := range t.o.leftovers {
+		if p := phaseIn(&t.status, key); p != nil && (p.State == v1alpha1.StateComplete || p.State == v1alpha1.StateFailed) {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b phaseKey) int { return cmp.Or(a.action-b.action, a.phase-b.phase) })
+	for _, key := range slices.Compact(keys) {
+		steps = append(steps, cleanUp{key})
+	}
+	return steps
+}
+
+// finish ends the run when all actions have ended.
+func (t *turn) finish() {
+	for i := range t.status.Actions {
+		if _, more := t.current(i); more && !t.lost {
+			return
+		}
+	}
+	t.status.CompletionTime = t.seconds()
+	if t.status.State == v1alpha1.StateFailed {
+		t.endCondition(v1alpha1.ConditionFailed)
+		return
+	}
+	t.status.State = v1alpha1.StateComplete
+	t.endCondition(v1alpha1.ConditionComplete)
+	t.say(corev1.EventTypeNormal, "Update Complete", fmt.Sprintf("Updated ActionSet '%s' Status->complete", t.o.set.Name))
+}
+
+// noticeCancel records that somebody wants the run to end, before anything is stopped.
+func (t *turn) noticeCancel() {
+	if t.cancelled() {
+		return
+	}
+	var reason string
+	switch {
+	case t.o.set.DeletionTimestamp != nil:
+		reason = v1alpha1.ReasonDeleted
+	case t.o.set.Spec != nil && t.o.set.Spec.Cancel:
+		reason = v1alpha1.ReasonCancelRequested
+	default:
+		return
+	}
+	t.setCondition(v1alpha1.ConditionCancelled, metav1.ConditionTrue, reason, cancelMessage(reason))
+	t.say(corev1.EventTypeWarning, "Cancelled", cancelMessage(reason))
+	t.setFailure(reason, cancelMessage(reason))
+}
+
+// loseRun ends a run that nobody knows any more. What it has left is found by its labels.
+func (t *turn) loseRun() {
+	message := t.o.damage
+	if message == "" {
+		message = fmt.Sprintf("Secret %s with the frozen run is gone: nothing of the rest can be run", runName(t.o.set))
+	}
+	for _, key := range runningPhases(&t.status) {
+		p := phaseIn(&t.status, key)
+		p.State, p.CompletionTime = v1alpha1.StateFailed, t.seconds()
+	}
+	t.setFailure(v1alpha1.ReasonRunLost, message)
+	t.say(corev1.EventTypeWarning, "Error", message)
+	t.lost = true
+}
+
+func (t *turn) seconds() *metav1.Time {
+	now := metav1.NewTime(t.o.now.Truncate(time.Second))
+	return &now
+}

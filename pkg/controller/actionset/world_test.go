@@ -1,0 +1,344 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
+)
+
+// world is a pure and tiny API server with one ActionSet, the functions of its phases, and one controller process. It checks at
+// each step what must hold at every instant.
+type world struct {
+	t          testing.TB
+	blueprints map[string]*v1alpha1.Blueprint
+	history    []*v1alpha1.ActionSet // the last one is the newest; nil is that it is gone
+	run        *corev1.Secret
+	goes       bool // the namespace
+	now        time.Time
+
+	// process is the identity of the controller, and sees which version its cache has.
+	process, sees int
+	calls         map[phaseKey]*call
+	events        []string
+	writes        int
+	faults        []string
+
+	// ending is how a phase goes that was started; running if there is none.
+	ending map[phaseKey]phase.Observation
+	// stubborn phases do not stop.
+	stubborn map[phaseKey]bool
+	// unknown answers nothing for so many asks, and failing for which.
+	unknown int
+	failing func(ask) bool
+	// dies is after how many steps of this process it is killed; 0 is never. Where late is true the last one takes effect.
+	dies int
+	late bool
+	// held are writes of processes that were killed, which take effect when they are let through.
+	hold bool
+	held []func()
+}
+
+// call is one call of a function, and what it leaves.
+type call struct {
+	begun   int // how often its effect has happened
+	present bool
+	process int
+	state   phase.State
+	// made counts the objects that were made for it, of which the last is there; gated is that it does nothing yet.
+	made  int
+	gated bool
+}
+
+var (
+	errKilled   = errors.New("the process was killed")
+	errConflict = errors.New("the object has been modified")
+)
+
+func newWorld(t testing.TB, set *v1alpha1.ActionSet, blueprint *v1alpha1.Blueprint) *world {
+	return &world{
+		t: t, blueprints: map[string]*v1alpha1.Blueprint{blueprint.Name: blueprint}, history: []*v1alpha1.ActionSet{set},
+		now: noon, process: 1, calls: map[phaseKey]*call{}, ending: map[phaseKey]phase.Observation{}, stubborn: map[phaseKey]bool{},
+	}
+}
+
+func (w *world) set() *v1alpha1.ActionSet { return w.history[len(w.history)-1] }
+
+func (w *world) fault(format string, args ...any) {
+	w.faults = append(w.faults, fmt.Sprintf(format, args...))
+}
+
+func (w *world) change(change func(*v1alpha1.ActionSet)) {
+	set := w.set().DeepCopy()
+	change(set)
+	version, _ := strconv.Atoi(set.ResourceVersion)
+	set.ResourceVersion = strconv.Itoa(version + 1)
+	if set.DeletionTimestamp != nil && len(set.Finalizers) == 0 {
+		set = nil
+	}
+	w.history = append(w.history, set)
+}
+
+// What users do.
+
+func (w *world) cancel() {
+	w.change(func(set *v1alpha1.ActionSet) { set.Spec.Cancel, set.Generation = true, set.Generation+1 })
+}
+
+func (w *world) delete() {
+	w.change(func(set *v1alpha1.ActionSet) {
+		if set.DeletionTimestamp == nil {
+			at := metav1.NewTime(w.now)
+			set.DeletionTimestamp = &at
+		}
+	})
+}
+
+// restart is another process. Where lag is more than zero, its cache begins in the past.
+func (w *world) restart(lag int) {
+	w.process++
+	w.dies, w.late = 0, false
+	w.sees = max(len(w.history)-1-lag, 0)
+	for _, c := range w.calls {
+		if c.process != 0 {
+			c.present = false // a stream ends with its process
+		}
+	}
+}
+
+// look is what the process observes.
+func (w *world) look() *observed {
+	set := w.history[w.sees]
+	if set == nil {
+		return nil
+	}
+	o := observe(set.DeepCopy())
+	o.blueprints, o.namespaceGoes, o.identity, o.now = w.blueprints, w.goes, fmt.Sprint("process ", w.process), w.now
+	o.prepared, o.polled, o.artifacts = map[phaseKey]preparation{}, map[phaseKey]phase.Observation{}, map[int]renderedArtifacts{}
+	if w.run != nil {
+		r, err := readRun(set, w.run)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		o.run = r
+	}
+	for key, c := range w.calls {
+		if c.present && w.traits(key).LeavesBehind {
+			o.leftovers = append(o.leftovers, key)
+		}
+	}
+	return &o
+}
+
+func (w *world) traits(key phaseKey) phase.Traits {
+	return phase.TraitsOf(w.function(key))
+}
+
+func (w *world) function(key phaseKey) string {
+	action := w.blueprints["bp"].Actions[w.history[0].Spec.Actions[key.action].Name]
+	if key.phase == phase.Deferred {
+		return action.DeferPhase.Func
+	}
+	return action.Phases[key.phase].Func
+}
+
+// sync is one sync: it asks, decides and acts until there is nothing more to do at once.
+func (w *world) sync() error {
+	o := w.look()
+	if o == nil {
+		for key, c := range w.calls { // whoever finds something of an ActionSet that is gone removes it
+			c.present = c.present && !w.traits(key).LeavesBehind
+		}
+		return nil
+	}
+	for range 100 {
+		p := decide(*o)
+		if len(p.asks) > 0 {
+			for _, a := range p.asks {
+				w.answer(o, a)
+			}
+			continue
+		}
+		again, err := w.apply(o, p)
+		if err != nil || !again {
+			return err
+		}
+	}
+	w.fault("a sync never ends")
+	return nil
+}
+
+func (w *world) answer(o *observed, a ask) {
+	cannot := w.unknown > 0 || w.failing != nil && w.failing(a)
+	if w.unknown > 0 {
+		w.unknown--
+	}
+	switch a := a.(type) {
+	case findSubjects:
+		o.subjects = make([]foundSubject, len(o.set.Spec.Actions))
+		if cannot {
+			o.subjects[0].unknown = true
+		}
+	case prepare:
+		o.prepared[a.key] = preparation{outcome: outcome{unknown: cannot}, intent: map[string]any{"name": a.key.String()}}
+	case poll:
+		o.polled[a.key] = w.poll(a.key, intentOf(o, a.key))
+		if cannot {
+			o.polled[a.key] = phase.Observation{}
+		}
+	case renderArtifacts:
+		o.artifacts[a.action] = renderedArtifacts{outcome{unknown: cannot}, map[string]v1alpha1.Artifact{"art": {KopiaSnapshot: "rendered"}}}
+	}
+}
+
+// apply does the steps, and returns whether something was observed that must be decided from at once.
+func (w *world) apply(o *observed, p plan) (again bool, _ error) {
+	clear(o.polled)
+	clear(o.prepared)
+	for _, s := range p.steps {
+		if w.dies > 0 {
+			if w.dies--; w.dies == 0 {
+				start, starts := s.(startPhase)
+				switch {
+				case w.hold && starts && w.traits(start.key).LeavesBehind:
+					recorded := intentOf(o, start.key)
+					w.held = append(w.held, func() { w.effect(start.key, recorded) })
+				case w.late:
+					_, _ = w.do(o, s)
+				}
+				return false, errKilled
+			}
+		}
+		observed, err := w.do(o, s)
+		if err != nil {
+			return false, err
+		}
+		again = again || observed
+	}
+	return again, nil
+}
+
+func (w *world) do(o *observed, s step) (again bool, _ error) {
+	switch s := s.(type) {
+	case addFinalizer:
+		return false, w.write(o, func(set *v1alpha1.ActionSet) { set.Finalizers = append(set.Finalizers, Finalizer) })
+	case removeFinalizer:
+		return false, w.write(o, func(set *v1alpha1.ActionSet) { set.Finalizers = nil })
+	case writeStatus:
+		w.writes++
+		return false, w.write(o, func(set *v1alpha1.ActionSet) { set.Status = stored(w.t, &s.status) })
+	case createRun:
+		if w.run != nil {
+			return false, errConflict // there is one: that is the one
+		}
+		secret, err := newRun(o.set, s.run)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.run = secret
+		o.run = s.run
+	case deleteRun:
+		w.run, o.run = nil, nil
+	case startPhase:
+		o.polled[s.key] = w.start(s.key, intentOf(o, s.key))
+		return o.polled[s.key].State != phase.Running, nil
+	case cancelPhase:
+		if c := w.calls[s.key]; c != nil && (s.letGo || !w.stubborn[s.key]) {
+			c.state = phase.Stopped
+			c.present = c.present && !w.traits(s.key).LeavesBehind
+		}
+	case cleanUp:
+		if c := w.calls[s.key]; c != nil {
+			if p := phaseIn(w.set().Status, s.key); p != nil && p.State == v1alpha1.StateRunning {
+				w.fault("phase %s is cleaned up while it runs", s.key)
+			}
+			c.present = false
+		}
+	case recordEvent:
+		if s.blueprint == "" {
+			w.events = append(w.events, s.reason+": "+s.message)
+		}
+	}
+	return false, nil
+}
+
+func (w *world) write(o *observed, change func(*v1alpha1.ActionSet)) error {
+	if w.set() == nil || w.set().ResourceVersion != o.set.ResourceVersion {
+		return errConflict
+	}
+	before := w.set()
+	w.change(change)
+	w.sees = len(w.history) - 1
+	if w.set() != nil {
+		o.set = w.set().DeepCopy()
+		w.check(before.Status, w.set().Status)
+	}
+	return nil
+}
+
+// settle syncs until nothing happens any more. Phases that run and have no ending succeed meanwhile.
+func (w *world) settle() {
+	for range 60 {
+		w.sees = len(w.history) - 1
+		if w.atRest() {
+			return
+		}
+		if err := w.sync(); err != nil && !errors.Is(err, errConflict) {
+			w.restart(0)
+		}
+		w.now = w.now.Add(30 * time.Second)
+		for _, key := range slices.Collect(maps.Keys(w.calls)) {
+			if _, ok := w.ending[key]; !ok {
+				w.ending[key] = succeeded(key)
+			}
+		}
+	}
+}
+
+// atRest tells whether the run has ended, and nothing is left to do.
+func (w *world) atRest() bool {
+	o := w.look()
+	if o == nil {
+		for key, c := range w.calls {
+			if c.present && w.traits(key).LeavesBehind {
+				return false
+			}
+		}
+		return true
+	}
+	return finished(o.set.Status) && len(decide(*o).steps) == 0
+}
+
+func succeeded(key phaseKey) phase.Observation {
+	return phase.Observation{State: phase.Succeeded, Output: map[string]any{"of": key.String()}}
+}
+
+// checkEnd tells what is wrong when everything has settled.
+func (w *world) checkEnd() []string {
+	if w.run != nil && w.set() != nil {
+		w.fault("the frozen run is left")
+	}
+	for key, c := range w.calls {
+		if c.present && w.traits(key).LeavesBehind {
+			w.fault("phase %s has left something", key)
+		}
+	}
+	if set := w.set(); set != nil {
+		if !finished(set.Status) || len(set.Finalizers) > 0 || len(runningPhases(set.Status)) > 0 {
+			w.fault("it has not ended: %s, finalizers %v", describeStatus(set.Status), set.Finalizers)
+		}
+	}
+	return w.faults
+}

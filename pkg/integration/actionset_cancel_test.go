@@ -1,0 +1,227 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+)
+
+// longPhases are phases that do not end until something happens, one of each function that may take long. They are in the namespace and on
+// the node of a test that has called prepareLongPhases.
+var longPhases = map[string]string{
+	"kubetask":      task("long", "held"),
+	"multi":         "{func: MultiContainerRun, name: long, args: {namespace: $NS, backgroundImage: quiet, backgroundCommand: [go], outputImage: held, outputCommand: [go]}}",
+	"preparedata":   prepare("long", "held"),
+	"kubeexec":      execs("long", "held", ""),
+	"kubeexecall":   "{func: KubeExecAll, name: long, args: {namespace: $NS, pods: one, containers: main, command: [held]}}",
+	"scaleworkload": "{func: ScaleWorkload, name: long, args: {namespace: $NS, kind: Deployment, name: $ME, replicas: 2}}",
+	"kubeops":       "{func: KubeOps, name: long, args: {operation: delete, namespace: $NS, objectReference: {apiVersion: v1, resource: configmaps, name: '$ME-kept'}}}",
+	"wait":          "{func: Wait, name: long, args: {timeout: 10m, conditions: {anyOf: [{condition: '{{ if eq \"{ $.data.ready }\" \"yes\" }}true{{ end }}', objectReference: {apiVersion: v1, resource: configmaps, name: '$ME-kept', namespace: $NS}}]}}}",
+	"waitv2":        "{func: WaitV2, name: long, args: {timeout: 10m, conditions: {allOf: [{condition: '{{ eq .data.ready \"yes\" }}', objectReference: {apiVersion: v1, resource: configmaps, name: '$ME-kept', namespace: $NS}}]}}}",
+}
+
+// prepareLongPhases makes what the phases of ActionSets work on that are named after a function and then anything. Those that run programs
+// come to the gate.
+func (e *actionsEnv) prepareLongPhases(sets ...string) *gate {
+	e.Helper()
+	held := newGate()
+	e.startNode(map[string]program{
+		"quiet": images["quiet"],
+		"held": func(ctx context.Context, c *call) int {
+			if !held.pass(ctx, c) {
+				return 143
+			}
+			c.output("it", "ended well")
+			return 0
+		},
+	})
+	e.startPod("one", "main")
+	e.createClaim("data", corev1.ReadWriteOnce)
+	for _, set := range sets {
+		switch function, _, _ := strings.Cut(set, "-"); function {
+		case "scaleworkload":
+			e.createDeployment(set, true)
+		case "kubeops", "wait", "waitv2":
+			configMap := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: set + "-kept", Finalizers: []string{"millwright.dev/of-a-test"}}, Data: map[string]string{"ready": "no"},
+			}
+			if _, err := e.kube.CoreV1().ConfigMaps(e.namespace).Create(e.Context(), configMap, metav1.CreateOptions{}); err != nil {
+				e.Fatal(err)
+			}
+			e.Cleanup(func() { e.release(set + "-kept") })
+		}
+	}
+	return held
+}
+
+// release lets a ConfigMap go that is held by a finalizer, and is ready from now on.
+func (e *actionsEnv) release(name string) {
+	patch := []byte(`{"metadata":{"finalizers":null},"data":{"ready":"yes"}}`)
+	_, err := e.kube.CoreV1().ConfigMaps(e.namespace).Patch(context.Background(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !e.Failed() && e.Context().Err() == nil {
+		e.Error(err)
+	}
+}
+
+// createDeployment with one replica, on the simulated node, whose Pods are ready at once, or never.
+func (e *actionsEnv) createDeployment(name string, neverReady bool) {
+	e.Helper()
+	labels := map[string]string{"app": name}
+	_, err := e.kube.AppsV1().Deployments(e.namespace).Create(e.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](1),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{"simulated.millwright.dev/never-ready": fmt.Sprint(neverReady)}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "app"}}},
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+func TestCancelledOrDeletedEachFunctionStopsAndTheDeferPhaseRuns(t *testing.T) {
+	e := newActionsEnv(t)
+	var sets []string
+	for function := range longPhases {
+		sets = append(sets, function+"-cancel", function+"-delete")
+	}
+	held := e.prepareLongPhases(sets...)
+	e.run(nil)
+	running := map[string]*v1alpha1.ActionSet{}
+	for _, set := range sets {
+		function, _, _ := strings.Cut(set, "-")
+		e.goes(set, "  phases: ["+longPhases[function]+", "+creating("second")+"]\n  deferPhase: "+creating("cleanup")+"\n")
+	}
+	for range 2 * 5 { // those that run programs
+		held.holds(e.env)
+	}
+	for _, set := range sets {
+		running[set] = e.awaitPhase(set, "long", v1alpha1.StateRunning)
+	}
+	for _, set := range sets {
+		if strings.HasSuffix(set, "-cancel") {
+			e.patchSet(set, `{"spec":{"cancel":true}}`)
+		} else {
+			e.deleteSet(set)
+		}
+	}
+	for _, set := range sets {
+		if strings.HasSuffix(set, "-delete") {
+			e.awaitGone(set)
+		} else {
+			live := e.ends(set, "failed long=failed second=pending defer cleanup=complete; 0%; Cancelled: spec.cancel is true")
+			cancelled := meta.FindStatusCondition(live.Status.Conditions, v1alpha1.ConditionCancelled)
+			failed := meta.FindStatusCondition(live.Status.Conditions, v1alpha1.ConditionFailed)
+			if cancelled == nil || cancelled.Status != metav1.ConditionTrue || failed.Reason != v1alpha1.ReasonCancelRequested {
+				t.Errorf("%s has the conditions %+v", set, live.Status.Conditions)
+			}
+			e.hasEvents(set, "SA go", "SP long", `W "Cancelled" Cancelled: spec.cancel is true`,
+				"F Failed to execute phase: it was cancelled", "SD cleanup", "ED cleanup")
+		}
+		e.leavesNothing(running[set])
+		if e.configMap(set+"-cleanup") == nil || e.configMap(set+"-second") != nil {
+			t.Errorf("%s: the deferPhase has not run, or the second phase has", set)
+		}
+	}
+	if ran := e.node.executed(); len(ran) != 4 {
+		t.Errorf("commands were run %d times, want 4: %q", len(ran), ran)
+	}
+}
+
+// awaitGone waits until the ActionSet is gone.
+func (e *actionsEnv) awaitGone(name string) {
+	e.Helper()
+	e.eventually(func() string {
+		list, err := e.client.CrV1alpha1().ActionSets(e.namespace).List(e.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		if err != nil {
+			e.Fatal(err)
+		}
+		if len(list.Items) > 0 {
+			if list.Items[0].Status == nil {
+				list.Items[0].Status = &v1alpha1.ActionSetStatus{}
+			}
+			return fmt.Sprintf("ActionSet %s is still there: %s", name, summary(&list.Items[0]))
+		}
+		return ""
+	})
+}
+
+// Kanister leaves what a deferPhase of these functions should have put right.
+func TestTheDeferPhaseOfADeletedActionSetMayBeAnyFunction(t *testing.T) {
+	e := newActionsEnv(t)
+	held := e.prepareLongPhases()
+	e.run(nil)
+	e.goes("by-task", "  phases: ["+longPhases["kubetask"]+"]\n  deferPhase: "+task("cleanup", "quiet")+"\n")
+	e.goes("by-exec", "  phases: ["+longPhases["kubetask"]+"]\n  deferPhase: "+execs("cleanup", "quiet", "")+"\n")
+	held.holds(e.env)
+	held.holds(e.env)
+	for _, set := range []string{"by-task", "by-exec"} {
+		running := e.awaitPhase(set, "long", v1alpha1.StateRunning)
+		e.deleteSet(set)
+		e.awaitGone(set)
+		e.leavesNothing(running)
+		e.hasEvents(set, "SA go", "SP long", `W "Cancelled" Cancelled: the ActionSet was deleted`,
+			"F Failed to execute phase: it was cancelled", "SD cleanup", "ED cleanup")
+	}
+	if ran := e.node.executed(); len(ran) != 1 {
+		t.Errorf("the deferPhase ran %d commands", len(ran))
+	}
+}
+
+func TestWhatIsCancelledBeforeItBeginsDoesNothing(t *testing.T) {
+	e := newActionsEnv(t)
+	e.blueprint("never", goPhases(creating("first"))+withDefer(creating("cleanup")))
+	e.actionSet("never")
+	e.patchSet("never", `{"spec":{"cancel":true}}`)
+	e.run(nil)
+	e.ends("never", "failed; Cancelled: spec.cancel is true")
+	if e.configMap("never-first") != nil || e.configMap("never-cleanup") != nil {
+		t.Error("it has run a phase")
+	}
+}
+
+func TestAnActionSetMayBeDeletedAndMadeAnewUnderTheSameName(t *testing.T) {
+	e := newActionsEnv(t)
+	held := e.prepareLongPhases()
+	e.run(nil)
+	e.blueprint("again", "go: {phases: ["+longPhases["kubetask"]+"], deferPhase: {func: KubeOps, name: cleanup, args: {operation: create, namespace: $NS, spec: '{apiVersion: v1, kind: ConfigMap, metadata: {generateName: cleanup-}}'}}}")
+	first := e.actionSet("again")
+	pod := held.holds(e.env).pod
+	e.deleteSet("again")
+	e.awaitGone("again")
+	second := e.actionSet("again")
+	if other := held.holds(e.env).pod; other.UID == pod.UID {
+		t.Error("the new ActionSet goes on with the Pod of the old one")
+	}
+	close(held.open)
+	e.ends("again", "complete long=complete defer cleanup=complete; 100%")
+	e.leavesNothing(first)
+	e.leavesNothing(second)
+	list, err := e.kube.CoreV1().ConfigMaps(e.namespace).List(t.Context(), metav1.ListOptions{})
+	made := 0
+	for _, configMap := range list.Items {
+		if strings.HasPrefix(configMap.Name, "cleanup-") {
+			made++
+		}
+	}
+	if err != nil || made != 2 {
+		t.Errorf("the deferPhases were run %d times in all, want once for each: %v", made, err)
+	}
+}

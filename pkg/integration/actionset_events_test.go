@@ -1,0 +1,148 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// event is what users see of one.
+type event struct{ kind, name, eventType, reason, message string }
+
+func (e event) String() string {
+	return fmt.Sprintf("%s %s: %s %q %q", e.kind, e.name, e.eventType, e.reason, e.message)
+}
+
+// eventsOn the ActionSet and on the Blueprints, in the order in which they were recorded on each.
+func (e *actionsEnv) eventsOn(set string, blueprints ...string) (found []event) {
+	e.Helper()
+	list, err := e.kube.CoreV1().Events(e.namespace).List(e.Context(), metav1.ListOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	// The name ends with the time at which it was recorded.
+	slices.SortFunc(list.Items, func(a, b corev1.Event) int {
+		return cmp.Or(strings.Compare(a.InvolvedObject.Kind, b.InvolvedObject.Kind), strings.Compare(a.Name, b.Name))
+	})
+	for _, item := range list.Items {
+		of := item.InvolvedObject
+		about := of.Kind == "ActionSet" && of.Name == set || of.Kind == "Blueprint" && slices.Contains(blueprints, of.Name)
+		if !about || item.Reason == "Added" {
+			continue
+		}
+		found = append(found, event{of.Kind, of.Name, item.Type, item.Reason, podNames.ReplaceAllString(item.Message, "$1-x")})
+		if item.Source.Component != "Kanister Controller" || item.Count != 1 || item.Namespace != e.namespace || of.Namespace != e.namespace ||
+			of.APIVersion != "cr.kanister.io/v1alpha1" || of.UID == "" {
+			e.Errorf("the event %s was posted as %+v", item.Reason, item)
+		}
+	}
+	return found
+}
+
+// expand the short forms of events: SA and an action, SP, EP, SD or ED and a phase, UC, F and a message (on the Blueprint too, and of
+// the action that SA or A has named last), W, a reason in quotes and a message.
+func expand(set, blueprint string, short []string) (expanded []event) {
+	var onBlueprint []event
+	action := "go"
+	for _, text := range short {
+		form, rest, _ := strings.Cut(text, " ")
+		normal := func(reason, message string) {
+			expanded = append(expanded, event{"ActionSet", set, corev1.EventTypeNormal, reason, message})
+		}
+		switch form {
+		case "A":
+			action = rest
+		case "SA":
+			action = rest
+			normal("Started Action", "Executing action "+rest)
+		case "SP":
+			normal("Started Phase", "Executing phase "+rest)
+		case "EP":
+			normal("Ended Phase", "Completed phase "+rest)
+		case "SD":
+			normal("Started deferPhase", "Executing deferPhase "+rest)
+		case "ED":
+			normal("Ended deferPhase", "Completed deferPhase "+rest)
+		case "UC":
+			normal("Update Complete", fmt.Sprintf("Updated ActionSet '%s' Status->complete", set))
+		case "F":
+			failed := event{"ActionSet", set, corev1.EventTypeWarning, "ActionSetFailed Action: " + action, rest}
+			expanded = append(expanded, failed)
+			failed.kind, failed.name = "Blueprint", blueprint
+			onBlueprint = append(onBlueprint, failed)
+		case "W":
+			reason, message, _ := strings.Cut(strings.TrimPrefix(rest, `"`), `" `)
+			expanded = append(expanded, event{"ActionSet", set, corev1.EventTypeWarning, reason, message})
+		}
+	}
+	return append(expanded, onBlueprint...)
+}
+
+// hasEvents waits until exactly these were recorded on the ActionSet and on the Blueprint of the same name.
+func (e *actionsEnv) hasEvents(set string, short ...string) {
+	e.Helper()
+	want := expand(set, set, short)
+	e.eventually(func() string {
+		return gocmp.Diff(eventTexts(want), eventTexts(e.eventsOn(set, set)))
+	})
+}
+
+func eventTexts(events []event) []string {
+	texts := []string{}
+	for _, e := range events {
+		texts = append(texts, e.String())
+	}
+	return texts
+}
+
+func TestOfTenPhasesAndADeferPhaseEveryEventIsSeen(t *testing.T) {
+	e := newActionsEnv(t)
+	e.run(nil)
+	phases, want := "  phases:\n", []string{"SA go"}
+	for i := range 10 {
+		name := fmt.Sprintf("phase%d", i)
+		phases += "  - " + createsConfigMap(name, "$ME-"+name) + "\n"
+		want = append(want, "SP "+name, "EP "+name)
+	}
+	e.goes("ten", phases+"  deferPhase: "+createsConfigMap("cleanup", "$ME-cleanup")+"\n")
+	e.awaitEnd("ten")
+	e.hasEvents("ten", append(want, "SD cleanup", "ED cleanup", "UC")...)
+}
+
+func TestABlueprintIsGreetedOnceAndNotByTheNextProcess(t *testing.T) {
+	e := newActionsEnv(t)
+	first := e.run(nil)
+	greeted := func(blueprint string) (greetings []corev1.Event) {
+		list, err := e.kube.CoreV1().Events(e.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Blueprint,involvedObject.name=" + blueprint})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	e.goes("first", "  phases: ["+createsConfigMap("first", "first")+"]\n") // from now on it works
+	e.awaitEnd("first")
+	e.blueprint("hello", "{}")
+	e.eventually(func() string { return gocmp.Diff(1, len(greeted("hello"))) })
+	if event := greeted("hello")[0]; event.Type != "Normal" || event.Reason != "Added" || event.Message != "Added blueprint hello" || event.Count != 1 {
+		t.Errorf("the Blueprint is greeted by %+v", event)
+	}
+	first.stop()
+
+	e.run(nil)
+	e.blueprint("last", "{}")
+	e.goes("second", "  phases: ["+createsConfigMap("second", "second")+"]\n")
+	e.awaitEnd("second")
+	e.hasEvents("second", "SA go", "SP second", "EP second", "UC")
+	if events := greeted("hello"); len(events) != 1 || events[0].Count != 1 {
+		t.Errorf("the next process greets it again: %+v", events)
+	}
+}

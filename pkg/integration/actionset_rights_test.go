@@ -1,0 +1,103 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/faultproxy"
+	"millwright.dev/pkg/testcluster"
+)
+
+var (
+	toFinalizers    = right{"update", v1alpha1.GroupName, "actionsets/finalizers"}
+	toCreateStreams = right{"create", "", "pods/exec"}
+)
+
+// newRestrictedActionsEnv is for a test whose account has these rights in its namespace, and none elsewhere.
+func newRestrictedActionsEnv(t *testing.T, rules []rbacv1.PolicyRule) *actionsEnv {
+	t.Helper()
+	t.Parallel()
+	e := &actionsEnv{env: newEnv(t, testcluster.Shared(t))}
+	e.account = e.accountWith(rules)
+	return e
+}
+
+// shippedActionsRules are those that the manifests bind in the operator's namespace.
+func shippedActionsRules(t *testing.T) (rules []rbacv1.PolicyRule) {
+	t.Helper()
+	for _, role := range readRights(t, actions).clusterRoles {
+		rules = append(rules, role.Rules...)
+	}
+	return rules
+}
+
+// The frozen run is a Secret that its ActionSet owns in a way that blocks its deletion.
+func TestWithoutTheRightToItsFinalizersNoActionSetStarts(t *testing.T) {
+	e := newRestrictedActionsEnv(t, without(shippedActionsRules(t), toFinalizers))
+	var journal faultproxy.Journal
+	e.run(&journal)
+	e.goes("waits", `
+  phases:
+  - func: WaitV2
+    name: wait
+    args: {timeout: 1s, conditions: {allOf: [{condition: "true", objectReference: {apiVersion: v1, resource: namespaces, name: $NS}}]}}
+`)
+	e.eventually(func() string {
+		if len(journal.Select(func(entry faultproxy.Entry) bool {
+			return entry.Resource == "secrets" && entry.Code == http.StatusForbidden
+		})) == 0 {
+			return "nothing was refused"
+		}
+		return ""
+	})
+	if set := e.getSet("waits"); set.Status.StartTime != nil {
+		t.Errorf("it has started: %s", summary(set))
+	}
+
+	e.grant(shippedActionsRules(t))
+	there := toFinalizers.attributes()
+	there.Namespace = e.namespace
+	e.cluster.AwaitRight(e, e.account, there)
+	e.kubectl("annotate", "actionset", "waits", "note=granted") // whoever grants a right does not have to wait until it is tried again
+	e.ends("waits", "complete wait=complete; 100%")
+}
+
+func TestWithoutTheRightToCreateAStreamNoCommandRuns(t *testing.T) {
+	e := newRestrictedActionsEnv(t, without(shippedActionsRules(t), toCreateStreams))
+	e.run(nil)
+	const command = `
+  phases:
+  - {func: KubeExec, name: command, args: {namespace: $NS, pod: gone, command: [true]}}
+`
+	e.goes("refused", command)
+	if message := e.awaitEnd("refused").Status.Error.Message; !strings.Contains(message, `cannot create resource "pods/exec"`) {
+		t.Errorf("its error is %q", message)
+	}
+
+	e.grant(shippedActionsRules(t))
+	there := toCreateStreams.attributes()
+	there.Namespace = e.namespace
+	e.cluster.AwaitRight(e, e.account, there)
+	e.goes("goes", command)
+	e.ends("goes", `failed command=failed; 0%; Failed to exec command in pod: pods "gone" not found`)
+}
+
+// The guide says to bind a ClusterRole in the namespace of the application.
+func TestAnActionSetOnANamespaceWhereNobodyHasLetTheOperatorInSaysSo(t *testing.T) {
+	e := newRestrictedActionsEnv(t, shippedActionsRules(t))
+	e.run(nil)
+	elsewhere := e.cluster.Namespace(t)
+	e.blueprint("waits", `{go: {phases: [{func: WaitV2, name: wait, args: {timeout: 1s, conditions: {}}}]}}`)
+	e.actionSet("waits", `{name: go, blueprint: waits, object: {kind: StatefulSet, name: db, namespace: `+elsewhere+`}}`)
+	set := e.awaitEnd("waits")
+	if message := set.Status.Error.Message; !strings.Contains(message, `cannot get resource "statefulsets"`) || !strings.Contains(message, elsewhere) {
+		t.Errorf("its error is %q", message)
+	}
+}

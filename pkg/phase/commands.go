@@ -1,0 +1,217 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/util/exec"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/blueprint"
+)
+
+const (
+	// beginLimit is how long it is tried to open the stream of a command where it cannot have begun.
+	beginLimit = 2 * time.Minute
+	// beginDelay and maxBeginDelay are how long is waited in between.
+	beginDelay, maxBeginDelay = 500 * time.Millisecond, 10 * time.Second
+	// maxStreams is how many streams one phase has open at a time.
+	maxStreams = 100
+)
+
+// commands run in containers, through streams that end with this process. They are remembered until their phase has ended and
+// somebody calls Cancel. To close the stream is all that can be done to a command: what has begun may go on in its container.
+type commands struct {
+	// ctx ends all streams.
+	ctx  context.Context
+	exec execFunc
+	wake func(ID)
+	// process is in each intent: what another process has intended may have begun.
+	process string
+
+	mu    sync.Mutex
+	known map[ID]*command
+	tasks sync.WaitGroup
+}
+
+var _ finder = (*commands)(nil)
+
+// command is that of one phase, in one or more containers.
+type command struct {
+	stop context.CancelFunc
+	// how it goes. It is Running, then anything else.
+	how Observation
+}
+
+// commandIntent says which process is about to run the command.
+type commandIntent struct {
+	Process string `json:"process"`
+}
+
+func newCommands(ctx context.Context, exec execFunc, wake func(ID)) *commands {
+	return &commands{ctx: ctx, exec: exec, wake: wake, process: string(uuid.NewUUID()), known: map[ID]*command{}}
+}
+
+func (c *commands) intent() (map[string]any, error) { return encode(commandIntent{Process: c.process}) }
+
+// Poll implements Function.
+func (c *commands) Poll(_ context.Context, call Call) (Observation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.poll(call)
+}
+
+func (c *commands) poll(call Call) (Observation, error) {
+	var intent commandIntent
+	if err := decode(call.Intent, &intent); err != nil {
+		return Observation{}, err
+	}
+	known := c.known[call.ID]
+	switch {
+	case intent.Process != c.process:
+		return Observation{State: Lost}, nil
+	case c.ctx.Err() != nil:
+		return Observation{}, nil
+	case known == nil:
+		return Observation{State: Idle}, nil
+	default:
+		return known.how, nil
+	}
+}
+
+// start runs the command in the containers, once.
+func (c *commands) start(call Call, in []container, argv []string) (Observation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	observed, err := c.poll(call)
+	if err != nil || observed.State != Idle {
+		return observed, err
+	}
+	ctx, stop := context.WithCancel(c.ctx)
+	started := &command{stop: stop, how: Observation{State: Running}}
+	c.known[call.ID] = started
+	c.tasks.Go(func() {
+		defer stop()
+		c.end(ctx, call.ID, started, c.run(ctx, call.ID, in, argv))
+	})
+	return started.how, nil
+}
+
+func (c *commands) end(ctx context.Context, id ID, ended *command, how Observation) {
+	c.mu.Lock()
+	if ctx.Err() != nil {
+		how = Observation{State: Stopped}
+	}
+	ended.how = how
+	c.mu.Unlock()
+	c.wake(id)
+}
+
+// Cancel implements Function: it closes the streams, or forgets the command when they are closed.
+func (c *commands) Cancel(ctx context.Context, call Call) error { return c.remove(ctx, call.ID) }
+
+func (c *commands) remove(_ context.Context, id ID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.known[id]
+	switch {
+	case known == nil:
+	case known.how.State == Running:
+		known.stop()
+	default:
+		delete(c.known, id)
+	}
+	return nil
+}
+
+func (c *commands) found(namespace, name string) (ids []ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.known {
+		if id.Namespace == namespace && id.Name == name {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// wait returns when the context has ended and all streams are closed.
+func (c *commands) wait() {
+	<-c.ctx.Done()
+	// Whoever saw the context before its end has counted its task now.
+	c.mu.Lock()
+	//lint:ignore SA2001 To have been inside is all.
+	c.mu.Unlock()
+	c.tasks.Wait()
+}
+
+// run the command in all containers at the same time. Outputs are put together in the order of the containers, failures too.
+func (c *commands) run(ctx context.Context, id ID, in []container, argv []string) Observation {
+	outputs, failures := make([]map[string]string, len(in)), make([]error, len(in))
+	slots := make(chan struct{}, maxStreams)
+	var streams sync.WaitGroup
+	for i := range in {
+		slots <- struct{}{}
+		streams.Go(func() {
+			defer func() { <-slots }()
+			outputs[i], failures[i] = c.runIn(ctx, id, in[i], argv)
+			if failures[i] != nil && len(in) > 1 {
+				failures[i] = Failf("Pod %s, container %s: %v", in[i].pod, in[i].name, failures[i])
+			}
+		})
+	}
+	streams.Wait()
+	merged, err := blueprint.MergeOutputs(outputs...)
+	if err := errors.Join(append(failures, err)...); err != nil {
+		return Observation{State: Failed, Message: err.Error()}
+	}
+	observed := Observation{State: Succeeded}
+	if merged != nil {
+		observed.Output = map[string]any{}
+	}
+	for key, value := range merged {
+		observed.Output[key] = value
+	}
+	return observed
+}
+
+// runIn one container. It begins anew only where the command cannot have begun.
+func (c *commands) runIn(ctx context.Context, id ID, in container, argv []string) (map[string]string, error) {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "actionSet", klog.KRef(id.Namespace, id.Name), "phase", id.String(),
+		"pod", klog.KRef(in.namespace, in.pod), "container", in.name)
+	limit := time.Now().Add(beginLimit)
+	for delay := beginDelay; ; delay = min(2*delay, maxBeginDelay) {
+		printed := newExecOutput(logger)
+		err := c.exec(ctx, in, argv, writer(printed.writeStdout), writer(printed.writeStderr))
+		outputs, badOutput := printed.close()
+		switch {
+		case notStarted(err) && ctx.Err() == nil && time.Now().Add(delay).Before(limit):
+			logger.Info("A command could not be started yet", "err", readable(err), "retryAfter", delay)
+			select {
+			case <-time.After(delay):
+			case <-ctx.Done():
+			}
+		case err != nil:
+			return nil, execFailure(err, printed)
+		default:
+			return outputs, badOutput
+		}
+	}
+}
+
+// execFailure has the text that users know. The last lines are in it where the command has ended, or has printed something.
+func execFailure(err error, printed *execOutput) error {
+	text := strings.TrimSuffix(readable(err), ".")
+	stdout, stderr := printed.stdout.String(), printed.stderr.String()
+	if errors.As(err, new(exec.CodeExitError)) || stdout != "" || stderr != "" {
+		return Failf("Failed to exec command in pod: %s.\nstdout: %s\nstderr: %s", text, stdout, stderr)
+	}
+	return Failf("Failed to exec command in pod: %s", text)
+}

@@ -1,0 +1,145 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright.dev/pkg/blueprint"
+)
+
+// Function is one function that phases call. Its methods may be called for many phases at a time.
+//
+// An error that is a *Failure is how the phase ends. Any other error says nothing about the phase: the method is called again.
+type Function interface {
+	// Validate checks the arguments, and returns what Start is to do. It changes nothing.
+	Validate(ctx context.Context, call Call) (intent map[string]any, err error)
+	// Start does what the intent says and returns how it goes. It is called again if nobody knows whether it was called: what was
+	// done is not done twice. It may do so in two steps: see Ready.
+	Start(ctx context.Context, call Call) (Observation, error)
+	// Poll tells how it goes. It changes nothing.
+	Poll(ctx context.Context, call Call) (Observation, error)
+	// Cancel stops what Start has begun and removes what it leaves, other than its effect. It does not wait. It is called of
+	// phases that have ended too, and more than once.
+	Cancel(ctx context.Context, call Call) error
+}
+
+// Call is one call of a function by one phase of one run.
+type Call struct {
+	ID ID
+	// Action that the phase belongs to.
+	Action Action
+	// Args are rendered. They are nil for Cancel.
+	Args map[string]any
+	// Intent is what was recorded last: what Validate has returned, or what was observed as ready. It is nil for Validate.
+	Intent map[string]any
+	// StartTime is when the intent was recorded, from when on time counts.
+	StartTime time.Time
+}
+
+// Action is what a call knows of the action that it belongs to, as it was when the run started.
+type Action struct {
+	// StatefulSet and Deployment are the subject; nil if it is something else.
+	StatefulSet, Deployment *blueprint.Workload
+	// PodOverride, PodLabels and PodAnnotations are for the Pods that the phase makes.
+	PodOverride               map[string]any
+	PodLabels, PodAnnotations map[string]string
+}
+
+// ID of a phase, the only one in the cluster. What functions make carries it.
+type ID struct {
+	// Namespace, Name and UID are those of the ActionSet.
+	Namespace, Name string
+	UID             types.UID
+	// Action is the index of the action, Phase that of the phase in it, or Deferred.
+	Action, Phase int
+}
+
+// Deferred is the index of a deferPhase.
+const Deferred = -1
+
+// String is for labels and logs: the indexes, as in 0.2 or 0.defer.
+func (id ID) String() string {
+	if id.Phase == Deferred {
+		return fmt.Sprintf("%d.defer", id.Action)
+	}
+	return fmt.Sprintf("%d.%d", id.Action, id.Phase)
+}
+
+// State of a call.
+type State string
+
+const (
+	// Unknown: it cannot be told at the moment.
+	Unknown State = ""
+	// Idle: nothing was done yet.
+	Idle State = "idle"
+	// Ready: what was made does nothing before the Intent of the observation is recorded in the place of the one before, and Start is
+	// called again. Where an object has to be made before it can be told from another one, as by its UID, this is the fence: of what
+	// several processes may have made, only what is recorded ever goes.
+	Ready State = "ready"
+	// Running: it is under way.
+	Running State = "running"
+	// Succeeded and Failed: it has ended by itself.
+	Succeeded State = "succeeded"
+	Failed    State = "failed"
+	// Stopped: it was cancelled, and nothing of it runs any more.
+	Stopped State = "stopped"
+	// Lost: it was started, or may have been, and what has become of it cannot be told any more.
+	Lost State = "lost"
+)
+
+// Observation is how a call goes.
+type Observation struct {
+	State State
+	// Intent to be recorded of a call that is ready.
+	Intent map[string]any
+	// Output of a call that has succeeded.
+	Output map[string]any
+	// Message says why it has failed.
+	Message string
+	// Progress of a call that runs.
+	Progress Progress
+	// PollAfter is when to look again although nothing tells that something has changed, if more than zero.
+	PollAfter time.Duration
+}
+
+// Progress of a call. All is zero where nothing is known.
+type Progress struct {
+	// Percent is 0 to 100.
+	Percent int
+	// Sizes are in bytes.
+	SizeDownloaded, SizeUploaded, EstimatedDownloadSize, EstimatedUploadSize int64
+	// EstimatedTime is how long the rest may take.
+	EstimatedTime time.Duration
+}
+
+// Leaver is a Function of which something may be left when its phase has ended, for Cancel to remove.
+type Leaver interface {
+	Function
+	// Left tells whether something of the call is there, and reads it from the API server where no cache can tell.
+	Left(ctx context.Context, call Call) (bool, error)
+}
+
+// Failure is an error that ends a phase. Its text is for users.
+type Failure struct{ Message string }
+
+func (f *Failure) Error() string { return f.Message }
+
+// Failf returns a *Failure.
+func Failf(format string, args ...any) error { return &Failure{fmt.Sprintf(format, args...)} }
+
+// FailureOf returns the text of a *Failure in the error's chain; ok is false if there is none.
+func FailureOf(err error) (message string, ok bool) {
+	var failure *Failure
+	if !errors.As(err, &failure) {
+		return "", false
+	}
+	return failure.Message, true
+}

@@ -1,0 +1,459 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/exec"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+)
+
+// fakeExec is a node that runs commands.
+type fakeExec struct {
+	mu  sync.Mutex
+	ran []string
+	// do is what each command does.
+	do execFunc
+}
+
+func (f *fakeExec) exec(ctx context.Context, in container, command []string, stdout, stderr io.Writer) error {
+	f.mu.Lock()
+	f.ran = append(f.ran, in.namespace+"/"+in.pod+"/"+in.name+": "+strings.Join(command, " "))
+	f.mu.Unlock()
+	return f.do(ctx, in, command, stdout, stderr)
+}
+
+// times that a command was run.
+func (f *fakeExec) times() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.ran)
+}
+
+// execProcess is a process that runs commands, and what woke it.
+type execProcess struct {
+	*commands
+	stop context.CancelFunc
+
+	mu    sync.Mutex
+	woken []ID
+}
+
+func newExecProcess(t *testing.T, node *fakeExec) *execProcess {
+	t.Helper()
+	logger, _ := ktesting.NewTestContext(t)
+	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), logger))
+	p := &execProcess{stop: stop}
+	p.commands = newCommands(ctx, node.exec, func(id ID) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.woken = append(p.woken, id)
+	})
+	t.Cleanup(func() {
+		stop()
+		p.wait()
+	})
+	return p
+}
+
+var execID = ID{Namespace: "ops", Name: "backup", UID: "u1", Action: 0, Phase: 1}
+
+func execCall(function Function, t *testing.T, args map[string]any) Call {
+	t.Helper()
+	call := Call{ID: execID, Args: args, StartTime: time.Now()}
+	intent, err := function.Validate(t.Context(), call)
+	if err != nil {
+		t.Fatalf("validating: %v", err)
+	}
+	call.Intent = intent
+	return call
+}
+
+func oneExec() map[string]any {
+	return map[string]any{"namespace": "db", "pod": "pg-0", "command": []any{"pg_dump", "all"}}
+}
+
+// startAndEnd starts a call and returns how it has ended.
+func startAndEnd(t *testing.T, function Function, call Call) Observation {
+	t.Helper()
+	if observed, err := function.Start(t.Context(), call); err != nil || observed.State != Running {
+		t.Fatalf("it is started: %+v, %v", observed, err)
+	}
+	synctest.Wait()
+	observed, err := function.Poll(t.Context(), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return observed
+}
+
+func TestACommandGivesItsOutputs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.Repeat("v", 70000)
+		node := &fakeExec{do: func(_ context.Context, _ container, _ []string, stdout, stderr io.Writer) error {
+			_, _ = fmt.Fprintf(stdout, "%s\nsaved ###Phase-output###: {\"key\":\"long\",\"value\":%q}\n", strings.Repeat("x", 100000), long)
+			_, _ = fmt.Fprintln(stderr, `###Phase-output###: {"key":"no","value":"stderr has none"}`)
+			_, _ = io.WriteString(stdout, `###Phase-output###: {"key":"last","value":"l"}`)
+			return nil
+		}}
+		p := newExecProcess(t, node)
+		observed := startAndEnd(t, KubeExec{p.commands}, execCall(KubeExec{p.commands}, t, oneExec()))
+		want := Observation{State: Succeeded, Output: map[string]any{"long": long, "last": "l"}}
+		if diff := cmp.Diff(want, observed); diff != "" {
+			t.Errorf("its end (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"db/pg-0/: pg_dump all"}, node.ran); diff != "" {
+			t.Errorf("what was run: %s", diff)
+		}
+		if len(p.woken) != 1 || p.woken[0] != execID {
+			t.Errorf("the end wakes %v", p.woken)
+		}
+	})
+}
+
+func TestACommandWithoutOutputsGivesNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newExecProcess(t, &fakeExec{do: func(context.Context, container, []string, io.Writer, io.Writer) error { return nil }})
+		observed := startAndEnd(t, KubeExec{p.commands}, execCall(KubeExec{p.commands}, t, oneExec()))
+		if observed.State != Succeeded || observed.Output != nil {
+			t.Errorf("it ends as %+v", observed)
+		}
+	})
+}
+
+func TestHowACommandFailsIsSaidAsUsersKnowIt(t *testing.T) {
+	exit := exec.CodeExitError{Err: errors.New("command terminated with exit code 7"), Code: 7}
+	for name, test := range map[string]struct {
+		stdout, stderr string
+		err            error
+		want           string
+	}{
+		"exit code": {"out", "err", exit, "Failed to exec command in pod: command terminated with exit code 7.\nstdout: out\nstderr: err"},
+		"silent":    {"", "", exit, "Failed to exec command in pod: command terminated with exit code 7.\nstdout: \nstderr: "},
+		"ten lines": {
+			"0\n1\n2\n3\n4\n\n5\n6\n7\n8\n9\n10\n", "", exit,
+			"Failed to exec command in pod: command terminated with exit code 7.\nstdout: 1\n2\n3\n4\n5\n6\n7\n8\n9\n10\nstderr: ",
+		},
+		"no such Pod": {
+			"", "", apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "pg-0"),
+			`Failed to exec command in pod: pods "pg-0" not found`,
+		},
+		"stream lost": {"half", "", errors.New("unexpected EOF"), "Failed to exec command in pod: unexpected EOF.\nstdout: half\nstderr: "},
+		"no node": {
+			"", "", errors.New(`error sending request: Post "https://10.0.0.1:10250/exec/db/pg-0/c?command=login&command=hunter2": connection refused`),
+			`Failed to exec command in pod: error sending request: Post "https://10.0.0.1:10250/exec/db/pg-0/c": connection refused`,
+		},
+		"bad output":   {"###Phase-output###: oops", "", nil, "Failed to unmarshal key-value pair: invalid character 'o' looking for beginning of value"},
+		"failed first": {"###Phase-output###: oops", "", exit, "Failed to exec command in pod: command terminated with exit code 7.\nstdout: ###Phase-output###: oops\nstderr: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newExecProcess(t, &fakeExec{do: func(_ context.Context, _ container, _ []string, stdout, stderr io.Writer) error {
+					_, _ = io.WriteString(stdout, test.stdout)
+					_, _ = io.WriteString(stderr, test.stderr)
+					return beforeStart(test.err)
+				}})
+				observed := startAndEnd(t, KubeExec{p.commands}, execCall(KubeExec{p.commands}, t, oneExec()))
+				if diff := cmp.Diff(Observation{State: Failed, Message: test.want}, observed); diff != "" {
+					t.Errorf("its end (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestAFailureShowsAndTheLogHoldsOnlySoMuchOfWhatWasPrinted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+		printed := newExecOutput(logger)
+		line := strings.Repeat("x", 1<<20) + "\n"
+		for range 20 {
+			printed.writeStdout([]byte(line))
+			printed.writeStderr([]byte(line))
+		}
+		_, _ = printed.close()
+		if text := execFailure(errors.New("x"), printed).Error(); len(text) > 10<<10 {
+			t.Errorf("the failure has %d bytes", len(text))
+		}
+		logged := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+		if len(logged) > maxLogged+(64<<10) || !strings.Contains(logged, "No more of what the command prints is logged") {
+			t.Errorf("%d bytes are logged", len(logged))
+		}
+	})
+}
+
+func TestACommandIsRunOnceHoweverOftenItIsStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		node := &fakeExec{do: func(context.Context, container, []string, io.Writer, io.Writer) error {
+			<-end
+			return nil
+		}}
+		p := newExecProcess(t, node)
+		function := KubeExec{p.commands}
+		call := execCall(function, t, oneExec())
+		for range 3 {
+			if observed, err := function.Start(t.Context(), call); err != nil || observed.State != Running {
+				t.Errorf("it is started: %+v, %v", observed, err)
+			}
+			synctest.Wait()
+		}
+		close(end)
+		synctest.Wait()
+		for range 2 {
+			if observed, err := function.Start(t.Context(), call); err != nil || observed.State != Succeeded {
+				t.Errorf("it is started after its end: %+v, %v", observed, err)
+			}
+		}
+		if node.times() != 1 {
+			t.Errorf("it was run %d times", node.times())
+		}
+	})
+}
+
+func TestAnotherProcessCannotTellWhatHasBecomeOfACommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := &fakeExec{do: func(context.Context, container, []string, io.Writer, io.Writer) error { return nil }}
+		call := execCall(KubeExec{newExecProcess(t, node).commands}, t, oneExec())
+		another := KubeExec{newExecProcess(t, node).commands}
+		for what, ask := range map[string]func(context.Context, Call) (Observation, error){"poll": another.Poll, "start": another.Start} {
+			if observed, err := ask(t.Context(), call); err != nil || observed.State != Lost {
+				t.Errorf("%s: %+v, %v", what, observed, err)
+			}
+		}
+		synctest.Wait()
+		if node.times() != 0 {
+			t.Error("it runs it, perhaps for the second time")
+		}
+	})
+}
+
+func TestACommandThatWasNotStartedYetIsIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		function := KubeExec{newExecProcess(t, &fakeExec{}).commands}
+		if observed, err := function.Poll(t.Context(), execCall(function, t, oneExec())); err != nil || observed.State != Idle {
+			t.Errorf("%+v, %v", observed, err)
+		}
+	})
+}
+
+func TestACommandIsTriedAgainOnlyWhereItCannotHaveBegun(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+	unavailable := apierrors.NewServiceUnavailable("etcd is away")
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "pg-0")
+	for name, test := range map[string]struct {
+		err   error
+		again bool
+		want  string
+	}{
+		"no connection":   {dial, true, "Failed to exec command in pod: dial: connection refused"},
+		"unavailable":     {unavailable, true, "Failed to exec command in pod: etcd is away"},
+		"no such Pod":     {missing, false, `Failed to exec command in pod: pods "pg-0" not found`},
+		"connection lost": {&net.OpError{Op: "read", Err: errors.New("reset by peer")}, false, "Failed to exec command in pod: read: reset by peer"},
+		"refused by SPDY": {errors.New("unable to upgrade connection: pods is forbidden"), false, "Failed to exec command in pod: pods is forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var failing atomic.Bool
+				failing.Store(true)
+				node := &fakeExec{do: func(context.Context, container, []string, io.Writer, io.Writer) error {
+					if failing.Load() {
+						return beforeStart(test.err)
+					}
+					return nil
+				}}
+				p := newExecProcess(t, node)
+				function := KubeExec{p.commands}
+				call := execCall(function, t, oneExec())
+				observed := startAndEnd(t, function, call)
+				if !test.again {
+					if diff := cmp.Diff(Observation{State: Failed, Message: test.want}, observed); diff != "" || node.times() != 1 {
+						t.Errorf("after %d tries (-want +got):\n%s", node.times(), diff)
+					}
+					return
+				}
+				if observed.State != Running {
+					t.Fatalf("it has ended: %+v", observed)
+				}
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if node.times() < 3 || node.times() > 6 {
+					t.Errorf("it was tried %d times in 10 s", node.times())
+				}
+				failing.Store(false)
+				time.Sleep(maxBeginDelay)
+				synctest.Wait()
+				if observed, _ := function.Poll(t.Context(), call); observed.State != Succeeded {
+					t.Errorf("it does not succeed when it can: %+v", observed)
+				}
+
+				failing.Store(true)
+				call.ID.Phase++
+				began := time.Now()
+				if observed := startAndEnd(t, function, call); observed.State != Running {
+					t.Fatalf("it has ended: %+v", observed)
+				}
+				time.Sleep(beginLimit)
+				synctest.Wait()
+				observed, _ = function.Poll(t.Context(), call)
+				if diff := cmp.Diff(Observation{State: Failed, Message: test.want}, observed); diff != "" {
+					t.Errorf("after %s (-want +got):\n%s", time.Since(began), diff)
+				}
+			})
+		})
+	}
+}
+
+func TestACommandThatIsCancelledStopsAndIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var late io.Writer
+		node := &fakeExec{do: func(ctx context.Context, _ container, _ []string, stdout, _ io.Writer) error {
+			late = stdout
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		p := newExecProcess(t, node)
+		function := KubeExec{p.commands}
+		call := execCall(function, t, oneExec())
+		if observed := startAndEnd(t, function, call); observed.State != Running {
+			t.Fatalf("it does not run: %+v", observed)
+		}
+		if err := function.Cancel(t.Context(), Call{ID: call.ID}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if observed, _ := function.Poll(t.Context(), call); observed.State != Stopped {
+			t.Errorf("it is not stopped: %+v", observed)
+		}
+		if len(p.woken) != 1 {
+			t.Errorf("nobody is told: %v", p.woken)
+		}
+		_, _ = io.WriteString(late, "the stream may write after its end")
+		for range 2 {
+			if err := function.Cancel(t.Context(), Call{ID: call.ID}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(p.known) != 0 {
+			t.Errorf("it is remembered: %v", p.known)
+		}
+	})
+}
+
+func TestWhatIsRememberedOfCommandsIsFoundByTheirActionSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newExecProcess(t, &fakeExec{do: func(context.Context, container, []string, io.Writer, io.Writer) error { return nil }})
+		call := execCall(KubeExec{p.commands}, t, oneExec())
+		startAndEnd(t, KubeExec{p.commands}, call)
+		if diff := cmp.Diff([]ID{execID}, p.found("ops", "backup")); diff != "" {
+			t.Errorf("found: %s", diff)
+		}
+		if other := p.found("ops", "another"); other != nil {
+			t.Errorf("of another ActionSet: %v", other)
+		}
+		if err := p.remove(t.Context(), execID); err != nil || p.found("ops", "backup") != nil {
+			t.Errorf("it is not removed: %v", err)
+		}
+	})
+}
+
+func TestTheEndOfTheProcessEndsItsStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := &fakeExec{do: func(ctx context.Context, _ container, _ []string, _, _ io.Writer) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		p := newExecProcess(t, node)
+		function := KubeExec{p.commands}
+		call := execCall(function, t, oneExec())
+		startAndEnd(t, function, call)
+		p.stop()
+		p.wait()
+		observed, err := function.Poll(t.Context(), call)
+		if err != nil || observed.State != Unknown {
+			t.Errorf("what the end of the process does is taken for how it ended: %+v, %v", observed, err)
+		}
+		call.ID.Phase++
+		if observed, err := function.Start(t.Context(), call); err != nil || observed.State != Unknown || node.times() != 1 {
+			t.Errorf("something is started after the end: %+v, %v", observed, err)
+		}
+	})
+}
+
+func TestKubeExecAllRunsEverywhereAtTheSameTimeAndTheLastOutputCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := &fakeExec{do: func(_ context.Context, in container, _ []string, stdout, _ io.Writer) error {
+			// The first to be named is the last to end.
+			time.Sleep(time.Duration(10-len(in.name)) * time.Second)
+			_, _ = fmt.Fprintf(stdout, "###Phase-output###: {\"key\":\"last\",\"value\":\"%s/%s\"}\n", in.pod, in.name)
+			_, _ = fmt.Fprintf(stdout, "###Phase-output###: {\"key\":\"%s-%s\",\"value\":\"v\"}\n", in.pod, in.name)
+			return nil
+		}}
+		p := newExecProcess(t, node)
+		function := KubeExecAll{p.commands}
+		began := time.Now()
+		call := execCall(function, t, map[string]any{"namespace": "db", "pods": "pg-0  pg-1", "containers": "a bb ", "command": "sync"})
+		startAndEnd(t, function, call)
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		observed, _ := function.Poll(t.Context(), call)
+		want := Observation{State: Succeeded, Output: map[string]any{
+			"last": "pg-1/bb", "pg-0-a": "v", "pg-0-bb": "v", "pg-1-a": "v", "pg-1-bb": "v",
+		}}
+		if diff := cmp.Diff(want, observed); diff != "" {
+			t.Errorf("after %s (-want +got):\n%s", time.Since(began), diff)
+		}
+	})
+}
+
+func TestKubeExecAllTellsOfAllFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := &fakeExec{do: func(_ context.Context, in container, _ []string, _, _ io.Writer) error {
+			if in.name == "main" {
+				return fmt.Errorf("container not found (%q)", in.name)
+			}
+			return nil
+		}}
+		p := newExecProcess(t, node)
+		function := KubeExecAll{p.commands}
+		observed := startAndEnd(t, function, execCall(function, t, map[string]any{
+			"namespace": "db", "pods": "pg-0 pg-1", "containers": "side main", "command": []any{"sync"},
+		}))
+		want := "Pod pg-0, container main: Failed to exec command in pod: container not found (\"main\")\n" +
+			"Pod pg-1, container main: Failed to exec command in pod: container not found (\"main\")"
+		if diff := cmp.Diff(Observation{State: Failed, Message: want}, observed); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWhatIsNoPodIsRefusedBeforeAnythingIsDone(t *testing.T) {
+	for _, args := range []map[string]any{
+		{"namespace": "", "pod": "pg-0", "command": "ls"},
+		{"namespace": "db", "pod": "", "command": "ls"},
+		{"namespace": "db", "pod": "../secrets/x", "command": "ls"},
+		{"namespace": "..", "pod": "pg-0", "command": "ls"},
+		{"namespace": "db", "pod": "pg-0", "command": []any{}},
+	} {
+		intent, err := KubeExec{&commands{}}.Validate(t.Context(), Call{Args: args})
+		if _, ok := FailureOf(err); !ok {
+			t.Errorf("%v: %v, %v", args, intent, err)
+		}
+	}
+}

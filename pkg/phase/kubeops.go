@@ -1,0 +1,278 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/blueprint"
+)
+
+const (
+	// AnnotationPhase is on what a phase has created or patched: by it the effect is found again, and told from another's.
+	AnnotationPhase = "millwright.dev/phase"
+
+	// fieldManager of what KubeOps creates. Users may look for it.
+	fieldManager = "kanister-create"
+	// deletionPoll is how often we look whether an object that was deleted has gone.
+	deletionPoll = time.Second
+	// defaultNamespace is where KubeOps looks if nobody says where.
+	defaultNamespace = metav1.NamespaceDefault
+)
+
+// KubeOps creates, deletes or patches objects of any kind.
+//
+// A request that arrives late, after later phases, undoes nothing: an object is created where none has its name, is deleted by its UID,
+// and is patched by its resourceVersion too. If something else has changed it since that was recorded, the new one is recorded first. Only
+// what was created, and then deleted again, may come back by a late request.
+type KubeOps struct {
+	Client dynamic.Interface
+	// Mapper knows what the API server serves. It is reset, and asked once more, where it does not know a kind.
+	Mapper meta.ResettableRESTMapper
+	Wake   func(ID)
+
+	stopped stopped
+}
+
+var _ Function = (*KubeOps)(nil)
+
+// kubeOpsIntent says to which objects something is done.
+type kubeOpsIntent struct {
+	Operation string   `json:"operation"`
+	Objects   []target `json:"objects"`
+}
+
+// Validate implements Function.
+func (k *KubeOps) Validate(ctx context.Context, call Call) (map[string]any, error) {
+	args, err := kubeOpsArgs(call)
+	if err != nil {
+		return nil, err
+	}
+	intent := kubeOpsIntent{Operation: args.Operation}
+	switch args.Operation {
+	case "create":
+		objects, err := manifests(args.Spec)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range objects {
+			t, err := k.newTarget(object, args.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			intent.Objects = append(intent.Objects, t)
+		}
+	case "delete", "patch":
+		t, err := k.existing(ctx, args)
+		if err != nil {
+			return nil, err
+		}
+		intent.Objects = []target{t}
+		if args.Operation == "patch" {
+			_, err = patchOf(args.Spec, call.ID, t)
+		}
+		if err != nil {
+			return nil, err
+		}
+	default:
+		return nil, Failf("invalid operation '%s'", args.Operation)
+	}
+	return encode(intent)
+}
+
+// Start implements Function.
+func (k *KubeOps) Start(ctx context.Context, call Call) (Observation, error) {
+	var intent kubeOpsIntent
+	if err := decode(call.Intent, &intent); err != nil {
+		return Observation{}, err
+	}
+	args, err := kubeOpsArgs(call)
+	if err != nil {
+		return failed(err)
+	}
+	look := false // the answer of the API server does not tell everything
+	switch intent.Operation {
+	case "create":
+		look, err = k.create(ctx, call.ID, args, intent.Objects)
+	case "delete":
+		look, err = true, k.delete(ctx, intent.Objects[0])
+	case "patch":
+		return k.patch(ctx, call.ID, args, intent)
+	}
+	switch {
+	case err != nil:
+		return failed(err)
+	case look:
+		return k.Poll(ctx, call)
+	default:
+		return intent.succeeded(), nil
+	}
+}
+
+// succeeded is that all is done. The output is that of the last object.
+func (i kubeOpsIntent) succeeded() Observation {
+	observed := Observation{State: Succeeded}
+	if n := len(i.Objects); n > 0 {
+		observed.Output = i.Objects[n-1].output()
+	}
+	return observed
+}
+
+// Poll implements Function.
+func (k *KubeOps) Poll(ctx context.Context, call Call) (Observation, error) {
+	var intent kubeOpsIntent
+	if err := decode(call.Intent, &intent); err != nil {
+		return Observation{}, err
+	}
+	for _, t := range intent.Objects {
+		object, err := k.get(ctx, t)
+		if err != nil {
+			return failed(err)
+		}
+		if observed := k.observe(call.ID, intent.Operation, t, object); observed.State != Succeeded {
+			return observed, nil
+		}
+	}
+	return intent.succeeded(), nil
+}
+
+// get reads an object; nil is that it is not there, or that another one has its name.
+func (k *KubeOps) get(ctx context.Context, t target) (*unstructured.Unstructured, error) {
+	object, err := k.on(t).Get(ctx, t.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && t.UID != "" && object.GetUID() != t.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading %s %s: %w", t.resource().GroupResource(), t.Name, Definitive(err))
+	default:
+		return object, nil
+	}
+}
+
+// observe how it goes with one object as it is; nil is that it is gone.
+func (k *KubeOps) observe(id ID, operation string, t target, object *unstructured.Unstructured) Observation {
+	switch {
+	case operation == "delete" && object == nil:
+	case operation == "delete" && object.GetDeletionTimestamp() == nil:
+		return Observation{State: Idle}
+	case operation == "delete" && k.stopped.has(id):
+		return Observation{State: Stopped}
+	case operation == "delete":
+		return Observation{State: Running, PollAfter: deletionPoll}
+	case operation == "patch" && object == nil:
+		return Observation{State: Failed, Message: apierrors.NewNotFound(t.resource().GroupResource(), t.Name).Error()}
+	case object == nil:
+		return Observation{State: Idle}
+	case object.GetAnnotations()[AnnotationPhase] == mark(id):
+	case operation == "patch":
+		return Observation{State: Idle}
+	default:
+		return Observation{State: Failed, Message: apierrors.NewAlreadyExists(t.resource().GroupResource(), t.Name).Error()}
+	}
+	return Observation{State: Succeeded}
+}
+
+// Cancel implements Function. What was done is the effect; it is only not waited for any more that an object has gone.
+func (k *KubeOps) Cancel(_ context.Context, call Call) error {
+	k.stopped.add(call.ID)
+	k.Wake(call.ID)
+	return nil
+}
+
+// create the objects in their order. It returns whether one of them was there: it may be ours, from a Start whose end nobody saw.
+func (k *KubeOps) create(ctx context.Context, id ID, args blueprint.KubeOpsArgs, targets []target) (found bool, _ error) {
+	objects, err := manifests(args.Spec)
+	if err != nil {
+		return false, err
+	}
+	if len(objects) != len(targets) {
+		return false, Failf("the spec has %d objects now, and had %d when the phase began", len(objects), len(targets))
+	}
+	for i, t := range targets {
+		object := objects[i]
+		object.SetName(t.Name)
+		object.SetGenerateName("")
+		object.SetNamespace(t.Namespace)
+		annotations := object.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[AnnotationPhase] = mark(id)
+		object.SetAnnotations(annotations)
+		_, err := k.on(t).Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+		if apierrors.IsAlreadyExists(err) {
+			found = true // Poll tells whose it is
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("creating %s %s: %w", t.resource().GroupResource(), t.Name, Definitive(err))
+		}
+	}
+	return found, nil
+}
+
+func (k *KubeOps) delete(ctx context.Context, t target) error {
+	err := k.on(t).Delete(ctx, t.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(t.UID)}})
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // a conflict is that an object of another UID has its name: ours is gone
+	}
+	return fmt.Errorf("deleting %s %s: %w", t.resource().GroupResource(), t.Name, Definitive(err))
+}
+
+// patch strategically, as kubectl does, and where the kind does not know how, by a merge.
+func (k *KubeOps) patch(ctx context.Context, id ID, args blueprint.KubeOpsArgs, intent kubeOpsIntent) (Observation, error) {
+	t := &intent.Objects[0]
+	body, err := patchOf(args.Spec, id, *t)
+	if err != nil {
+		return failed(err)
+	}
+	_, err = k.on(*t).Patch(ctx, t.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
+	if apierrors.IsUnsupportedMediaType(err) {
+		_, err = k.on(*t).Patch(ctx, t.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	}
+	switch {
+	case err == nil:
+		return intent.succeeded(), nil
+	case !apierrors.IsConflict(err):
+		return failed(fmt.Errorf("patching %s %s: %w", t.resource().GroupResource(), t.Name, Definitive(err)))
+	}
+	// It has changed, perhaps by a request of ours whose answer nobody saw.
+	changed, err := k.get(ctx, *t)
+	if err != nil {
+		return failed(err)
+	}
+	switch observed := k.observe(id, intent.Operation, *t, changed); observed.State {
+	case Succeeded:
+		return intent.succeeded(), nil
+	case Idle:
+		t.ResourceVersion = changed.GetResourceVersion()
+		renewed, err := encode(intent)
+		return Observation{State: Ready, Intent: renewed}, err
+	default:
+		return observed, nil
+	}
+}
+
+func (k *KubeOps) on(t target) dynamic.ResourceInterface {
+	return k.Client.Resource(t.resource()).Namespace(t.Namespace)
+}
+
+func mark(id ID) string { return string(id.UID) + "." + id.String() }
+
+func kubeOpsArgs(call Call) (args blueprint.KubeOpsArgs, err error) {
+	if err := blueprint.Decode(call.Args, &args); err != nil {
+		return args, Failf("%v", err)
+	}
+	return args, nil
+}

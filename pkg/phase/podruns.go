@@ -1,0 +1,185 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"context"
+	"io"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+)
+
+// cancelledFor is how long it is remembered that a phase was cancelled: longer than anybody waits for it to stop.
+const cancelledFor = 10 * time.Minute
+
+// podRuns is what this process knows of the Pods of phases: what the watches show, and what their logs have said. Another process finds
+// out all of it anew.
+type podRuns struct {
+	ctx            context.Context
+	client         kubernetes.Interface
+	serviceAccount string
+	wake           func(ID)
+	watches        *podWatches
+	running        sync.WaitGroup
+
+	mu        sync.Mutex
+	byID      map[ID]*podRun
+	cancelled map[ID]time.Time
+	deleted   map[types.UID]time.Time
+	stopped   bool // nothing is started any more
+}
+
+// podRun is one Pod that was let go.
+type podRun struct {
+	uid types.UID
+	// What is below is guarded by the mu of the podRuns.
+
+	// released: this process has let it go, whatever a cache shows.
+	released bool
+	// ended is the Pod in its last state, which may be removed before its log is read.
+	ended *corev1.Pod
+	// log of the main container; nil as long as it has none.
+	log *podLog
+}
+
+func newPodRuns(ctx context.Context, env Environment) *podRuns {
+	r := &podRuns{
+		ctx: ctx, client: env.Client, serviceAccount: env.ServiceAccount, wake: env.Wake,
+		byID: map[ID]*podRun{}, cancelled: map[ID]time.Time{}, deleted: map[types.UID]time.Time{},
+	}
+	r.watches = &podWatches{
+		ctx: ctx, client: env.Client, byNamespace: map[string]*podWatch{},
+		changed: func(pod *corev1.Pod) {
+			if id, ok := idOf(pod); ok {
+				r.wake(id)
+			}
+		},
+	}
+	return r
+}
+
+// wait returns when the context has ended and nothing runs any more.
+func (r *podRuns) wait() {
+	r.watches.wait()
+	r.mu.Lock()
+	r.stopped = true
+	r.mu.Unlock()
+	r.running.Wait()
+}
+
+// run of the phase, which is that of the Pod of this UID.
+func (r *podRuns) run(id ID, uid types.UID) *podRun {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	run := r.byID[id]
+	if run == nil || run.uid != uid {
+		if run != nil && run.log != nil {
+			run.log.cancel()
+		}
+		run = &podRun{uid: uid}
+		r.byID[id] = run
+	}
+	return run
+}
+
+// release remembers that this process has let the Pod go.
+func (r *podRuns) release(run *podRun) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	run.released = true
+}
+
+// held tells whether the Pod is still to be let go.
+func (r *podRuns) held(run *podRun, pod *corev1.Pod) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return gated(pod) && !run.released
+}
+
+// endedPod is the Pod as it was when it had ended; nil if nobody saw that.
+func (r *podRuns) endedPod(run *podRun) *corev1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return run.ended
+}
+
+// logOf the main container of the Pod, which is followed from when the container has begun; nil before.
+func (r *podRuns) logOf(run *podRun, id ID, pod *corev1.Pod, container string) *podLog {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if hasEnded(pod) && run.ended == nil {
+		run.ended = pod
+	}
+	if run.log == nil && containerBegan(pod, container) && !r.stopped && r.byID[id] == run {
+		logger := klog.FromContext(r.ctx).WithValues("actionSet", klog.KRef(id.Namespace, id.Name), "phase", id.String(),
+			"namespace", pod.Namespace, "pod", pod.Name, "container", container)
+		run.log = newPodLog(logger, r.opener(pod.Namespace, pod.Name, container))
+		ctx, cancel := context.WithCancel(r.ctx)
+		run.log.cancel = cancel
+		log := run.log
+		r.running.Go(func() {
+			defer cancel()
+			if log.run(ctx) {
+				r.wake(id)
+			}
+		})
+	}
+	if run.log != nil && containerEnded(pod, container) {
+		run.log.end()
+	}
+	return run.log
+}
+
+func (r *podRuns) opener(namespace, name, container string) func(context.Context, bool) (io.ReadCloser, error) {
+	return func(ctx context.Context, follow bool) (io.ReadCloser, error) {
+		return r.client.CoreV1().Pods(namespace).GetLogs(name, logOptions(container, follow)).Stream(ctx)
+	}
+}
+
+// stop forgets the run of a phase that is cancelled. first is false if that was known.
+func (r *podRuns) stop(id ID) (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run := r.byID[id]; run != nil && run.log != nil {
+		run.log.cancel()
+	}
+	delete(r.byID, id)
+	for other, at := range r.cancelled {
+		if time.Since(at) > cancelledFor {
+			delete(r.cancelled, other)
+		}
+	}
+	_, known := r.cancelled[id]
+	r.cancelled[id] = time.Now()
+	return !known
+}
+
+// isCancelled tells whether this process has cancelled the phase.
+func (r *podRuns) isCancelled(id ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, cancelled := r.cancelled[id]
+	return cancelled
+}
+
+// isDeleted tells whether this process has deleted the Pod, which a cache may show for some time.
+func (r *podRuns) isDeleted(pod types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, deleted := r.deleted[pod]
+	return deleted
+}
+
+func (r *podRuns) noteDeleted(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.deleted, func(_ types.UID, at time.Time) bool { return time.Since(at) > cancelledFor })
+	r.deleted[pod] = time.Now()
+}

@@ -1,0 +1,207 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/blueprint"
+)
+
+const (
+	// AnnotationScaled is on a workload that a phase has scaled, and says which. By it the effect is found again, and told from
+	// another's.
+	AnnotationScaled = "millwright.dev/scaled-by"
+
+	// readinessPoll and maxReadinessPoll are how often we look whether a workload is ready: first, and at last.
+	readinessPoll, maxReadinessPoll = 500 * time.Millisecond, 2 * time.Second
+
+	kindStatefulSet      = "statefulset"
+	kindDeployment       = "deployment"
+	kindDeploymentConfig = "deploymentconfig"
+)
+
+// ScaleWorkload sets the replicas of a Deployment or StatefulSet.
+//
+// The request to do so carries the UID and the resourceVersion that were recorded before. So it is without effect if it arrives late,
+// after whatever has happened to the workload since: the phase after it, if that scales too, always writes. If something else has
+// changed the workload in between, the new resourceVersion is recorded first.
+type ScaleWorkload struct {
+	Client kubernetes.Interface
+	Wake   func(ID)
+
+	stopped stopped
+}
+
+var _ Function = (*ScaleWorkload)(nil)
+
+// scaleIntent says what is scaled. OriginalReplicaCount is what it had before.
+type scaleIntent struct {
+	Kind            string    `json:"kind"`
+	Namespace       string    `json:"namespace"`
+	Name            string    `json:"name"`
+	UID             types.UID `json:"uid"`
+	ResourceVersion string    `json:"resourceVersion"`
+	// ScaledBefore is the phase that has scaled it last, if any has.
+	ScaledBefore         string `json:"scaledBefore,omitempty"`
+	OriginalReplicaCount int32  `json:"originalReplicaCount"`
+}
+
+func (i scaleIntent) String() string { return fmt.Sprintf("%s %s/%s", i.Kind, i.Namespace, i.Name) }
+
+// Validate implements Function.
+func (s *ScaleWorkload) Validate(ctx context.Context, call Call) (map[string]any, error) {
+	intent, err := scaleTarget(call)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.get(ctx, intent)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", intent, Definitive(err))
+	}
+	intent.UID, intent.ResourceVersion = found.UID, found.ResourceVersion
+	intent.ScaledBefore, intent.OriginalReplicaCount = found.Annotations[AnnotationScaled], found.replicas
+	return encode(intent)
+}
+
+// Start implements Function.
+func (s *ScaleWorkload) Start(ctx context.Context, call Call) (Observation, error) {
+	var intent scaleIntent
+	if err := decode(call.Intent, &intent); err != nil {
+		return Observation{}, err
+	}
+	args, err := scaleArgs(call)
+	if err != nil {
+		return failed(err)
+	}
+	scaled, err := s.patch(ctx, intent, map[string]any{
+		"metadata": map[string]any{
+			"uid": intent.UID, "resourceVersion": intent.ResourceVersion,
+			"annotations": map[string]any{AnnotationScaled: mark(call.ID)},
+		},
+		"spec": map[string]any{"replicas": args.Replicas},
+	})
+	switch {
+	case err == nil:
+		return s.observe(ctx, call, intent, args, scaled)
+	case !apierrors.IsConflict(err):
+		return failed(fmt.Errorf("scaling %s: %w", intent, Definitive(err)))
+	}
+	// It has changed, perhaps by a request of ours whose answer nobody saw.
+	changed, err := s.get(ctx, intent)
+	if err != nil {
+		return failed(fmt.Errorf("reading %s: %w", intent, Definitive(err)))
+	}
+	observed, err := s.observe(ctx, call, intent, args, changed)
+	if err != nil || observed.State != Idle {
+		return observed, err
+	}
+	intent.ResourceVersion = changed.ResourceVersion
+	renewed, err := encode(intent)
+	return Observation{State: Ready, Intent: renewed}, err
+}
+
+// Poll implements Function.
+func (s *ScaleWorkload) Poll(ctx context.Context, call Call) (Observation, error) {
+	if s.stopped.has(call.ID) {
+		return Observation{State: Stopped}, nil
+	}
+	var intent scaleIntent
+	if err := decode(call.Intent, &intent); err != nil {
+		return Observation{}, err
+	}
+	args, err := scaleArgs(call)
+	if err != nil {
+		return failed(err)
+	}
+	found, err := s.get(ctx, intent)
+	if err != nil {
+		return failed(fmt.Errorf("reading %s: %w", intent, Definitive(err)))
+	}
+	return s.observe(ctx, call, intent, args, found)
+}
+
+// observe how it goes with the workload as it is.
+func (s *ScaleWorkload) observe(ctx context.Context, call Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs, found *workload) (Observation, error) {
+	scaledBy := found.Annotations[AnnotationScaled]
+	switch {
+	case found.UID != intent.UID:
+		return failed(Failf("%s was deleted, and another one has its name", intent))
+	case scaledBy != mark(call.ID) && scaledBy != intent.ScaledBefore:
+		return failed(Failf("%s was scaled by another phase at the same time", intent))
+	case scaledBy != mark(call.ID):
+		return Observation{State: Idle}, nil
+	case !ptr.Deref(args.WaitForReady, true):
+	case found.replicas != args.Replicas:
+		return failed(Failf("%s was scaled to %d, and then to %d by somebody else before it was ready", intent, args.Replicas, found.replicas))
+	default:
+		ready, err := s.ready(ctx, found)
+		if err != nil {
+			return failed(fmt.Errorf("looking for the Pods of %s: %w", intent, Definitive(err)))
+		}
+		if !ready {
+			return Observation{State: Running, PollAfter: pollAfter(time.Since(call.StartTime), readinessPoll, maxReadinessPoll)}, nil
+		}
+	}
+	return Observation{State: Succeeded, Output: map[string]any{"originalReplicaCount": int64(intent.OriginalReplicaCount)}}, nil
+}
+
+// Cancel implements Function. The workload goes on to be what it was scaled to.
+func (s *ScaleWorkload) Cancel(_ context.Context, call Call) error {
+	s.stopped.add(call.ID)
+	s.Wake(call.ID)
+	return nil
+}
+
+// scaleTarget is what the arguments name, or else the subject of the action.
+func scaleTarget(call Call) (scaleIntent, error) {
+	args, err := scaleArgs(call)
+	if err != nil {
+		return scaleIntent{}, err
+	}
+	var subject scaleIntent
+	switch action := call.Action; {
+	case action.StatefulSet != nil:
+		subject = scaleIntent{Kind: kindStatefulSet, Namespace: action.StatefulSet.Namespace, Name: action.StatefulSet.Name}
+	case action.Deployment != nil:
+		subject = scaleIntent{Kind: kindDeployment, Namespace: action.Deployment.Namespace, Name: action.Deployment.Name}
+	}
+	target := scaleIntent{
+		Kind:      cmp.Or(strings.ToLower(args.Kind), subject.Kind),
+		Namespace: cmp.Or(args.Namespace, subject.Namespace), Name: cmp.Or(args.Name, subject.Name),
+	}
+	switch {
+	case target.Kind == "" || target.Namespace == "" || target.Name == "":
+		return target, Failf("Workload information not available via defaults or namespace/name/kind parameters")
+	case target.Kind == kindDeploymentConfig:
+		return target, Failf("workloads of kind DeploymentConfig are not supported yet")
+	case target.Kind != kindStatefulSet && target.Kind != kindDeployment:
+		return target, Failf("Workload type not supported %s: it is statefulset or deployment", args.Kind)
+	}
+	return target, nil
+}
+
+// scaleArgs are strict about the number: an empty text, which a template may give, would be zero otherwise.
+func scaleArgs(call Call) (args blueprint.ScaleWorkloadArgs, err error) {
+	text := strings.TrimSpace(fmt.Sprint(call.Args["replicas"]))
+	replicas, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || replicas < 0 {
+		return args, Failf("replicas is %q, which is no number of replicas", text)
+	}
+	if err := blueprint.Decode(call.Args, &args); err != nil {
+		return args, Failf("%v", err)
+	}
+	args.Replicas = int32(replicas)
+	return args, nil
+}

@@ -1,0 +1,104 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/dynamic"
+
+	"millwright.dev/pkg/blueprint"
+)
+
+const (
+	// conditionPoll and maxConditionPoll are how often conditions are evaluated: first, and at last.
+	conditionPoll, maxConditionPoll = 200 * time.Millisecond, 2 * time.Second
+	// notMet is how a failure ends. Users may look for it.
+	notMet = "Failed to wait for the condition to be met: Context done while polling: context deadline exceeded"
+)
+
+// Wait waits until conditions hold that are about objects of any kind. It is WaitV2 too, whose conditions are in another language.
+type Wait struct {
+	Client dynamic.Interface
+	// Mapper knows what the API server serves.
+	Mapper meta.ResettableRESTMapper
+	// Language of the conditions.
+	Language blueprint.ConditionLanguage
+	Wake     func(ID)
+
+	stopped stopped
+}
+
+var _ Function = (*Wait)(nil)
+
+// waitIntent says from when on time counts, more precisely than the status does.
+type waitIntent struct {
+	Since time.Time `json:"since"`
+}
+
+// Validate implements Function.
+func (w *Wait) Validate(_ context.Context, call Call) (map[string]any, error) {
+	args, err := waitArgs(call)
+	if err != nil {
+		return nil, err
+	}
+	if len(args.Conditions.AnyOf)+len(args.Conditions.AllOf) == 0 {
+		return nil, Failf("conditions has neither anyOf nor allOf: there is nothing to wait for")
+	}
+	for _, item := range items(args.Conditions) {
+		if err := item.check(w.Language); err != nil {
+			return nil, err
+		}
+	}
+	return encode(waitIntent{Since: time.Now().UTC()})
+}
+
+// Start implements Function. There is nothing to start.
+func (w *Wait) Start(ctx context.Context, call Call) (Observation, error) { return w.Poll(ctx, call) }
+
+// Poll implements Function. At the timeout the conditions are evaluated once more: what was wrong the last time may have been in
+// another process.
+func (w *Wait) Poll(ctx context.Context, call Call) (Observation, error) {
+	if w.stopped.has(call.ID) {
+		return Observation{State: Stopped}, nil
+	}
+	var intent waitIntent
+	if err := decode(call.Intent, &intent); err != nil {
+		return Observation{}, err
+	}
+	args, err := waitArgs(call)
+	if err != nil {
+		return failed(err)
+	}
+	waited := time.Since(intent.Since)
+	met, why := w.evaluate(ctx, args.Conditions)
+	left := args.Timeout - waited
+	switch {
+	case ctx.Err() != nil:
+		return Observation{}, fmt.Errorf("evaluating conditions: %w", ctx.Err())
+	case met:
+		return Observation{State: Succeeded}, nil
+	case left > 0:
+		return Observation{State: Running, PollAfter: min(pollAfter(waited, conditionPoll, maxConditionPoll), left)}, nil
+	default:
+		return Observation{State: Failed, Message: fmt.Sprintf("%s, after %s: %s", why, args.Timeout, notMet)}, nil
+	}
+}
+
+// Cancel implements Function.
+func (w *Wait) Cancel(_ context.Context, call Call) error {
+	w.stopped.add(call.ID)
+	w.Wake(call.ID)
+	return nil
+}
+
+func waitArgs(call Call) (args blueprint.WaitArgs, err error) {
+	if err := blueprint.Decode(call.Args, &args); err != nil {
+		return args, Failf("%v", err)
+	}
+	return args, nil
+}

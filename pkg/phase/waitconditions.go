@@ -1,0 +1,144 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/blueprint"
+)
+
+// maxShown is how much a failure shows of what a condition rendered to, in bytes.
+const maxShown = 100
+
+// item is one condition, with where it stands in the arguments.
+type item struct {
+	blueprint.Condition
+	list  string
+	index int
+}
+
+func (i item) String() string { return fmt.Sprintf("conditions.%s[%d]", i.list, i.index) }
+
+// items in the order in which they are evaluated.
+func items(conditions blueprint.Conditions) (all []item) {
+	for n, condition := range conditions.AnyOf {
+		all = append(all, item{condition, "anyOf", n})
+	}
+	for n, condition := range conditions.AllOf {
+		all = append(all, item{condition, "allOf", n})
+	}
+	return all
+}
+
+// check what can be checked without the object.
+func (i item) check(language blueprint.ConditionLanguage) error {
+	reference := i.ObjectReference
+	switch {
+	case reference.Name == "" || reference.APIVersion == "" || reference.Resource == "":
+		return Failf("missing one or more required fields name/apiVersion/resource in objectReference of %s", i)
+	case strings.TrimSpace(i.Condition.Condition) == "":
+		return Failf("%s has no condition", i)
+	}
+	if err := language.Check(i.String(), i.Condition.Condition); err != nil {
+		return Failf("%v", err)
+	}
+	return nil
+}
+
+// secret tells whether the object is a Secret, of which nothing is to be shown.
+func (i item) secret() bool {
+	return i.ObjectReference.Group == "" && i.ObjectReference.Resource == "secrets"
+}
+
+func (i item) describe() string {
+	reference := i.ObjectReference
+	resource := reference.Resource
+	if reference.Group != "" {
+		resource += "." + reference.Group
+	}
+	if reference.Namespace != "" {
+		return fmt.Sprintf("%s on %s %s/%s", i, resource, reference.Namespace, reference.Name)
+	}
+	return fmt.Sprintf("%s on %s %s", i, resource, reference.Name)
+}
+
+// evaluate the conditions: they hold where one of anyOf does, or all of allOf. One that cannot be evaluated ends it for now. If they
+// do not hold it says why.
+func (w *Wait) evaluate(ctx context.Context, conditions blueprint.Conditions) (met bool, why string) {
+	read := map[blueprint.ObjectReference]map[string]any{}
+	var reasons []string
+	for _, each := range items(conditions) {
+		holds, reason := w.holds(ctx, each, read)
+		switch {
+		case reason.failed:
+			return false, reason.text
+		case holds && each.list == "anyOf":
+			return true, ""
+		case !holds:
+			reasons = append(reasons, reason.text)
+			if each.list == "allOf" {
+				return false, strings.Join(reasons, "; ")
+			}
+		}
+	}
+	return len(conditions.AllOf) > 0, strings.Join(reasons, "; ")
+}
+
+// whyNot is why a condition does not hold: it is false, or evaluating it has failed.
+type whyNot struct {
+	text   string
+	failed bool
+}
+
+// holds evaluates one condition. Objects that were read are kept in read: conditions about one object see it at one time.
+func (w *Wait) holds(ctx context.Context, i item, read map[blueprint.ObjectReference]map[string]any) (bool, whyNot) {
+	object, known := read[i.ObjectReference]
+	if !known {
+		var err error
+		if object, err = w.read(ctx, i.ObjectReference); err != nil {
+			return false, whyNot{fmt.Sprintf("%s: %v", i.describe(), err), true}
+		}
+		read[i.ObjectReference] = object
+	}
+	text, err := w.Language.Evaluate(i.String(), i.Condition.Condition, object, time.Now())
+	text = strings.TrimSpace(text)
+	switch {
+	case err != nil && i.secret():
+		return false, whyNot{i.describe() + " cannot be evaluated; why is not shown, as it is about a Secret", true}
+	case err != nil:
+		return false, whyNot{fmt.Sprintf("%s: %s", i.describe(), shorten(err.Error(), 5*maxShown)), true}
+	case text == "true":
+		return true, whyNot{}
+	case i.secret():
+		return false, whyNot{text: i.describe() + " does not hold"}
+	default:
+		return false, whyNot{text: fmt.Sprintf("%s does not hold: it gives %q", i.describe(), shorten(text, maxShown))}
+	}
+}
+
+func (w *Wait) read(ctx context.Context, reference blueprint.ObjectReference) (map[string]any, error) {
+	t, err := targetOf(w.Mapper, reference, "")
+	if err != nil {
+		return nil, err
+	}
+	object, err := w.Client.Resource(t.resource()).Namespace(t.Namespace).Get(ctx, t.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return object.Object, nil
+}
+
+// shorten a text to so many bytes.
+func shorten(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}
