@@ -36,6 +36,7 @@ type bench struct {
 type measurements struct {
 	containers, machines, apps *contest      // nil where they were not asked for
 	flips                      *flipsOutcome // likewise
+	actions                    *actionsOutcome
 	hosted                     hosted
 	deployments                []float64 // seconds of a recovery
 	idleCores                  float64
@@ -79,6 +80,7 @@ func runBench(ctx context.Context, o options, progress io.Writer) (m measurement
 		{b.rows[rowMachines], b.measureMachines},
 		{b.rows[rowFlips], b.measureFlips},
 		{b.rows[rowApps], b.measureApps},
+		{b.rows[rowActions], b.measureActions},
 		{b.rows[rowHosting], b.measureHosting},
 		{b.rows[rowHostingSyncs], b.measureSyncs},
 		{b.rows[rowHostingChurn], b.measureChurn},

@@ -46,7 +46,7 @@ func (b *bench) measureHeap(ctx context.Context, objects int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, o.stop()) }()
-	if err := errors.Join(o.awaitLeading(ctx), o.awaitSynced(ctx, objects)); err != nil {
+	if err := errors.Join(o.awaitLeading(ctx, "immortalcontainer"), o.awaitSynced(ctx, objects)); err != nil {
 		return err
 	}
 	heap, err := o.awaitLiveHeap(ctx)

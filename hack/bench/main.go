@@ -14,6 +14,8 @@
 //	             the last of them is Ready again
 //	machines     a cold start of Machines: until the last has all its switches, and says so
 //	helloapps    a cold start of HelloApps: until the last Deployment is there. Requests count until the last is Ready.
+//	actions      a cold start of ActionSets whose phases each create a ConfigMap: until the last is complete, and says so. Then some are
+//	             created one by one: from the creation of each until its first effect is seen.
 //	flips        all switches of many Machines are flipped up at once, while the operator runs: whether each is moved down, none
 //	             too early, and how late. There is nothing to compare with but the pace; the watch of an observer tells.
 //

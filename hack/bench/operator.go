@@ -63,9 +63,9 @@ func (o *operator) awaitSynced(ctx context.Context, keys int) error {
 	return errors.Join(err, last)
 }
 
-// awaitLeading waits until the operator works, where there is nothing to be worked on.
-func (o *operator) awaitLeading(ctx context.Context) error {
-	started := regexp.MustCompile(`"Started" logger="immortalcontainer"`)
+// awaitLeading waits until that controller of the operator works, where there is nothing to be worked on.
+func (o *operator) awaitLeading(ctx context.Context, controller string) error {
+	started := regexp.MustCompile(`"Started" logger="` + controller + `"`)
 	return o.await(ctx, "the operator to lead and to start its controllers", func() bool {
 		log, err := os.ReadFile(o.log)
 		return err == nil && started.Match(log)

@@ -23,6 +23,7 @@ const (
 	rowMachines   = "machines"
 	rowFlips      = "flips"
 	rowApps       = "helloapps"
+	rowActions    = "actions"
 
 	rowHosting       = "hosting"
 	rowHostingSyncs  = "hostingsyncs"
@@ -32,7 +33,7 @@ const (
 )
 
 var allRows = []string{
-	rowRuns, rowDeployment, rowMachines, rowFlips, rowApps,
+	rowRuns, rowDeployment, rowMachines, rowFlips, rowApps, rowActions,
 	rowHosting, rowHostingSyncs, rowHostingChurn, rowHostingOutage, rowHostingMemory,
 	rowIdle, rowHeap, rowStart,
 }
@@ -45,6 +46,7 @@ type options struct {
 	machines    int
 	flips       int
 	apps        int
+	actions     int
 	parents     int
 	manyParents int
 	objects     int
@@ -72,7 +74,7 @@ func parseOptions(args []string, output io.Writer) (o options, err error) {
 	}
 	rows := flags.String("rows", strings.Join(allRows, ","), "what to measure: runs are cold start and recovery by the operator and by the bare client, with their\n"+
 		"requests; deployment is the recovery by a Deployment; machines and helloapps are cold starts of those\n"+
-		"likewise; flips is the pace of flips; hosting is the cold start of a CompositeController's parents, and one with many\n"+
+		"likewise; flips is the pace of flips; actions is the cold start of ActionSets, and how soon one begins; hosting is the cold start of a CompositeController's parents, and one with many\n"+
 		"children; hostingsyncs are its syncs where nothing changes; hostingchurn are changes that concern none of its parents,\n"+
 		"and repairs beside them; hostingoutage is a hook that is gone; hostingmemory is what its objects take; idle is CPU at\n"+
 		"rest; heap is memory for each object; start is the start with objects that exist")
@@ -81,6 +83,7 @@ func parseOptions(args []string, output io.Writer) (o options, err error) {
 	flags.IntVar(&o.machines, "machines", 500, "number of Machines")
 	flags.IntVar(&o.flips, "flips", 400, fmt.Sprintf("number of switches that are flipped at once, %d of each Machine", switchesPerMachine))
 	flags.IntVar(&o.apps, "helloapps", 1000, "number of HelloApps")
+	flags.IntVar(&o.actions, "actions", 500, fmt.Sprintf("number of ActionSets, of %d phases each", phasesPerAction))
 	flags.IntVar(&o.parents, "parents", 1000, "number of parents of a CompositeController, and of the children of one; three times as many are resynced")
 	flags.IntVar(&o.manyParents, "many-parents", 10000, "number of parents beside which an object changes that concerns none")
 	flags.IntVar(&o.objects, "objects", 20000, "number of children, and of ownerless objects, for hostingmemory")
@@ -115,6 +118,7 @@ func (o *options) hurry(flags *flag.FlagSet) {
 		"machines":     func() { o.machines = 25 },
 		"flips":        func() { o.flips = 10 * switchesPerMachine },
 		"helloapps":    func() { o.apps = 50 },
+		"actions":      func() { o.actions = 25 },
 		"parents":      func() { o.parents = 50 },
 		"many-parents": func() { o.manyParents = 500 },
 		"objects":      func() { o.objects = 1000 },
@@ -147,6 +151,8 @@ func (o options) validate(arguments int) error {
 		return errors.New("--count and --large must be between 1 and 99999")
 	case o.machines < 1 || o.machines > 99_999 || o.apps < 1 || o.apps > 99_999:
 		return errors.New("--machines and --helloapps must be between 1 and 99999")
+	case o.actions < 1 || o.actions > 99_999:
+		return errors.New("--actions must be between 1 and 99999")
 	case o.flips < 1 || o.flips%switchesPerMachine != 0 || o.flips > 99_999:
 		return fmt.Errorf("--flips must be a multiple of %d, the switches of a Machine, below 100000", switchesPerMachine)
 	case o.parents < 1 || o.parents > 9999 || o.manyParents < fewParents || o.manyParents > 99_999:

@@ -16,7 +16,7 @@ func TestQuickMakesEverythingSmallButWhatWasSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.count != 50 || o.large != 500 || o.repetitions != 1 || o.machines != 25 || o.flips != 40 || o.apps != 50 || o.parents != 50 || o.outage > time.Minute/2 {
+	if o.count != 50 || o.large != 500 || o.repetitions != 1 || o.machines != 25 || o.flips != 40 || o.apps != 50 || o.actions != 25 || o.parents != 50 || o.outage > time.Minute/2 {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -52,11 +52,12 @@ func TestThereIsRoomForThePodsOfTheRowsThatAreMeasuredAndNoMore(t *testing.T) {
 
 func TestMistakesInTheCommandLineAreToldAsTheyAre(t *testing.T) {
 	for args, want := range map[string]string{
-		"--rows=runs,idel":       `there is no "idel"; there are runs, deployment, machines, flips, helloapps, hosting, hostingsyncs, hostingchurn, hostingoutage, hostingmemory, idle, heap, start`,
+		"--rows=runs,idel":       `there is no "idel"; there are runs, deployment, machines, flips, helloapps, actions, hosting, hostingsyncs, hostingchurn, hostingoutage, hostingmemory, idle, heap, start`,
 		"--count=20000":          "--large=10000 must not be less than --count=20000",
 		"--count=0":              "--count and --large must be between 1 and 99999",
 		"--machines=0":           "--machines and --helloapps must be between 1 and 99999",
 		"--helloapps=100000":     "--machines and --helloapps must be between 1 and 99999",
+		"--actions=0":            "--actions must be between 1 and 99999",
 		"--flips=6":              "--flips must be a multiple of 4",
 		"--parents=0":            "--parents must be between 1 and 9999",
 		"--many-parents=99":      "--many-parents between 100 and 99999",

@@ -58,6 +58,11 @@ func objectName(i int) string { return fmt.Sprintf("web-%05d", i) }
 
 // create makes the objects of the workload.
 func (p *population) create(ctx context.Context, w *workload) error {
+	if w.prepare != nil {
+		if err := w.prepare(ctx, p); err != nil {
+			return err
+		}
+	}
 	return inParallel(ctx, p.count, func(ctx context.Context, i int) error { return w.create(ctx, p, objectName(i)) })
 }
 

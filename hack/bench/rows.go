@@ -29,6 +29,7 @@ func makeReport(o options, m measurements) report.Report {
 	rows = append(rows, contestRows(m.machines)...)
 	rows = append(rows, flipRows(m.flips)...)
 	rows = append(rows, contestRows(m.apps)...)
+	rows = append(rows, actionRows(m.actions)...)
 	rows = append(rows, hostingRowsOf(o, m.hosted)...)
 	rows = append(rows, restRows(o, m)...)
 	return report.New(map[string]string{
@@ -37,6 +38,7 @@ func makeReport(o options, m measurements) report.Report {
 		"machines":    strconv.Itoa(o.machines),
 		"flips":       strconv.Itoa(o.flips),
 		"helloapps":   strconv.Itoa(o.apps),
+		"actions":     strconv.Itoa(o.actions),
 		"parents":     strconv.Itoa(o.parents),
 		"manyParents": strconv.Itoa(o.manyParents),
 		"cached":      strconv.Itoa(o.objects),

@@ -14,6 +14,8 @@ import (
 type workload struct {
 	resource schema.GroupVersionResource
 	count    int
+	// prepare makes what the objects need, before them. Optional.
+	prepare func(ctx context.Context, p *population) error
 	// create makes one of the objects.
 	create func(ctx context.Context, p *population, name string) error
 	// observe makes the observer watch all that the milestones speak of, and the events about the objects.

@@ -9,6 +9,7 @@ import (
 	"millwright.dev/hack/bench/parents"
 	"millwright.dev/hack/bench/traffic"
 	appsv1 "millwright.dev/pkg/apis/apps/v1"
+	crv1alpha1 "millwright.dev/pkg/apis/cr/v1alpha1"
 	containersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 )
@@ -40,6 +41,10 @@ var kinds = map[string]kind{
 		list:       "/apis/" + appsv1.GroupVersion.String() + "/namespaces/%s/helloapps",
 		children:   "/apis/apps/v1/namespaces/%s/deployments",
 		waitBefore: waitOfApp,
+	},
+	"actionsets": {
+		list:       "/apis/" + crv1alpha1.GroupVersion.String() + "/namespaces/%s/actionsets",
+		waitBefore: func(traffic.Request) (wait, error) { return wait{}, nil }, // each goes on from the last answer
 	},
 	parents.Resource.Resource: {
 		list:       "/apis/" + parents.Resource.GroupVersion().String() + "/namespaces/%s/" + parents.Resource.Resource,

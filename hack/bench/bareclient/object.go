@@ -57,11 +57,11 @@ func (o *object) mayGoOn() bool {
 	return until == nil || until(o.child)
 }
 
-// fill makes the body of a request up to date.
-func (o *object) fill(r *request) []byte {
+// fill makes the URI or the body of a request up to date.
+func (o *object) fill(t template) []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return r.body.fill(o.now)
+	return t.fill(o.now)
 }
 
 // stands notes what stands for what was recorded.

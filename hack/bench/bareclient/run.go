@@ -137,9 +137,9 @@ func (r *run) do(ctx context.Context, o *object, s step) error {
 
 // send the request, made up to date.
 func (r *run) send(ctx context.Context, o *object, request *request) error {
-	sent := r.rest.Verb(request.Method).RequestURI(request.uri).SetHeader("Accept", request.Accept)
+	sent := r.rest.Verb(request.Method).RequestURI(string(o.fill(request.uri))).SetHeader("Accept", request.Accept)
 	if len(request.Body) > 0 {
-		sent = sent.SetHeader("Content-Type", request.ContentType).Body(o.fill(request))
+		sent = sent.SetHeader("Content-Type", request.ContentType).Body(o.fill(request.body))
 	}
 	result := sent.Do(ctx)
 	err := result.Error() // which has read what the API server says, as Raw has not

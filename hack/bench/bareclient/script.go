@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -18,7 +19,7 @@ import (
 type request struct {
 	traffic.Request
 	// Path and query are those of the other namespace.
-	uri  string
+	uri  template
 	body template
 	wait wait
 	// answerCounts tells that a later request has something of the answer in it.
@@ -96,11 +97,11 @@ func (rd *reader) read(r traffic.Request) (*request, error) {
 	}
 	read := &request{
 		Request: r,
-		uri:     strings.ReplaceAll(r.URI, "/"+rd.from+"/", "/"+rd.to+"/"),
+		uri:     newTemplate([]byte(strings.ReplaceAll(r.URI, "/"+rd.from+"/", "/"+rd.to+"/")), rd.madeUp),
 		body:    newTemplate(bytes.ReplaceAll(r.Body, []byte(rd.from), []byte(rd.to)), rd.madeUp),
 		wait:    wait,
 	}
-	for _, value := range read.body.places {
+	for _, value := range slices.Concat(read.uri.places, read.body.places) {
 		if teller := rd.toldBy[value]; teller != nil {
 			teller.answerCounts = true
 		}

@@ -10,24 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// template is a body with places for what the API server makes up anew each time: UIDs and resourceVersions.
+// template is a body or a URI with places for what the API server makes up anew each time: UIDs and resourceVersions.
 type template struct {
 	texts  [][]byte // one more than there are places
 	places []string // the value that was recorded in each
 }
 
-// placePattern finds the places. Protobuf has no such resourceVersions: the only ones that we send so stand in events, where
-// nobody reads them, and stay as recorded. A UID in protobuf gives way to another one because all are of one length.
+// placePattern finds the places. In protobuf resourceVersions stay as recorded, since they are not all of one length: the only ones that
+// we send so stand in events and in what is frozen of a run, where nobody reads them. A UID in protobuf gives way to another one, which is
+// as long.
 var placePattern = regexp.MustCompile(`"resourceVersion":"([0-9]+)"|([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})`)
 
 // newTemplate leaves places for the recorded values that are known to be made up.
 func newTemplate(body []byte, madeUp sets.Set[string]) template {
 	var t template
+	protobuf := bytes.HasPrefix(body, []byte("k8s\x00"))
 	from := 0
 	for _, match := range placePattern.FindAllSubmatchIndex(body, -1) {
 		start, end := match[2], match[3]
 		if start < 0 {
 			start, end = match[4], match[5]
+		} else if protobuf {
+			continue
 		}
 		if value := string(body[start:end]); madeUp.Has(value) {
 			t.texts, t.places = append(t.texts, body[from:start]), append(t.places, value)

@@ -5,6 +5,7 @@ package traffic
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -27,7 +28,7 @@ func objectOf(info *request.RequestInfo, sent, answered metav1.Object) string {
 		name = sent.GetName()
 	}
 	switch info.Resource {
-	case "immortalcontainers", "machines", "helloapps", "parents":
+	case "immortalcontainers", "machines", "helloapps", "parents", "actionsets":
 		return name
 	case "deployments", "services": // which are named after their HelloApp
 		return name
@@ -36,11 +37,15 @@ func objectOf(info *request.RequestInfo, sent, answered metav1.Object) string {
 	case "events":
 		// The recorder names an event after its object and the time.
 		return name[:max(0, strings.LastIndexByte(name, '.'))]
-	case "switches", "configmaps":
+	case "switches", "configmaps", "secrets":
 		for _, object := range []metav1.Object{sent, answered} {
 			if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 				return owner.Name
 			}
+		}
+		if info.Resource == "configmaps" {
+			// Those of an ActionSet, which belong to nobody, are named after it.
+			return name[:max(0, strings.LastIndexByte(name, '-'))]
 		}
 	}
 	return ""
@@ -91,6 +96,9 @@ func (r *Request) tell(info *request.RequestInfo, answer []byte) error {
 		return fmt.Errorf("reading the answer to %s: %w", r.Kind(), err)
 	}
 	r.Object = objectOf(info, sent, answered)
+	if name := cmp.Or(info.Name, sent.GetName()); name != "" {
+		r.target = info.Resource + "/" + name
+	}
 	if r.Code < http.StatusMultipleChoices {
 		r.Answer = Identity{UID: answered.GetUID(), ResourceVersion: answered.GetResourceVersion()}
 	}

@@ -38,7 +38,9 @@ type Proxy struct {
 
 	mu       sync.Mutex
 	requests []Request
-	err      error
+	// createdFor has the object that each thing was created for, by what requests target.
+	createdFor map[string]string
+	err        error
 	// recording are those whose client may know the answer already, and recorded tells of each that is done with.
 	recording int
 	recorded  sync.Cond
@@ -67,7 +69,8 @@ func StartProxy(config *rest.Config) (*Proxy, error) {
 			// A client that stops ends its watches in the middle of an answer. What fails otherwise is in the recorded code.
 			ErrorLog: log.New(io.Discard, "", 0),
 		},
-		served: make(chan struct{}),
+		served:     make(chan struct{}),
+		createdFor: map[string]string{},
 	}
 	p.recorded.L = &p.mu
 	p.server = http.Server{Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: readHeaderTimeout, ErrorLog: log.New(io.Discard, "", 0)}
@@ -129,7 +132,19 @@ func (p *Proxy) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.attribute(&request)
 	p.requests = append(p.requests, request)
+}
+
+// attribute what tells no more whose it is: it was created for that object.
+func (p *Proxy) attribute(r *Request) {
+	switch {
+	case r.target == "":
+	case r.Object == "":
+		r.Object = p.createdFor[r.target]
+	case r.Verb == "create":
+		p.createdFor[r.target] = r.Object
+	}
 }
 
 func (p *Proxy) fail(err error) {

@@ -100,3 +100,35 @@ func TestTheProxyRecordsWhatCountsAndTellsWhichObjectItIsAbout(t *testing.T) {
 		t.Errorf("taken once more, it still has %d requests", len(again))
 	}
 }
+
+func TestTheFrozenRunOfAnActionSetAndItsEffectsAreAboutIt(t *testing.T) {
+	proxy, err := StartProxy(apiServer(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := proxy.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: proxy.URL}).CoreV1()
+	ctx := t.Context()
+	owner := []metav1.OwnerReference{{Name: "web-00001", Controller: ptr.To(true)}}
+	run := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "actionset-run-uid", OwnerReferences: owner}}
+	effect := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-00001-2"}}
+	// What becomes of the answers is of no interest, only that the requests were sent.
+	_, _ = client.ConfigMaps("ns").Get(ctx, "web-00001-subject", metav1.GetOptions{})
+	_, _ = client.Secrets("ns").Create(ctx, run, metav1.CreateOptions{})
+	_, _ = client.ConfigMaps("ns").Create(ctx, effect, metav1.CreateOptions{})
+	_ = client.Secrets("ns").Delete(ctx, run.Name, metav1.DeleteOptions{})
+	_ = client.Secrets("ns").Delete(ctx, "another", metav1.DeleteOptions{})
+	got, err := proxy.Take()
+	if err != nil || len(got) != 5 {
+		t.Fatalf("it recorded %d requests, want 5: %v", len(got), err)
+	}
+	for i, want := range []string{"web-00001", "web-00001", "web-00001", "web-00001", ""} {
+		if got[i].Object != want {
+			t.Errorf("%s is about %q, want %q", got[i].Kind(), got[i].Object, want)
+		}
+	}
+}

@@ -35,6 +35,8 @@ type Request struct {
 	Answered int64 `json:"answered"`
 	// Answer tells what was written.
 	Answer Identity `json:"answer"`
+
+	target string // resource and name; "" where there is no name
 }
 
 // Identity is what the API server makes up when it writes an object.
