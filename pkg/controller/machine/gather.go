@@ -38,12 +38,14 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName) (*observe
 	if o.selector, err = c.selectors.of(o.machine); err != nil {
 		o.invalid = err.Error()
 	}
+	// Asked before the cache: whatever goes from the one in between has gone from the other.
+	deleting := c.memory.beingDeleted()
 	owned, err := inIndex[*v1alpha1.Switch](c.switches, ownerIndex, string(o.machine.UID))
 	if err != nil {
 		return nil, err
 	}
 	for _, sw := range owned {
-		if sw.Namespace == key.Namespace && sw.DeletionTimestamp == nil && !c.memory.isDeleting(sw.UID) {
+		if sw.Namespace == key.Namespace && sw.DeletionTimestamp == nil && !deleting.Has(sw.UID) {
 			o.owned = append(o.owned, sw)
 		}
 	}

@@ -29,6 +29,13 @@ func (m *memory) isDeleting(uid types.UID) bool {
 	return m.deleting.Has(uid)
 }
 
+// beingDeleted are all whose deletion we have asked for.
+func (m *memory) beingDeleted() sets.Set[types.UID] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.deleting.Clone()
+}
+
 // startDeleting has to be called before the request: afterwards the cache may have seen the end of it already.
 func (m *memory) startDeleting(uid types.UID) {
 	m.mu.Lock()
