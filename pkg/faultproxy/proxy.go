@@ -4,6 +4,7 @@
 package faultproxy
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -207,6 +208,9 @@ func (p *Proxy) serve(w http.ResponseWriter, req *http.Request) {
 		writeStatus(w, apierrors.NewUnauthorized("the token is not the one in the proxy's kubeconfig"))
 		return
 	}
+	if err := readBody(req); err != nil {
+		panic(http.ErrAbortHandler)
+	}
 	r, err := parseRequest(p.name, req)
 	if err != nil {
 		writeStatus(w, apierrors.NewBadRequest(err.Error()))
@@ -235,6 +239,20 @@ func (p *Proxy) serve(w http.ResponseWriter, req *http.Request) {
 		forward = p.upgrade
 	}
 	forward.ServeHTTP(w, req.WithContext(ctx))
+}
+
+// readBody takes in all of the body before anything is passed on. A server may answer before it has read the body, as with a 403; a
+// client then sends no more of it, and httputil.ReverseProxy would wait for the rest for ever.
+func readBody(req *http.Request) error {
+	if req.Body == nil || req.Header.Get("Upgrade") != "" {
+		return nil
+	}
+	body, err := io.ReadAll(req.Body)
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	if len(body) == 0 {
+		req.Body = http.NoBody
+	}
+	return err
 }
 
 // enter counts a request, unless the proxy is closed.
