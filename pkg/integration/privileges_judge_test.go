@@ -92,13 +92,8 @@ var neverRequestedByCore = map[right]string{
 	{"create", "", "services"}:        "HelloApp",
 }
 
-// neverRequestedByActions likewise. TestWithoutTheRightToItsFinalizersNoActionSetStarts and TestWithoutTheRightToCreateAStreamNoCommandRuns
-// show that they are needed.
-var neverRequestedByActions = map[right]string{
-	toFinalizers: "ActionSet",
-	// Where a WebSocket, which is a get, is about to run a command.
-	toCreateStreams: "ActionSet",
-}
+// neverRequestedByActions likewise. TestWithoutTheRightToItsFinalizersNoActionSetStarts shows that it is needed.
+var neverRequestedByActions = map[right]string{toFinalizers: "ActionSet"}
 
 // complaints about requests that were made with the rights: what was forbidden and, if all tests ran, what was granted in vain.
 func (l *requestLog) complaints(granted []right, all bool) (complaints []string) {

@@ -59,7 +59,7 @@ func (s *ScaleWorkload) ready(ctx context.Context, w *workload) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		current := currentReplicaSet(w, sets.Items)
+		current := CurrentReplicaSet(w, sets.Items)
 		if current == nil {
 			return false, nil // it is about to be made
 		}

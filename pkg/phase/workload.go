@@ -40,10 +40,11 @@ func workloadOfDeployment(deployment *appsv1.Deployment) *workload {
 	}
 }
 
-// currentReplicaSet is the one of the Deployment's revision; nil if there is none.
-func currentReplicaSet(deployment *workload, sets []appsv1.ReplicaSet) *appsv1.ReplicaSet {
+// CurrentReplicaSet is the one of the Deployment's revision; nil if there is none.
+func CurrentReplicaSet(deployment metav1.Object, sets []appsv1.ReplicaSet) *appsv1.ReplicaSet {
+	revision := deployment.GetAnnotations()[annotationRevision]
 	for i := range sets {
-		if metav1.IsControlledBy(&sets[i], deployment) && sets[i].Annotations[annotationRevision] == deployment.Annotations[annotationRevision] {
+		if metav1.IsControlledBy(&sets[i], deployment) && sets[i].Annotations[annotationRevision] == revision {
 			return &sets[i]
 		}
 	}

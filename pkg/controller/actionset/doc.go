@@ -1,8 +1,8 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package actionset decides what comes next in the run of an ActionSet. It is pure: it is given what was observed, and says what to
-// learn or to do.
+// Package actionset runs ActionSets. What comes next in a run is decided by a pure half, which is given what was observed, and says what
+// to learn or to do:
 //
 //	plan.go      what is observed, what can be done, and the table of states (decide)
 //	launch.go    what can be checked before anything is done
@@ -11,6 +11,15 @@
 //	status.go    what the status says
 //	params.go    what templates see: the frozen run, the outputs in the status, and what is read anew
 //	desired.go   the frozen run, in a Secret of the ActionSet's own
+//	profile.go, workload.go  what templates see of a Profile, and of the Pods of a subject
+//
+// The other half talks to the API server:
+//
+//	controller.go  the loop; one sync asks, decides and acts until there is nothing more to do at once
+//	gather.go      what is observed before anything is decided
+//	answer.go      answers to what a decision asks, by subjects.go and fetch.go
+//	apply.go       the steps of a plan
+//	memory.go      what this process remembers; everything works without it
 //
 // States of an ActionSet: new (no status, or held as pending); rejected or ended (a completionTime: nothing happens but tidying up);
 // in a run (a startTime). In a run the actions go on at the same time, the phases of each one after the other.

@@ -115,7 +115,7 @@ func (s *syncing) readDeployment(ctx context.Context, object *unstructured.Unstr
 	if err != nil {
 		return nil, fmt.Errorf("listing ReplicaSets in namespace %s: %w", deployment.Namespace, err)
 	}
-	current := currentReplicaSet(&deployment, sets.Items)
+	current := phase.CurrentReplicaSet(&deployment, sets.Items)
 	if current == nil {
 		return nil, phase.Failf("deployment %s/%s has no ReplicaSet of its revision: it has not been rolled out yet", deployment.Namespace, deployment.Name)
 	}

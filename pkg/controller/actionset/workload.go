@@ -7,25 +7,11 @@ import (
 	"cmp"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/blueprint"
 )
-
-// annotationRevision is on a Deployment and on the ReplicaSets that it has made.
-const annotationRevision = "deployment.kubernetes.io/revision"
-
-// currentReplicaSet is the one of the Deployment's revision; nil if there is none.
-func currentReplicaSet(deployment *appsv1.Deployment, sets []appsv1.ReplicaSet) *appsv1.ReplicaSet {
-	for i := range sets {
-		if metav1.IsControlledBy(&sets[i], deployment) && sets[i].Annotations[annotationRevision] == deployment.Annotations[annotationRevision] {
-			return &sets[i]
-		}
-	}
-	return nil
-}
 
 // workloadOf is what templates see of a workload: those of the Pods that the owner controls and that run.
 func workloadOf(subject, owner metav1.Object, pods []corev1.Pod) *blueprint.Workload {

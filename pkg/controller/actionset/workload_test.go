@@ -55,20 +55,6 @@ func TestAWorkloadIsItsOwnPodsThatRun(t *testing.T) {
 	}
 }
 
-func TestTheReplicaSetOfADeploymentIsThatOfItsRevision(t *testing.T) {
-	set := func(name string, owner types.UID, revision string) appsv1.ReplicaSet {
-		return appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: ownedBy(owner), Annotations: map[string]string{annotationRevision: revision}}}
-	}
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{UID: "d", Annotations: map[string]string{annotationRevision: "2"}}}
-	sets := []appsv1.ReplicaSet{set("old", "d", "1"), set("theirs", "x", "2"), set("current", "d", "2")}
-	if current := currentReplicaSet(deployment, sets); current == nil || current.Name != "current" {
-		t.Errorf("it is %v", current)
-	}
-	if current := currentReplicaSet(deployment, sets[:2]); current != nil {
-		t.Errorf("it is %s, and there is none", current.Name)
-	}
-}
-
 func TestASubjectIsReadWhereItsKindOrItsResourceIs(t *testing.T) {
 	type where struct {
 		schema.GroupVersionResource
