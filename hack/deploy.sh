@@ -2,7 +2,7 @@
 # deploy.sh WHAT: Millwright as Pods of the cluster that CLUSTER names (target-cluster.sh), of the image $IMG.
 #   deploy    installs it, or changes what is installed to this image and these manifests, and returns when it is at work
 #   undeploy  removes it, but neither the CRDs nor what its users have made, except for CompositeControllers with a finalizer; ActionSets
-#             that run are cancelled (drain.sh)
+#             that run are cancelled (drain.sh). Llamas are kept, as records, and are there again after the next deploy
 #   bundle    writes all that deploy applies to $BUNDLE
 # The local cluster needs a real node ("make cluster-node"), which has the image from bin/image/image.tar. Any other pulls it.
 set -o errexit -o nounset -o pipefail
@@ -15,7 +15,10 @@ source hack/drain.sh
 
 namespace=millwright-system
 # What deploy installs and undeploy removes: not the CRDs, which hold what users own.
-installed=(manifests/[2-9][0-9]-*.yaml)
+installed=(manifests/[2-9][0-9]-*.yaml manifests/farm/[2-9][0-9]-*.yaml)
+# The API server of Llamas is where its tutorial has it.
+farm_namespace=default
+farm=farm-operator
 
 # render [MORE]: prints manifests/ with the image in its place, and with more of what a kustomization can say.
 render() {
@@ -71,13 +74,17 @@ deploy() {
     bring_image
     render "$(image_patch)" >"$work/all.yaml"
   fi
+  take_over_tutorial
   kubectl apply --server-side -f "$work/all.yaml"
-  if ! kubectl rollout status --namespace "$namespace" --timeout=3m deployment; then
-    kubectl describe pods --namespace "$namespace" >&2
-    fail "" "Millwright is not at work after 3 minutes. Above is what its Pods say; what they log is shown by:" \
-      "  kubectl logs --namespace $namespace --selector app.kubernetes.io/name=millwright --prefix"
-  fi
+  await_rollout "$namespace"
+  await_rollout "$farm_namespace" "$farm"
+  kubectl wait --for=condition=Available --timeout=1m apiservice/v1alpha.farm.example.com || {
+    kubectl describe apiservice v1alpha.farm.example.com >&2
+    fail "" "The servers of Llamas run, but kube-apiserver does not reach them, see above: no namespace can be deleted until it does, or until" \
+      "  kubectl delete apiservice v1alpha.farm.example.com"
+  }
   kubectl get pods --namespace "$namespace"
+  kubectl get pods --namespace "$farm_namespace" --selector app="$farm"
   echo
   echo "Millwright is at work. Try a sample, and see what it says:"
   [ -n "${CLUSTER:-}" ] || echo "  export KUBECONFIG=$(printf %q "$kubeconfig") PATH=$(printf %q "$PWD/bin"):\$PATH"
@@ -86,15 +93,37 @@ deploy() {
   echo "  kubectl logs --namespace $namespace --selector app.kubernetes.io/name=millwright --prefix"
 }
 
+# take_over_tutorial, where that was applied by a client-side apply: then its fields, defaulted ones too, would be somebody else's.
+take_over_tutorial() {
+  [ -n "$(kubectl get deployment --namespace "$farm_namespace" --selector "app=$farm,app.kubernetes.io/name!=millwright" --output name)" ] || return 0
+  echo "Taking over Deployment $farm in namespace $farm_namespace, and what belongs to it"
+  kubectl apply --server-side --force-conflicts --selector app.kubernetes.io/component=farm -f "$work/all.yaml"
+}
+
+# await_rollout NAMESPACE [DEPLOYMENT]: of one, or of all.
+await_rollout() {
+  kubectl rollout status --namespace "$1" --timeout=3m deployment "${@:2}" && return
+  kubectl describe pods --namespace "$1" --selector app.kubernetes.io/name=millwright >&2
+  fail "" "Millwright is not at work after 3 minutes. Above is what its Pods say; what they log is shown by:" \
+    "  kubectl logs --namespace $1 --selector app.kubernetes.io/name=millwright --prefix"
+}
+
 undeploy() {
   local files=() file
   for file in "${installed[@]}"; do files+=(--filename "$file"); done
   drain
   # First those who work, and in peace: they need their rights until they have ended.
-  kubectl delete --ignore-not-found --timeout=2m --namespace "$namespace" deployment --selector app.kubernetes.io/name=millwright --cascade=foreground
+  local each
+  for each in "$namespace" "$farm_namespace"; do
+    kubectl delete --ignore-not-found --timeout=2m --namespace "$each" deployment --selector app.kubernetes.io/name=millwright --cascade=foreground
+  done
   kubectl delete --ignore-not-found --timeout=2m "${files[@]}"
+  # Its certificate, if it is one of ours.
+  kubectl delete --ignore-not-found --timeout=2m --namespace "$farm_namespace" secret --selector app.kubernetes.io/managed-by=millwright \
+    --field-selector "metadata.name=$farm-serving"
   remove_namespace
-  echo "The CRDs and all ${drained:+other }objects of our kinds are still there, and what was made for them runs on. To delete all that:"
+  echo "The CRDs and all ${drained:+other }objects of our kinds are still there, and what was made for them runs on. Llamas are kept in"
+  echo "LlamaRecords, and served again after the next deploy. To delete all that:"
   echo "  make uninstall${CLUSTER:+ CLUSTER=$CLUSTER}"
 }
 

@@ -18,6 +18,14 @@ running() { with_finalizer actionsets.cr.kanister.io millwright.dev/actionset; }
 drain() {
   drain_compositecontrollers
   drain_actionsets
+  retire_farm
+}
+
+# retire_farm before its server or its records go: as long as there is an APIService that nobody answers for, no namespace of the cluster
+# can be deleted. It is ours by its label: the tutorial's has the same name.
+retire_farm() {
+  local services=(apiservices.apiregistration.k8s.io --selector app.kubernetes.io/name=millwright)
+  [ -z "$(kubectl get "${services[@]}" --ignore-not-found --output name)" ] || kubectl delete "${services[@]}" --timeout=2m
 }
 
 # drain_compositecontrollers deletes them: without the engine neither they nor their parents could be deleted. It sets drained if there

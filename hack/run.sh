@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # run.sh: the whole of Millwright on this machine, or with CLUSTER=current against a cluster of yours (target-cluster.sh): CRDs,
-# controllers and a sample, and then what its user would look at. It runs until Ctrl-C. "make run" builds what it needs.
+# controllers, API server and samples, and then what its user would look at. It runs until Ctrl-C. "make run" builds what it needs.
 #
-# The control plane and the controllers run on a leash (hack/leash) each: they end with this script, even after kill -9, and get
-# no Ctrl-C from the terminal, so that the controllers stop before the control plane does.
+# The control plane, the controllers and the API server of Llamas run on a leash (hack/leash) each: they end with this script, even after
+# kill -9, and get no Ctrl-C from the terminal, so that the control plane stops last.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,6 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 source hack/target-cluster.sh
 source hack/drain.sh
+source hack/run-farm.sh
 
 samples_dir=manifests/samples
 samples=() # one of each kind
@@ -59,6 +60,7 @@ finish() {
   set +o errexit
   [ "${#pids[@]}" = 0 ] || echo
   [ -z "${waiting:-}" ] || kill "$waiting" 2>/dev/null
+  [ -n "${CLUSTER:-}" ] || [ ! -e "$work/installed" ] || forget_farm
   for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
     kill -TERM "${pids[i]}" 2>/dev/null || continue
     printf 'Stopping the %s ... ' "${names[i]}"
@@ -143,10 +145,11 @@ say_what_to_try() {
   echo
   echo "----------------------------------------------------------------------------------------------------"
   if [ "${CLUSTER:-}" = current ]; then
-    echo "Millwright runs against context $context. Try, in another terminal:"
+    echo "Millwright runs against context $context, without Llamas and FarmPods: your cluster cannot reach an API server on this machine."
+    echo "Try, in another terminal:"
     echo
   else
-    where="$log, $cluster_dir/log/cluster.log"
+    where="$log, $farm_log, $cluster_dir/log/cluster.log"
     echo "Millwright runs, on a real API server. The node is simulated: Pods run there without containers."
     echo "Try, in another terminal:"
     echo
@@ -164,6 +167,9 @@ say_what_to_try() {
   kubectl patch \$(kubectl get switches -o name) --type=merge -p '{"spec":{"position":"up"}}'
   kubectl get machine panel --watch                                  # they come down, one every five seconds
   kubectl scale machine panel --replicas=5
+EOF
+  [ -n "${CLUSTER:-}" ] || say_what_to_try_on_the_farm
+  cat <<EOF
 
   kubectl explain immortalcontainer.spec                             # what else there is; or helloapp.spec, machine.spec, actionset.spec, compositecontroller.spec
 Guides: $(printf %q "$PWD/$samples_dir")
@@ -179,10 +185,13 @@ trap 'exit 0' INT TERM HUP
 [ -n "${CLUSTER:-}" ] || start_control_plane
 require_cluster
 touch "$work/installed"
+[ -n "${CLUSTER:-}" ] || forget_farm
 install_crds
 start_controllers
+[ -n "${CLUSTER:-}" ] || start_farm
 apply_samples
 show_result
+[ -n "${CLUSTER:-}" ] || show_farm
 say_what_to_try
 while true; do
   check_leashed

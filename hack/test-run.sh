@@ -77,6 +77,8 @@ prints '^pod/web-immortalpod +1/1 +Running ' || fail "kubectl get pods does not 
 prints '^machine.useless.container.training/panel +3 +ddd ' || fail "kubectl get does not show a Machine with its switches down"
 prints '^helloapp.apps.anupam.com/hello +1 +1 ' || fail "kubectl get does not show a ready HelloApp"
 prints '^deployment.apps/hello +1/1 ' || fail "kubectl get does not show the HelloApp's Deployment"
+prints '^dolly +31.4 +0.5 ' || fail "kubectl get does not show the Llama"
+prints '^farm-web-immortalpod +1 +1/1 +Running ' || fail "kubectl get does not show the FarmPod of the Pod"
 prints '^  Normal +Started ' || fail "kubectl describe does not show the event Started"
 
 try 'export KUBECONFIG='
@@ -86,8 +88,13 @@ within 30 "the Pod did not come back after it was deleted" pod_is_new "$uid"
 kubectl wait --for=condition=Ready --timeout=60s ic/web pod/web-immortalpod
 try 'kubectl patch ic web'
 kubectl wait --for=delete --timeout=60s pod/web-immortalpod
-try 'kubectl explain' >"$work/explained"
+try 'kubectl explain immortalcontainer' >"$work/explained"
 grep -q '^  image' "$work/explained" || fail "kubectl explain does not know the field image"
+try 'kubectl explain llama' >"$work/explained"
+grep -q '^  weight' "$work/explained" || fail "kubectl explain does not know the field weight"
+try 'kubectl patch llama'
+kubectl wait --for=jsonpath='{.spec.weight}'=35 --timeout=10s llama/dolly
+[ -n "$(kubectl get farmpods --all-namespaces --selector app.kubernetes.io/instance=hello --output name)" ] || fail "kubectl get does not show the FarmPods of all namespaces"
 try 'kubectl apply'
 kubectl wait --for=condition=Ready --timeout=60s ic/ticker
 kubectl patch ic web --type=merge -p '{"spec":{"suspend":false}}'
@@ -107,7 +114,7 @@ kill -INT -- "-$run"
 # make itself always reports that it was interrupted, and would report if hack/run.sh did not end well.
 wait "$run" || [ $? = 130 ] || fail "make run ended with exit status $?"
 ! prints '^make: [*][*][*]' || fail "hack/run.sh did not end well"
-for what in controllers "control plane"; do
+for what in "API server" controllers "control plane"; do
   prints "^Stopping the $what ... stopped" || fail "it did not say that it has stopped the $what"
 done
 [ $((SECONDS - interrupted)) -le 15 ] || fail "make run took $((SECONDS - interrupted)) s to end"
@@ -115,6 +122,7 @@ within 1 "make run has left processes behind" test -e "$work/gone"
 
 begin
 prints '^immortalcontainer[^ ]*/web +nginx:latest +web-immortalpod +3 +True ' || fail "on the kept state, the starts are not the three there have been"
+prints '^llama.farm.example.com/dolly configured' || fail "on the kept state, the Llama is not the one there was"
 echo "Killing make run"
 { kill -KILL -- "-$run" && wait "$run"; } 2>/dev/null || true # bash would tell about it
 run=

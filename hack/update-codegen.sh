@@ -80,5 +80,5 @@ role() { # FILE NAME CONTROLLER...
   } >"manifests/$1"
 }
 role 21-actions-role.yaml millwright-actions actionset
-role 21-core-role.yaml millwright-core helloapp immortalcontainer machine
+role 21-core-role.yaml millwright-core helloapp immortalcontainer machine servingcert
 role 21-engine-role.yaml millwright-engine composite

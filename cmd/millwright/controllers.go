@@ -37,11 +37,15 @@ func newControllersCommand() *cobra.Command {
 		},
 	}
 	groups := options.Flags()
-	logsapi.AddFlags(logs, groups.FlagSet("logs"))
-	groups.FlagSet("logs").VisitAll(func(flag *pflag.Flag) {
+	addLogFlags(groups.FlagSet("logs"), logs)
+	addFlags(cmd, groups)
+	return cmd
+}
+
+func addLogFlags(fs *pflag.FlagSet, logs *logsapi.LoggingConfiguration) {
+	logsapi.AddFlags(logs, fs)
+	fs.VisitAll(func(flag *pflag.Flag) {
 		// They work only behind a feature gate, for which there is no flag.
 		flag.Hidden = strings.HasPrefix(flag.Usage, "[Alpha]")
 	})
-	addFlags(cmd, groups)
-	return cmd
 }

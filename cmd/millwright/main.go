@@ -67,7 +67,7 @@ func newRootCommand() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%w", err) })
-	root.AddCommand(newControllersCommand(), newVersionCommand())
+	root.AddCommand(newControllersCommand(), newAPIServerCommand(), newVersionCommand())
 	return root
 }
 

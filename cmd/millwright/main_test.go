@@ -37,6 +37,11 @@ func TestMistakesAreToldInOneLine(t *testing.T) {
 		{[]string{"controllers", "--workers=0"}, exitUsage, "Error: --workers=0: at least one is needed; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--logging-format=xml"}, exitUsage, "Error: format: Invalid value: \"xml\": Unsupported log format; see 'millwright controllers --help'"},
 		{[]string{"controllers"}, exitFailed, "Error: no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"},
+		{[]string{"apiserver", "--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright apiserver --help'"},
+		{[]string{"apiserver", "foo"}, exitUsage, "Error: 'millwright apiserver' takes no arguments, and was given \"foo\"; see 'millwright apiserver --help'"},
+		{[]string{"apiserver", "--llama-storage=etcd"}, exitUsage, "Error: --llama-storage=\"etcd\": records and memory are known; see 'millwright apiserver --help'"},
+		{[]string{"apiserver", "--serving-secret=farm"}, exitUsage, "Error: --serving-secret=\"farm\": it is not namespace/name, as in default/farm-operator-serving; see 'millwright apiserver --help'"},
+		{[]string{"apiserver"}, exitFailed, "Error: no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"},
 		{[]string{"version", "-o", "xml"}, exitUsage, "Error: --output=\"xml\": json and yaml are known; see 'millwright version --help'"},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
@@ -60,6 +65,24 @@ func TestHelpNamesEveryControllerAndGroupsTheFlags(t *testing.T) {
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("it does not contain %q:\n%s", want, stdout.String())
 		}
+	}
+}
+
+func TestTheFlagsOfTheAPIServerAreThereWhenTheyAreAskedFor(t *testing.T) {
+	for _, args := range [][]string{{"apiserver", "--help"}, {"apiserver", "-h"}, {"help", "apiserver"}} {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), args, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+			t.Errorf("%q: exit code %d, standard error %s", args, code, stderr.String())
+		}
+		for _, want := range []string{"Farm flags:", "--llama-storage", "Serving flags:", "--secure-port", "(default 3000)", "--serving-secret", "--logging-format"} {
+			if !strings.Contains(stdout.String(), want) {
+				t.Errorf("%q: it does not contain %q:\n%s", args, want, stdout.String())
+			}
+		}
+	}
+	cmd, _, err := newRootCommand().Find([]string{"apiserver"})
+	if err != nil || cmd.Flags().Lookup("llama-storage") != nil {
+		t.Errorf("the other subcommands pay for its flags: %v", err)
 	}
 }
 

@@ -59,6 +59,9 @@ func ObserveTarget(object *unstructured.Unstructured, service types.NamespacedNa
 	return target, nil
 }
 
+// IsForService tells whether the object sends clients to our Service at all.
+func (t Target) IsForService() bool { return len(t.entries) > 0 }
+
 func (t *Target) observe(config map[string]any, path string, service types.NamespacedName) {
 	reference, _ := config["service"].(map[string]any)
 	if reference["namespace"] != service.Namespace || reference["name"] != service.Name {

@@ -21,6 +21,8 @@ import (
 const (
 	// discoveryInterval is how soon a newly installed API is noticed.
 	discoveryInterval = time.Second
+	// aggregation is the group of what tells kube-apiserver of other API servers. It has no CustomResourceDefinition.
+	aggregation = "apiregistration.k8s.io"
 	// discoveryTimeout is how long an API server may take to answer before we call it unreachable.
 	discoveryTimeout = 10 * time.Second
 )
@@ -84,15 +86,18 @@ func notServed(ctx context.Context, client discovery.DiscoveryInterfaceWithConte
 			versions = append(versions, v.Version)
 		}
 		return fmt.Sprintf("Waiting for version %s of %s: the API server serves only %s of this group, so the CustomResourceDefinition is of another release: "+
-			"install this release's (make install, or kubectl apply --server-side -k manifests/00-crds)",
+			"install this release's (make install, or kubectl apply --server-side -f manifests/00-crds)",
 			resource.Version, resource.GroupResource(), strings.Join(versions, ", ")), nil
 	}
 	return notInstalled(resource), nil
 }
 
 func notInstalled(resource schema.GroupVersionResource) string {
+	if resource.Group == aggregation {
+		return fmt.Sprintf("Waiting for %s: this API server has no aggregation layer; leave out by --controllers=*,-NAME the controller that needs it", resource.GroupResource())
+	}
 	return fmt.Sprintf("Waiting for the CustomResourceDefinition %s: the API server does not serve %s: "+
-		"install it (make install, or kubectl apply --server-side -k manifests/00-crds)",
+		"install it (make install, or kubectl apply --server-side -f manifests/00-crds)",
 		resource.GroupResource(), resource.GroupVersion())
 }
 

@@ -4,15 +4,12 @@
 package manager
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // serviceAccountNamespace is where a Pod finds the name of its own namespace.
@@ -52,41 +49,6 @@ type Config struct {
 func (c *Config) reviewClient() (kubernetes.Interface, error) {
 	_, client, err := c.clients.clients("metrics", func() error { return nil })
 	return client, err
-}
-
-// clientConfig says how to reach the API server: as the kubeconfig says, or as a Pod does. Nothing else decides, least of
-// all a KUBECONFIG that happens to be set.
-func clientConfig(kubeconfig string) (*rest.Config, error) {
-	if kubeconfig != "" {
-		return kubeconfigClient(kubeconfig)
-	}
-	config, err := rest.InClusterConfig()
-	if errors.Is(err, rest.ErrNotInCluster) {
-		hint := ""
-		if stray := os.Getenv("KUBECONFIG"); stray != "" {
-			hint = fmt.Sprintf(" (KUBECONFIG=%s is set, and is not used unless you say --kubeconfig=\"$KUBECONFIG\")", stray)
-		}
-		return nil, fmt.Errorf("no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig%s", hint)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the ServiceAccount of this Pod: %w; mount its token, or name a kubeconfig file by --kubeconfig", err)
-	}
-	return config, nil
-}
-
-func kubeconfigClient(path string) (*rest.Config, error) {
-	file, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}).Load()
-	if err != nil {
-		return nil, fmt.Errorf("reading the file that --kubeconfig names: %w", err)
-	}
-	config, err := clientcmd.NewDefaultClientConfig(*file, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, fmt.Errorf("--kubeconfig: %s names no cluster: set its current-context (kubectl config use-context ... --kubeconfig=%s)", path, path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %s: %w", path, err)
-	}
-	return config, nil
 }
 
 // leaseNamespace is the one of the Pod, and "default" outside of a cluster, whatever the kubeconfig's context says: all

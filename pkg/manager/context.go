@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -46,6 +49,8 @@ type Context struct {
 	Objects *objectcache.Cache
 	// Metadata of objects of any kind, without the rest of them.
 	Metadata metadatainformer.SharedInformerFactory
+	// Select returns an informer of its own for those objects of a kind that the options select, in one namespace or in all.
+	Select func(resource schema.GroupVersionResource, namespace string, options func(*metav1.ListOptions)) cache.SharedIndexInformer
 	// RESTConfig is what Client and KubeClient are made of.
 	RESTConfig *rest.Config
 	// Events are what Recorder records to, for a controller whose events have to bear another name.
@@ -77,6 +82,8 @@ type shared struct {
 	events        *controller.Events
 	metadata      metadatainformer.SharedInformerFactory
 	objects       *objectcache.Cache
+	dynamic       dynamic.Interface
+	selections    []dynamicinformer.DynamicSharedInformerFactory
 	namespace     string
 	hooks         HookOptions
 	phases        PhaseOptions
@@ -100,11 +107,16 @@ func newShared(ctx context.Context, config *Config, mayWrite func() error) (*sha
 	if err != nil {
 		return nil, fmt.Errorf("making the client of metadata: %w", err)
 	}
+	dynamicClient, err := dynamic.NewForConfig(config.clients.informerConfig("selections", mayWrite))
+	if err != nil {
+		return nil, fmt.Errorf("making the client of selected objects: %w", err)
+	}
 	return &shared{
 		clients:   config.clients,
 		mayWrite:  mayWrite,
 		metadata:  metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, 0, metadatainformer.WithTransform(dropManagedFields)),
 		objects:   objects,
+		dynamic:   dynamicClient,
 		namespace: config.Namespace,
 		hooks:     config.Hooks,
 		phases:    config.Phases,
@@ -145,6 +157,7 @@ func (s *shared) contextFor(name string) (*Context, error) {
 		Recorder:      s.events.Recorder(scheme.Scheme, name),
 		Metadata:      s.metadata,
 		Objects:       s.objects,
+		Select:        s.selectObjects,
 		RESTConfig:    s.clients.restConfig(name, s.mayWrite),
 		Events:        s.events,
 		Namespace:     s.namespace,
@@ -158,11 +171,18 @@ func (s *shared) startInformers(ctx context.Context) {
 	s.informers.StartWithContext(ctx)
 	s.kubeInformers.StartWithContext(ctx)
 	s.metadata.Start(ctx.Done())
+	for _, selection := range s.selections {
+		selection.Start(ctx.Done())
+	}
 }
 
 // joinInformers returns when all have stopped, after their context has ended.
 func (s *shared) joinInformers(ctx context.Context) {
-	joinAll(ctx, s.informers.Shutdown, s.kubeInformers.Shutdown, s.metadata.Shutdown, s.objects.Wait)
+	joins := []func(){s.informers.Shutdown, s.kubeInformers.Shutdown, s.metadata.Shutdown, s.objects.Wait}
+	for _, selection := range s.selections {
+		joins = append(joins, selection.Shutdown)
+	}
+	joinAll(ctx, joins...)
 }
 
 // joinAll does not wait for ever: a reflector whose API server refuses connections sleeps through the end of its

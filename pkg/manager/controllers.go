@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
 
 	appsv1 "millwright.dev/pkg/apis/apps/v1"
 	crv1alpha1 "millwright.dev/pkg/apis/cr/v1alpha1"
@@ -21,6 +22,7 @@ import (
 	"millwright.dev/pkg/controller/helloapp"
 	"millwright.dev/pkg/controller/immortalcontainer"
 	"millwright.dev/pkg/controller/machine"
+	"millwright.dev/pkg/controller/servingcert"
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 )
 
@@ -89,6 +91,23 @@ func Descriptors() []Descriptor {
 			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
 				useless := c.Informers.Useless().V1alpha1()
 				return machine.New(ctx, c.Client, useless.Machines(), useless.Switches(), c.Recorder)
+			},
+		},
+		{
+			Name:     servingcert.ControllerName,
+			Requires: []schema.GroupVersionResource{servingcert.APIServices},
+			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
+				client, err := dynamic.NewForConfig(c.RESTConfig)
+				if err != nil {
+					return nil, err
+				}
+				return servingcert.New(ctx, servingcert.Config{
+					KubeClient: c.KubeClient,
+					Dynamic:    client,
+					Select:     c.Select,
+					Recorder:   c.Recorder,
+					Namespace:  c.Namespace,
+				})
 			},
 		},
 	})

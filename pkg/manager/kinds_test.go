@@ -54,27 +54,106 @@ func containing(t *testing.T, pattern, text string) (files []string) {
 	return files
 }
 
+// Two groups are not made of CRDs that users write: one is served by an API server of ours, and the other is where that keeps what it serves.
+const (
+	aggregatedGroup = "farm.example.com"
+	recordsGroup    = "storage.farm.example.com"
+)
+
 func TestEveryKindHasItsCRDItsSampleItsGuideAndItsRights(t *testing.T) {
+	sorts := map[string]int{}
 	for _, kind := range ourKinds(t) {
+		sorts[kind.Group]++
 		t.Run(kind.Kind, func(t *testing.T) {
-			crds := containing(t, "manifests/00-crds/*.yaml", "    kind: "+kind.Kind+"\n")
-			if len(crds) != 1 {
-				t.Fatalf("%s has %d CRDs, want one: run make generate", kind, len(crds))
-			}
-			plural, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(crds[0]), kind.Group+"_"), ".")
-			for what, missing := range map[string]bool{
-				"a place in manifests/kustomization.yaml":                               len(containing(t, "manifests/kustomization.yaml", "- 00-crds/"+filepath.Base(crds[0])+"\n")) == 0,
-				"a sample in manifests/samples":                                         len(containing(t, "manifests/samples/*/*.yaml", "kind: "+kind.Kind+"\n")) == 0,
-				"a guide, a README.md in manifests/samples that speaks of it":           len(containing(t, "manifests/samples/*/README.md", kind.Kind)) == 0,
-				"RBAC markers in the doc.go of a controller":                            len(containing(t, "pkg/controller/*/doc.go", fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,", kind.Group, plural))) == 0,
-				"a place in the table: no controller requires its resource to be there": !required(kind.GroupVersion().WithResource(plural)),
-			} {
-				if missing {
-					t.Errorf("%s lacks %s", kind, what)
-				}
+			switch kind.Group {
+			case aggregatedGroup:
+				checkAggregated(t, kind)
+			case recordsGroup:
+				checkRecord(t, kind)
+			default:
+				checkKind(t, kind)
 			}
 		})
 	}
+	if sorts[aggregatedGroup] == 0 || sorts[recordsGroup] == 0 || len(sorts) < 4 {
+		t.Errorf("kinds by group are %v: this test looks in the wrong place", sorts)
+	}
+}
+
+// checkKind of a CRD for users, and of a controller.
+func checkKind(t *testing.T, kind schema.GroupVersionKind) {
+	t.Helper()
+	plural := pluralInCRD(t, kind)
+	complain(t, kind, map[string]bool{
+		"a sample in manifests/samples":                                         !inSample(t, kind),
+		"a guide, a README.md in manifests/samples that speaks of it":           !inGuide(t, kind),
+		"RBAC markers in the doc.go of a controller":                            len(containing(t, "pkg/controller/*/doc.go", fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,", kind.Group, plural))) == 0,
+		"a place in the table: no controller requires its resource to be there": !required(kind.GroupVersion().WithResource(plural)),
+	})
+}
+
+// checkAggregated likewise of a kind of our own API server. With a CRD, kube-apiserver would register an APIService of its own for the group.
+func checkAggregated(t *testing.T, kind schema.GroupVersionKind) {
+	t.Helper()
+	if crds := crdsOf(t, kind); len(crds) > 0 {
+		t.Errorf("%s is served by our API server, and has the CRD %s, which would be served in its place", kind, crds[0])
+	}
+	plural := strings.ToLower(kind.Kind) + "s"
+	complain(t, kind, map[string]bool{
+		"an APIService that leads to its server":                              len(containing(t, "manifests/farm/*.yaml", "kind: APIService\nmetadata:\n  name: "+kind.Version+"."+kind.Group+"\n")) == 0,
+		"a rule in the roles of users":                                        len(containing(t, "manifests/farm/22-users.yaml", plural)) == 0,
+		"a guide, a README.md in manifests/samples that speaks of it":         !inGuide(t, kind),
+		"a sample in manifests/samples, though its objects are made by users": kind.Kind != "FarmPod" && !inSample(t, kind),
+	})
+}
+
+// checkRecord likewise of a kind that is for our own API server alone.
+func checkRecord(t *testing.T, kind schema.GroupVersionKind) {
+	t.Helper()
+	plural := pluralInCRD(t, kind)
+	complain(t, kind, map[string]bool{
+		"a policy that refuses what others write":                          len(containing(t, "manifests/farm/*.yaml", "resources: ["+plural+"]\n      operations: [CREATE, UPDATE, DELETE]\n")) == 0,
+		"rights of the API server alone: users have some":                  len(containing(t, "manifests/*/22-users.yaml", plural))+len(containing(t, "manifests/22-users.yaml", plural)) > 0,
+		"samples and guides that keep to what users may write":             inSample(t, kind),
+		"a place in the rights of the API server that keeps its own there": len(containing(t, "manifests/farm/21-role.yaml", "  resources: ["+plural+"]\n")) == 0,
+	})
+}
+
+func complain(t *testing.T, kind schema.GroupVersionKind, lacks map[string]bool) {
+	t.Helper()
+	for what, missing := range lacks {
+		if missing {
+			t.Errorf("%s lacks %s", kind, what)
+		}
+	}
+}
+
+func crdsOf(t *testing.T, kind schema.GroupVersionKind) []string {
+	t.Helper()
+	return containing(t, "manifests/00-crds/"+kind.Group+"_*.yaml", "    kind: "+kind.Kind+"\n")
+}
+
+// pluralInCRD is what a kind is called in its CRD, which must be there, and be installed.
+func pluralInCRD(t *testing.T, kind schema.GroupVersionKind) string {
+	t.Helper()
+	crds := crdsOf(t, kind)
+	if len(crds) != 1 {
+		t.Fatalf("%s has %d CRDs, want one: run make generate", kind, len(crds))
+	}
+	file := filepath.Base(crds[0])
+	complain(t, kind, map[string]bool{"a place in manifests/kustomization.yaml": len(containing(t, "manifests/kustomization.yaml", "- 00-crds/"+file+"\n")) == 0})
+	plural, _, _ := strings.Cut(strings.TrimPrefix(file, kind.Group+"_"), ".")
+	return plural
+}
+
+func inSample(t *testing.T, kind schema.GroupVersionKind) bool {
+	t.Helper()
+	return len(containing(t, "manifests/samples/*/*.yaml", "kind: "+kind.Kind+"\n")) > 0
+}
+
+func inGuide(t *testing.T, kind schema.GroupVersionKind) bool {
+	t.Helper()
+	return len(containing(t, "manifests/samples/*/README.md", kind.Kind)) > 0
 }
 
 // required tells whether a controller of the table waits for the resource.

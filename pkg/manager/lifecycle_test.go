@@ -38,7 +38,7 @@ func TestAControllerWaitsForItsCRDAndTheOthersDoNot(t *testing.T) {
 			t.Fatalf("working: free %t, needy %t", free.working.Load(), needy.working.Load())
 		}
 		const complaint = "Waiting for the CustomResourceDefinition widgets.example.org: the API server does not serve example.org/v2: " +
-			"install it (make install, or kubectl apply --server-side -k manifests/00-crds); retrying"
+			"install it (make install, or kubectl apply --server-side -f manifests/00-crds); retrying"
 		for minute, want := range []int{1, 3, 5} {
 			if got := linesWith(p.logs(), complaint); got != want {
 				t.Errorf("after %d minutes the log says %d times what is missing, want %d:\n%s", minute, got, want, p.logs())

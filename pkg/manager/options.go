@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/kubeconfig"
 )
 
 // Options are what the command line says.
@@ -205,7 +207,7 @@ func (o *Options) Config(version string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := clientConfig(o.Kubeconfig)
+	client, err := kubeconfig.Load(o.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}

@@ -52,16 +52,21 @@ func (c *Cluster) Account(t testing.TB, namespace, name string) *Account {
 // WriteKubeconfig writes a kubeconfig by which a process is this account, and returns its path.
 func (a *Account) WriteKubeconfig(t testing.TB) string {
 	t.Helper()
+	path := filepath.Join(t.TempDir(), "account.kubeconfig")
+	if err := a.WriteKubeconfigTo(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// WriteKubeconfigTo writes it into this file, for a process that outlives the test.
+func (a *Account) WriteKubeconfigTo(path string) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: a.Config.Host, CertificateAuthorityData: a.Config.CAData}
 	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: a.Config.BearerToken}
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	config.CurrentContext = "test"
-	path := filepath.Join(t.TempDir(), "account.kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return clientcmd.WriteToFile(*config, path)
 }
 
 // AwaitRight waits until the account may do this. The API server learns by a watch of what was just bound.

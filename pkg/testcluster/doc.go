@@ -22,7 +22,8 @@
 // What is tested with the rights of a ServiceAccount uses [Cluster.Account] instead of Config, [WithManifests] to install account and
 // roles, and [WithAudit] to see what it asked for.
 //
-// A test that needs a cluster for itself, for example to stop it, calls [Start].
+// A test that needs a cluster for itself, for example to stop it, calls [Start]. Tests that would disturb the others, but not each other,
+// share one more: [NewLazy].
 //
 // "make test-unit" leaves out the packages whose tests import this one, and "make test-integration" runs only these: keep them
 // in packages of their own, so that everything else can be tested in seconds.

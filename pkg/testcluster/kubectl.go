@@ -138,13 +138,41 @@ func (c *Cluster) KubectlFails(t testing.TB, args ...string) string {
 
 // kubectl returns the standard output; the error has what kubectl wrote to standard error.
 func (c *Cluster) kubectl(args ...string) (string, error) {
-	command := exec.Command(c.process.binary("kubectl"), args...)
-	// What it remembers of one cluster must not be taken for another's: ports come back.
-	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(c.process.dir, "cache"))
+	command := c.kubectlCommand(context.Background(), args...)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {
 		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return stdout.String(), nil
+}
+
+// StartKubectl starts a kubectl command that goes on until the test ends, as with --watch, and returns what it has printed so far.
+func (c *Cluster) StartKubectl(t testing.TB, args ...string) (output func() string) {
+	t.Helper()
+	printed, err := os.CreateTemp(t.TempDir(), "kubectl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer printed.Close()
+	command := c.kubectlCommand(t.Context(), args...) // the context ends before what Cleanup is given
+	command.Stdout, command.Stderr = printed, printed
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Wait() })
+	return func() string {
+		content, err := os.ReadFile(printed.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+}
+
+func (c *Cluster) kubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, c.process.binary("kubectl"), args...)
+	// What it remembers of one cluster must not be taken for another's: ports come back.
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(c.process.dir, "cache"))
+	return command
 }

@@ -22,6 +22,7 @@ type Cluster struct {
 	process *process
 	config  *rest.Config
 	audits  []audit
+	ending  []func() error // of BeforeStop
 }
 
 // Option changes what a cluster has when it is handed to the tests.
@@ -56,11 +57,42 @@ func WithAudit(user string, read func(*auditv1.Event)) Option {
 	return func(o *options) { o.audits = append(o.audits, audit{user: user, read: read}) }
 }
 
-// shared is the cluster of this test binary.
-var shared struct {
-	options []Option
-	start   func() (*Cluster, error) // nil until Main has been called
-	cluster *Cluster
+// Lazy is a cluster that tests share, and that the first of them starts. A package whose tests need it keeps it in a variable.
+type Lazy struct {
+	start   func() (*Cluster, error)
+	cluster *Cluster // nil until it has been started
+}
+
+// shared is the cluster of this test binary that [Shared] returns: nil until Main has been called. others are those of [NewLazy].
+var (
+	shared *Lazy
+	others []*Lazy
+)
+
+// NewLazy makes a cluster beside the one that [Shared] returns, for tests that would disturb those. [Run] stops it after the last test.
+func NewLazy(options ...Option) *Lazy {
+	lazy := newLazy(options)
+	others = append(others, lazy)
+	return lazy
+}
+
+func newLazy(options []Option) *Lazy {
+	lazy := &Lazy{}
+	lazy.start = sync.OnceValues(func() (cluster *Cluster, err error) {
+		lazy.cluster, err = start(options)
+		return lazy.cluster, err
+	})
+	return lazy
+}
+
+// Get returns the cluster. The first test that calls it waits for its start, a few seconds.
+func (l *Lazy) Get(t testing.TB) *Cluster {
+	t.Helper()
+	cluster, err := l.start()
+	if err != nil {
+		t.Fatalf("testcluster: %v", err)
+	}
+	return cluster
 }
 
 // Main is the TestMain of a package whose tests call [Shared]: [Run] is all that it does.
@@ -68,16 +100,16 @@ func Main(m *testing.M, options ...Option) {
 	os.Exit(Run(m, options...))
 }
 
-// Run runs the tests, stops the cluster if any of them has started it, and returns the exit code. Goroutines that are still there
+// Run runs the tests, stops the clusters that they share and have started, and returns the exit code. Goroutines that are still there
 // then, or a cluster that did not live until then, count as a failure.
 func Run(m *testing.M, options ...Option) (status int) {
-	shared.start = sync.OnceValues(func() (cluster *Cluster, err error) {
-		shared.cluster, err = start(options)
-		return shared.cluster, err
-	})
+	shared = newLazy(options)
 	status = m.Run()
-	if shared.cluster != nil {
-		if err := shared.cluster.stop(); err != nil {
+	for _, lazy := range append(others, shared) {
+		if lazy.cluster == nil {
+			continue
+		}
+		if err := lazy.cluster.stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "testcluster:", err)
 			status = 1
 		}
@@ -95,14 +127,10 @@ func Run(m *testing.M, options ...Option) (status int) {
 // package's TestMain has to call [Main].
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
-	if shared.start == nil {
+	if shared == nil {
 		t.Fatal("testcluster.Shared needs this package to have: func TestMain(m *testing.M) { testcluster.Main(m) }")
 	}
-	cluster, err := shared.start()
-	if err != nil {
-		t.Fatalf("testcluster: %v", err)
-	}
-	return cluster
+	return shared.Get(t)
 }
 
 // Start starts a cluster for this test alone. It is stopped, and waited for, when the test ends.
@@ -151,9 +179,17 @@ func start(chosen []Option) (cluster *Cluster, err error) {
 	return cluster, nil
 }
 
+// BeforeStop has the function called before the cluster is stopped, for what tests share beside it: a process, say. What it returns
+// fails the run.
+func (c *Cluster) BeforeStop(do func() error) { c.ending = append(c.ending, do) }
+
 // stop stops the cluster, hands out what it has logged, and removes its files.
 func (c *Cluster) stop() error {
-	err := c.process.halt()
+	var err error
+	for _, do := range c.ending {
+		err = errors.Join(err, do())
+	}
+	err = errors.Join(err, c.process.halt())
 	for _, audit := range c.audits {
 		err = errors.Join(err, audit.readLog(c.process.auditLog()))
 	}

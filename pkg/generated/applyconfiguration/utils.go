@@ -11,11 +11,15 @@ import (
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
 	v1 "millwright.dev/pkg/apis/apps/v1"
 	v1alpha1 "millwright.dev/pkg/apis/cr/v1alpha1"
+	v1alpha "millwright.dev/pkg/apis/farm/v1alpha"
+	farmstoragev1 "millwright.dev/pkg/apis/farmstorage/v1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
 	appsv1 "millwright.dev/pkg/generated/applyconfiguration/apps/v1"
 	crv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/cr/v1alpha1"
+	farmv1alpha "millwright.dev/pkg/generated/applyconfiguration/farm/v1alpha"
+	applyconfigurationfarmstoragev1 "millwright.dev/pkg/generated/applyconfiguration/farmstorage/v1"
 	applyconfigurationimmortalcontainersv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/immortalcontainers/v1alpha1"
 	internal "millwright.dev/pkg/generated/applyconfiguration/internal"
 	applyconfigurationmetacontrollerv1alpha1 "millwright.dev/pkg/generated/applyconfiguration/metacontroller/v1alpha1"
@@ -75,6 +79,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &crv1alpha1.PhaseProgressApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Profile"):
 		return &crv1alpha1.ProfileApplyConfiguration{}
+
+		// Group=farm.example.com, Version=v1alpha
+	case v1alpha.SchemeGroupVersion.WithKind("Llama"):
+		return &farmv1alpha.LlamaApplyConfiguration{}
+	case v1alpha.SchemeGroupVersion.WithKind("LlamaSpec"):
+		return &farmv1alpha.LlamaSpecApplyConfiguration{}
 
 		// Group=immortalcontainers.flugel.it, Version=v1alpha1
 	case immortalcontainersv1alpha1.SchemeGroupVersion.WithKind("Backoff"):
@@ -137,6 +147,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationmetacontrollerv1alpha1.WebhookAccessApplyConfiguration{}
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("WebhookEtagConfig"):
 		return &applyconfigurationmetacontrollerv1alpha1.WebhookEtagConfigApplyConfiguration{}
+
+		// Group=storage.farm.example.com, Version=v1
+	case farmstoragev1.SchemeGroupVersion.WithKind("LlamaRecord"):
+		return &applyconfigurationfarmstoragev1.LlamaRecordApplyConfiguration{}
+	case farmstoragev1.SchemeGroupVersion.WithKind("LlamaRecordSpec"):
+		return &applyconfigurationfarmstoragev1.LlamaRecordSpecApplyConfiguration{}
 
 		// Group=useless.container.training, Version=v1alpha1
 	case uselessv1alpha1.SchemeGroupVersion.WithKind("Flip"):

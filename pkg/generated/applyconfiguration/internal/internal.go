@@ -578,6 +578,57 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: skipSSLVerify
       type:
         scalar: boolean
+- name: dev.millwright.pkg.apis.farm.v1alpha.Llama
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: dev.millwright.pkg.apis.farm.v1alpha.LlamaSpec
+      default: {}
+- name: dev.millwright.pkg.apis.farm.v1alpha.LlamaSpec
+  map:
+    fields:
+    - name: height
+      type:
+        scalar: numeric
+      default: 0
+    - name: weight
+      type:
+        scalar: numeric
+      default: 0
+- name: dev.millwright.pkg.apis.farmstorage.v1.LlamaRecord
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: dev.millwright.pkg.apis.farmstorage.v1.LlamaRecordSpec
+      default: {}
+- name: dev.millwright.pkg.apis.farmstorage.v1.LlamaRecordSpec
+  map:
+    fields:
+    - name: object
+      type:
+        namedType: __untyped_atomic_
 - name: dev.millwright.pkg.apis.immortalcontainers.v1alpha1.Backoff
   map:
     fields:

@@ -14,6 +14,8 @@ import (
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
 	appsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1"
 	crv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/cr/v1alpha1"
+	farmv1alpha "millwright.dev/pkg/generated/clientset/versioned/typed/farm/v1alpha"
+	farmstoragev1 "millwright.dev/pkg/generated/clientset/versioned/typed/farmstorage/v1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1"
 	metacontrollerv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/useless/v1alpha1"
@@ -23,6 +25,8 @@ type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	AppsV1() appsv1.AppsV1Interface
 	CrV1alpha1() crv1alpha1.CrV1alpha1Interface
+	FarmV1alpha() farmv1alpha.FarmV1alphaInterface
+	FarmStorageV1() farmstoragev1.FarmStorageV1Interface
 	ImmortalcontainersV1alpha1() immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Interface
 	MetacontrollerV1alpha1() metacontrollerv1alpha1.MetacontrollerV1alpha1Interface
 	UselessV1alpha1() uselessv1alpha1.UselessV1alpha1Interface
@@ -33,6 +37,8 @@ type Clientset struct {
 	*discovery.DiscoveryClient
 	appsV1                     *appsv1.AppsV1Client
 	crV1alpha1                 *crv1alpha1.CrV1alpha1Client
+	farmV1alpha                *farmv1alpha.FarmV1alphaClient
+	farmStorageV1              *farmstoragev1.FarmStorageV1Client
 	immortalcontainersV1alpha1 *immortalcontainersv1alpha1.ImmortalcontainersV1alpha1Client
 	metacontrollerV1alpha1     *metacontrollerv1alpha1.MetacontrollerV1alpha1Client
 	uselessV1alpha1            *uselessv1alpha1.UselessV1alpha1Client
@@ -46,6 +52,16 @@ func (c *Clientset) AppsV1() appsv1.AppsV1Interface {
 // CrV1alpha1 retrieves the CrV1alpha1Client
 func (c *Clientset) CrV1alpha1() crv1alpha1.CrV1alpha1Interface {
 	return c.crV1alpha1
+}
+
+// FarmV1alpha retrieves the FarmV1alphaClient
+func (c *Clientset) FarmV1alpha() farmv1alpha.FarmV1alphaInterface {
+	return c.farmV1alpha
+}
+
+// FarmStorageV1 retrieves the FarmStorageV1Client
+func (c *Clientset) FarmStorageV1() farmstoragev1.FarmStorageV1Interface {
+	return c.farmStorageV1
 }
 
 // ImmortalcontainersV1alpha1 retrieves the ImmortalcontainersV1alpha1Client
@@ -115,6 +131,14 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.farmV1alpha, err = farmv1alpha.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	cs.farmStorageV1, err = farmstoragev1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.immortalcontainersV1alpha1, err = immortalcontainersv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -150,6 +174,8 @@ func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.appsV1 = appsv1.New(c)
 	cs.crV1alpha1 = crv1alpha1.New(c)
+	cs.farmV1alpha = farmv1alpha.New(c)
+	cs.farmStorageV1 = farmstoragev1.New(c)
 	cs.immortalcontainersV1alpha1 = immortalcontainersv1alpha1.New(c)
 	cs.metacontrollerV1alpha1 = metacontrollerv1alpha1.New(c)
 	cs.uselessV1alpha1 = uselessv1alpha1.New(c)

@@ -19,6 +19,8 @@ import (
 	versioned "millwright.dev/pkg/generated/clientset/versioned"
 	apps "millwright.dev/pkg/generated/informers/externalversions/apps"
 	cr "millwright.dev/pkg/generated/informers/externalversions/cr"
+	farm "millwright.dev/pkg/generated/informers/externalversions/farm"
+	farmstorage "millwright.dev/pkg/generated/informers/externalversions/farmstorage"
 	immortalcontainers "millwright.dev/pkg/generated/informers/externalversions/immortalcontainers"
 	internalinterfaces "millwright.dev/pkg/generated/informers/externalversions/internalinterfaces"
 	metacontroller "millwright.dev/pkg/generated/informers/externalversions/metacontroller"
@@ -318,6 +320,8 @@ type SharedInformerFactory interface {
 
 	Apps() apps.Interface
 	Cr() cr.Interface
+	Farm() farm.Interface
+	FarmStorage() farmstorage.Interface
 	Immortalcontainers() immortalcontainers.Interface
 	Metacontroller() metacontroller.Interface
 	Useless() useless.Interface
@@ -329,6 +333,14 @@ func (f *sharedInformerFactory) Apps() apps.Interface {
 
 func (f *sharedInformerFactory) Cr() cr.Interface {
 	return cr.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Farm() farm.Interface {
+	return farm.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) FarmStorage() farmstorage.Interface {
+	return farmstorage.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Immortalcontainers() immortalcontainers.Interface {

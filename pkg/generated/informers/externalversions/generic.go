@@ -12,6 +12,8 @@ import (
 	cache "k8s.io/client-go/tools/cache"
 	v1 "millwright.dev/pkg/apis/apps/v1"
 	v1alpha1 "millwright.dev/pkg/apis/cr/v1alpha1"
+	v1alpha "millwright.dev/pkg/apis/farm/v1alpha"
+	farmstoragev1 "millwright.dev/pkg/apis/farmstorage/v1"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
@@ -55,6 +57,12 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	case v1alpha1.SchemeGroupVersion.WithResource("profiles"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Cr().V1alpha1().Profiles().Informer()}, nil
 
+		// Group=farm.example.com, Version=v1alpha
+	case v1alpha.SchemeGroupVersion.WithResource("farmpods"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Farm().V1alpha().FarmPods().Informer()}, nil
+	case v1alpha.SchemeGroupVersion.WithResource("llamas"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Farm().V1alpha().Llamas().Informer()}, nil
+
 		// Group=immortalcontainers.flugel.it, Version=v1alpha1
 	case immortalcontainersv1alpha1.SchemeGroupVersion.WithResource("immortalcontainers"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Immortalcontainers().V1alpha1().ImmortalContainers().Informer()}, nil
@@ -62,6 +70,10 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		// Group=metacontroller.k8s.io, Version=v1alpha1
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithResource("compositecontrollers"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Metacontroller().V1alpha1().CompositeControllers().Informer()}, nil
+
+		// Group=storage.farm.example.com, Version=v1
+	case farmstoragev1.SchemeGroupVersion.WithResource("llamarecords"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.FarmStorage().V1().LlamaRecords().Informer()}, nil
 
 		// Group=useless.container.training, Version=v1alpha1
 	case uselessv1alpha1.SchemeGroupVersion.WithResource("machines"):

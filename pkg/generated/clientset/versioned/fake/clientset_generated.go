@@ -18,6 +18,10 @@ import (
 	fakeappsv1 "millwright.dev/pkg/generated/clientset/versioned/typed/apps/v1/fake"
 	crv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/cr/v1alpha1"
 	fakecrv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/cr/v1alpha1/fake"
+	farmv1alpha "millwright.dev/pkg/generated/clientset/versioned/typed/farm/v1alpha"
+	fakefarmv1alpha "millwright.dev/pkg/generated/clientset/versioned/typed/farm/v1alpha/fake"
+	farmstoragev1 "millwright.dev/pkg/generated/clientset/versioned/typed/farmstorage/v1"
+	fakefarmstoragev1 "millwright.dev/pkg/generated/clientset/versioned/typed/farmstorage/v1/fake"
 	immortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1"
 	fakeimmortalcontainersv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/immortalcontainers/v1alpha1/fake"
 	metacontrollerv1alpha1 "millwright.dev/pkg/generated/clientset/versioned/typed/metacontroller/v1alpha1"
@@ -139,6 +143,16 @@ func (c *Clientset) AppsV1() appsv1.AppsV1Interface {
 // CrV1alpha1 retrieves the CrV1alpha1Client
 func (c *Clientset) CrV1alpha1() crv1alpha1.CrV1alpha1Interface {
 	return &fakecrv1alpha1.FakeCrV1alpha1{Fake: &c.Fake}
+}
+
+// FarmV1alpha retrieves the FarmV1alphaClient
+func (c *Clientset) FarmV1alpha() farmv1alpha.FarmV1alphaInterface {
+	return &fakefarmv1alpha.FakeFarmV1alpha{Fake: &c.Fake}
+}
+
+// FarmStorageV1 retrieves the FarmStorageV1Client
+func (c *Clientset) FarmStorageV1() farmstoragev1.FarmStorageV1Interface {
+	return &fakefarmstoragev1.FakeFarmStorageV1{Fake: &c.Fake}
 }
 
 // ImmortalcontainersV1alpha1 retrieves the ImmortalcontainersV1alpha1Client

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Sourced by run.sh: the API server of Llamas and FarmPods, beside the cluster. A Service of type ExternalName leads to this machine, so
+# that kube-apiserver passes on to it what is asked of its API. It has the rights of its ServiceAccount, as in a Pod, by acting as that.
+# shellcheck disable=SC2154 # work, local_dir, kubeconfig, samples_dir
+
+farm_service=farm-operator
+farm_account=system:serviceaccount:default:farm-operator
+farm_api=v1alpha.farm.example.com
+farm_log=$local_dir/millwright-apiserver.log
+
+# forget_farm when its server ends, and before there is another one: kubectl complains of an API that nobody serves, and no namespace can be
+# deleted. Llamas are kept elsewhere.
+forget_farm() {
+  kubectl delete --request-timeout=5s --raw "/apis/apiregistration.k8s.io/v1/apiservices/$farm_api" >/dev/null 2>&1 || true
+}
+
+# start_farm returns when the API is served. The controllers have to run: they make its certificate, once there is an APIService.
+start_farm() {
+  echo "Starting the API server of Llamas and FarmPods"
+  kubectl apply --server-side -f manifests/farm/20-account.yaml -f manifests/farm/21-role.yaml -f manifests/farm/22-users.yaml \
+    -f manifests/farm/23-policy.yaml -f manifests/farm/40-apiservice.yaml -f - >/dev/null <<YAML
+apiVersion: v1
+kind: Service
+metadata: {name: $farm_service, namespace: default}
+spec: {type: ExternalName, externalName: localhost}
+YAML
+  (umask 077 && cp "$kubeconfig" "$work/apiserver.kubeconfig")
+  kubectl config --kubeconfig "$work/apiserver.kubeconfig" set "users.$(kubectl config view -o 'jsonpath={.users[0].name}').act-as" "$farm_account" >/dev/null
+  leashed "API server" "$farm_log" bin/millwright apiserver --kubeconfig "$work/apiserver.kubeconfig" --bind-address 127.0.0.1 --secure-port 0 \
+    --serving-secret default/farm-operator-serving --shutdown-delay-duration 0s
+  local port=
+  until port=$(sed -nE 's/.*Serving securely on 127\.0\.0\.1:([0-9]+).*/\1/p' "$farm_log" 2>/dev/null) && [ -n "$port" ]; do
+    check_leashed
+    sleep 0.1
+  done
+  kubectl patch apiservice "$farm_api" --type=merge --patch '{"spec":{"service":{"port":'"$port"'}}}' >/dev/null
+  kubectl wait --for=condition=Available --timeout=1m "apiservice/$farm_api" >/dev/null || {
+    kubectl describe apiservice "$farm_api" >&2
+    fail "" "The API of Llamas is not served. What its server says is in $farm_log."
+  }
+}
+
+# show_farm is the first minute with it.
+show_farm() {
+  show apply -f "$samples_dir/llama/llama.yaml"
+  show get llamas
+  show describe llama dolly
+  show get farmpods
+}
+
+say_what_to_try_on_the_farm() {
+  cat <<YAML
+
+  kubectl explain llama.spec                                         # Llamas and FarmPods are no CRDs: our own API server serves them
+  kubectl patch llama dolly --type=merge -p '{"spec":{"weight":35}}'
+  kubectl get farmpods --all-namespaces --watch
+YAML
+}

@@ -1,0 +1,169 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/klog/v2/ktesting"
+)
+
+// raw is a client that shows each frame, where that of Go obeys it.
+type raw struct {
+	*http2.Framer
+	headers bytes.Buffer
+	encoder *hpack.Encoder
+}
+
+func (s *served) raw(t *testing.T) *raw {
+	t.Helper()
+	// Who is anonymous gets one answer a connection anyway.
+	_, _, certificate, key := sign(t, "front-proxy", s.front)
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection, err := tls.Dial("tcp", s.address, &tls.Config{
+		InsecureSkipVerify: true, NextProtos: []string{http2.NextProtoTLS}, Certificates: []tls.Certificate{pair},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	if err := connection.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connection.Write([]byte(http2.ClientPreface)); err != nil {
+		t.Fatal(err)
+	}
+	r := &raw{Framer: http2.NewFramer(connection, connection)}
+	r.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	r.encoder = hpack.NewEncoder(&r.headers)
+	if err := r.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// get a path on a stream.
+func (r *raw) get(t *testing.T, stream uint32, path string) {
+	t.Helper()
+	r.headers.Reset()
+	for _, header := range []hpack.HeaderField{
+		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "farm"}, {Name: ":path", Value: path},
+		{Name: "x-remote-user", Value: "farmer"},
+	} {
+		_ = r.encoder.WriteField(header)
+	}
+	if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: r.headers.Bytes(), EndStream: true, EndHeaders: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await the frame that is wanted, whatever comes before it.
+func await[F http2.Frame](t *testing.T, from *raw) F {
+	t.Helper()
+	for {
+		frame, err := from.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wanted, is := frame.(F); is {
+			return wanted
+		}
+	}
+}
+
+func TestWhatIsSentBeforeAConnectionMovesIsAnswered(t *testing.T) {
+	s := start(t, "--shutdown-delay-duration=2s")
+	client := s.raw(t)
+	client.get(t, 1, "/livez")
+	await[*http2.MetaHeadersFrame](t, client)
+	s.stop()
+	if goAway := await[*http2.GoAwayFrame](t, client); goAway.LastStreamID != 1<<31-1 || goAway.ErrCode != http2.ErrCodeNo {
+		t.Fatalf("asked to move by %v", goAway)
+	}
+	// It was on its way when the server said that.
+	client.get(t, 3, "/livez")
+	answer := await[*http2.MetaHeadersFrame](t, client)
+	if answer.StreamID != 3 || answer.PseudoValue("status") != "200" {
+		t.Errorf("answered by %v", answer)
+	}
+	// Who comes nevertheless is asked too.
+	late := s.raw(t)
+	late.get(t, 1, "/livez")
+	if goAway := await[*http2.GoAwayFrame](t, late); goAway.LastStreamID != 1<<31-1 {
+		t.Errorf("asked to move by %v", goAway)
+	}
+	if answer := await[*http2.MetaHeadersFrame](t, late); answer.PseudoValue("status") != "200" {
+		t.Errorf("answered by %v", answer)
+	}
+}
+
+func TestNothingIsSaidInTheMidstOfAFrame(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		var stream bytes.Buffer
+		framer, ends := http2.NewFramer(&stream, nil), map[int]bool{}
+		for range 5 {
+			if err := framer.WriteData(1, false, make([]byte, random.IntN(40))); err != nil {
+				t.Fatal(err)
+			}
+			ends[stream.Len()] = true
+		}
+		var follow frames
+		if follow.isBetween() {
+			t.Fatal("something may be said before the first frame")
+		}
+		for passed := 0; stream.Len() > 0; {
+			part := stream.Next(1 + random.IntN(30))
+			follow.pass(part)
+			passed += len(part)
+			if follow.isBetween() != ends[passed] {
+				t.Fatalf("after %d bytes: between frames %t, frames end at %v", passed, follow.isBetween(), ends)
+			}
+		}
+	}
+}
+
+func TestWhyItIsNotReadyIsLoggedOnce(t *testing.T) {
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	var problem error
+	check := &told{HealthChecker: healthz.NamedCheck("llama-storage", func(*http.Request) error { return problem }), logger: logger}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem = range []error{nil, errors.New("no CRD"), errors.New("no CRD"), nil, nil} {
+		if got := check.Check(request); !errors.Is(got, problem) {
+			t.Errorf("answered %v, not %v", got, problem)
+		}
+	}
+	var told []string
+	for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
+		told = append(told, entry.Message)
+	}
+	if len(told) != 2 || told[0] != "Not ready" || told[1] != "Ready again" {
+		t.Errorf("logged %q", told)
+	}
+}
+
+func TestOneConnectionHoldsTheRequestsOfManyClients(t *testing.T) {
+	settings := await[*http2.SettingsFrame](t, start(t).raw(t))
+	if streams, _ := settings.Value(http2.SettingMaxConcurrentStreams); streams != 1000 {
+		t.Errorf("%d streams at a time", streams)
+	}
+	if window, _ := settings.Value(http2.SettingInitialWindowSize); window != uploadBuffer {
+		t.Errorf("a window of %d bytes", window)
+	}
+}

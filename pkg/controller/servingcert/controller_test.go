@@ -1,0 +1,212 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package servingcert
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/component-base/metrics/testutil"
+
+	"millwright.dev/pkg/certs"
+)
+
+// made are the requests of a start with nothing there.
+var made = []string{"get secrets", "create secrets", "get secrets", "patch apiservices", "get secrets"}
+
+func TestACertificateIsMadeAndTheAPIServiceToldToTrustIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.start("")
+		requests, events := a.took()
+		if diff := cmp.Diff(made, requests); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		want := []string{
+			"Normal AuthorityCreated Created a certificate authority: there is no serving certificate",
+			"Normal CertificateIssued Issued a certificate for Service default/farm-operator, valid until 2000-03-31T00:00:00Z: there is no serving certificate",
+			"Normal CABundleInjected Its caBundle is that of Secret default/farm-operator-serving",
+		}
+		if diff := cmp.Diff(want, events); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		a.must(a.verify(a.bundle()))
+		if kind := a.kept().Type; kind != corev1.SecretTypeTLS {
+			t.Errorf("the Secret is of type %s", kind)
+		}
+		if diff := cmp.Diff([]string{"apiservices  millwright.dev/inject-ca=true", "secrets default metadata.name=farm-operator-serving"}, sorted(a.watches)); diff != "" {
+			t.Errorf("what is watched (-want +got):\n%s", diff)
+		}
+		if at, err := testutil.GetGaugeMetricValue(expiration); err != nil || at != float64(time.Now().Add(90*day).Unix()) {
+			t.Errorf("the metric says that it expires at %v (%v)", at, err)
+		}
+		time.Sleep(day)
+		if requests, events := a.took(); len(writes(requests)) > 0 || len(events) > 0 {
+			t.Errorf("a day later there were %q and %q", requests, events)
+		}
+	}, ours())
+}
+
+func TestAnAPIServiceThatVerifiesNothingIsSwitchedInOnePatch(t *testing.T) {
+	insecure := ours()
+	insecure.Object["spec"].(map[string]any)["insecureSkipTLSVerify"] = true
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.start("default")
+		requests, _ := a.took()
+		if diff := cmp.Diff(made, requests); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		if spec := a.apiService(farm).Object["spec"].(map[string]any); spec["insecureSkipTLSVerify"] != false {
+			t.Errorf("insecureSkipTLSVerify is %v", spec["insecureSkipTLSVerify"])
+		}
+		a.must(a.verify(a.bundle()))
+	}, insecure)
+}
+
+func TestWhatDoesNotAskForItIsLeftAlone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		apiService *unstructured.Unstructured
+		namespace  string
+	}{
+		"an APIService without the label":           {apiService: unlabelled()},
+		"an APIService of another Service":          {apiService: apiServiceNamed(farm, "other")},
+		"a process that works in another namespace": {apiService: ours(), namespace: "shop"},
+		"a cluster where the farm is not installed": {apiService: apiServiceNamed("v1.example.com", "other")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a *apiServer) {
+				a.start(tc.namespace)
+				time.Sleep(30 * day)
+				if requests, events := a.took(); len(requests) > 0 || len(events) > 0 {
+					t.Errorf("there were %q and %q", requests, events)
+				}
+				if tc.namespace != "" && len(a.watches) > 0 {
+					t.Errorf("it watches %q", a.watches)
+				}
+			}, tc.apiService)
+		})
+	}
+}
+
+func TestASecretOfSomebodyElseIsAConflictUntilItGoes(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.applySecret(foreign())
+		a.start("")
+		requests, events := a.took()
+		if diff := cmp.Diff([]string{"get secrets"}, requests); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		want := []string{"Warning ErrResourceExists reading certificates from Secret default/farm-operator-serving: " + certs.ErrForeign.Error()}
+		if diff := cmp.Diff(want, events); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		a.applyAPIService(a.apiService(farm)) // any change of it
+		if _, events := a.took(); len(events) > 0 {
+			t.Errorf("the conflict is told again: %q", events)
+		}
+		if len(a.bundle()) > 0 {
+			t.Error("the APIService was given what nobody has made for it")
+		}
+		a.deleteSecret()
+		a.took()
+		a.must(a.verify(a.bundle()))
+	}, ours())
+}
+
+func TestWhoeverLosesTheRaceTakesWhatTheOtherHasMade(t *testing.T) {
+	conflict := apierrors.NewConflict(secrets.GroupResource(), secret.Name, errors.New("old version"))
+	for request, lost := range map[string]error{
+		"create secrets":    apierrors.NewAlreadyExists(secrets.GroupResource(), secret.Name),
+		"patch apiservices": conflict,
+		"update secrets":    conflict, // when it is renewed
+	} {
+		t.Run(request, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a *apiServer) {
+				a.fail[request] = []error{lost}
+				a.start("")
+				time.Sleep(61 * day)
+				requests, events := a.took()
+				if len(a.fail[request]) > 0 {
+					t.Errorf("nothing was lost: %q", requests)
+				}
+				if len(events) != 4 {
+					t.Errorf("what was lost is told, or what was done is not: %q", events)
+				}
+				if strings.Contains(a.logs(), "failed") {
+					t.Errorf("a lost race is logged as a failure:\n%s", a.logs())
+				}
+				a.must(a.verify(a.bundle()))
+				state, err := certs.Decode(a.kept())
+				if err != nil || len(state.Authorities) != 1 {
+					t.Errorf("%d authorities are trusted (%v)", len(state.Authorities), err)
+				}
+			}, ours())
+		})
+	}
+}
+
+func TestTwoProcessesEndWithOneCertificate(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.start("")
+		a.start("")
+		time.Sleep(day)
+		a.took()
+		a.must(a.verify(a.bundle()))
+		state, err := certs.Decode(a.kept())
+		if err != nil || len(state.Authorities) != 1 {
+			t.Errorf("%d authorities are trusted (%v)", len(state.Authorities), err)
+		}
+	}, ours())
+}
+
+func TestDeletingTheSecretRevokesAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.start("")
+		a.took()
+		before := a.bundle()
+		a.deleteSecret()
+		a.took()
+		a.must(a.verify(a.bundle()))
+		if a.verify(before) == nil {
+			t.Error("who trusted the authority of before trusts the certificate of now")
+		}
+	}, ours())
+}
+
+func TestACertificateIsRenewedEvenWhereAnAPIServiceCannotBeWritten(t *testing.T) {
+	second := apiServiceNamed("v2.farm.example.com", "farm-operator")
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.lifetimes.Authority, a.lifetimes.Serving = a.lifetimes.Authority/100, a.lifetimes.Serving/100
+		forbidden := apierrors.NewForbidden(APIServices.GroupResource(), farm, errors.New("no"))
+		a.fail["patch apiservices"] = slices.Repeat([]error{forbidden}, 5000)
+		a.start("")
+		synctest.Wait()
+		first := a.kept().Data[corev1.TLSCertKey]
+		a.must(a.verify(a.kept().Data[certs.DataBundle]))
+		time.Sleep(61 * day / 100)
+		synctest.Wait()
+		if len(a.fail["patch apiservices"]) == 0 {
+			t.Error("an APIService was written")
+		}
+		if bytes.Equal(a.kept().Data[corev1.TLSCertKey], first) {
+			t.Error("the certificate is the first one still")
+		}
+		a.must(a.verify(a.kept().Data[certs.DataBundle]))
+
+		a.mu.Lock()
+		a.fail["patch apiservices"] = nil
+		a.mu.Unlock()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		a.must(a.verify(a.bundle()))
+	}, ours(), second)
+}

@@ -1,0 +1,21 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package servingcert
+
+import (
+	"testing"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	klog.StopFlushDaemon()
+	// The first handler logs. The second sleeps, for a time that it reckons from the process's last error: every synctest
+	// bubble begins in the year 2000, so that it would sleep for decades of virtual time.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	goleak.VerifyTestMain(m)
+}

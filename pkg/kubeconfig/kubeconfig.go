@@ -1,0 +1,49 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubeconfig finds the API server that the flag --kubeconfig means.
+package kubeconfig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Load says how to reach the API server: as the kubeconfig file says, or where path is empty as a Pod does. Nothing else decides, least of
+// all a KUBECONFIG that happens to be set. Errors speak of --kubeconfig, and say what to do.
+func Load(path string) (*rest.Config, error) {
+	if path != "" {
+		return fromFile(path)
+	}
+	config, err := rest.InClusterConfig()
+	if errors.Is(err, rest.ErrNotInCluster) {
+		hint := ""
+		if stray := os.Getenv("KUBECONFIG"); stray != "" {
+			hint = fmt.Sprintf(" (KUBECONFIG=%s is set, and is not used unless you say --kubeconfig=\"$KUBECONFIG\")", stray)
+		}
+		return nil, fmt.Errorf("no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig%s", hint)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the ServiceAccount of this Pod: %w; mount its token, or name a kubeconfig file by --kubeconfig", err)
+	}
+	return config, nil
+}
+
+func fromFile(path string) (*rest.Config, error) {
+	file, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}).Load()
+	if err != nil {
+		return nil, fmt.Errorf("reading the file that --kubeconfig names: %w", err)
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*file, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("--kubeconfig: %s names no cluster: set its current-context (kubectl config use-context ... --kubeconfig=%s)", path, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %s: %w", path, err)
+	}
+	return config, nil
+}

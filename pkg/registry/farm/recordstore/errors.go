@@ -1,0 +1,95 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package recordstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// explain says what an error of the API server of the records means to who asked for objects: that one is not there or there already
+// is an error of package storage; what this server lacks (the CRD, rights, a connection) is no fault of who asked; and all else
+// is passed on, speaking of objects.
+func (r *resource) explain(err error, at location) error {
+	status := apierrors.APIStatus(nil)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return apierrors.NewTimeoutError(fmt.Sprintf("the time of the request was over before the API server that keeps %s had answered", r.objects), 0)
+	case !errors.As(err, &status):
+		return apierrors.NewServiceUnavailable(fmt.Sprintf("the API server that keeps %s does not answer: %v", r.objects, err))
+	}
+	told := status.Status()
+	switch {
+	case r.isOfRecord(told, metav1.StatusReasonNotFound):
+		return storage.NewKeyNotFoundError(at.key, 0)
+	case r.isOfRecord(told, metav1.StatusReasonAlreadyExists):
+		return storage.NewKeyExistsError(at.key, 0)
+	}
+	return &apierrors.StatusError{ErrStatus: r.translate(told)}
+}
+
+// isOfRecord tells of a Status that is about one record.
+func (r *resource) isOfRecord(status metav1.Status, reason metav1.StatusReason) bool {
+	details := status.Details
+	return status.Reason == reason && details != nil &&
+		details.Name != "" && details.Group == r.records.Group && details.Kind == r.records.Resource
+}
+
+// translate makes of a Status about records one about objects.
+func (r *resource) translate(status metav1.Status) metav1.Status {
+	if complaint := r.own(status); complaint != "" {
+		return apierrors.NewServiceUnavailable(complaint).Status()
+	}
+	status.Message = r.rename(status.Message)
+	if details := status.Details; details != nil && details.Group == r.records.Group {
+		told := *details
+		switch told.Kind {
+		case r.records.Resource:
+			told.Group, told.Kind = r.objects.Group, r.objects.Resource
+		case r.recordKind:
+			told.Group, told.Kind = r.objects.Group, r.objectKind.Kind
+		}
+		status.Details = &told
+	}
+	return status
+}
+
+// rename makes a message about records one about objects. A quota that counts records keeps its name.
+func (r *resource) rename(message string) string {
+	records := r.records.GroupResource().String()
+	if rest, found := strings.CutPrefix(message, records); found {
+		message = r.objects.String() + rest
+	}
+	record := schema.GroupKind{Group: r.records.Group, Kind: r.recordKind}.String()
+	return strings.NewReplacer(records+` "`, r.objects.String()+` "`, record+` "`, r.objectKind.GroupKind().String()+` "`).Replace(message)
+}
+
+// own tells of errors that are this server's, not those of who asked it, and what to do about them.
+func (r *resource) own(status metav1.Status) string {
+	records := r.records.GroupResource()
+	switch {
+	case status.Code == http.StatusUnauthorized:
+		return fmt.Sprintf("the API server that keeps %s does not know this server any more: give it the kubeconfig or the ServiceAccount of manifests/farm: %s",
+			r.objects, status.Message)
+	case status.Code == http.StatusMethodNotAllowed, status.Code == http.StatusNotFound && !isNamed(status):
+		return fmt.Sprintf("%s cannot be kept, since the CustomResourceDefinition %s is not installed or is being deleted: kubectl apply --server-side -f manifests/00-crds: %s",
+			r.objects, records, status.Message)
+	case status.Code == http.StatusForbidden && strings.Contains(status.Message, fmt.Sprintf("resource %q in API group %q", records.Resource, records.Group)):
+		return fmt.Sprintf("%s cannot be kept, since this server lacks a right on their records: kubectl apply -k manifests/farm: %s", r.objects, status.Message)
+	}
+	return ""
+}
+
+// isNamed tells whether a Status is about an object, as a missing namespace, and not about a path that nobody serves.
+func isNamed(status metav1.Status) bool { return status.Details != nil && status.Details.Name != "" }
