@@ -22,7 +22,7 @@ func (s *suite) testInstallation(t *testing.T) {
 	// What does not keep to the restricted standard would not be let in.
 	refusal := s.KubectlFails(t, "run", "-n", systemNamespace, "guest", "--image="+app1)
 	contains(t, "kubectl run", refusal, `violates PodSecurity "restricted`)
-	for _, resource := range []string{"immortalcontainers", "helloapps", "machines", "switches", "compositecontrollers", "actionsets", "blueprints", "profiles"} {
+	for _, resource := range []string{"immortalcontainers", "helloapps", "machines", "switches", "compositecontrollers", "actionsets", "blueprints", "profiles", "llamas", "farmpods"} {
 		s.Kubectl(t, "get", resource, "--all-namespaces")
 		contains(t, "kubectl explain", s.Kubectl(t, "explain", resource), "KIND:", "DESCRIPTION:")
 	}

@@ -27,7 +27,9 @@ import (
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
-	os.Exit(judgePrivileges(testcluster.Run(m, clusterOptions...)))
+	status := testcluster.Run(m, clusterOptions...)
+	removeBinary()
+	os.Exit(judgePrivileges(status))
 }
 
 // runManager runs the controllers of the Deployment core until the test and its subtests end, or until stop is called.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	cr "millwright.dev/pkg/apis/cr/v1alpha1"
+	farmstorage "millwright.dev/pkg/apis/farmstorage/v1"
 	immortalcontainers "millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	metacontroller "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/testcluster"
@@ -27,37 +28,52 @@ const (
 	core    deployment = "millwright-core"
 	engine  deployment = "millwright-engine"
 	actions deployment = "millwright-actions"
+	// farmOperator is that of the aggregated API, whose manifests are in a folder of their own.
+	farmOperator deployment = "farm-operator"
 )
 
-// accountNamespace is where they are.
+// accountNamespace is where they are, but for farmOperator.
 const accountNamespace = "millwright-system"
 
+func (d deployment) namespace() string {
+	if d == farmOperator {
+		return farmNamespace
+	}
+	return accountNamespace
+}
+
 // user is the account for the authorizer and in the audit log.
-func (d deployment) user() string { return serviceaccount.MakeUsername(accountNamespace, string(d)) }
+func (d deployment) user() string { return serviceaccount.MakeUsername(d.namespace(), string(d)) }
 
 // clusterOptions are those of all clusters: an operator has there what it has where the manifests were applied, and no more.
 var clusterOptions = append([]testcluster.Option{testcluster.WithCRDs("manifests/00-crds")}, rightsOptions...)
 
-// rightsOptions install the shipped namespace, accounts, roles and bindings, and keep what is requested with them.
+// rightsManifests installs the shipped namespace, accounts, roles and bindings.
+var rightsManifests = testcluster.WithManifests("manifests/10-namespace.yaml",
+	"manifests/20-core-account.yaml", "manifests/20-engine-account.yaml", "manifests/20-actions-account.yaml",
+	"manifests/21-core-role.yaml", "manifests/21-engine-role.yaml", "manifests/21-actions-role.yaml")
+
+// rightsOptions do so, and keep what is requested with them.
 var rightsOptions = []testcluster.Option{
-	testcluster.WithManifests("manifests/10-namespace.yaml",
-		"manifests/20-core-account.yaml", "manifests/20-engine-account.yaml", "manifests/20-actions-account.yaml",
-		"manifests/21-core-role.yaml", "manifests/21-engine-role.yaml", "manifests/21-actions-role.yaml"),
+	rightsManifests,
 	testcluster.WithAudit(core.user(), requests[core].add),
 	testcluster.WithAudit(engine.user(), requests[engine].add),
 	testcluster.WithAudit(actions.user(), requests[actions].add),
+	testcluster.WithAudit(farmOperator.user(), requests[farmOperator].add),
 }
 
 // account is what every manager and every process of these tests runs as. Tests and users are administrators.
 func (d deployment) account(t testing.TB, cluster *testcluster.Cluster) *testcluster.Account {
 	t.Helper()
-	account := cluster.Account(t, accountNamespace, string(d))
+	account := cluster.Account(t, d.namespace(), string(d))
 	own := authorizationv1.ResourceAttributes{Verb: "list", Group: immortalcontainers.GroupName, Resource: "immortalcontainers"}
 	switch d {
 	case engine:
 		own = authorizationv1.ResourceAttributes{Verb: "list", Group: metacontroller.GroupName, Resource: "compositecontrollers"}
 	case actions:
 		own = authorizationv1.ResourceAttributes{Verb: "list", Group: cr.GroupName, Resource: "actionsets", Namespace: accountNamespace}
+	case farmOperator:
+		own = authorizationv1.ResourceAttributes{Verb: "list", Group: farmstorage.GroupName, Resource: "llamarecords"}
 	}
 	cluster.AwaitRight(t, account, own)
 	return account
@@ -106,12 +122,18 @@ func bindInNamespace(e *env, d deployment, account *testcluster.Account) {
 	e.Helper()
 	shipped := readRights(e.T, d)
 	for _, role := range shipped.roles {
+		if role.Namespace != accountNamespace {
+			continue
+		}
 		role = rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Rules: role.Rules}
 		if _, err := e.kube.RbacV1().Roles(e.namespace).Create(e.Context(), &role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			e.Fatal(err)
 		}
 	}
 	for _, binding := range shipped.roleBindings {
+		if binding.Namespace != accountNamespace {
+			continue
+		}
 		binding = rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: binding.Name}, RoleRef: binding.RoleRef, Subjects: binding.Subjects}
 		if _, err := e.kube.RbacV1().RoleBindings(e.namespace).Create(e.Context(), &binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			e.Fatal(err)

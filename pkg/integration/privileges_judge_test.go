@@ -18,7 +18,7 @@ import (
 
 // requests are those of each account in all clusters of this run, as their API servers have logged them.
 var requests = map[deployment]*requestLog{
-	core: {neverRequested: neverRequestedByCore}, engine: {}, actions: {neverRequested: neverRequestedByActions},
+	core: {neverRequested: neverRequestedByCore}, engine: {}, actions: {neverRequested: neverRequestedByActions}, farmOperator: {},
 }
 
 // requestLog keeps what is to be judged of many requests.

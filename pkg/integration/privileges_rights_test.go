@@ -22,8 +22,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// authDelegator is Kubernetes' own ClusterRole for who asks the API server about those who ask it.
-const authDelegator = "system:auth-delegator"
+// kubernetesOwn are roles that no manifest has: for who asks the API server about those who ask it, and for who reads by which certificate
+// it shows that a request comes from there.
+var kubernetesOwn = []string{"system:auth-delegator", "extension-apiserver-authentication-reader"}
 
 // rights are what the manifests say of who may do what.
 type rights struct {
@@ -61,11 +62,11 @@ func shippedRights(d deployment) (*rights, error) {
 		return nil, err
 	}
 	ours := func(subjects []rbacv1.Subject) bool {
-		return slices.Contains(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: string(d)})
+		return slices.Contains(subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: d.namespace(), Name: string(d)})
 	}
 	var found rights
 	for _, binding := range all.clusterRoleBindings {
-		if !ours(binding.Subjects) || binding.RoleRef.Name == authDelegator {
+		if !ours(binding.Subjects) || slices.Contains(kubernetesOwn, binding.RoleRef.Name) {
 			continue
 		}
 		i := slices.IndexFunc(all.clusterRoles, func(role rbacv1.ClusterRole) bool { return role.Name == binding.RoleRef.Name })
@@ -75,11 +76,13 @@ func shippedRights(d deployment) (*rights, error) {
 		found.clusterRoles, found.clusterRoleBindings = append(found.clusterRoles, all.clusterRoles[i]), append(found.clusterRoleBindings, binding)
 	}
 	for _, binding := range all.roleBindings {
-		if !ours(binding.Subjects) {
+		if !ours(binding.Subjects) || slices.Contains(kubernetesOwn, binding.RoleRef.Name) {
 			continue
 		}
 		found.roleBindings = append(found.roleBindings, binding)
-		i := slices.IndexFunc(all.roles, func(role rbacv1.Role) bool { return role.Name == binding.RoleRef.Name })
+		i := slices.IndexFunc(all.roles, func(role rbacv1.Role) bool {
+			return role.Name == binding.RoleRef.Name && role.Namespace == binding.Namespace
+		})
 		ofCluster := slices.IndexFunc(all.clusterRoles, func(role rbacv1.ClusterRole) bool { return role.Name == binding.RoleRef.Name })
 		switch {
 		case binding.RoleRef.Kind == "ClusterRole" && ofCluster >= 0:
@@ -98,7 +101,7 @@ func shippedRights(d deployment) (*rights, error) {
 
 func allRights() (*rights, error) {
 	var all rights
-	return &all, eachManifest(func(kind string, document []byte) error {
+	collect := func(kind string, document []byte) error {
 		switch kind {
 		case "ClusterRole":
 			return appendTo(&all.clusterRoles, document)
@@ -111,10 +114,11 @@ func allRights() (*rights, error) {
 		default:
 			return nil
 		}
-	})
+	}
+	return &all, errors.Join(eachManifest(collect), eachObject(farmManifests, collect))
 }
 
-// eachManifest calls the function with every object of the manifests.
+// eachManifest calls the function with every object of the manifests but those of the farm.
 func eachManifest(do func(kind string, document []byte) error) error {
 	return eachObject("../../manifests/*.yaml", do)
 }

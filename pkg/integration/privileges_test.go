@@ -25,7 +25,7 @@ import (
 )
 
 func TestTheShippedRolesNameEveryRight(t *testing.T) {
-	for _, rule := range slices.Concat(readRights(t, core).rules(), readRights(t, engine).rules(), readRights(t, actions).rules()) {
+	for _, rule := range slices.Concat(readRights(t, core).rules(), readRights(t, engine).rules(), readRights(t, actions).rules(), readRights(t, farmOperator).rules()) {
 		for _, names := range [][]string{rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames} {
 			if strings.Contains(strings.Join(names, " "), "*") {
 				t.Errorf("a rule grants more than it names: %s", &rule)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
@@ -26,6 +27,7 @@ import (
 
 var build struct {
 	once   sync.Once
+	folder string // of the binary alone; removeBinary removes it
 	binary string
 	err    error
 }
@@ -34,8 +36,10 @@ var build struct {
 func buildBinary(t *testing.T) string {
 	t.Helper()
 	build.once.Do(func() {
-		// Among the files of the shared cluster, which are removed when the last test has ended.
-		build.binary = filepath.Join(filepath.Dir(testcluster.Shared(t).Kubeconfig()), "millwright")
+		if build.folder, build.err = os.MkdirTemp("", "mw-"); build.err != nil {
+			return
+		}
+		build.binary = filepath.Join(build.folder, "millwright")
 		args := []string{"build", "-o", build.binary}
 		if raceDetector() {
 			args = append(args, "-race")
@@ -49,6 +53,13 @@ func buildBinary(t *testing.T) string {
 		t.Fatal(build.err)
 	}
 	return build.binary
+}
+
+// removeBinary is for when the last test has ended.
+func removeBinary() {
+	if build.folder != "" {
+		_ = os.RemoveAll(build.folder)
+	}
 }
 
 // raceDetector tells whether this test binary has it.
@@ -93,17 +104,16 @@ func (b *logBuffer) String() string {
 // startProcess starts "millwright controllers". It is killed when the test ends, if it still runs.
 func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{log: &logBuffer{}, ended: make(chan struct{})}
-	p.Cmd = exec.Command(buildBinary(t), append([]string{"controllers"}, args...)...)
-	p.Stdout, p.Stderr = p.log, p.log
-	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.Start(); err != nil {
+	return startSubcommand(t, append([]string{"controllers"}, args...)...)
+}
+
+// startSubcommand likewise, whichever the arguments name.
+func startSubcommand(t *testing.T, args ...string) *process {
+	t.Helper()
+	p, err := launch(buildBinary(t), args...)
+	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(p.ended)
-		_ = p.Wait() // the exit code is in ProcessState
-	}()
 	t.Cleanup(func() {
 		_ = p.Process.Kill()
 		<-p.ended
@@ -112,6 +122,22 @@ func startProcess(t *testing.T, args ...string) *process {
 		}
 	})
 	return p
+}
+
+// launch starts a process that is no single test's. It does not outlive the tests.
+func launch(binary string, args ...string) (*process, error) {
+	p := &process{log: &logBuffer{}, ended: make(chan struct{})}
+	p.Cmd = exec.Command(binary, args...)
+	p.Stdout, p.Stderr = p.log, p.log
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.Wait() // the exit code is in ProcessState
+	}()
+	return p, nil
 }
 
 // holdLog makes the process wait when it logs anything, until release is called: nobody reads its log, and the pipe is full.

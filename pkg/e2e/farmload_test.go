@@ -1,0 +1,171 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"millwright.dev/pkg/apis/farm/v1alpha"
+	"millwright.dev/pkg/generated/clientset/versioned"
+)
+
+// farmLoad is clients that ask without a pause, each for one thing.
+type farmLoad struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu      sync.Mutex
+	longest time.Duration // that a request has taken
+	made    map[string]int
+	failed  []string
+	watches int
+	seen    int
+}
+
+// startFarmLoad in that namespace. A client tries again what fails with 429 or 503, so answers are looked at below it.
+func (s *suite) startFarmLoad(t *testing.T, namespace string) *farmLoad {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	load := &farmLoad{cancel: cancel, made: map[string]int{}}
+	config := rest.CopyConfig(s.Config())
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &failures{next: next, load: load} })
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	llamas, farmPods := client.FarmV1alpha().Llamas(namespace), client.FarmV1alpha().FarmPods(farmNamespace)
+	kept := &v1alpha.Llama{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Spec: v1alpha.LlamaSpec{Weight: 30, Height: 0.6}}
+	if _, err := llamas.Create(ctx, kept, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for kind, ask := range map[string]func(turn int) error{
+		"get":              func(int) error { _, err := llamas.Get(ctx, "kept", metav1.GetOptions{}); return err },
+		"list":             func(int) error { _, err := llamas.List(ctx, metav1.ListOptions{}); return err },
+		"list of FarmPods": func(int) error { _, err := farmPods.List(ctx, metav1.ListOptions{}); return err },
+		"create": func(turn int) error {
+			made := kept.DeepCopy()
+			made.Name = fmt.Sprint("llama-", turn)
+			_, err := llamas.Create(ctx, made, metav1.CreateOptions{})
+			return err
+		},
+		"patch": func(turn int) error {
+			patch := fmt.Appendf(nil, `{"spec":{"weight":%d}}`, 30+turn%100)
+			_, err := llamas.Patch(ctx, "kept", "application/merge-patch+json", patch, metav1.PatchOptions{})
+			return err
+		},
+	} {
+		load.done.Go(func() { load.ask(ctx, kind, ask) })
+	}
+	load.done.Go(func() {
+		load.watch(ctx, func(version string) (watch.Interface, error) {
+			return llamas.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
+		})
+	})
+	return load
+}
+
+func (l *farmLoad) fail(what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = append(l.failed, time.Now().Format(time.StampMilli)+" "+what)
+}
+
+func (l *farmLoad) ask(ctx context.Context, kind string, ask func(turn int) error) {
+	for turn := 0; ctx.Err() == nil; turn++ {
+		begin := time.Now()
+		if err := ask(turn); err != nil && ctx.Err() == nil {
+			l.fail(kind + ": " + err.Error())
+		}
+		l.mu.Lock()
+		l.made[kind]++
+		l.longest = max(l.longest, time.Since(begin))
+		l.mu.Unlock()
+		time.Sleep(20 * time.Millisecond) // the node has other work, too
+	}
+}
+
+// watch begins a new one where the last has ended, and misses nothing.
+func (l *farmLoad) watch(ctx context.Context, begin func(version string) (watch.Interface, error)) {
+	version := ""
+	for ctx.Err() == nil {
+		events, err := begin(version)
+		if err != nil {
+			if ctx.Err() == nil {
+				l.fail("watch: " + err.Error())
+			}
+			continue
+		}
+		l.mu.Lock()
+		l.watches++
+		l.mu.Unlock()
+		for event := range events.ResultChan() {
+			if event.Type == watch.Error {
+				if ctx.Err() != nil {
+					return
+				}
+				l.fail(fmt.Sprintf("watch: %v", event.Object))
+				version = ""
+				continue
+			}
+			llama := event.Object.(*v1alpha.Llama)
+			version = llama.ResourceVersion
+			if event.Type == watch.Added && llama.Name != "kept" {
+				l.mu.Lock()
+				l.seen++
+				l.mu.Unlock()
+			}
+		}
+	}
+}
+
+// stop returns when all have ended, and tells where the watch has missed a Llama.
+func (l *farmLoad) stop() {
+	l.cancel()
+	l.done.Wait()
+	if made := l.counts()["create"]; l.seen < made-2 { // the last ones came while it was stopped
+		l.fail(fmt.Sprintf("%d Llamas were made, and the watch has seen %d", made, l.seen))
+	}
+}
+
+func (l *farmLoad) counts() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.made)
+}
+
+func (l *farmLoad) failures() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.failed)
+}
+
+// failures notes every request that the API server does not answer, or answers by an error of its own.
+type failures struct {
+	next http.RoundTripper
+	load *farmLoad
+}
+
+// RoundTrip implements http.RoundTripper.
+func (f *failures) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := f.next.RoundTrip(request)
+	switch {
+	case err != nil && !errors.Is(err, context.Canceled):
+		f.load.fail(request.Method + " " + request.URL.Path + ": " + err.Error())
+	case err == nil && (response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests):
+		f.load.fail(request.Method + " " + request.URL.Path + ": " + response.Status)
+	}
+	return response, err
+}

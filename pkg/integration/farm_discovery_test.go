@@ -1,0 +1,186 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// ask sends a GET as the cluster's aggregation layer does, or a client that goes by, and returns the answer with its body.
+func ask(t *testing.T, config *rest.Config, path string, header map[string]string) (*http.Response, []byte) {
+	t.Helper()
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range header {
+		request.Header.Set(key, value)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, body
+}
+
+const discoveryV2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// wantedResources are what discovery tells of each resource, verbs sorted. A kind without a group and a version is of those asked about.
+var wantedResources = []apidiscoveryv2.APIResourceDiscovery{
+	{
+		Resource: "farmpods", ResponseKind: &metav1.GroupVersionKind{Kind: "FarmPod"}, Scope: apidiscoveryv2.ScopeNamespace,
+		SingularResource: "farmpod", Verbs: []string{"get", "list", "watch"}, ShortNames: []string{"fp"}, Categories: []string{"farm"},
+	},
+	{
+		Resource: "llamas", ResponseKind: &metav1.GroupVersionKind{Kind: "Llama"}, Scope: apidiscoveryv2.ScopeNamespace,
+		SingularResource: "llama", Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}, ShortNames: []string{"ll"}, Categories: []string{"farm"},
+	},
+}
+
+func TestFarmIsDiscoveredInOneRequestOfTheClusterAndOfTheServer(t *testing.T) {
+	e := inSharedFarm(t)
+	for name, config := range map[string]*rest.Config{"the cluster": e.cluster.Config(), "the server": e.farm.replicas[0].as(e.cluster.Config())} {
+		t.Run(name, func(t *testing.T) {
+			response, body := ask(t, config, "/apis", map[string]string{"Accept": discoveryV2})
+			var list apidiscoveryv2.APIGroupDiscoveryList
+			if err := json.Unmarshal(body, &list); err != nil {
+				t.Fatalf("%v: %s", err, body)
+			}
+			i := slices.IndexFunc(list.Items, func(group apidiscoveryv2.APIGroupDiscovery) bool { return group.Name == "farm.example.com" })
+			if i < 0 || len(list.Items[i].Versions) != 1 || list.Items[i].Versions[0].Version != "v1alpha" || list.Items[i].Versions[0].Freshness == apidiscoveryv2.DiscoveryFreshnessStale {
+				t.Fatalf("the group is not there, or stale: %s", body)
+			}
+			resources := list.Items[i].Versions[0].Resources
+			for i := range resources {
+				slices.Sort(resources[i].Verbs)
+			}
+			slices.SortFunc(resources, func(a, b apidiscoveryv2.APIResourceDiscovery) int { return strings.Compare(a.Resource, b.Resource) })
+			if diff := cmp.Diff(wantedResources, resources); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			again, _ := ask(t, config, "/apis", map[string]string{"Accept": discoveryV2, "If-None-Match": response.Header.Get("ETag")})
+			if response.Header.Get("ETag") == "" || again.StatusCode != http.StatusNotModified {
+				t.Errorf("asked again with the ETag %q it answers %s", response.Header.Get("ETag"), again.Status)
+			}
+		})
+	}
+}
+
+func TestFarmIsDiscoveredByClientsOfOldToo(t *testing.T) {
+	e := inSharedFarm(t)
+	for name, config := range map[string]*rest.Config{"the cluster": e.cluster.Config(), "the server": e.farm.replicas[1].as(e.cluster.Config())} {
+		t.Run(name, func(t *testing.T) {
+			var groups metav1.APIGroupList
+			_, body := ask(t, config, "/apis", map[string]string{"Accept": "application/json"})
+			if err := json.Unmarshal(body, &groups); err != nil {
+				t.Fatal(err)
+			}
+			version := metav1.GroupVersionForDiscovery{GroupVersion: "farm.example.com/v1alpha", Version: "v1alpha"}
+			if !slices.ContainsFunc(groups.Groups, func(group metav1.APIGroup) bool {
+				return group.Name == "farm.example.com" && group.PreferredVersion == version
+			}) {
+				t.Errorf("the group is not there: %s", body)
+			}
+			var group metav1.APIGroup
+			_, body = ask(t, config, "/apis/farm.example.com", nil)
+			if err := json.Unmarshal(body, &group); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(group.Versions, []metav1.GroupVersionForDiscovery{version}) {
+				t.Errorf("the group is: %s", body)
+			}
+			var resources metav1.APIResourceList
+			_, body = ask(t, config, "/apis/farm.example.com/v1alpha", nil)
+			if err := json.Unmarshal(body, &resources); err != nil {
+				t.Fatal(err)
+			}
+			var told, wanted []string
+			for _, r := range resources.APIResources {
+				slices.Sort(r.Verbs)
+				told = append(told, fmt.Sprint(r.Name, r.SingularName, r.Namespaced, r.Kind, []string(r.Verbs), r.ShortNames, r.Categories))
+			}
+			for _, r := range wantedResources {
+				wanted = append(wanted, fmt.Sprint(r.Resource, r.SingularResource, true, r.ResponseKind.Kind, r.Verbs, r.ShortNames, r.Categories))
+			}
+			slices.Sort(told)
+			if diff := cmp.Diff(wanted, told); diff != "" || resources.GroupVersion != version.GroupVersion {
+				t.Errorf("of %q (-want +got):\n%s", resources.GroupVersion, diff)
+			}
+		})
+	}
+}
+
+func TestFarmDescribesItselfInBothVersionsOfOpenAPI(t *testing.T) {
+	e := inSharedFarm(t)
+	// The cluster asks for what it merges into its own when an APIService comes, and then now and then.
+	e.eventually(func() string {
+		_, body := ask(t, e.cluster.Config(), "/openapi/v2", map[string]string{"Accept": "application/json"})
+		for _, wanted := range []string{"/apis/farm.example.com/v1alpha/namespaces/{namespace}/llamas/{name}", "height at the shoulder"} {
+			if !strings.Contains(string(body), wanted) {
+				return "OpenAPI v2 of the cluster does not have " + wanted
+			}
+		}
+		return ""
+	})
+	for name, config := range map[string]*rest.Config{"the cluster": e.cluster.Config(), "the server": e.farm.replicas[0].as(e.cluster.Config())} {
+		t.Run(name, func(t *testing.T) {
+			_, body := ask(t, config, "/openapi/v3", nil)
+			var index struct {
+				Paths map[string]struct{ ServerRelativeURL string }
+			}
+			if err := json.Unmarshal(body, &index); err != nil {
+				t.Fatal(err)
+			}
+			path := index.Paths["apis/farm.example.com/v1alpha"].ServerRelativeURL
+			if !strings.Contains(path, "hash=") {
+				t.Fatalf("the group's document is at %q", path)
+			}
+			_, body = ask(t, config, path, nil)
+			var document struct {
+				Components struct {
+					Schemas map[string]struct {
+						Properties map[string]struct{ Type, Format string }
+						Gvk        []metav1.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
+					}
+				}
+				Paths map[string]map[string]any
+			}
+			if err := json.Unmarshal(body, &document); err != nil {
+				t.Fatal(err)
+			}
+			spec := document.Components.Schemas["dev.millwright.pkg.apis.farm.v1alpha.LlamaSpec"]
+			for _, field := range []string{"weight", "height"} {
+				if got := spec.Properties[field]; got.Type != "number" || got.Format != "double" {
+					t.Errorf("spec.%s is %+v", field, got)
+				}
+			}
+			if kinds := document.Components.Schemas["dev.millwright.pkg.apis.farm.v1alpha.Llama"].Gvk; !slices.Equal(kinds, []metav1.GroupVersionKind{{Group: "farm.example.com", Version: "v1alpha", Kind: "Llama"}}) {
+				t.Errorf("the schema of Llama is said to be of %v", kinds)
+			}
+			if _, writes := document.Paths["/apis/farm.example.com/v1alpha/namespaces/{namespace}/farmpods/{name}"]["put"]; writes {
+				t.Error("FarmPods are said to be writable")
+			}
+		})
+	}
+}

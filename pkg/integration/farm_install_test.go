@@ -1,0 +1,61 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"millwright.dev/pkg/testcluster"
+)
+
+// farmManifests are what is installed of the farm.
+const farmManifests = "../../manifests/farm/*.yaml"
+
+// notInstalled are kinds of objects in the manifests that are about Pods: the servers of these tests run beside the cluster.
+var notInstalled = []string{"Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service", "Kustomization"}
+
+// installFarmManifests does what kubectl apply does with them, but that the Service leads to a port of this machine.
+func installFarmManifests(t *testing.T, cluster *testcluster.Cluster, port int) {
+	t.Helper()
+	objects := []*unstructured.Unstructured{{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Service",
+		"metadata": map[string]any{"name": "farm-operator", "namespace": farmNamespace},
+		"spec":     map[string]any{"type": "ExternalName", "externalName": "localhost"},
+	}}}
+	err := eachObject(farmManifests, func(kind string, document []byte) error {
+		if slices.Contains(notInstalled, kind) {
+			return nil
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+			return err
+		}
+		if kind == "APIService" {
+			if err := unstructured.SetNestedField(object.Object, int64(port), "spec", "service", "port"); err != nil {
+				return err
+			}
+		}
+		objects = append(objects, object)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "farm.json")
+	if err := os.WriteFile(path, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Kubectl(t, "apply", "--server-side", "-f", path)
+}
