@@ -38,6 +38,7 @@ type measurements struct {
 	flips                      *flipsOutcome // likewise
 	actions                    *actionsOutcome
 	hosted                     hosted
+	farm                       farmOutcome
 	deployments                []float64 // seconds of a recovery
 	idleCores                  float64
 	heap                       map[int]float64 // bytes, by the number of objects
@@ -86,6 +87,8 @@ func runBench(ctx context.Context, o options, progress io.Writer) (m measurement
 		{b.rows[rowHostingChurn], b.measureChurn},
 		{b.rows[rowHostingOutage], b.measureOutage},
 		{b.rows[rowHostingMemory], b.measureMemory},
+		{b.rows[rowFarm], b.measureFarm},
+		{b.rows[rowFarmWatch], b.measureFarmWatches},
 		{o.wantsRest(), b.measureAtRest},
 	} {
 		if !stage.wanted {

@@ -32,6 +32,13 @@
 //	outage       all parents change while their hook is gone: from its return until all have caught up
 //	memory       of an operator that is started on children and ownerless objects, over their JSON
 //
+// The farm is the aggregated API server, a process of its own behind the aggregator. It is compared with what lies below it:
+//
+//	lists        of FarmPods and of Pods, as kubectl and other clients read them; of Llamas and of the records that hold them
+//	requests     that create and get a Llama, one by one, and a record
+//	fan-out      of a change: until the last of many watchers has seen it, each on a connection of its own
+//	watches      that nothing happens to: what the server holds for each
+//
 // Operator and bare client take turns, and a ratio is taken of runs that followed each other: the machine may be busy with
 // other things too.
 package main

@@ -30,11 +30,15 @@ const (
 	rowHostingChurn  = "hostingchurn"
 	rowHostingOutage = "hostingoutage"
 	rowHostingMemory = "hostingmemory"
+
+	rowFarm      = "farm"
+	rowFarmWatch = "farmwatch"
 )
 
 var allRows = []string{
 	rowRuns, rowDeployment, rowMachines, rowFlips, rowApps, rowActions,
 	rowHosting, rowHostingSyncs, rowHostingChurn, rowHostingOutage, rowHostingMemory,
+	rowFarm, rowFarmWatch,
 	rowIdle, rowHeap, rowStart,
 }
 
@@ -51,6 +55,8 @@ type options struct {
 	manyParents int
 	objects     int
 	outage      time.Duration
+	farmObjects int
+	farmWatches int
 	repetitions int
 	idle        time.Duration
 	timeout     time.Duration
@@ -76,7 +82,8 @@ func parseOptions(args []string, output io.Writer) (o options, err error) {
 		"requests; deployment is the recovery by a Deployment; machines and helloapps are cold starts of those\n"+
 		"likewise; flips is the pace of flips; actions is the cold start of ActionSets, and how soon one begins; hosting is the cold start of a CompositeController's parents, and one with many\n"+
 		"children; hostingsyncs are its syncs where nothing changes; hostingchurn are changes that concern none of its parents,\n"+
-		"and repairs beside them; hostingoutage is a hook that is gone; hostingmemory is what its objects take; idle is CPU at\n"+
+		"and repairs beside them; hostingoutage is a hook that is gone; hostingmemory is what its objects take; farm is lists of\n"+
+		"FarmPods and Llamas, and requests for a Llama; farmwatch are watches of both; idle is CPU at\n"+
 		"rest; heap is memory for each object; start is the start with objects that exist")
 	flags.IntVar(&o.count, "count", 1000, "number of ImmortalContainers")
 	flags.IntVar(&o.large, "large", 10000, "number of ImmortalContainers for start and heap")
@@ -88,6 +95,8 @@ func parseOptions(args []string, output io.Writer) (o options, err error) {
 	flags.IntVar(&o.manyParents, "many-parents", 10000, "number of parents beside which an object changes that concerns none")
 	flags.IntVar(&o.objects, "objects", 20000, "number of children, and of ownerless objects, for hostingmemory")
 	flags.DurationVar(&o.outage, "outage", time.Minute, "how long the hook is gone")
+	flags.IntVar(&o.farmObjects, "farm-objects", 5000, "number of FarmPods and of Llamas in a list")
+	flags.IntVar(&o.farmWatches, "farm-watches", 1000, "number of idle watches of FarmPods, and of Llamas")
 	flags.IntVar(&o.repetitions, "repetitions", 3, "how often each time is measured; the median counts")
 	flags.DurationVar(&o.idle, "idle", 20*time.Second, "how long to measure CPU at rest")
 	flags.DurationVar(&o.timeout, "timeout", time.Hour, "when to give up")
@@ -122,6 +131,8 @@ func (o *options) hurry(flags *flag.FlagSet) {
 		"parents":      func() { o.parents = 50 },
 		"many-parents": func() { o.manyParents = 500 },
 		"objects":      func() { o.objects = 1000 },
+		"farm-objects": func() { o.farmObjects = 200 },
+		"farm-watches": func() { o.farmWatches = 50 },
 		"outage":       func() { o.outage = 5 * time.Second },
 		"repetitions":  func() { o.repetitions = 1 },
 		"idle":         func() { o.idle = 2 * time.Second },
@@ -159,6 +170,8 @@ func (o options) validate(arguments int) error {
 		return fmt.Errorf("--parents must be between 1 and 9999, --many-parents between %d and 99999", fewParents)
 	case o.objects < childrenPerParent || o.objects%childrenPerParent != 0 || o.objects > 99_900:
 		return fmt.Errorf("--objects must be a multiple of %d below 100000", childrenPerParent)
+	case o.farmObjects < 1 || o.farmObjects > 99_999 || o.farmWatches < 1 || o.farmWatches > 9999:
+		return errors.New("--farm-objects must be between 1 and 99999, --farm-watches between 1 and 9999")
 	case o.large < o.count:
 		return fmt.Errorf("--large=%d must not be less than --count=%d", o.large, o.count)
 	case o.repetitions < 1:
@@ -182,6 +195,9 @@ func (o options) pods() (most int) {
 	}
 	if o.rows[rowApps] {
 		most = max(most, o.apps)
+	}
+	if o.rows[rowFarm] {
+		most = max(most, o.farmObjects)
 	}
 	return most
 }

@@ -31,6 +31,7 @@ func makeReport(o options, m measurements) report.Report {
 	rows = append(rows, contestRows(m.apps)...)
 	rows = append(rows, actionRows(m.actions)...)
 	rows = append(rows, hostingRowsOf(o, m.hosted)...)
+	rows = append(rows, farmRows(o, m.farm)...)
 	rows = append(rows, restRows(o, m)...)
 	return report.New(map[string]string{
 		"objects":     strconv.Itoa(o.count),
@@ -42,6 +43,8 @@ func makeReport(o options, m measurements) report.Report {
 		"parents":     strconv.Itoa(o.parents),
 		"manyParents": strconv.Itoa(o.manyParents),
 		"cached":      strconv.Itoa(o.objects),
+		"farmObjects": strconv.Itoa(o.farmObjects),
+		"farmWatches": strconv.Itoa(o.farmWatches),
 		"outage":      o.outage.String(),
 		"repetitions": strconv.Itoa(o.repetitions),
 		"kubernetes":  m.kubernetes,
