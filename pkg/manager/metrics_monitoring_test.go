@@ -114,47 +114,72 @@ func TestEveryPanelAsksForWhatIsServed(t *testing.T) {
 	}
 }
 
-func TestTheServiceMonitorFindsThePortsWhereMetricsAreServed(t *testing.T) {
-	type labels = map[string]string
-	var monitor struct {
-		Metadata struct{ Namespace string }
-		Spec     struct {
-			Selector  struct{ MatchLabels labels }
-			Endpoints []struct{ Port, Scheme, BearerTokenFile string }
+func TestTheServiceMonitorsFindThePortsWhereMetricsAreServed(t *testing.T) {
+	for _, tc := range []struct {
+		monitor, services string
+		jobs              []string
+	}{
+		{"monitoring/service-monitor.yaml", "40-metrics.yaml", metricsJobs},
+		{"monitoring/farm-service-monitor.yaml", "farm/30-server.yaml", farmJobs},
+	} {
+		var monitor serviceMonitor
+		manifest(t, tc.monitor, &monitor)
+		var names []string
+		for _, service := range services(t, tc.services) {
+			names = append(names, service.Metadata.Name)
+			if service.Metadata.Namespace != monitor.Metadata.Namespace {
+				t.Errorf("the Service is in %s, and looked for in %s", service.Metadata.Namespace, monitor.Metadata.Namespace)
+			}
+			for label, value := range monitor.Spec.Selector.MatchLabels {
+				if service.Metadata.Labels[label] != value {
+					t.Errorf("the Service has the label %s=%s, not %s", label, service.Metadata.Labels[label], value)
+				}
+			}
+			endpoint := monitor.Spec.Endpoints[0]
+			if endpoint.Port != service.Spec.Ports[0].Name || endpoint.Scheme != "https" || endpoint.BearerTokenFile == "" {
+				t.Errorf("%+v is scraped, where %+v is served over HTTPS to those who show a token", endpoint, service.Spec.Ports)
+			}
+		}
+		if !slices.Equal(names, tc.jobs) {
+			t.Errorf("the Services are %s, and the jobs %s are looked for", names, tc.jobs)
 		}
 	}
-	manifest(t, "monitoring/service-monitor.yaml", &monitor)
-	text, err := os.ReadFile(filepath.Join("..", "..", "manifests", "40-metrics.yaml"))
+}
+
+// serviceMonitor is what is looked at of one.
+type serviceMonitor struct {
+	Metadata struct{ Namespace string }
+	Spec     struct {
+		Selector  struct{ MatchLabels map[string]string }
+		Endpoints []struct{ Port, Scheme, BearerTokenFile string }
+	}
+}
+
+// service is what is looked at of one.
+type service struct {
+	Kind     string
+	Metadata struct {
+		Name, Namespace string
+		Labels          map[string]string
+	}
+	Spec struct{ Ports []struct{ Name string } }
+}
+
+// services of a file of manifests.
+func services(t *testing.T, file string) (services []service) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
 	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		var service struct {
-			Metadata struct {
-				Name, Namespace string
-				Labels          labels
-			}
-			Spec struct{ Ports []struct{ Name string } }
-		}
-		if err := yaml.Unmarshal([]byte(document), &service); err != nil {
+		var found service
+		if err := yaml.Unmarshal([]byte(document), &found); err != nil {
 			t.Fatal(err)
 		}
-		names = append(names, service.Metadata.Name)
-		if service.Metadata.Namespace != monitor.Metadata.Namespace {
-			t.Errorf("the Service is in %s, and looked for in %s", service.Metadata.Namespace, monitor.Metadata.Namespace)
-		}
-		for label, value := range monitor.Spec.Selector.MatchLabels {
-			if service.Metadata.Labels[label] != value {
-				t.Errorf("the Service has the label %s=%s, not %s", label, service.Metadata.Labels[label], value)
-			}
-		}
-		endpoint := monitor.Spec.Endpoints[0]
-		if endpoint.Port != service.Spec.Ports[0].Name || endpoint.Scheme != "https" || endpoint.BearerTokenFile == "" {
-			t.Errorf("%+v is scraped, where %+v is served over HTTPS to those who show a token", endpoint, service.Spec.Ports)
+		if found.Kind == "Service" {
+			services = append(services, found)
 		}
 	}
-	if !slices.Equal(names, metricsJobs) {
-		t.Errorf("the Services are %s, and the jobs %s are looked for", names, metricsJobs)
-	}
+	return services
 }

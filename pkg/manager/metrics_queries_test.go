@@ -17,8 +17,11 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 )
 
-// metricsJobs are the jobs of our targets: the names of the Services that are scraped.
-var metricsJobs = []string{"millwright-actions-metrics", "millwright-core-metrics", "millwright-engine-metrics"}
+// metricsJobs are the jobs of our targets: the names of the Services that are scraped. That of the API server of Llamas has another port.
+var (
+	metricsJobs = []string{"millwright-actions-metrics", "millwright-core-metrics", "millwright-engine-metrics"}
+	farmJobs    = []string{"farm-operator"}
+)
 
 // targetLabels are what Prometheus adds to all that it scrapes through a ServiceMonitor.
 var targetLabels = sets.New("job", "namespace", "service", "endpoint", "pod", "container", "instance")
@@ -111,7 +114,7 @@ func (c *catalogue) faultsOf(selector *parser.VectorSelector) (faults []string) 
 		switch {
 		case matcher.Name == model.MetricNameLabel:
 		case matcher.Name == "job":
-			isOurs = isOurs || slices.ContainsFunc(metricsJobs, matcher.Matches)
+			isOurs = isOurs || slices.ContainsFunc(metricsJobs, matcher.Matches) || slices.ContainsFunc(farmJobs, matcher.Matches)
 		case targetLabels.Has(matcher.Name) && !names.Has(matcher.Name):
 		case !names.Has(matcher.Name):
 			faults = append(faults, fmt.Sprintf("%s has no label %s", selector.Name, matcher.Name))
