@@ -49,7 +49,7 @@ func (e *farmEnv) says(args []string, wanted ...string) {
 
 func TestDollyIsSeenInEveryWayThatKubectlHas(t *testing.T) {
 	e := inSharedFarm(t)
-	if output := e.kubectl("apply", "-f", e.file(dolly)); output != "llama.farm.example.com/dolly created\n" {
+	if output := e.kubectl("apply", "-f", "../../manifests/samples/llama/llama.yaml"); output != "llama.farm.example.com/dolly created\n" {
 		t.Errorf("it is created so: %s", output)
 	}
 	e.kubectl("label", "llama", "dolly", "herd=north")

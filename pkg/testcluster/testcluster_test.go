@@ -122,6 +122,9 @@ func TestEverySampleIsAcceptedByTheAPIServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if strings.Contains(string(content), "apiVersion: farm.example.com/") {
+			continue // an API server of its own accepts it: pkg/integration has one
+		}
 		args := []string{"apply", "--dry-run=server", "-f", sample}
 		if namespace, ok := ownNamespace(string(content)); ok {
 			cluster.Kubectl(t, "create", "namespace", namespace) // a dry run makes none for what comes after it

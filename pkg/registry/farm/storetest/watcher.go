@@ -20,6 +20,8 @@ import (
 type watcher struct {
 	watch.Interface
 	f *farm
+	// bookmarks may come at any time.
+	bookmarks bool
 }
 
 // watch watches the namespace until the test ends.
@@ -38,7 +40,9 @@ func (f *farm) watchKey(ctx context.Context, key string, options storage.ListOpt
 	if err != nil {
 		f.Fatalf("watching: %v", err)
 	}
-	return f.reading(w)
+	reading := f.reading(w)
+	reading.bookmarks = options.Predicate.AllowWatchBookmarks
+	return reading
 }
 
 func (f *farm) reading(w watch.Interface) *watcher {
@@ -50,6 +54,9 @@ func (f *farm) reading(w watch.Interface) *watcher {
 func (w *watcher) expect(kind watch.EventType, want *farmv1alpha.Llama) *farmv1alpha.Llama {
 	w.f.Helper()
 	event := w.next()
+	for w.bookmarks && event.Type == watch.Bookmark && kind != watch.Bookmark {
+		event = w.next()
+	}
 	object, ok := event.Object.(*farmv1alpha.Llama)
 	if event.Type != kind || !ok {
 		w.f.Fatalf("got %s %+v, want %s %+v", event.Type, event.Object, kind, want)
