@@ -11,11 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"golang.org/x/net/http2"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/klog/v2"
@@ -97,16 +98,9 @@ func (f *front) stop() {
 
 // quiet logs what goes wrong with single connections, which is their clients' affair: a scanner's TLS handshake, say.
 func quiet(ctx context.Context) *log.Logger {
-	logger := klog.FromContext(ctx)
-	return log.New(writerFunc(func(line []byte) (int, error) {
-		logger.V(3).Info("A connection failed", "err", strings.TrimSpace(string(line)))
-		return len(line), nil
-	}), "", 0)
+	const verbosity = 3
+	return slog.NewLogLogger(logr.ToSlogHandler(klog.FromContext(ctx)), slog.Level(-verbosity))
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
 
 // silent is the listener of the generic server: it has the address, and no connections.
 type silent struct {

@@ -9,12 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/klog/v2"
 )
@@ -71,16 +72,9 @@ func (s *server) start(ctx context.Context, what string, handler http.Handler, t
 
 // quiet logs what goes wrong with single connections, which is their clients' affair: a scanner's TLS handshake, say.
 func quiet(ctx context.Context) *log.Logger {
-	logger := klog.FromContext(ctx)
-	return log.New(writerFunc(func(line []byte) (int, error) {
-		logger.V(3).Info("A connection failed", "err", strings.TrimSpace(string(line)))
-		return len(line), nil
-	}), "", 0)
+	const verbosity = 3
+	return slog.NewLogLogger(logr.ToSlogHandler(klog.FromContext(ctx)), slog.Level(-verbosity))
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
 
 // healthHandler answers /healthz, /livez and /readyz. live is asked at the first two, live and ready at the last.
 func healthHandler(live, ready []healthz.HealthChecker) *http.ServeMux {
