@@ -95,7 +95,7 @@ test-integration: check-race bin/cluster ## Run the tests that need a cluster
 
 .PHONY: test-node
 test-node: bin/cluster ## Run the tests of the local cluster's real node: on Linux as root; it installs containerd and runc by apt if they are missing
-	@cd hack/cluster && NODE_TESTS=yes CGO_ENABLED=0 go test -trimpath -count=1 -timeout 15m ./e2e -run Node
+	@cd hack/cluster && NODE_TESTS=yes CGO_ENABLED=0 go test -trimpath -count=1 -timeout 1h ./e2e -run Node
 
 .PHONY: e2e
 e2e: bin/cluster ## Run the end-to-end tests, with the image and the manifests, on a real node: needs what test-node needs

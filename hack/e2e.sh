@@ -85,4 +85,4 @@ trap 'rm -rf "$images"/.work.*' EXIT
 root python CompositeControllers
 root postgres ActionSets
 
-E2E_IMAGES=$images go test -count=1 -timeout 20m -v "$@" ./pkg/e2e
+E2E_IMAGES=$images go test -count=1 -timeout 1h -v "$@" ./pkg/e2e

@@ -26,16 +26,16 @@ integration() {
   local list
   list=$(packages integration | grep -v /perturbation$)
   xargs go test -race -c -o /dev/null <<<"$list"
-  xargs go test -race -p 1 -parallel 4 -count=1 -timeout 30m <<<"$list"
+  xargs go test -race -p 1 -parallel 4 -count=1 -timeout 2h <<<"$list"
 }
 
 run_part() {
   case $1 in
-  unit) packages unit | xargs go test -race -timeout 10m ;;
+  unit) packages unit | xargs go test -race -timeout 1h ;;
   integration) integration ;;
   perturbation) hack/perturb.sh ;;
   # Without the race detector and as bin/cluster is built: else all of Kubernetes would have to be compiled once more.
-  cluster) cd hack/cluster && CGO_ENABLED=0 go test -trimpath -timeout 15m ./... ;;
+  cluster) cd hack/cluster && CGO_ENABLED=0 go test -trimpath -timeout 1h ./... ;;
   *) echo "test.sh: there is no part $1" >&2 && return 2 ;;
   esac
 }

@@ -160,7 +160,7 @@ func (s *served) run(t *testing.T, config *Config) {
 		cancel()
 		select {
 		case <-s.ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(3 * time.Minute):
 			t.Error("the server does not end")
 		}
 	})
@@ -169,7 +169,7 @@ func (s *served) run(t *testing.T, config *Config) {
 	case err := <-s.ended:
 		s.ended <- err
 		t.Fatalf("the server ended: %v", err)
-	case <-time.After(20 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("the server does not start")
 	}
 }
@@ -253,7 +253,7 @@ func (c *client) expect(t *testing.T, code int, method, path, body string, heade
 // until asks again and again, as a probe does, and fails the test when the answer does not get this code.
 func (c *client) until(t *testing.T, code int, path string) response {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		r := c.do(t, "GET", path, "")
 		if r.code == code {
 			return r

@@ -118,7 +118,7 @@ func shownBy(t *testing.T, address string) string {
 
 func awaitShown(t *testing.T, address, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); shownBy(t, address) != want; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); shownBy(t, address) != want; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s is shown, not %s", shownBy(t, address), want)
 		}

@@ -32,7 +32,7 @@ const (
 )
 
 // patience bounds what is waited for, on machines that are busy.
-const patience = 90 * time.Second
+const patience = 4 * time.Minute
 
 // suite is what all parts have: one cluster, and clients of an administrator.
 type suite struct {

@@ -35,7 +35,7 @@ import (
 
 // patience bounds what is waited for; brief is how long nothing must happen.
 const (
-	patience = 20 * time.Second
+	patience = 3 * time.Minute
 	brief    = 200 * time.Millisecond
 )
 

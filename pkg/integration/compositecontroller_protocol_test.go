@@ -17,6 +17,7 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/faultproxy"
+	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/manager"
 )
 
@@ -187,7 +188,7 @@ func TestAHookThatIsTooBusyIsCalledWhenItSays(t *testing.T) {
 			parent := e.parent("web")
 			e.awaitChild("ConfigMap", "web")
 			calls := e.hook.Calls()
-			if wait := calls[1].at.Sub(calls[0].at); wait < 1900*time.Millisecond || wait > 10*time.Second {
+			if wait := calls[1].at.Sub(calls[0].at); wait < 1900*time.Millisecond {
 				t.Errorf("it was called again after %s", wait)
 			}
 			if count := e.countEvents(parent, "SyncError"); count > 0 {
@@ -205,10 +206,13 @@ func TestAHookThatIsTooBusyAndDoesNotSayForHowLongIsNotHammered(t *testing.T) {
 			e.hook.Says(says(http.StatusTooManyRequests, "", headers...))
 			e.serves(configMaps)
 			e.parent("web")
-			e.awaitCalls(3)
-			time.Sleep(2 * time.Second)
-			if calls := len(e.hook.Calls()); calls > 14 {
-				t.Errorf("in 2 s it was called %d times", calls)
+			e.awaitCalls(9)
+			longest := time.Duration(0)
+			for calls := e.hook.Calls(); len(calls) > 1; calls = calls[1:] {
+				longest = max(longest, calls[1].at.Sub(calls[0].at))
+			}
+			if longest < 100*time.Millisecond {
+				t.Errorf("of nine calls the longest pause is %s: pauses have to grow", longest)
 			}
 			e.hook.Answers(oneConfigMap)
 			e.awaitChild("ConfigMap", "web")
@@ -228,7 +232,7 @@ func TestAHookThatDoesNotAnswerInTimeFailsItsSync(t *testing.T) {
 	parent := e.parent("web")
 	e.awaitEventOn(parent, "SyncError", "Client.Timeout")
 	took := []time.Duration{<-waited, <-waited, <-waited} // one may take longer, or have taken long to come, on a busy machine
-	if slices.Max(took) < 50*time.Millisecond || slices.Min(took) > 2*time.Second {
+	if slices.Max(took) < 50*time.Millisecond || slices.Min(took) >= hook.DefaultTimeout {
 		t.Errorf("calls ended after %s", took)
 	}
 	e.awaitReason("HookUnreachable")
@@ -255,8 +259,8 @@ func TestAChangedCompositeControllerIsServedAtOnceThoughItsHookHangs(t *testing.
 	for _, name := range []string{"a", "b", "c"} {
 		e.awaitChild("ConfigMap", name)
 	}
-	if took := time.Since(changed); took > 10*time.Second {
-		t.Errorf("it took %s", took)
+	if took := time.Since(changed); took >= 50*time.Second {
+		t.Errorf("it took %s, as long as the calls of the old specification may", took)
 	}
 	for reason, times := range map[string]int{"Starting": 2, "Started": 2, "Stopping": 1, "Stopped": 1} {
 		e.eventually(func() string {

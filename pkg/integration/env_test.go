@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds what is waited for; what should come sooner is asserted otherwise.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	status := testcluster.Run(m, clusterOptions...)

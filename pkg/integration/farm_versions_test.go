@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"millwright.dev/pkg/testcluster"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -164,7 +166,7 @@ func TestResourceVersionsMeanWhatTheyMeanEverywhere(t *testing.T) {
 		// Whoever asks is told to ask again, and must not wait for a server that does so itself.
 		begin := time.Now()
 		err = e.client.FarmV1alpha().RESTClient().Get().Namespace(e.namespace).Resource(resource).Param("resourceVersion", "99999999999").MaxRetries(0).Do(t.Context()).Error()
-		if took := time.Since(begin); !apierrors.IsTimeout(err) || !strings.Contains(fmt.Sprint(err), "Too large resource version") || took > 10*time.Second {
+		if took := time.Since(begin); !apierrors.IsTimeout(err) || !strings.Contains(fmt.Sprint(err), "Too large resource version") || took > testcluster.Stretch(10*time.Second, begin) {
 			t.Errorf("%s, of a version to come, after %s: %v", resource, took, err)
 		}
 		if _, _, err := test.list(metav1.ListOptions{ResourceVersion: "words"}); !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err) {
@@ -275,7 +277,7 @@ func TestAWatchBeginsWithAllAndTellsWhereThatEnds(t *testing.T) {
 			for event := range again.ResultChan() {
 				t.Errorf("%s: after all was told comes %s %+v", resource, event.Type, event.Object)
 			}
-			if took := time.Since(ended); took > 10*time.Second {
+			if took := time.Since(ended); took > testcluster.Stretch(10*time.Second, ended) {
 				t.Errorf("%s: a watch of a second took %s", resource, took)
 			}
 		}

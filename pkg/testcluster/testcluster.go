@@ -104,7 +104,12 @@ func Main(m *testing.M, options ...Option) {
 // then, or a cluster that did not live until then, count as a failure.
 func Run(m *testing.M, options ...Option) (status int) {
 	shared = newLazy(options)
+	ended := make(chan struct{})
+	var sampling sync.WaitGroup
+	sampling.Go(func() { samplePace(ended) })
 	status = m.Run()
+	close(ended)
+	sampling.Wait()
 	for _, lazy := range append(others, shared) {
 		if lazy.cluster == nil {
 			continue

@@ -17,7 +17,7 @@ import (
 
 const (
 	// actTimeout is how long one act may take until the controller has done its part.
-	actTimeout = 60 * time.Second
+	actTimeout = 3 * time.Minute
 	// pollInterval is how often we look whether it has: often enough for short runs, and not so often that the looking of many
 	// runs at a time is what slows them down.
 	pollInterval = 50 * time.Millisecond

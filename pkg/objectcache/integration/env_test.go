@@ -32,7 +32,7 @@ import (
 )
 
 // patience bounds what is waited for.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 

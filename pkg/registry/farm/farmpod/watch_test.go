@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a test waits for what has to happen.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // watchFrom opens a watch, which the test stops.
 func watchFrom(t *testing.T, ctx context.Context, api *upstream, options *internalversion.ListOptions) watch.Interface {

@@ -64,7 +64,7 @@ func told(t *testing.T, stream http.HandlerFunc, ends bool) []watch.Event {
 		event, open := watch.Event{}, false
 		select {
 		case event, open = <-w.ResultChan():
-		case <-time.After(10 * time.Second):
+		case <-time.After(3 * time.Minute):
 			t.Fatalf("nothing comes after %v", events)
 		}
 		if !open {

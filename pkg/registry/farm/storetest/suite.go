@@ -21,7 +21,7 @@ import (
 )
 
 // patience bounds what is waited for.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // Subject is a storage under test. Its keys are /llamas/NAMESPACE/NAME.
 type Subject struct {

@@ -32,7 +32,7 @@ import (
 )
 
 // patience bounds what is waited for.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // eventually waits until check is silent, and fails with what it said last.
 func eventually(t testing.TB, check func() (complaint string)) {
