@@ -22,8 +22,9 @@
 //     last. Any other list is replaced by the desired one.
 //   - A scalar, and what is absent, is replaced by what is desired. A null replaces a scalar. Of an object or a list a null
 //     takes only what was applied last; a list that is no map becomes null, unless it is empty.
-//   - An object or a list cannot be replaced by something of another type: that is an error for this child. A record of another
-//     type counts as none.
+//   - A value that is desired with another type than it has (an object as a string, a list as an object) replaces what is
+//     observed, whatever of it was never ours: nothing of the one has a place in the other. A record of another type counts as
+//     none.
 //
 // Never changed is what the desired object has no say in (putBack in update.go): status, what the API server keeps in the
 // metadata, name, namespace, and owner references, which are set where an object is created or adopted.

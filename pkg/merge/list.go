@@ -3,8 +3,6 @@
 
 package merge
 
-import "strconv"
-
 // mapKeys are the fields by which a list is taken for a map. The first that all elements have is the one.
 var mapKeys = []string{"containerPort", "port", "mountPath", "name", "uid", "ip", "path"}
 
@@ -34,7 +32,7 @@ func allHave(key string, lists [][]any) (elements int, all bool) {
 
 // mergeKeyed merges lists that are maps by a field. What was observed keeps its order; what is new comes after it, in the
 // order desired.
-func mergeKeyed(key string, observed, applied, desired []any) (merged []any, differs bool, err error) {
+func mergeKeyed(key string, observed, applied, desired []any) (merged []any, differs bool) {
 	have, last, want := identify(key, observed, applied, desired)
 	own := func(kept int) {
 		if !differs {
@@ -53,11 +51,7 @@ func mergeKeyed(key string, observed, applied, desired []any) (merged []any, dif
 			if before >= 0 {
 				lastElement = applied[before].(map[string]any)
 			}
-			object, changed, err := mergeObject(nil, element.(map[string]any), lastElement, desired[same].(map[string]any))
-			if err != nil {
-				return nil, false, below(err, "["+strconv.Itoa(same)+"]")
-			}
-			if changed {
+			if object, changed := mergeObject(nil, element.(map[string]any), lastElement, desired[same].(map[string]any)); changed {
 				own(i)
 				element = object
 			}
@@ -73,7 +67,7 @@ func mergeKeyed(key string, observed, applied, desired []any) (merged []any, dif
 		}
 	}
 	if !differs {
-		return observed, false, nil
+		return observed, false
 	}
-	return merged, true, nil
+	return merged, true
 }

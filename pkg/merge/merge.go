@@ -27,7 +27,7 @@ func (l *level) under(key string) *level {
 
 // mergeObject returns observed without what was applied last and is desired no more, and with all that is desired. It is
 // observed itself unless something differs.
-func mergeObject(at *level, observed, applied, desired map[string]any) (merged map[string]any, differs bool, err error) {
+func mergeObject(at *level, observed, applied, desired map[string]any) (merged map[string]any, differs bool) {
 	merged = observed
 	own := func() {
 		if !differs {
@@ -48,47 +48,43 @@ func mergeObject(at *level, observed, applied, desired map[string]any) (merged m
 		if at.keeps(key) {
 			continue
 		}
-		value, changed, err := mergeValue(at.under(key), observed[key], applied[key], want)
-		if err != nil {
-			return nil, false, below(err, "."+key)
-		}
-		if changed {
+		if value, changed := mergeValue(at.under(key), observed[key], applied[key], want); changed {
 			own()
 			merged[key] = value
 		}
 	}
-	return merged, differs, nil
+	return merged, differs
 }
 
 // mergeValue merges what is desired into what is observed, which is nil where there is nothing. So a null makes no difference
-// there: API servers drop null members, and setting one would differ for ever.
-func mergeValue(at *level, observed, applied, desired any) (merged any, differs bool, err error) {
+// there: API servers drop null members, and setting one would differ for ever. A value of another type replaces what is observed.
+func mergeValue(at *level, observed, applied, desired any) (merged any, differs bool) {
 	switch observed := observed.(type) {
 	case map[string]any:
 		want, ok := desired.(map[string]any)
 		if !ok && desired != nil {
-			return nil, false, &fieldError{problem: "an object is there, which " + kindOf(desired) + " cannot replace"}
+			return desired, true
 		}
 		last, _ := applied.(map[string]any)
 		return mergeObject(at, observed, last, want)
 	case []any:
 		want, ok := desired.([]any)
 		if !ok && desired != nil {
-			return nil, false, &fieldError{problem: "a list is there, which " + kindOf(desired) + " cannot replace"}
+			return desired, true
 		}
 		last, _ := applied.([]any)
 		if key := mapKey(observed, last, want); key != "" {
 			return mergeKeyed(key, observed, last, want)
 		}
 		if listsMatch(observed, want) {
-			return observed, false, nil
+			return observed, false
 		}
-		return desired, true, nil
+		return desired, true
 	default:
 		if matches(observed, desired) {
-			return observed, false, nil
+			return observed, false
 		}
-		return desired, true, nil
+		return desired, true
 	}
 }
 

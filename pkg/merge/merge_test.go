@@ -68,6 +68,37 @@ func TestMergeObjects(t *testing.T) {
 	})
 }
 
+func TestMergeReplacesAValueByOneOfAnotherType(t *testing.T) {
+	testMerges(t, map[string]mergeCase{
+		"an object by a string": {
+			observed: "{spec: {a: {b: 1, foreign: x}, c: d}}", applied: "{spec: {a: {b: 1}}}",
+			desired: "{spec: {a: x}}", want: "{spec: {a: x, c: d}}",
+		},
+		"an object by a list": {
+			observed: "spec: {a: {b: 1}}", applied: "spec: {a: {b: 1}}", desired: "spec: {a: [1]}", want: "spec: {a: [1]}",
+		},
+		"a list by an object": {
+			observed: "spec: {a: [{name: x}]}", applied: "spec: {a: [{name: x}]}", desired: "spec: {a: {name: x}}", want: "spec: {a: {name: x}}",
+		},
+		"a list by a string": {
+			observed: "spec: {a: [1]}", applied: "spec: {a: [1]}", desired: "spec: {a: x}", want: "spec: {a: x}",
+		},
+		"in an element that is found by its name": {
+			observed: "spec: {l: [{name: a, x: {}}, {name: b, x: {}, y: z}]}", applied: "spec: {l: [{name: a, x: {}}, {name: b, x: {}}]}",
+			desired: "spec: {l: [{name: a, x: {}}, {name: b, x: true}]}", want: "spec: {l: [{name: a, x: {}}, {name: b, x: true, y: z}]}",
+		},
+		"what somebody else has made of it": {
+			observed: "spec: {a: [1]}", applied: "spec: {a: {b: 1}}", desired: "spec: {a: {b: 1}}", want: "spec: {a: {b: 1}}",
+		},
+		"a record of another type counts as none": {
+			observed: "spec: {a: {b: 1, foreign: x}}", applied: "spec: {a: [1]}", desired: "spec: {a: {b: 2}}", want: "spec: {a: {b: 2, foreign: x}}",
+		},
+		"at the top": {
+			observed: "data: {a: b}", applied: "data: {a: b}", desired: "data: x", want: "data: x",
+		},
+	})
+}
+
 func TestMergeNulls(t *testing.T) {
 	testMerges(t, map[string]mergeCase{
 		"a null replaces a scalar": {
@@ -152,9 +183,6 @@ func TestUpdateNamesTheFieldThatCannotBeMerged(t *testing.T) {
 		observed, desired map[string]any
 		want              string
 	}{
-		"a list for an object":             {tree(t, "spec: {a: {b: 1}}"), tree(t, "spec: {a: [1]}"), "merging the desired object: spec.a: an object is there, which a list cannot replace"},
-		"a text for a list":                {tree(t, "spec: {a: [1]}"), tree(t, "spec: {a: x}"), "spec.a: a list is there, which a string cannot replace"},
-		"in an element":                    {tree(t, "spec: {l: [{name: a, x: {}}, {name: b, x: {}}]}"), tree(t, "spec: {l: [{name: b, x: true}]}"), "spec.l[0].x: an object is there, which a boolean cannot replace"},
 		"an annotation that is not a text": {nil, tree(t, "metadata: {annotations: {a: 5}}"), "metadata.annotations[a]: this is a number, and annotations are strings"},
 		"annotations in a list":            {nil, tree(t, "metadata: {annotations: [a]}"), "metadata.annotations: this is a list, and must be an object"},
 		"a value that is not JSON":         {nil, map[string]any{"spec": map[string]any{"l": []any{int32(5)}}}, "spec.l[0]: this is a Go int32, which is no JSON value"},

@@ -42,7 +42,8 @@ type Verdict struct {
 // Update tells what is to become of an observed object of which somebody desires these fields. Neither tree is changed. Both
 // are as a JSON decoder of apimachinery makes them, with numbers as int64 or float64.
 //
-// An error names the field of the desired object that cannot be merged. It is permanent: the same trees give the same one.
+// An error names the field of the metadata that cannot be merged. It is permanent: the same trees give the same one. A field
+// that is desired with another type than it has is a difference like any other.
 func Update(observed, desired map[string]any) (Verdict, error) {
 	metadata, ok := observed["metadata"].(map[string]any)
 	if !ok {
@@ -56,10 +57,7 @@ func Update(observed, desired map[string]any) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, fmt.Errorf("merging the desired object: %w", err)
 	}
-	merged, differs, err := mergeObject(putBack, observed, applied.tree, desired)
-	if err != nil {
-		return Verdict{}, fmt.Errorf("merging the desired object: %w", err)
-	}
+	merged, differs := mergeObject(putBack, observed, applied.tree, desired)
 	verdict := Verdict{Object: merged, Differs: differs, Unreadable: applied.unreadable}
 	if after != before {
 		if !differs {

@@ -144,6 +144,21 @@ func TestWhatBecomesOfAChildThatDiffersIsForItsMethod(t *testing.T) {
 	}
 }
 
+func TestAFieldThatChangesItsTypeDiffersLikeAnyOther(t *testing.T) {
+	retyped := strings.ReplaceAll(answered, `"data":{"k":"1"}`, `"data":["k"]`)
+	for method, want := range map[v1alpha1.ChildUpdateMethod][]string{
+		v1alpha1.ChildUpdateOnDelete: nil,
+		v1alpha1.ChildUpdateInPlace:  {"update ConfigMap ns/b", "update ConfigMap ns/a"},
+		v1alpha1.ChildUpdateRecreate: {"recreate ConfigMap ns/b", "recreate ConfigMap ns/a"},
+	} {
+		t.Run(string(method), func(t *testing.T) {
+			w := newWorld(t, withMethod(method))
+			w.sync(answered)
+			w.want(retyped, want...)
+		})
+	}
+}
+
 func TestAnEditOfAChildIsUndoneEachTime(t *testing.T) {
 	w := newWorld(t)
 	w.sync(answered)
@@ -295,7 +310,7 @@ func TestTheChildrenOfADeletedParentAreTheGarbageCollectors(t *testing.T) {
 func TestAChildThatCannotBeMergedHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t)
 	w.sync(answered)
-	p, err := w.conclude(phaseSync, strings.Replace(strings.Replace(answered, `{"k":"1"}`, `["k"]`, 1), `"k":"1"`, `"k":"2"`, 1))
+	p, err := w.conclude(phaseSync, strings.Replace(strings.Replace(answered, `"name":"b"`, `"name":"b","annotations":{"a":5}`, 1), `"k":"1"}}]`, `"k":"2"}}]`, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
