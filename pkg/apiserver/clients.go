@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"millwright.dev/pkg/deadline"
 	"millwright.dev/pkg/kubeconfig"
 )
 
@@ -26,6 +27,7 @@ func clientConfig(path, version string) (*rest.Config, error) {
 	config.QPS = -1
 	// Between two servers of one cluster the time to compress is worth more than the bytes.
 	config.DisableCompression = true
+	deadline.Wrap(config, deadline.Default)
 	return config, nil
 }
 

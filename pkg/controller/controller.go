@@ -16,4 +16,7 @@ type Controller interface {
 	Run(ctx context.Context, workers int)
 	// Synced completes when every cache that the controller reads is filled and all initial events were handled.
 	Synced() []cache.DoneChecker
+	// CheckSyncs returns an error that names a sync which has been running for longer than any sync should: its worker is lost, and
+	// the process unhealthy.
+	CheckSyncs() error
 }

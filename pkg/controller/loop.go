@@ -57,6 +57,8 @@ type Loop[K comparable] struct {
 	retry  workqueue.TypedRateLimiter[K]
 	synced []cache.DoneChecker
 
+	logger  klog.Logger
+	running *runningSyncs
 	metrics syncMetrics
 }
 
@@ -79,6 +81,8 @@ func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 			Queue:  queue,
 		}),
 		retry:   workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetryDelay, maxRetryDelay),
+		logger:  logger,
+		running: newRunningSyncs(),
 		metrics: newSyncMetrics(config.Name),
 	}
 	l.later, l.resync = l.queue, l.queue.Add
@@ -108,6 +112,9 @@ func (l *Loop[K]) EnqueueResync(keys ...K) {
 
 // Synced completes when every watched cache is filled and its initial events have become keys.
 func (l *Loop[K]) Synced() []cache.DoneChecker { return l.synced }
+
+// CheckSyncs returns an error that names a sync which has been running for longer than any sync should.
+func (l *Loop[K]) CheckSyncs() error { return l.running.check(l.logger) }
 
 // Run waits until the caches are filled, then works with so many workers until the context ends. Told to stop, it takes
 // no further key, lets the syncs in hand finish for the drain timeout, cancels what is left, and returns when all
@@ -200,6 +207,8 @@ func (l *Loop[K]) settle(ctx context.Context, key K, after time.Duration, err er
 // syncOnce calls Sync, turns a panic into an error, and counts.
 func (l *Loop[K]) syncOnce(ctx context.Context, key K) (after time.Duration, err error) {
 	start := time.Now()
+	ctx, end := l.running.begin(ctx, key)
+	defer end()
 	defer func() {
 		if value := recover(); value != nil {
 			err = &panicError{value: value, stack: debug.Stack()}

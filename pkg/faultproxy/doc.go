@@ -16,8 +16,8 @@
 // Each process gets a proxy of its own, so that each can be struck alone; they may share a [Journal], which keeps every request
 // in the order of its coming, with its sender, its time and its answer.
 //
-// There are two kinds of faults. Those of an API server strike single requests: [Proxy.Answer] (429, 500, 410, ...) and
-// [Proxy.CutWatches]. Those of a network strike connections, TLS handshakes and watch events included: [Proxy.Refuse],
+// There are two kinds of faults. Those of an API server strike single requests: [Proxy.Answer] (429, 500, 410, ...),
+// [Proxy.Hang] and [Proxy.CutWatches]. Those of a network strike connections, TLS handshakes and watch events included: [Proxy.Refuse],
 // [Proxy.Freeze] and [Proxy.SetLatency].
 //
 // The proxy listens on loopback, terminates TLS with a certificate made for it, and lets nobody in who does not present the token

@@ -292,6 +292,39 @@ func TestAnAnswerOfTheProxyLooksLikeTheAPIServersAndKeepsTheRequestFromIt(t *tes
 	}
 }
 
+func TestARequestThatHangsIsNeverAnsweredAndOthersAre(t *testing.T) {
+	server, proxy, client := setUp(t)
+	stop := proxy.Hang(Writes)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := client.CoreV1().ConfigMaps("default").Create(ctx, configMap("x"), metav1.CreateOptions{})
+		ended <- err
+	}()
+	for len(proxy.journal.Entries()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := get(t.Context(), client); err != nil {
+		t.Errorf("another request meanwhile: %v", err)
+	}
+	stop()
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("x"), metav1.CreateOptions{}); err != nil {
+		t.Errorf("a write when it is over: %v", err)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the request that hangs has ended: %v", err)
+	default:
+	}
+	if requests := strings.Count(server.requests(), "POST"); requests != 1 {
+		t.Errorf("the API server has seen %d writes", requests)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client gave up and got %v", err)
+	}
+}
+
 func TestOnlyChosenRequestsAreAnsweredByTheProxy(t *testing.T) {
 	_, proxy, client := setUp(t)
 	defer proxy.Answer(Writes, apierrors.NewInternalError(errors.New("broken")))()

@@ -25,9 +25,10 @@ func Writes(r Request) bool { return r.IsWrite() }
 // [Proxy.CutWatches].
 func Watches(r Request) bool { return r.Verb == "watch" }
 
-// fault answers some requests in the place of the API server.
+// fault answers some requests in the place of the API server, or does not.
 type fault struct {
-	on   func(Request) bool
+	on func(Request) bool
+	// with is the answer; nil for none.
 	with *apierrors.StatusError
 }
 
@@ -37,7 +38,14 @@ type fault struct {
 // The error has the header Retry-After if its details have RetryAfterSeconds, as [apierrors.NewTooManyRequests] sets it for more
 // than 0 seconds. client-go repeats such requests itself, up to ten times.
 func (p *Proxy) Answer(on func(Request) bool, with *apierrors.StatusError) (stop func()) {
-	f := &fault{on: on, with: with}
+	return p.strike(&fault{on: on, with: with})
+}
+
+// Hang accepts the requests of which on is true and never answers them, nor lets the API server see them, until stop is called. Those
+// that were struck until then stay without an answer, until the client gives up. Connections stay well, pings included.
+func (p *Proxy) Hang(on func(Request) bool) (stop func()) { return p.strike(&fault{on: on}) }
+
+func (p *Proxy) strike(f *fault) (stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = append(p.faults, f)
@@ -49,14 +57,14 @@ func (p *Proxy) Answer(on func(Request) bool, with *apierrors.StatusError) (stop
 	}
 }
 
-// faultFor returns the error to answer with, nil for none.
-func (p *Proxy) faultFor(r Request) *apierrors.StatusError {
+// faultFor returns the fault that strikes the request, nil for none.
+func (p *Proxy) faultFor(r Request) *fault {
 	p.mu.Lock()
 	faults := p.faults
 	p.mu.Unlock()
 	for _, f := range faults {
 		if f.on(r) {
-			return f.with
+			return f
 		}
 	}
 	return nil

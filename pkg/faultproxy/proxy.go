@@ -217,9 +217,12 @@ func (p *Proxy) serve(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	entry := p.journal.add(r)
-	if err := p.faultFor(r); err != nil {
-		p.journal.answered(entry, int(err.Status().Code), true)
-		writeStatus(w, err)
+	if f := p.faultFor(r); f != nil && f.with == nil {
+		<-req.Context().Done()
+		panic(http.ErrAbortHandler)
+	} else if f != nil {
+		p.journal.answered(entry, int(f.with.Status().Code), true)
+		writeStatus(w, f.with)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(req.Context(), entryKey{}, entry))

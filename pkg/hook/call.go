@@ -51,6 +51,9 @@ func (h *Hook) Call(ctx context.Context, key string, request *Request) (*Answer,
 	return answer, err
 }
 
+// Longest is how long a call takes at most: it may wait for others to the same host as long as for its own answer.
+func (h *Hook) Longest() time.Duration { return 2 * h.timeout }
+
 func (h *Hook) suspended(wait time.Duration) error {
 	e := newError(ReasonSuspended, "%s hook %s has not answered %d times in a row: not calling it for %s", h.phase, h.URL(), breakerThreshold, wait.Round(time.Second/10))
 	e.RetryAfter = wait

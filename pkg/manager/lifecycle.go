@@ -45,6 +45,14 @@ func (g *group) checks() (checks []healthz.HealthChecker) {
 	return checks
 }
 
+// syncChecks tell which controllers have a sync that does not end.
+func (g *group) syncChecks() (checks []healthz.HealthChecker) {
+	for _, life := range g.lives {
+		checks = append(checks, healthz.NamedCheck("sync-"+life.Name, life.checkSyncs))
+	}
+	return checks
+}
+
 // start lets each controller live; fail is called with the error of one that cannot be built.
 func (g *group) start(ctx, informerCtx context.Context, elected <-chan struct{}, workers int, fail func(error)) {
 	for _, life := range g.lives {
@@ -96,6 +104,7 @@ type life struct {
 	mu      sync.Mutex
 	waiting string // what for; "" once the controller is built
 	synced  []cache.DoneChecker
+	syncs   func() error // nil until the controller is built
 	ended   bool
 }
 
@@ -133,7 +142,7 @@ func (l *life) build(ctx, informerCtx context.Context, c *Context) (controller.C
 	if err != nil {
 		return nil, err
 	}
-	l.set(func() { l.waiting, l.synced = "", built.Synced() })
+	l.set(func() { l.waiting, l.synced, l.syncs = "", built.Synced(), built.CheckSyncs })
 	l.shared.startInformers(informerCtx)
 	return built, nil
 }
@@ -155,6 +164,17 @@ func (l *life) check(*http.Request) error {
 		return fmt.Errorf("waiting for caches: %s", strings.Join(missing, ", "))
 	}
 	return nil
+}
+
+// checkSyncs tells whether a sync of the controller does not end.
+func (l *life) checkSyncs(*http.Request) error {
+	l.mu.Lock()
+	check := l.syncs
+	l.mu.Unlock()
+	if check == nil {
+		return nil
+	}
+	return check()
 }
 
 func (l *life) hasEnded() bool {

@@ -5,6 +5,8 @@ package manager
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -131,6 +133,44 @@ func TestAControllerIsReadyWhenItsCachesAreFilled(t *testing.T) {
 		settled(time.Minute)
 		if got := check(); got != "" {
 			t.Errorf("with warm caches: %q", got)
+		}
+		p.stop(nil)
+		if hanging := group.join(p.ctx, time.Second); len(hanging) > 0 {
+			t.Errorf("%v hang", hanging)
+		}
+		shared.joinInformers(p.ctx)
+	})
+}
+
+func TestASyncThatDoesNotEndFailsLiveness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(t, newFakeCluster())
+		shared, err := newShared(p.ctx, p.config, func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		worker := &toy{name: "toy"}
+		group := newGroup([]Descriptor{worker.descriptor()}, shared)
+		live := healthHandler(group.syncChecks(), nil)
+		ask := func(path string) (int, string) {
+			answer := httptest.NewRecorder()
+			live.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+			return answer.Code, answer.Body.String()
+		}
+		if code, body := ask("/livez"); code != http.StatusOK {
+			t.Errorf("before the controller is built: %d %s", code, body)
+		}
+		never := make(chan struct{})
+		group.start(p.ctx, p.ctx, never, 1, func(err error) { t.Error(err) })
+		settled(time.Second)
+		if code, body := ask("/livez"); code != http.StatusOK {
+			t.Errorf("while all is well: %d %s", code, body)
+		}
+		worker.overdue.Store(true)
+		for _, path := range []string{"/livez", "/healthz", "/readyz"} {
+			if code, body := ask(path); code != http.StatusInternalServerError || !strings.Contains(body, "[-]sync-toy failed") {
+				t.Errorf("%s with a sync that does not end: %d %s", path, code, body)
+			}
 		}
 		p.stop(nil)
 		if hanging := group.join(p.ctx, time.Second); len(hanging) > 0 {

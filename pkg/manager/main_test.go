@@ -228,7 +228,8 @@ type toy struct {
 	tooLate  atomic.Int32 // ... of these, with a context that had ended
 	workers  atomic.Int32
 	working  atomic.Bool
-	finished func() // called when Run returns, unless nil
+	overdue  atomic.Bool // CheckSyncs fails
+	finished func()      // called when Run returns, unless nil
 }
 
 func (t *toy) descriptor() Descriptor {
@@ -265,6 +266,13 @@ func (t *toy) Run(ctx context.Context, workers int) {
 }
 
 func (t *toy) Synced() []cache.DoneChecker { return t.synced }
+
+func (t *toy) CheckSyncs() error {
+	if t.overdue.Load() {
+		return errors.New("the sync of default/x has been running for 11m")
+	}
+	return nil
+}
 
 // linesWith counts the lines of the log that contain the text.
 func linesWith(log, text string) int {

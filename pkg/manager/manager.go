@@ -61,7 +61,7 @@ func Run(ctx context.Context, config *Config) error {
 	}
 	controllers := newGroup(config.Controllers, shared)
 
-	mux, serving := healthHandler(leadership.checks(), append(controllers.checks(), healthz.NewShutdownHealthz(working.Done()))), "/healthz, /livez and /readyz"
+	mux, serving := healthHandler(append(leadership.checks(), controllers.syncChecks()...), append(controllers.checks(), healthz.NewShutdownHealthz(working.Done()))), "/healthz, /livez and /readyz"
 	if secure == nil {
 		mux.Handle("/metrics", legacyregistry.Handler())
 		serving = "/metrics, " + serving

@@ -17,6 +17,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
+	"millwright.dev/pkg/deadline"
 	"millwright.dev/pkg/kubeconfig"
 )
 
@@ -27,6 +28,8 @@ type Options struct {
 	// QPS and Burst limit the requests of each client; 0 for no limit.
 	QPS   float32
 	Burst int
+	// RequestTimeout is how long a request may wait for its answer to begin, and for it to go on.
+	RequestTimeout time.Duration
 	// Controllers to run, in the syntax of the flag.
 	Controllers []string
 	// Workers of each controller.
@@ -58,6 +61,7 @@ func NewOptions() *Options {
 	return &Options{
 		Controllers:     []string{"*"},
 		Workers:         16,
+		RequestTimeout:  deadline.Default,
 		ServingAddress:  "127.0.0.1:8080",
 		ShutdownTimeout: 15 * time.Second,
 		LeaderElect:     true,
@@ -91,6 +95,8 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context says which cluster to work on. Empty in a Pod, which uses its ServiceAccount. The variable KUBECONFIG is not looked at.")
 	fs.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests per second that each controller may send; 0 for no limit but the API server's own.")
 	fs.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests that each controller may send at once beyond --kube-api-qps; 0 for as many as it says.")
+
+	fs.DurationVar(&o.RequestTimeout, "kube-api-timeout", o.RequestTimeout, "How long a request may wait until its answer begins, and between two parts of the answer. Logs that are followed and commands in containers have no limit. Longer than the API server's own --request-timeout, which is 60s by default.")
 
 	fs = groups.FlagSet("serving")
 	fs.StringVar(&o.ServingAddress, "serving-address", o.ServingAddress, "host:port of /healthz, /livez and /readyz, and of /metrics unless --metrics-address serves it. Port 0 takes a free one, which is logged. Empty or 0 serves nothing.")
@@ -127,6 +133,9 @@ func (o *Options) Validate() error {
 	}
 	if o.QPS == 0 && o.Burst > 0 {
 		invalid("--kube-api-burst=%d has no effect without --kube-api-qps", o.Burst)
+	}
+	if o.RequestTimeout < time.Second {
+		invalid("--kube-api-timeout=%s: it must be at least a second", o.RequestTimeout)
 	}
 	if err := validateAddress("--serving-address", o.ServingAddress); err != nil {
 		errs = append(errs, err)
@@ -215,6 +224,7 @@ func (o *Options) Config(version string) (*Config, error) {
 	if o.QPS > 0 {
 		client.QPS, client.Burst = o.QPS, max(o.Burst, int(o.QPS), 1)
 	}
+	deadline.Wrap(client, o.RequestTimeout)
 	targets, err := labels.Parse(o.TargetLabelSelector)
 	if err != nil {
 		return nil, err

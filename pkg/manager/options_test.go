@@ -33,6 +33,7 @@ func TestValidate(t *testing.T) {
 		{name: "a certificate for nothing", flags: []string{"--metrics-tls-cert-file=a", "--metrics-tls-key-file=b"}, want: "--metrics-tls-cert-file has no effect without --metrics-address"},
 		{name: "negative limit", flags: []string{"--kube-api-qps=-1"}, want: "must not be negative"},
 		{name: "burst alone", flags: []string{"--kube-api-burst=5"}, want: "--kube-api-burst=5 has no effect without --kube-api-qps"},
+		{name: "no time to answer", flags: []string{"--kube-api-timeout=10ms"}, want: "--kube-api-timeout=10ms: it must be at least a second"},
 		{name: "no time to stop", flags: []string{"--shutdown-timeout=0"}, want: "--shutdown-timeout=0s: it must be positive"},
 		{name: "lease shorter than deadline", flags: []string{"--leader-elect-lease-duration=10s"}, want: "--leader-elect-renew-deadline=10s must be less than --leader-elect-lease-duration=10s"},
 		{name: "lease of broken seconds", flags: []string{"--leader-elect-lease-duration=15500ms"}, want: "--leader-elect-lease-duration=15.5s: a Lease lasts whole seconds"},

@@ -186,6 +186,7 @@ func (s *parentSync) call(ctx context.Context, children *children) (*hook.Answer
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.h.calling, cancel)()
+	controller.AllowLonger(ctx, called.Longest())
 	return called.Call(ctx, string(s.parent.GetUID()), request)
 }
 

@@ -116,3 +116,6 @@ func (idle) Run(ctx context.Context, _ int) { <-ctx.Done() }
 
 // Synced implements controller.Controller.
 func (idle) Synced() []cache.DoneChecker { return nil }
+
+// CheckSyncs implements controller.Controller.
+func (idle) CheckSyncs() error { return nil }
