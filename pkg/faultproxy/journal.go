@@ -47,8 +47,11 @@ type Entry struct {
 	Faked bool
 }
 
-// IsWrite tells whether it asks for something to be changed.
+// IsWrite tells whether it asks for something to be changed. A dry run does not.
 func (r Request) IsWrite() bool {
+	if r.Query.Has("dryRun") {
+		return false
+	}
 	switch r.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		return r.Resource != ""

@@ -73,6 +73,12 @@ func (w *Writer) Create(ctx context.Context, name Name, object []byte) (*objectc
 	return answer(with(w.client.Post().AbsPath(name.path()...), object).Do(ctx))
 }
 
+// TryCreate is a Create that creates nothing, a dry run: it returns the object as it would be created.
+func (w *Writer) TryCreate(ctx context.Context, name Name, object []byte) (*objectcache.RawObject, error) {
+	name.Name = ""
+	return answer(with(w.client.Post().AbsPath(name.path()...).Param("dryRun", metav1.DryRunAll), object).Do(ctx))
+}
+
 // Update replaces an object. The UID and resourceVersion in its JSON are preconditions.
 func (w *Writer) Update(ctx context.Context, name Name, object []byte) (*objectcache.RawObject, error) {
 	return answer(with(w.client.Put().AbsPath(name.path()...), object).Do(ctx))

@@ -224,3 +224,14 @@ func TestAConfigurationThatCannotWorkIsAnError(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+func TestATrialOfACreationIsADryRun(t *testing.T) {
+	writer, requests := serve(t, http.StatusCreated, webConfig)
+	object, err := writer.TryCreate(t.Context(), configMap, []byte(`{}`))
+	if err != nil || object.GetName() != "web" {
+		t.Fatalf("it returns %v, %v", object, err)
+	}
+	if got := (*requests)[0]; got.Method != "POST" || got.Path != "/api/v1/namespaces/shop/configmaps" || got.Query != "dryRun=All" {
+		t.Errorf("the request is %+v", got)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/merge"
 	"millwright.dev/pkg/objectcache"
 )
 
@@ -83,7 +84,9 @@ type result struct {
 	// taken tells that an object of the name is there which is not the parent's, and stale that it is the parent's and our watch
 	// has not shown it yet.
 	taken, stale bool
-	err          error
+	// futile tells that to create the child again would change nothing, which is why it was not deleted.
+	futile bool
+	err    error
 }
 
 // take one step.
@@ -94,6 +97,11 @@ func (s *parentSync) take(ctx context.Context, step childStep) result {
 	var err error
 	switch step.verb {
 	case verbDelete, verbRecreate:
+		if step.trial != nil {
+			if futile, err := s.try(ctx, step); futile || err != nil {
+				return result{futile: futile, err: err}
+			}
+		}
 		err = s.writer.Delete(ctx, name, step.uid)
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it has gone, or another one has its name
 			return result{}
@@ -129,6 +137,23 @@ func (s *parentSync) take(ctx context.Context, step childStep) result {
 	}
 }
 
+// try creates a child in a dry run, and tells whether to create it again changes nothing. Without that the child is not deleted.
+func (s *parentSync) try(ctx context.Context, step childStep) (futile bool, err error) {
+	body, err := json.Marshal(step.trial.object)
+	if err != nil {
+		return false, fmt.Errorf("encoding %s: %w", step.child, err)
+	}
+	created, err := s.writer.TryCreate(ctx, step.in.at(step.child.namespace, ""), body)
+	if err != nil {
+		return false, s.denied(step.in, "create", fmt.Errorf("creating %s in a dry run, to see whether it would be another one: %w", step.child, err))
+	}
+	tree, err := treeOf(created)
+	if err != nil {
+		return false, fmt.Errorf("reading what a dry run has made of %s: %w", step.child, err)
+	}
+	return step.trial.futile(tree, merge.Update)
+}
+
 // whoseIsIt looks at an object that exists although we have not observed it as a child.
 func (s *parentSync) whoseIsIt(ctx context.Context, step childStep) result {
 	if s.state.memory.children[step.child].taken {
@@ -154,6 +179,10 @@ func (s *parentSync) learn(p *plan, step childStep, r result) []outcome {
 		p.requeue(takenRetry)
 		if s.state.memory.exists(step.child) {
 			return []outcome{{controller.ReasonResourceExists, step.child}}
+		}
+	case r.futile:
+		if s.state.memory.changesNothing(step) {
+			return []outcome{{eventStuck, step.child}}
 		}
 	case r.stale:
 		p.requeue(controller.RecheckDelay)

@@ -32,9 +32,14 @@ type childMemory struct {
 	last try
 	// told is that somebody was told that such changes lead nowhere.
 	told bool
+	// futile is the recreation that a dry run has shown to change nothing.
+	futile recreation
 	// taken is that an object of the child's name exists that is not the parent's.
 	taken bool
 }
+
+// recreation of a child for its differences from what is desired, both as hashes. The zero value is none.
+type recreation struct{ desired, differences uint64 }
 
 // try is an attempt to bring a child to what is desired of it.
 type try struct {
@@ -49,7 +54,7 @@ const (
 	// ever more rarely, from minFutileWait to maxFutileWait.
 	minFutileWait = time.Second
 	maxFutileWait = 5 * time.Minute
-	// maxRecreations is how often a child is deleted for the same difference. To delete it again would do nothing but harm.
+	// maxRecreations is how often a child is deleted for the same difference, where a dry run has promised another outcome.
 	maxRecreations = 2
 
 	// takenRetry is how often we look whether an object that is not the parent's has gone: nothing need tell.
@@ -100,6 +105,18 @@ func (m memory) done(s childStep, resourceVersion string) {
 		known.taken = false
 		m.children[s.child] = known
 	}
+}
+
+// changesNothing learns from a trial that the recreation of a child does not, and tells whether that is news.
+func (m memory) changesNothing(s childStep) (news bool) {
+	known := m.children[s.child]
+	news = !known.told
+	m.children[s.child] = childMemory{
+		settled: version{s.try.desired, s.trial.resourceVersion},
+		told:    true,
+		futile:  recreation{s.try.desired, s.trial.differences.hash()},
+	}
+	return news
 }
 
 // exists learns that a child could not be created because of an object of its name, and tells whether that is news. The parent

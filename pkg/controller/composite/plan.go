@@ -68,6 +68,8 @@ type childStep struct {
 	// object to be written, with create and update. It shares trees with what was observed: read it only.
 	object map[string]any
 	try    try
+	// trial comes before a recreation of which the child does not show whether it changes anything; nil where it does.
+	trial *trial
 }
 
 func (s childStep) String() string { return fmt.Sprintf("%s %s", s.verb, s.child) }
@@ -196,23 +198,59 @@ func (r *rules) planChild(p *plan, o observation, child wantedChild, update merg
 		p.memory.children[child.key] = childMemory{settled: version{hash, observed.GetResourceVersion()}}
 		return nil
 	}
-	p.planChange(o, child, observed, verdict, known, hash)
+	return r.planDifference(p, o, differing{child, observed, tree, desired, hash, verdict}, known)
+}
+
+// differing is an observed child that is not as desired.
+type differing struct {
+	wantedChild
+	observed      object
+	tree, desired map[string]any
+	hash          uint64 // of what the hook desires
+	verdict       merge.Verdict
+}
+
+// planDifference changes a child, unless it is to be created again and that would change nothing.
+func (r *rules) planDifference(p *plan, o observation, child differing, known childMemory) error {
+	step := childStep{verb: verbUpdate, child: child.key, in: child.in.resource, uid: child.observed.GetUID(),
+		resourceVersion: child.observed.GetResourceVersion(), object: child.verdict.Object, try: known.next(child.hash, o.now)}
+	if child.in.method != v1alpha1.ChildUpdateRecreate || child.verdict.RecordOnly {
+		p.planChange(step, known, o.now)
+		return nil
+	}
+	step.verb, step.object, step.resourceVersion = verbRecreate, nil, ""
+	if !child.verdict.DesiredChanged {
+		differs := differencesOf(child.tree, child.verdict.Object).sinceCreation(child.observed.GetGeneration())
+		if len(differs) == 0 || known.futile == (recreation{child.hash, differs.hash()}) {
+			p.leave(child, known)
+			return nil
+		}
+		created, err := r.newChild(o.parent, child.desired)
+		if err != nil {
+			return err
+		}
+		step.trial = newTrial(created, child.Name, child.observed.GetResourceVersion(), differs)
+	}
+	p.planChange(step, known, o.now)
 	return nil
 }
 
-// planChange changes a child that differs, unless the same was tried before and has led nowhere.
-func (p *plan) planChange(o observation, child wantedChild, observed object, verdict merge.Verdict, known childMemory, desired uint64) {
-	step := childStep{verb: verbUpdate, child: child.key, in: child.in.resource, uid: observed.GetUID(), resourceVersion: observed.GetResourceVersion(), object: verdict.Object}
-	if child.in.method == v1alpha1.ChildUpdateRecreate && !verdict.RecordOnly {
-		step.verb, step.object, step.resourceVersion = verbRecreate, nil, ""
-	}
-	step.try = known.next(desired, o.now)
-	if step.try.times > 2 && !known.told {
+// leave a child as it is, though it differs: to create it again changes nothing.
+func (p *plan) leave(child differing, known childMemory) {
+	if !known.told {
 		p.stuck = append(p.stuck, child.key)
 	}
+	p.memory.children[child.key] = childMemory{settled: version{child.hash, child.observed.GetResourceVersion()}, told: true, futile: known.futile}
+}
+
+// planChange changes a child that differs, unless the same was tried before and has led nowhere.
+func (p *plan) planChange(step childStep, known childMemory, now time.Time) {
+	if step.try.times > 2 && !known.told {
+		p.stuck = append(p.stuck, step.child)
+	}
 	known.told = step.try.times > 2
-	p.memory.children[child.key] = known
-	switch wait, never := known.wait(step.verb, step.try, o.now); {
+	p.memory.children[step.child] = known
+	switch wait, never := known.wait(step.verb, step.try, now); {
 	case never:
 	case wait > 0:
 		p.requeue(wait)
