@@ -76,6 +76,8 @@ deploy() {
   fi
   take_over_tutorial
   kubectl apply --server-side -f "$work/all.yaml"
+  # Versions before had it: by it phases made Pods beside the operator, with its rights.
+  kubectl delete rolebinding --namespace "$namespace" millwright-actions-application --ignore-not-found
   await_rollout "$namespace"
   await_rollout "$farm_namespace" "$farm"
   kubectl wait --for=condition=Available --timeout=1m apiservice/v1alpha.farm.example.com || {

@@ -51,7 +51,7 @@ var clusterOptions = append([]testcluster.Option{testcluster.WithCRDs("manifests
 // rightsManifests installs the shipped namespace, accounts, roles and bindings.
 var rightsManifests = testcluster.WithManifests("manifests/10-namespace.yaml",
 	"manifests/20-core-account.yaml", "manifests/20-engine-account.yaml", "manifests/20-actions-account.yaml",
-	"manifests/21-core-role.yaml", "manifests/21-engine-role.yaml", "manifests/21-actions-role.yaml")
+	"manifests/21-core-role.yaml", "manifests/21-engine-role.yaml", "manifests/21-actions-role.yaml", "manifests/23-actions-policy.yaml")
 
 // rightsOptions do so, and keep what is requested with them.
 var rightsOptions = []testcluster.Option{
@@ -138,6 +138,9 @@ func bindInNamespace(e *env, d deployment, account *testcluster.Account) {
 		if _, err := e.kube.RbacV1().RoleBindings(e.namespace).Create(e.Context(), &binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			e.Fatal(err)
 		}
+	}
+	if d == actions { // as the guide says
+		e.kubectl("create", "rolebinding", applicationRole, "--clusterrole="+applicationRole, "--serviceaccount="+accountNamespace+":"+string(actions))
 	}
 	bound := []authorizationv1.ResourceAttributes{{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: string(d)}}
 	if d == actions {

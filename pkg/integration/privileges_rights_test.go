@@ -26,6 +26,9 @@ import (
 // it shows that a request comes from there.
 var kubernetesOwn = []string{"system:auth-delegator", "extension-apiserver-authentication-reader"}
 
+// applicationRole is shipped and bound nowhere: who administers the namespace of an application binds it there to actions.
+const applicationRole = "millwright-actions-application"
+
 // rights are what the manifests say of who may do what.
 type rights struct {
 	clusterRoles        []rbacv1.ClusterRole
@@ -92,6 +95,12 @@ func shippedRights(d deployment) (*rights, error) {
 		default:
 			return nil, fmt.Errorf("no manifest has the %s %s, which is bound to %s", binding.RoleRef.Kind, binding.RoleRef.Name, d)
 		}
+	}
+	if i := slices.IndexFunc(all.clusterRoles, func(role rbacv1.ClusterRole) bool { return role.Name == applicationRole }); d == actions {
+		if i < 0 {
+			return nil, fmt.Errorf("no manifest has the ClusterRole %s", applicationRole)
+		}
+		found.clusterRoles = append(found.clusterRoles, all.clusterRoles[i])
 	}
 	if len(found.clusterRoles) == 0 || len(found.roles) == 0 {
 		return nil, fmt.Errorf("the manifests bind no ClusterRole, or no Role, to %s", d)

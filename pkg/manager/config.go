@@ -15,6 +15,9 @@ import (
 // serviceAccountNamespace is where a Pod finds the name of its own namespace.
 const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
+// podNamespace is the variable by which the manifests give a Pod the name of its own namespace.
+const podNamespace = "POD_NAMESPACE"
+
 // Config is what Run needs, complete and valid. Options.Config makes one.
 type Config struct {
 	// Version of the program, for logs, metrics and User-Agents.
@@ -49,6 +52,22 @@ type Config struct {
 func (c *Config) reviewClient() (kubernetes.Interface, error) {
 	_, client, err := c.clients.clients("metrics", func() error { return nil })
 	return client, err
+}
+
+// ownNamespace is the one that this process runs in: POD_NAMESPACE, which may be set outside of a cluster too, or else that of the Pod; "" where
+// it is not known.
+func ownNamespace(kubeconfig string) string {
+	if namespace := os.Getenv(podNamespace); namespace != "" {
+		return namespace
+	}
+	if kubeconfig != "" {
+		return "" // a Pod with a kubeconfig may work on another cluster than its own
+	}
+	namespace, err := os.ReadFile(serviceAccountNamespace)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(namespace))
 }
 
 // leaseNamespace is the one of the Pod, and "default" outside of a cluster, whatever the kubeconfig's context says: all

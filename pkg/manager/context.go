@@ -65,6 +65,8 @@ type Context struct {
 type PhaseOptions struct {
 	// ServiceAccount of the Pods that phases make where nobody names one; "" for the namespace's default.
 	ServiceAccount string
+	// OperatorNamespace is the one that this process runs in; "" where it is not known.
+	OperatorNamespace string
 }
 
 // HookOptions are for controllers that call hooks.

@@ -46,6 +46,8 @@ func Descriptors() []Descriptor {
 					Blueprints:     cr.Blueprints(),
 					Recorder:       c.Events.Recorder(scheme.Scheme, actionset.EventSource),
 					ServiceAccount: c.Phases.ServiceAccount,
+
+					OperatorNamespace: c.Phases.OperatorNamespace,
 				})
 			},
 		},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 	"millwright.dev/pkg/deadline"
 	"millwright.dev/pkg/kubeconfig"
+	"millwright.dev/pkg/phase"
 )
 
 // Options are what the command line says.
@@ -154,6 +156,9 @@ func (o *Options) Validate() error {
 	if problems := validation.IsDNS1123Subdomain(o.PhaseServiceAccount); o.PhaseServiceAccount != "" && len(problems) > 0 {
 		invalid("--phase-service-account=%q is not the name of a ServiceAccount: %s", o.PhaseServiceAccount, problems[0])
 	}
+	if slices.Contains(phase.OperatorAccounts(), o.PhaseServiceAccount) {
+		invalid("--phase-service-account=%s is an account of the operator: no phase may have its rights; name another one", o.PhaseServiceAccount)
+	}
 	if o.ShutdownTimeout <= 0 {
 		invalid("--shutdown-timeout=%s: it must be positive", o.ShutdownTimeout)
 	}
@@ -237,7 +242,7 @@ func (o *Options) Config(version string) (*Config, error) {
 		ServingAddress:    o.ServingAddress,
 		SecureMetrics:     o.SecureMetrics,
 		Hooks:             HookOptions{TargetSelector: targets},
-		Phases:            PhaseOptions{ServiceAccount: o.PhaseServiceAccount},
+		Phases:            PhaseOptions{ServiceAccount: o.PhaseServiceAccount, OperatorNamespace: ownNamespace(o.Kubeconfig)},
 		KeepManagedFields: o.KeepManagedFields,
 		ShutdownTimeout:   o.ShutdownTimeout,
 		clients:           restClients{config: client, version: version},

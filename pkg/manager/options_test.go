@@ -149,3 +149,24 @@ clusters: [{name: c, cluster: {server: "https://192.0.2.1:6443"}}]
 	}
 	return path
 }
+
+func TestPhasesMayNotHaveAnAccountOfTheOperatorByDefault(t *testing.T) {
+	options := NewOptions()
+	options.PhaseServiceAccount = "millwright-core"
+	if err := options.Validate(); err == nil || !strings.Contains(err.Error(), "--phase-service-account=millwright-core is an account of the operator") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestTheNamespaceOfTheProcessIsWhatItsPodSays(t *testing.T) {
+	t.Setenv(podNamespace, "")
+	if got := ownNamespace("kubeconfig"); got != "" {
+		t.Errorf("outside of a cluster it is %q", got)
+	}
+	t.Setenv(podNamespace, "tools")
+	for _, kubeconfig := range []string{"", "kubeconfig"} {
+		if got := ownNamespace(kubeconfig); got != "tools" {
+			t.Errorf("with the kubeconfig %q it is %q", kubeconfig, got)
+		}
+	}
+}

@@ -34,7 +34,8 @@ type commands struct {
 	exec execFunc
 	wake func(ID)
 	// process is in each intent: what another process has intended may have begun.
-	process string
+	process  string
+	operator operator
 
 	mu    sync.Mutex
 	known map[ID]*command

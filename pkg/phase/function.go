@@ -45,6 +45,8 @@ type Call struct {
 
 // Action is what a call knows of the action that it belongs to, as it was when the run started.
 type Action struct {
+	// Namespace that the subject is in, or that it is; "" where it is in none. Pods of phases that name no namespace run there.
+	Namespace string
 	// StatefulSet and Deployment are the subject; nil if it is something else.
 	StatefulSet, Deployment *blueprint.Workload
 	// PodOverride, PodLabels and PodAnnotations are for the Pods that the phase makes.

@@ -24,6 +24,8 @@ type Environment struct {
 	RESTConfig *rest.Config
 	// ServiceAccount of Pods for which nobody names one; "" is what the API server gives them.
 	ServiceAccount string
+	// OperatorNamespace is the one that this process runs in, where phases do nothing; "" where it is not known.
+	OperatorNamespace string
 	// Wake is called when something of a phase has changed, and it is worthwhile to poll it. It may be called from everywhere at
 	// a time, and returns at once.
 	Wake func(ID)
@@ -44,16 +46,17 @@ type Functions struct {
 func New(ctx context.Context, env Environment) *Functions {
 	pods := newPodRuns(ctx, env)
 	run := newCommands(ctx, newExec(env), env.Wake)
-	kubeOps := &KubeOps{Client: env.Dynamic, Mapper: env.Mapper, Wake: env.Wake}
+	run.operator = operator{env.OperatorNamespace}
+	kubeOps := &KubeOps{Client: env.Dynamic, Mapper: env.Mapper, Wake: env.Wake, operator: operator{env.OperatorNamespace}}
 	wait := func(language blueprint.ConditionLanguage) *Wait {
-		return &Wait{Client: env.Dynamic, Mapper: env.Mapper, Language: language, Wake: env.Wake}
+		return &Wait{Client: env.Dynamic, Mapper: env.Mapper, Language: language, Wake: env.Wake, operator: operator{env.OperatorNamespace}}
 	}
 	return &Functions{
 		byName: map[string]Function{
 			"KubeExec":          KubeExec{run},
 			"KubeExecAll":       KubeExecAll{run},
 			"KubeOps":           kubeOps,
-			"ScaleWorkload":     &ScaleWorkload{Client: env.Client, Wake: env.Wake},
+			"ScaleWorkload":     &ScaleWorkload{Client: env.Client, Wake: env.Wake, operator: operator{env.OperatorNamespace}},
 			"Wait":              wait(blueprint.WaitLanguage{}),
 			"WaitV2":            wait(blueprint.WaitV2Language{}),
 			"KubeTask":          &podFunction{pods, planKubeTask},

@@ -7,7 +7,7 @@ import (
 	"context"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"millwright.dev/pkg/blueprint"
 )
@@ -19,7 +19,11 @@ var _ Function = KubeExec{}
 
 // Validate implements Function.
 func (k KubeExec) Validate(_ context.Context, call Call) (map[string]any, error) {
-	if _, _, err := kubeExecArgs(call); err != nil {
+	in, command, err := kubeExecArgs(call)
+	if err == nil {
+		err = k.check(in, command)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return k.intent()
@@ -28,6 +32,9 @@ func (k KubeExec) Validate(_ context.Context, call Call) (map[string]any, error)
 // Start implements Function.
 func (k KubeExec) Start(_ context.Context, call Call) (Observation, error) {
 	in, command, err := kubeExecArgs(call)
+	if err == nil {
+		err = k.check(in, command)
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -40,7 +47,7 @@ func kubeExecArgs(call Call) ([]container, []string, error) {
 		return nil, nil, Failf("%v", err)
 	}
 	in := []container{{args.Namespace, args.Pod, args.Container}}
-	return in, args.Command, checkExec(in, args.Command)
+	return in, args.Command, nil
 }
 
 // KubeExecAll runs a command in containers of several Pods at the same time: in each of the containers of each of the Pods. Where
@@ -52,7 +59,11 @@ var _ Function = KubeExecAll{}
 
 // Validate implements Function.
 func (k KubeExecAll) Validate(_ context.Context, call Call) (map[string]any, error) {
-	if _, _, err := kubeExecAllArgs(call); err != nil {
+	in, command, err := kubeExecAllArgs(call)
+	if err == nil {
+		err = k.check(in, command)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return k.intent()
@@ -61,6 +72,9 @@ func (k KubeExecAll) Validate(_ context.Context, call Call) (map[string]any, err
 // Start implements Function.
 func (k KubeExecAll) Start(_ context.Context, call Call) (Observation, error) {
 	in, command, err := kubeExecAllArgs(call)
+	if err == nil {
+		err = k.check(in, command)
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -77,22 +91,27 @@ func kubeExecAllArgs(call Call) (in []container, command []string, err error) {
 			in = append(in, container{args.Namespace, pod, name})
 		}
 	}
-	return in, args.Command, checkExec(in, args.Command)
+	return in, args.Command, nil
 }
 
-// checkExec refuses what would not be the path of a Pod.
-func checkExec(in []container, command []string) error {
+// check refuses what would not be the path of a Pod, and Pods of the operator's own namespace.
+func (c *commands) check(in []container, command []string) error {
 	if len(command) == 0 {
 		return Failf("the argument command is empty")
 	}
-	for _, c := range in {
-		for what, name := range map[string]string{"namespace": c.namespace, "pod": c.pod} {
-			if name == "" {
-				return Failf("the argument %s is empty", what)
-			}
-			if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
-				return Failf("%s %q: %s", what, name, strings.Join(wrong, ", "))
-			}
+	for _, each := range in {
+		err := CheckNamespace("the argument namespace", each.namespace)
+		if err == nil {
+			err = CheckName("the argument pod", each.pod)
+		}
+		if err == nil && each.name != "" {
+			err = checkPart("the argument container", each.name, validation.IsDNS1123Label)
+		}
+		if err == nil {
+			err = c.operator.refuse(each.namespace, "runs a command")
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

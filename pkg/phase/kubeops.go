@@ -42,7 +42,8 @@ type KubeOps struct {
 	Mapper meta.ResettableRESTMapper
 	Wake   func(ID)
 
-	stopped stopped
+	operator operator
+	stopped  stopped
 }
 
 var _ Function = (*KubeOps)(nil)
@@ -88,6 +89,9 @@ func (k *KubeOps) Validate(ctx context.Context, call Call) (map[string]any, erro
 	default:
 		return nil, Failf("invalid operation '%s'", args.Operation)
 	}
+	if err := k.refuse(intent); err != nil {
+		return nil, err
+	}
 	return encode(intent)
 }
 
@@ -98,6 +102,9 @@ func (k *KubeOps) Start(ctx context.Context, call Call) (Observation, error) {
 		return Observation{}, err
 	}
 	args, err := kubeOpsArgs(call)
+	if err == nil {
+		err = k.refuse(intent)
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -118,6 +125,16 @@ func (k *KubeOps) Start(ctx context.Context, call Call) (Observation, error) {
 	default:
 		return intent.succeeded(), nil
 	}
+}
+
+// refuse returns a *Failure if an object is the operator's own, or in its namespace.
+func (k *KubeOps) refuse(intent kubeOpsIntent) error {
+	for _, t := range intent.Objects {
+		if err := k.operator.refuseObject(t.resource().GroupResource(), t.Namespace, t.Name, "changes an object"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // succeeded is that all is done. The output is that of the last object.

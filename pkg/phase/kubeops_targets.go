@@ -69,7 +69,7 @@ func (k *KubeOps) newTarget(object *unstructured.Unstructured, namespace string)
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		t.Namespace = cmp.Or(object.GetNamespace(), namespace, defaultNamespace)
 	}
-	return t, nil
+	return t, t.check(fmt.Sprintf("the %s in the spec", kind.Kind))
 }
 
 // existing is the object that the reference names.
@@ -113,7 +113,15 @@ func targetOf(mapper meta.ResettableRESTMapper, reference blueprint.ObjectRefere
 	case mapping.Scope.Name() == meta.RESTScopeNameNamespace:
 		t.Namespace = cmp.Or(reference.Namespace, namespace, defaultNamespace)
 	}
-	return t, nil
+	return t, t.check("the objectReference")
+}
+
+// check that the target has a name and a namespace by which it can be asked for.
+func (t target) check(what string) error {
+	if err := CheckName("the name of "+what, t.Name); err != nil {
+		return err
+	}
+	return CheckOptionalNamespace("the namespace of "+what, t.Namespace)
 }
 
 // patchOf is the patch with our mark in it, and with the UID and the resourceVersion of the object that it is for.

@@ -64,6 +64,9 @@ func (f *podFunction) Validate(ctx context.Context, call Call) (map[string]any, 
 		return nil, err
 	}
 	pod, err := plan.build(call, f.runs.serviceAccount)
+	if err == nil {
+		err = f.runs.operator.refuse(pod.Namespace, "creates a Pod")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +80,9 @@ func (f *podFunction) Start(ctx context.Context, call Call) (Observation, error)
 	intent, err := readPodIntent(call)
 	if err != nil {
 		return Observation{}, err
+	}
+	if err := f.runs.operator.refuse(intent.Namespace, "creates a Pod"); err != nil {
+		return failed(err)
 	}
 	f.runs.watches.use(intent.Namespace)
 	if intent.UID == "" {

@@ -25,6 +25,7 @@ type podRuns struct {
 	ctx            context.Context
 	client         kubernetes.Interface
 	serviceAccount string
+	operator       operator
 	wake           func(ID)
 	watches        *podWatches
 	running        sync.WaitGroup
@@ -51,7 +52,7 @@ type podRun struct {
 
 func newPodRuns(ctx context.Context, env Environment) *podRuns {
 	r := &podRuns{
-		ctx: ctx, client: env.Client, serviceAccount: env.ServiceAccount, wake: env.Wake,
+		ctx: ctx, client: env.Client, serviceAccount: env.ServiceAccount, operator: operator{env.OperatorNamespace}, wake: env.Wake,
 		byID: map[ID]*podRun{}, cancelled: map[ID]time.Time{}, deleted: map[types.UID]time.Time{},
 	}
 	r.watches = &podWatches{

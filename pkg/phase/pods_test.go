@@ -232,7 +232,7 @@ type podTestCall struct {
 var testID = ID{Namespace: "apps", Name: "backup-x", UID: "5a11", Action: 0, Phase: 1}
 
 func newPodTestCall(t *testing.T, function string, args map[string]any) *podTestCall {
-	return &podTestCall{t: t, function: function, Call: Call{ID: testID, Args: args, StartTime: time.Now()}}
+	return &podTestCall{t: t, function: function, Call: Call{ID: testID, Action: Action{Namespace: "apps"}, Args: args, StartTime: time.Now()}}
 }
 
 func taskCall(t *testing.T) *podTestCall {

@@ -46,7 +46,7 @@ const (
 type podPlan struct {
 	// prefix of its name.
 	prefix string
-	// namespace, or "" for that of the ActionSet.
+	// namespace, or "" for that of the subject.
 	namespace string
 	// main is the container that prints the outputs. It is the first one.
 	main        string
@@ -61,8 +61,19 @@ type podPlan struct {
 	ignoreFailure bool
 }
 
+// NoNamespace is how a phase fails that makes a Pod and has no namespace for it.
+const NoNamespace = "the phase makes a Pod and names no namespace for it, and the subject of the action is in none: " +
+	"give the phase the argument namespace, or the action a subject in the namespace of the application"
+
 // build the Pod, gated. Another process builds the same one, with the same name.
 func (p podPlan) build(call Call, serviceAccount string) (*corev1.Pod, error) {
+	namespace := cmp.Or(p.namespace, call.Action.Namespace)
+	if namespace == "" {
+		return nil, Failf(NoNamespace)
+	}
+	if err := CheckNamespace("the argument namespace", namespace); err != nil {
+		return nil, err
+	}
 	spec, err := overridden(p.spec, p.main, p.args.PodOverride, p.override)
 	if err != nil {
 		return nil, err
@@ -70,12 +81,15 @@ func (p podPlan) build(call Call, serviceAccount string) (*corev1.Pod, error) {
 	if spec.ServiceAccountName == "" && spec.DeprecatedServiceAccount == "" {
 		spec.ServiceAccountName = serviceAccount
 	}
+	if err := refuseAccount(spec); err != nil {
+		return nil, err
+	}
 	spec.SchedulingGates = append(spec.SchedulingGates, corev1.PodSchedulingGate{Name: gateRecorded})
 	id := call.ID
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      podName(p.prefix, id),
-			Namespace: cmp.Or(p.namespace, id.Namespace),
+			Namespace: namespace,
 			Labels: union(call.Action.PodLabels, p.args.PodLabels, map[string]string{
 				labelCreatedBy: createdBy, labelManagedBy: managedBy, LabelActionSet: string(id.UID), LabelPhase: id.String(),
 			}),

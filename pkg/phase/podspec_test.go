@@ -4,6 +4,7 @@
 package phase
 
 import (
+	"cmp"
 	"regexp"
 	"testing"
 
@@ -18,9 +19,10 @@ import (
 	"millwright.dev/pkg/blueprint"
 )
 
-// builtPod is the Pod that a call makes.
+// builtPod is the Pod that a call makes. The subject of its action is in the namespace apps, if the call says nothing else.
 func builtPod(t *testing.T, client kubernetes.Interface, function string, call Call) (*corev1.Pod, error) {
 	t.Helper()
+	call.Action.Namespace = cmp.Or(call.Action.Namespace, "apps")
 	plan := map[string]func() (podPlan, error){
 		"KubeTask":          func() (podPlan, error) { return planKubeTask(t.Context(), call) },
 		"MultiContainerRun": func() (podPlan, error) { return planMultiContainerRun(t.Context(), call) },
@@ -275,7 +277,7 @@ func TestNobodySaysWhichAccountSoThatOfTheEnvironmentIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for account, want := range map[string]string{"runner": "runner", "": ""} {
-		pod, err := planned.build(Call{ID: testID}, account)
+		pod, err := planned.build(Call{ID: testID, Action: Action{Namespace: "apps"}}, account)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -92,7 +92,13 @@ func readOnlyClaims(ctx context.Context, client kubernetes.Interface, call Call,
 		intent, err := readPodIntent(call)
 		return intent.ReadOnly, err
 	}
+	if err := CheckNamespace("the argument namespace", namespace); err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(volumes)) {
+		if err := CheckName("a claim of the argument volumes", name); err != nil {
+			return nil, err
+		}
 		claim, err := client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("reading PersistentVolumeClaim %s/%s: %w", namespace, name, Definitive(err))

@@ -41,7 +41,8 @@ type ScaleWorkload struct {
 	Client kubernetes.Interface
 	Wake   func(ID)
 
-	stopped stopped
+	operator operator
+	stopped  stopped
 }
 
 var _ Function = (*ScaleWorkload)(nil)
@@ -66,6 +67,9 @@ func (s *ScaleWorkload) Validate(ctx context.Context, call Call) (map[string]any
 	if err != nil {
 		return nil, err
 	}
+	if err := s.operator.refuse(intent.Namespace, "scales "+intent.String()); err != nil {
+		return nil, err
+	}
 	found, err := s.get(ctx, intent)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", intent, Definitive(err))
@@ -82,6 +86,9 @@ func (s *ScaleWorkload) Start(ctx context.Context, call Call) (Observation, erro
 		return Observation{}, err
 	}
 	args, err := scaleArgs(call)
+	if err == nil {
+		err = s.operator.refuse(intent.Namespace, "scales "+intent.String())
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -184,6 +191,10 @@ func scaleTarget(call Call) (scaleIntent, error) {
 	switch {
 	case target.Kind == "" || target.Namespace == "" || target.Name == "":
 		return target, Failf("Workload information not available via defaults or namespace/name/kind parameters")
+	case CheckName("the argument name", target.Name) != nil:
+		return target, CheckName("the argument name", target.Name)
+	case CheckNamespace("the argument namespace", target.Namespace) != nil:
+		return target, CheckNamespace("the argument namespace", target.Namespace)
 	case target.Kind == kindDeploymentConfig:
 		return target, Failf("workloads of kind DeploymentConfig are not supported yet")
 	case target.Kind != kindStatefulSet && target.Kind != kindDeployment:

@@ -30,7 +30,8 @@ type Wait struct {
 	Language blueprint.ConditionLanguage
 	Wake     func(ID)
 
-	stopped stopped
+	operator operator
+	stopped  stopped
 }
 
 var _ Function = (*Wait)(nil)
@@ -50,7 +51,11 @@ func (w *Wait) Validate(_ context.Context, call Call) (map[string]any, error) {
 		return nil, Failf("conditions has neither anyOf nor allOf: there is nothing to wait for")
 	}
 	for _, item := range items(args.Conditions) {
-		if err := item.check(w.Language); err != nil {
+		err := item.check(w.Language)
+		if err == nil && item.secret() {
+			err = w.operator.refuse(item.ObjectReference.Namespace, "reads a Secret")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -46,6 +46,12 @@ func (i item) check(language blueprint.ConditionLanguage) error {
 	case strings.TrimSpace(i.Condition.Condition) == "":
 		return Failf("%s has no condition", i)
 	}
+	if err := CheckName("the name in the objectReference of "+i.String(), reference.Name); err != nil {
+		return err
+	}
+	if err := CheckOptionalNamespace("the namespace in the objectReference of "+i.String(), reference.Namespace); err != nil {
+		return err
+	}
 	if err := language.Check(i.String(), i.Condition.Condition); err != nil {
 		return Failf("%v", err)
 	}

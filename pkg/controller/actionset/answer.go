@@ -165,6 +165,7 @@ func (s *syncing) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, e
 func (a *runAction) call() phase.Action {
 	override, _ := objectOf(a.Spec.PodOverride) // it was read when the arguments were rendered
 	return phase.Action{
+		Namespace:   a.Subject.inNamespace(),
 		StatefulSet: a.Subject.StatefulSet, Deployment: a.Subject.Deployment,
 		PodOverride: override, PodLabels: a.Spec.PodLabels, PodAnnotations: a.Spec.PodAnnotations,
 	}

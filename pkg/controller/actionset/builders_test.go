@@ -39,7 +39,7 @@ func newBlueprint(actions map[string]v1alpha1.BlueprintAction) *v1alpha1.Bluepri
 // validArgs by function.
 var validArgs = map[string]string{
 	"KubeOps":  `{"operation":"create"}`,
-	"KubeTask": `{"image":"i","command":["c"]}`,
+	"KubeTask": `{"namespace":"ns","image":"i","command":["c"]}`,
 	"KubeExec": `{"namespace":"n","pod":"p","command":["c"]}`,
 }
 

@@ -49,6 +49,8 @@ type Config struct {
 	Recorder record.EventRecorder
 	// ServiceAccount of the Pods that phases make where nobody names one; "" is what the API server gives them.
 	ServiceAccount string
+	// OperatorNamespace is the one that this process runs in, where phases do nothing; "" where it is not known.
+	OperatorNamespace string
 }
 
 // Controller runs ActionSets.
@@ -99,7 +101,8 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 	functionsCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopFunctions = stop
 	c.functions = phase.New(functionsCtx, phase.Environment{
-		Client: config.KubeClient, Dynamic: objects, Mapper: mapper, RESTConfig: config.RESTConfig, ServiceAccount: config.ServiceAccount,
+		Client: config.KubeClient, Dynamic: objects, Mapper: mapper, RESTConfig: config.RESTConfig,
+		ServiceAccount: config.ServiceAccount, OperatorNamespace: config.OperatorNamespace,
 		Wake: func(id phase.ID) { c.Enqueue(cache.NewObjectName(id.Namespace, id.Name)) },
 	})
 	err := errors.Join(

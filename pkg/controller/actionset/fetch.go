@@ -82,15 +82,24 @@ func readAll[T any](ctx context.Context, references map[string]v1alpha1.ObjectRe
 
 func (s *syncing) readSecret(ctx context.Context, reference v1alpha1.ObjectReference) (*corev1.Secret, error) {
 	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
+	if err := checkReference("the reference to a Secret", &reference); err != nil {
+		return nil, err
+	}
 	secret, err := s.KubeClient.CoreV1().Secrets(namespace).Get(ctx, reference.Name, getOptions)
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, reference.Name, err)
+	}
+	if err := refuseSecret(secret, secret.Type, s.OperatorNamespace); err != nil {
+		return nil, err
 	}
 	return secret, nil
 }
 
 func (s *syncing) readConfigMap(ctx context.Context, reference v1alpha1.ObjectReference) (*corev1.ConfigMap, error) {
 	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
+	if err := checkReference("the reference to a ConfigMap", &reference); err != nil {
+		return nil, err
+	}
 	configMap, err := s.KubeClient.CoreV1().ConfigMaps(namespace).Get(ctx, reference.Name, getOptions)
 	if err != nil {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, reference.Name, err)
@@ -110,6 +119,9 @@ func (s *syncing) readProfile(ctx context.Context, reference *v1alpha1.ObjectRef
 	}
 	secrets := map[v1alpha1.ObjectReference]*corev1.Secret{}
 	for _, named := range secretsOf(profile) {
+		if err := checkReference(fmt.Sprintf("the Secret in the credential of Profile %s/%s", namespace, reference.Name), &named); err != nil {
+			return nil, err
+		}
 		secret, err := s.readSecret(ctx, named)
 		if err != nil {
 			return nil, fmt.Errorf("reading Profile %s/%s: %w", namespace, reference.Name, err)

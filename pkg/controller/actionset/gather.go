@@ -68,7 +68,7 @@ func (s *syncing) gatherRunOfNamespaceThatGoes(ctx context.Context) {
 func (s *syncing) gatherBlueprints(ctx context.Context) error {
 	for _, action := range s.o.set.Spec.Actions {
 		name := action.Blueprint
-		if name == "" || s.o.blueprints[name] != nil {
+		if s.o.blueprints[name] != nil || phase.CheckName("blueprint", name) != nil {
 			continue
 		}
 		found, err := s.blueprints.Blueprints(s.key.Namespace).Get(name)

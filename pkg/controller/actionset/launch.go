@@ -54,6 +54,9 @@ func launch(o observed) plan {
 			}
 			r.Actions[i].Subject = found.subject
 			r.Actions[i].freezeObjects(found.objects)
+			if key, message := checkNamespaces(i, &r.Actions[i]); message != "" && !found.unknown {
+				return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, key, message))
+			}
 		}
 		if slices.ContainsFunc(o.subjects, func(found foundSubject) bool { return found.unknown }) {
 			return hold(o)
@@ -113,6 +116,9 @@ func checkSet(o observed) *rejection {
 			return invalid(fmt.Sprintf("Not a known object Kind %s. Action %s must specify Resource name and API version: Validation Failed",
 				object.Kind, action.Name))
 		}
+	}
+	if err := checkReferences(o.set.Spec); err != nil {
+		return invalid(err.Error() + ": Validation Failed")
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func renderObjects(action *runAction, f fetched) (map[int]map[string]v1alpha1.Ob
 				"apiVersion": r.APIVersion, "group": r.Group, "resource": r.Resource, "kind": r.Kind, "name": r.Name, "namespace": r.Namespace,
 			})
 			if err != nil {
-				return err
+				return explainSubject(err, action)
 			}
 			references[name] = v1alpha1.ObjectReference{
 				APIVersion: texts["apiVersion"], Group: texts["group"], Resource: texts["resource"],
@@ -104,7 +104,7 @@ func renderObjects(action *runAction, f fetched) (map[int]map[string]v1alpha1.Ob
 		if len(references) > 0 {
 			rendered[index] = references
 		}
-		return nil
+		return checkPhaseObjects(p, references)
 	}
 	for i := range action.Blueprint.Phases {
 		if err := render(i, &action.Blueprint.Phases[i]); err != nil {
@@ -160,7 +160,8 @@ func renderArgs(r *run, key phaseKey, status *v1alpha1.ActionSetStatus, f fetche
 	if err != nil {
 		return nil, err
 	}
-	return renderer.Args(called.Name, function, args)
+	rendered, err := renderer.Args(called.Name, function, args)
+	return rendered, explainSubject(err, &r.Actions[key.action])
 }
 
 // renderOutput renders the output artifacts of an action that has ended well.
@@ -178,11 +179,11 @@ func renderOutput(r *run, i int, status *v1alpha1.ActionSetStatus, f fetched) (m
 	for _, name := range slices.Sorted(maps.Keys(templates)) {
 		values, err := renderer.Texts("", "outputArtifacts."+name+".keyValue", templates[name].KeyValue)
 		if err != nil {
-			return nil, err
+			return nil, explainSubject(err, &r.Actions[i])
 		}
 		snapshot, err := renderer.Texts("", "outputArtifacts."+name, map[string]string{"kopiaSnapshot": templates[name].KopiaSnapshot})
 		if err != nil {
-			return nil, err
+			return nil, explainSubject(err, &r.Actions[i])
 		}
 		if len(values) == 0 {
 			values = nil

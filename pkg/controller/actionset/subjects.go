@@ -63,6 +63,12 @@ func (s *syncing) readSubject(ctx context.Context, reference *v1alpha1.ObjectRef
 	if err != nil {
 		return found, fmt.Errorf("reading the subject %s %s: %w", resource.GroupResource(), reference.Name, err)
 	}
+	if resource.GroupResource() == corev1.Resource("secrets") {
+		secretType, _, _ := unstructured.NestedString(object.Object, "type")
+		if err := refuseSecret(object, corev1.SecretType(secretType), s.OperatorNamespace); err != nil {
+			return found, err
+		}
+	}
 	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
 	found.Object = object.Object
 	switch kind {

@@ -1,0 +1,79 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
+)
+
+// checkReferences returns an error that names the field if an ActionSet refers to something that can never be read, such as an object of
+// the name ../x. It is made before anything is read. A Blueprint without a name is refused later, with an event of its own.
+func checkReferences(spec *v1alpha1.ActionSetSpec) error {
+	for i := range spec.Actions {
+		action, field := &spec.Actions[i], fmt.Sprintf("spec.actions[%d]", i)
+		if action.Blueprint != "" {
+			if err := phase.CheckName(field+".blueprint", action.Blueprint); err != nil {
+				return err
+			}
+		}
+		if err := checkSubject(field+".object", &action.Object); err != nil {
+			return err
+		}
+		for _, named := range []struct {
+			field      string
+			references map[string]v1alpha1.ObjectReference
+		}{{"configMaps", action.ConfigMaps}, {"secrets", action.Secrets}} {
+			for _, name := range slices.Sorted(maps.Keys(named.references)) {
+				reference := named.references[name]
+				if err := checkReference(fmt.Sprintf("%s.%s[%s]", field, named.field, name), &reference); err != nil {
+					return err
+				}
+			}
+		}
+		if action.Profile != nil {
+			if err := checkReference(field+".profile", action.Profile); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkReference to an object whose kind is known. Without a namespace it is in that of the ActionSet.
+func checkReference(field string, reference *v1alpha1.ObjectReference) error {
+	if err := phase.CheckName(field+".name", reference.Name); err != nil {
+		return err
+	}
+	return phase.CheckOptionalNamespace(field+".namespace", reference.Namespace)
+}
+
+// checkSubject is checkReference for a subject, whose kind may be any.
+func checkSubject(field string, reference *v1alpha1.ObjectReference) error {
+	if err := checkReference(field, reference); err != nil {
+		return err
+	}
+	resource, _ := resourceOf(reference, "")
+	return phase.CheckResource(field, resource.Group, resource.Version, resource.Resource)
+}
+
+// checkPhaseObjects returns an error if what the objects of a phase refer to can never be read. Objects of other kinds than Secrets and
+// ConfigMaps are not read.
+func checkPhaseObjects(p *v1alpha1.BlueprintPhase, rendered map[string]v1alpha1.ObjectReference) error {
+	for _, name := range slices.Sorted(maps.Keys(rendered)) {
+		reference := rendered[name]
+		if kind := strings.ToLower(reference.Kind); kind != "secret" && kind != "configmap" {
+			continue
+		}
+		if err := checkReference(fmt.Sprintf("objects.%s of phase %s", name, p.Name), &reference); err != nil {
+			return err
+		}
+	}
+	return nil
+}
