@@ -20,3 +20,9 @@ type Controller interface {
 	// the process unhealthy.
 	CheckSyncs() error
 }
+
+// ReadinessChecker is a Controller that may be unable to work though its caches are filled.
+type ReadinessChecker interface {
+	// Ready returns what keeps the controller from working, and what to do about it; nil if nothing does. It makes no request.
+	Ready() error
+}

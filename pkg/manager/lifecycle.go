@@ -105,6 +105,7 @@ type life struct {
 	waiting string // what for; "" once the controller is built
 	synced  []cache.DoneChecker
 	syncs   func() error // nil until the controller is built
+	ready   func() error // nil where nothing but its caches keeps the controller from working
 	ended   bool
 }
 
@@ -142,7 +143,12 @@ func (l *life) build(ctx, informerCtx context.Context, c *Context) (controller.C
 	if err != nil {
 		return nil, err
 	}
-	l.set(func() { l.waiting, l.synced, l.syncs = "", built.Synced(), built.CheckSyncs })
+	l.set(func() {
+		l.waiting, l.synced, l.syncs = "", built.Synced(), built.CheckSyncs
+		if checker, ok := built.(controller.ReadinessChecker); ok {
+			l.ready = checker.Ready
+		}
+	})
 	l.shared.startInformers(informerCtx)
 	return built, nil
 }
@@ -162,6 +168,9 @@ func (l *life) check(*http.Request) error {
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("waiting for caches: %s", strings.Join(missing, ", "))
+	}
+	if l.ready != nil {
+		return l.ready()
 	}
 	return nil
 }

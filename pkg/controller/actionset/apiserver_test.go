@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,6 +61,7 @@ type apiServer struct {
 
 	mu       sync.Mutex
 	version  int
+	served   *metav1.APIResourceList
 	requests []string
 	events   []string
 	// refuse is asked at each request, lose after it was done: an error is its answer.
@@ -66,7 +69,8 @@ type apiServer struct {
 	second       time.Time // in which inSecond requests were made
 	inSecond     int
 
-	stop func()
+	stop       func()
+	controller *Controller
 }
 
 // inBubble runs a test on an API server with the ActionSet ns/s, if it is not nil, and the Blueprint bp.
@@ -76,6 +80,7 @@ func inBubble(t *testing.T, set *v1alpha1.ActionSet, blueprint *v1alpha1.Bluepri
 		a := &apiServer{
 			t: t, sets: fake.NewClientset(), kube: kubefake.NewClientset(), dynamic: dynamicfake.NewSimpleDynamicClient(kubescheme.Scheme), version: 1000,
 		}
+		a.serve("actionsets", "actionsets/status", "blueprints", "profiles")
 		for _, client := range []*clienttesting.Fake{&a.sets.Fake, &a.kube.Fake, &a.dynamic.Fake} {
 			client.PrependReactor("*", "*", a.react)
 		}
@@ -105,6 +110,25 @@ func (a *apiServer) must(err error) {
 func (a *apiServer) nextVersion() string {
 	a.version++
 	return strconv.Itoa(a.version)
+}
+
+// serve these resources of our group, and no others.
+func (a *apiServer) serve(names ...string) {
+	list := &metav1.APIResourceList{GroupVersion: v1alpha1.GroupVersion.String()}
+	for _, name := range names {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: name})
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.served = list
+	a.kube.Lock()
+	defer a.kube.Unlock()
+	a.kube.Resources = []*metav1.APIResourceList{list}
+}
+
+// serves is called with the lock held.
+func (a *apiServer) serves(name string) bool {
+	return slices.ContainsFunc(a.served.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
 }
 
 // put is what a user does.
@@ -164,7 +188,7 @@ func (a *apiServer) count(resource schema.GroupVersionResource) int {
 }
 
 func (a *apiServer) react(action clienttesting.Action) (bool, runtime.Object, error) {
-	if action.GetVerb() == "list" {
+	if action.GetVerb() == "list" || action.GetResource().Resource == "resource" { // the latter is discovery
 		return false, nil, nil
 	}
 	a.mu.Lock()
@@ -216,6 +240,9 @@ func (a *apiServer) do(action clienttesting.Action) (handled bool, _ runtime.Obj
 		if !ok || action.GetSubresource() != "status" {
 			return false, nil, nil
 		}
+		if !a.serves("actionsets/status") {
+			return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "put", setsResource.GroupResource(), "s", "404 page not found", 0, true)
+		}
 		object, err := a.change(wanted.ResourceVersion, func(set *v1alpha1.ActionSet) { set.Status = stored(a.t, wanted.Status) })
 		return true, object, err
 	case clienttesting.PatchActionImpl:
@@ -257,6 +284,7 @@ func (a *apiServer) operateWith(options ...externalversions.SharedInformerOption
 		Client: a.sets, KubeClient: a.kube, ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(), Recorder: &recorder{FakeRecorder: record.FakeRecorder{}, a: a},
 	}, a.dynamic, mapper{meta.NewDefaultRESTMapper(nil)})
 	a.must(err)
+	a.controller = c
 	factory.StartWithContext(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { c.Run(ctx, 4) })

@@ -115,6 +115,9 @@ func (s *syncing) writeStatus(ctx context.Context, status v1alpha1.ActionSetStat
 	set := s.o.set.DeepCopy()
 	set.Status = &status
 	updated, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		s.statusAPI.doubt() // unless the ActionSet is gone
+	}
 	if err != nil {
 		return fmt.Errorf("writing the status of ActionSet %s: %w", s.key, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/controller"
@@ -69,8 +71,9 @@ type Controller struct {
 	// identity of this process: what only it knows ends with it.
 	identity string
 
-	written  controller.Written[cache.ObjectName]
-	memories memories
+	written   controller.Written[cache.ObjectName]
+	statusAPI *statusAPI
+	memories  memories
 	// running is that all Blueprints that there were are known.
 	running atomic.Bool
 }
@@ -93,6 +96,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 		setStore:   config.ActionSets.Informer().GetStore(),
 		dynamic:    objects,
 		identity:   string(uuid.NewUUID()),
+		statusAPI:  newStatusAPI(config.KubeClient.Discovery()),
 	}
 	controller.ReportWatchErrors(config.ActionSets.Informer(), v1alpha1.Resource("actionsets"))
 	controller.ReportWatchErrors(config.Blueprints.Informer(), v1alpha1.Resource("blueprints"))
@@ -132,6 +136,11 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 func (c *Controller) Run(ctx context.Context, workers int) {
 	defer c.functions.Wait()
 	defer c.stopFunctions()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	asking.Go(func() {
+		c.statusAPI.run(klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), ControllerName)), c.Enqueue)
+	})
 	c.Loop.Run(ctx, workers)
 }
 
@@ -165,6 +174,11 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	if err := s.gather(ctx, set); err != nil {
 		return 0, err
 	}
+	if needsStatus(s.o) && c.statusAPI.holds(key) {
+		s.sayHeld()
+		return 0, nil
+	}
+	s.memory.saidHeld = false
 	return s.run(ctx)
 }
 
@@ -202,6 +216,14 @@ func (s *syncing) run(ctx context.Context) (time.Duration, error) {
 			s.problem = nil
 		}
 		return p.requeueAfter, s.problem
+	}
+}
+
+// sayHeld records once why the ActionSet waits.
+func (s *syncing) sayHeld() {
+	if !s.memory.saidHeld {
+		s.memory.saidHeld = true
+		s.say(recordEvent{eventType: corev1.EventTypeWarning, reason: reasonStatusNotServed, message: noStatusAPI})
 	}
 }
 

@@ -30,6 +30,9 @@ func (s *syncing) gather(ctx context.Context, set *v1alpha1.ActionSet) (err erro
 		set: set, identity: s.identity, now: time.Now(), blueprints: map[string]*v1alpha1.Blueprint{},
 		prepared: map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{}, artifacts: map[int]renderedArtifacts{},
 	}
+	if endedElsewhere(set.Status) || startedElsewhere(set.Status) {
+		return nil
+	}
 	if set.DeletionTimestamp != nil && !finished(set.Status) {
 		if s.o.namespaceGoes, err = s.namespaceGoes(ctx); err != nil {
 			return err

@@ -19,6 +19,8 @@ type memory struct {
 	run *run
 	// tidied is that nothing is left of a run that has ended.
 	tidied bool
+	// saidHeld is that it was recorded why the ActionSet waits for its status to be served.
+	saidHeld bool
 	// args are the rendered arguments of phases that run. They may hold secrets, and are kept nowhere else.
 	args map[phaseKey]map[string]any
 }

@@ -178,6 +178,8 @@ func decide(o observed) plan {
 	switch {
 	case finished(o.set.Status):
 		return tidy(o)
+	case endedElsewhere(o.set.Status):
+		return plan{steps: finalizerSteps(o, false)}
 	case deleting && o.namespaceGoes:
 		return letGo(o)
 	case o.namespaceGoes:
@@ -185,7 +187,9 @@ func decide(o observed) plan {
 	case launched(o.set.Status):
 		return goOn(o)
 	case deleting:
-		return plan{steps: finalizerSteps(o, false)} // nothing was done yet
+		return plan{steps: finalizerSteps(o, false)} // nothing was done yet, or not by us
+	case startedElsewhere(o.set.Status):
+		return loseElsewhere(o)
 	default:
 		return launch(o)
 	}

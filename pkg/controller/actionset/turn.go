@@ -140,6 +140,11 @@ func (t *turn) loseRun() {
 	if message == "" {
 		message = fmt.Sprintf("Secret %s with the frozen run is gone: nothing of the rest can be run", runName(t.o.set))
 	}
+	t.lose(message)
+}
+
+// lose ends a run of which nothing more can be done.
+func (t *turn) lose(message string) {
 	for _, key := range runningPhases(&t.status) {
 		p := phaseIn(&t.status, key)
 		p.State, p.CompletionTime = v1alpha1.StateFailed, t.seconds()

@@ -1,0 +1,50 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
+)
+
+// elsewhereMessage is why a run that another controller has begun is ended here.
+const elsewhereMessage = "The run was started by another controller: what it has done is not known, and nothing of it is executed here. " +
+	"See what was done, and create another ActionSet if it is to run again"
+
+// ours tells whether this controller has written how a run goes: every run that it starts or ends has one of these times. Kanister
+// writes neither.
+func ours(status *v1alpha1.ActionSetStatus) bool { return launched(status) || finished(status) }
+
+// endedElsewhere tells whether another controller has ended the run. Such an ActionSet is a record, and stays as it is.
+func endedElsewhere(status *v1alpha1.ActionSetStatus) bool {
+	return status != nil && !ours(status) && (status.State == v1alpha1.StateComplete || status.State == v1alpha1.StateFailed)
+}
+
+// startedElsewhere tells whether another controller has begun the run, or may have: all but a status by which nothing was begun.
+func startedElsewhere(status *v1alpha1.ActionSetStatus) bool {
+	return status != nil && !ours(status) && !endedElsewhere(status) && !untouched(status)
+}
+
+// untouched tells whether a status says that nothing was begun.
+func untouched(status *v1alpha1.ActionSetStatus) bool {
+	waits := func(state v1alpha1.State) bool { return state == "" || state == v1alpha1.StatePending }
+	if !waits(status.State) {
+		return false
+	}
+	for i := range status.Actions {
+		for p := phase.Deferred; p < len(status.Actions[i].Phases); p++ {
+			if !waits(phaseIn(status, phaseKey{i, p}).State) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// loseElsewhere ends a run that another controller has begun. Nothing of it is executed, no deferPhase either.
+func loseElsewhere(o observed) plan {
+	t := newTurn(o, nil, *o.set.Status.DeepCopy())
+	t.lose(elsewhereMessage)
+	return t.plan()
+}
