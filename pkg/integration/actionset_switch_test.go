@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -129,7 +130,9 @@ func kanistersStatus(name string) *v1alpha1.ActionSetStatus {
 		status.Error.Message = `Failed to query blueprint: blueprints.cr.kanister.io "x" not found`
 		return status
 	}
-	of := func(name, state string) v1alpha1.Phase { return v1alpha1.Phase{Name: name, State: v1alpha1.State(state)} }
+	of := func(name, state string) v1alpha1.Phase {
+		return v1alpha1.Phase{Name: name, State: v1alpha1.State(state)}
+	}
 	status.Actions = []v1alpha1.ActionStatus{{
 		Name: "go", Blueprint: "stored", Phases: []v1alpha1.Phase{of("one", states[1]), of("two", states[2])}, DeferPhase: of("bye", states[3]),
 	}}
@@ -230,7 +233,15 @@ func TestAtTheSwitchFromKanisterNothingRunsTwice(t *testing.T) {
 		}
 	}
 
-	cluster.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", "../../manifests/00-crds")
+	const definitions = "../../manifests/00-crds"
+	shown := cluster.StartKubectl(t, "diff", "--server-side", "--force-conflicts", "-f", definitions)
+	e.eventually(func() string {
+		if !regexp.MustCompile(`(?m)^\+ +subresources:\n\+ +status: \{\}$`).MatchString(shown()) {
+			return "kubectl diff does not show the status subresource:\n" + shown()
+		}
+		return ""
+	})
+	cluster.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", definitions)
 	e.ends("pending", "complete one=complete two=complete defer bye=complete; 100%")
 	for _, name := range []string{"running", "running-fresh"} {
 		set := e.awaitEnd(name)

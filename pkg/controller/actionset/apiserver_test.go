@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,8 +67,10 @@ type apiServer struct {
 	events   []string
 	// refuse is asked at each request, lose after it was done: an error is its answer.
 	refuse, lose func(request string) error
-	second       time.Time // in which inSecond requests were made
-	inSecond     int
+	// drops what is not in the CustomResourceDefinition.
+	drops    func(*v1alpha1.ActionSetStatus)
+	second   time.Time // in which inSecond requests were made
+	inSecond int
 
 	stop       func()
 	controller *Controller
@@ -226,6 +229,9 @@ func (a *apiServer) do(action clienttesting.Action) (handled bool, _ runtime.Obj
 		if pod, ok := action.GetObject().(*corev1.Pod); ok {
 			pod.UID = types.UID("uid of " + pod.Name)
 		}
+		if secret, ok := action.GetObject().(*corev1.Secret); ok {
+			secret.UID = types.UID(a.nextVersion())
+		}
 		if _, untyped := action.GetObject().(*unstructured.Unstructured); untyped {
 			tracker = a.dynamic.Tracker()
 		}
@@ -234,6 +240,12 @@ func (a *apiServer) do(action clienttesting.Action) (handled bool, _ runtime.Obj
 		}
 		return true, action.GetObject(), nil
 	case clienttesting.DeleteActionImpl:
+		if wanted := action.GetDeleteOptions().Preconditions; wanted != nil {
+			found, err := a.kube.Tracker().Get(action.GetResource(), action.GetNamespace(), action.GetName())
+			if err == nil && found.(metav1.Object).GetUID() != *wanted.UID {
+				return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), action.GetName(), errors.New("the UID in the precondition is another"))
+			}
+		}
 		return true, nil, a.kube.Tracker().Delete(action.GetResource(), action.GetNamespace(), action.GetName())
 	case clienttesting.UpdateActionImpl:
 		wanted, ok := action.GetObject().(*v1alpha1.ActionSet)
@@ -243,7 +255,12 @@ func (a *apiServer) do(action clienttesting.Action) (handled bool, _ runtime.Obj
 		if !a.serves("actionsets/status") {
 			return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "put", setsResource.GroupResource(), "s", "404 page not found", 0, true)
 		}
-		object, err := a.change(wanted.ResourceVersion, func(set *v1alpha1.ActionSet) { set.Status = stored(a.t, wanted.Status) })
+		object, err := a.change(wanted.ResourceVersion, func(set *v1alpha1.ActionSet) {
+			set.Status = stored(a.t, wanted.Status)
+			if a.drops != nil {
+				a.drops(set.Status)
+			}
+		})
 		return true, object, err
 	case clienttesting.PatchActionImpl:
 		if action.GetResource() != setsResource {
@@ -266,8 +283,12 @@ func (a *apiServer) change(version string, change func(*v1alpha1.ActionSet)) (ru
 	case version != set.ResourceVersion:
 		return nil, apierrors.NewConflict(setsResource.GroupResource(), "s", errors.New("the object has been modified"))
 	}
+	before := set
 	set = set.DeepCopy()
 	change(set)
+	if equality.Semantic.DeepEqual(before, set) {
+		return set, nil
+	}
 	set.ResourceVersion = a.nextVersion()
 	return set, a.store(set)
 }

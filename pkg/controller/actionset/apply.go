@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -113,13 +112,16 @@ func (s *syncing) setFinalizers(ctx context.Context, finalizers []string) error 
 // writeStatus writes the status against the version that was decided from.
 func (s *syncing) writeStatus(ctx context.Context, status v1alpha1.ActionSetStatus) error {
 	set := s.o.set.DeepCopy()
-	set.Status = &status
+	set.Status = s.withUID(status)
 	updated, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		s.statusAPI.doubt() // unless the ActionSet is gone
 	}
 	if err != nil {
 		return fmt.Errorf("writing the status of ActionSet %s: %w", s.key, err)
+	}
+	if status.Snapshot != nil && updated.Status.Snapshot == nil {
+		return errors.New(outdatedDefinition)
 	}
 	count(s.o.run, s.o.set.Status, updated.Status)
 	s.wrote(updated)
@@ -134,47 +136,6 @@ func (s *syncing) writeStatus(ctx context.Context, status v1alpha1.ActionSetStat
 func (s *syncing) wrote(set *v1alpha1.ActionSet) {
 	s.written.Wrote(s.key, s.setStore, set.ResourceVersion)
 	s.o.set = set
-}
-
-// createRun freezes the run. If there is one, that is the one.
-func (s *syncing) createRun(ctx context.Context, r *run) error {
-	secret, err := newRun(s.o.set, r)
-	if err != nil {
-		return err
-	}
-	_, err = s.KubeClient.CoreV1().Secrets(s.key.Namespace).Create(ctx, secret, metav1.CreateOptions{})
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		if err := s.readRun(ctx); err != nil {
-			return err
-		}
-		if s.o.run == nil {
-			return fmt.Errorf("freezing the run: %s", s.o.damage)
-		}
-		return errDecideAnew
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		s.o.namespaceGoes = true
-		return errDecideAnew
-	case apierrors.IsForbidden(err): // for lack of a right, or by a quota
-		s.o.unfrozen = err.Error()
-		s.problem = fmt.Errorf("creating Secret %s/%s with the frozen run: %w", s.key.Namespace, secret.Name, err)
-		return errDecideAnew
-	case err != nil:
-		return fmt.Errorf("creating Secret %s/%s with the frozen run: %w", s.key.Namespace, secret.Name, err)
-	}
-	s.o.run, s.memory.run = r, r
-	return nil
-}
-
-func (s *syncing) deleteRun(ctx context.Context) error {
-	name := runName(s.o.set)
-	err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting Secret %s/%s with the frozen run: %w", s.key.Namespace, name, err)
-	}
-	s.o.run = nil
-	*s.memory = memory{uid: s.memory.uid, tidied: true}
-	return nil
 }
 
 // start does what the status says that a phase is about to do.

@@ -4,7 +4,11 @@
 package actionset
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,6 +101,11 @@ func (r *run) needsFinalizer() bool {
 // runName is the name of the Secret with the frozen run. There is one for each ActionSet, ever.
 func runName(set *v1alpha1.ActionSet) string { return "actionset-run-" + string(set.UID) }
 
+// snapshotOf identifies the Secret with a frozen run. Its UID is empty before it was created.
+func snapshotOf(secret *corev1.Secret) *v1alpha1.RunSnapshot {
+	return &v1alpha1.RunSnapshot{UID: secret.UID, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(secret.Data[keyRun]))}
+}
+
 // newRun builds the Secret with the frozen run. An error means that it is too large for one.
 func newRun(set *v1alpha1.ActionSet, r *run) (*corev1.Secret, error) {
 	content, err := json.Marshal(r)
@@ -120,16 +129,56 @@ func newRun(set *v1alpha1.ActionSet, r *run) (*corev1.Secret, error) {
 	}, nil
 }
 
-// readRun reads a frozen run. An error means that the Secret is not the one that was made for the ActionSet.
+// madeFor tells whether a Secret says that it is the frozen run of the ActionSet. Who may edit Secrets can make one that does.
+func madeFor(set *v1alpha1.ActionSet, secret *corev1.Secret) bool {
+	return metav1.IsControlledBy(secret, set) && secret.Type == typeRun && secret.Immutable != nil && *secret.Immutable
+}
+
+// readRun reads a frozen run. An error means that the Secret is not the one from which the ActionSet was started: the status says which
+// that is, by its UID and the digest of its content. A run that was started by a release that did not record them is made from what
+// there is when it is first seen by this one.
 func readRun(set *v1alpha1.ActionSet, secret *corev1.Secret) (*run, error) {
-	if !metav1.IsControlledBy(secret, set) || secret.Immutable == nil || !*secret.Immutable {
-		return nil, fmt.Errorf("the Secret %s is not the frozen run of this ActionSet: it has another owner, or can be changed", secret.Name)
+	if !madeFor(set, secret) {
+		return nil, fmt.Errorf("the Secret %s is not the frozen run of this ActionSet: it has another owner or type, or can be changed", secret.Name)
+	}
+	if set.Status != nil && set.Status.Snapshot != nil {
+		switch started, found := set.Status.Snapshot, snapshotOf(secret); {
+		case started.UID != found.UID:
+			return nil, fmt.Errorf("the Secret %s was replaced: the run was started from one of UID %s, and this one has the UID %s", secret.Name, started.UID, found.UID)
+		case started.Digest != found.Digest:
+			return nil, fmt.Errorf("the Secret %s was changed: the run was started from a content of digest %s, and its digest is %s", secret.Name, started.Digest, found.Digest)
+		}
 	}
 	var r run
 	if err := json.Unmarshal(secret.Data[keyRun], &r); err != nil {
 		return nil, fmt.Errorf("reading the frozen run in Secret %s: its key %s is damaged", secret.Name, keyRun)
 	}
 	return &r, nil
+}
+
+// clockSkew is how far the clocks of two processes may be apart.
+const clockSkew = time.Minute
+
+// equalRun returns the run in the Secret if it is r but for the times at which its actions began: they may be those of an earlier try
+// to launch the same ActionSet. Otherwise it returns nil.
+func equalRun(set *v1alpha1.ActionSet, r *run, secret *corev1.Secret, now time.Time) *run {
+	var found run
+	if err := json.Unmarshal(secret.Data[keyRun], &found); err != nil || len(found.Actions) != len(r.Actions) {
+		return nil
+	}
+	equal := &run{Actions: slices.Clone(r.Actions)}
+	for i := range equal.Actions {
+		at, err := time.Parse(time.RFC3339Nano, found.Actions[i].Time)
+		if err != nil || at.Before(set.CreationTimestamp.Add(-clockSkew)) || at.After(now.Add(clockSkew)) {
+			return nil
+		}
+		equal.Actions[i].Time = at.UTC().Format(time.RFC3339Nano)
+	}
+	content, err := json.Marshal(equal)
+	if err != nil || !bytes.Equal(content, secret.Data[keyRun]) {
+		return nil
+	}
+	return equal
 }
 
 // rawOf is an object of JSON in a status. Nothing is nil.

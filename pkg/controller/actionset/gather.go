@@ -49,7 +49,7 @@ func (s *syncing) gather(ctx context.Context, set *v1alpha1.ActionSet) (err erro
 			return err
 		}
 	case set.Spec != nil:
-		s.o.run = s.memory.run // frozen, but not launched: its status could not be written
+		s.o.run, s.o.snapshot = s.memory.run, s.memory.snapshot // frozen, but not launched: its status could not be written
 		if err := s.gatherBlueprints(ctx); err != nil {
 			return err
 		}
@@ -60,12 +60,14 @@ func (s *syncing) gather(ctx context.Context, set *v1alpha1.ActionSet) (err erro
 // gatherRunOfNamespaceThatGoes finds the frozen run if it can. Rights that are bound in the namespace go with it, and perhaps before the
 // ActionSets do: then what runs in other namespaces is not stopped.
 func (s *syncing) gatherRunOfNamespaceThatGoes(ctx context.Context) {
-	if s.memory.run == nil {
+	if !s.memory.startedFrom(s.o.set.Status) {
 		if err := s.readRun(ctx); err != nil {
 			klog.FromContext(ctx).Info("The frozen run of an ActionSet cannot be read; its namespace is being terminated", "err", err)
 		}
 	}
-	s.o.run = s.memory.run
+	if s.memory.startedFrom(s.o.set.Status) {
+		s.o.run, s.o.snapshot = s.memory.run, s.memory.snapshot
+	}
 }
 
 func (s *syncing) gatherBlueprints(ctx context.Context) error {
@@ -93,8 +95,8 @@ func (s *syncing) gatherBlueprints(ctx context.Context) error {
 // gatherRun finds the frozen run of an ActionSet that has one, or has had one.
 func (s *syncing) gatherRun(ctx context.Context) error {
 	set := s.o.set
-	if s.memory.run != nil {
-		s.o.run = s.memory.run
+	if s.memory.startedFrom(set.Status) {
+		s.o.run, s.o.snapshot = s.memory.run, s.memory.snapshot
 		return nil
 	}
 	if finished(set.Status) {
@@ -121,9 +123,12 @@ func (s *syncing) readRun(ctx context.Context) error {
 	r, err := readRun(s.o.set, secret)
 	if err != nil {
 		s.o.damage = err.Error()
+		if s.o.stray = finished(s.o.set.Status) && madeFor(s.o.set, secret); s.o.stray {
+			s.o.snapshot = snapshotOf(secret)
+		}
 		return nil
 	}
-	s.o.run, s.memory.run = r, r
+	s.keepRun(r, secret)
 	return nil
 }
 

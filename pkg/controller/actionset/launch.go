@@ -36,7 +36,7 @@ func launch(o observed) plan {
 	if o.set.Spec != nil && o.set.Spec.Cancel {
 		return reject(o, v1alpha1.ReasonCancelRequested, rejection{message: cancelMessage(v1alpha1.ReasonCancelRequested)})
 	}
-	r := o.run
+	r, snapshot := o.run, o.snapshot
 	if r == nil {
 		var refused *rejection
 		if refused = checkSet(o); refused == nil {
@@ -61,14 +61,16 @@ func launch(o observed) plan {
 		if slices.ContainsFunc(o.subjects, func(found foundSubject) bool { return found.unknown }) {
 			return hold(o)
 		}
-		if _, err := newRun(o.set, r); err != nil {
+		secret, err := newRun(o.set, r)
+		if err != nil {
 			return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, phaseKey{}, err.Error()))
 		}
+		snapshot = snapshotOf(secret)
 		if o.unfrozen != "" {
 			return hold(o)
 		}
 	}
-	t := newTurn(o, r, initialStatus(o, r))
+	t := newTurn(o, r, initialStatus(o, r, snapshot))
 	for i := range t.status.Actions {
 		action := &r.Actions[i]
 		t.say(corev1.EventTypeNormal, "Started Action", "Executing action "+action.Spec.Name)

@@ -9,20 +9,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
 // memory is what this process remembers of an ActionSet. It saves requests; everything works without it, as it must after a restart.
 // Only the sync of its ActionSet uses it, of which there is one at a time.
 type memory struct {
 	uid types.UID
-	// run is the frozen one, while its Secret is there.
-	run *run
+	// run is the frozen one, while its Secret is there, which snapshot identifies.
+	run      *run
+	snapshot *v1alpha1.RunSnapshot
 	// tidied is that nothing is left of a run that has ended.
 	tidied bool
 	// saidHeld is that it was recorded why the ActionSet waits for its status to be served.
 	saidHeld bool
 	// args are the rendered arguments of phases that run. They may hold secrets, and are kept nowhere else.
 	args map[phaseKey]map[string]any
+}
+
+// startedFrom tells whether the run that is remembered is the one that the status says. Another process may have launched another one.
+func (m *memory) startedFrom(status *v1alpha1.ActionSetStatus) bool {
+	return m.run != nil && (status == nil || status.Snapshot == nil || m.snapshot != nil && *status.Snapshot == *m.snapshot)
 }
 
 // keep the arguments of a phase that runs, or is about to.

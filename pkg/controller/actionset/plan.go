@@ -30,6 +30,10 @@ type observed struct {
 	// says why.
 	run    *run
 	damage string
+	// snapshot identifies the Secret of the run, where that was read or created in this process; nil otherwise.
+	snapshot *v1alpha1.RunSnapshot
+	// stray: the run has ended, and a Secret that says that it is the frozen one is there, from which it was not started.
+	stray bool
 	// unfrozen is why the run cannot be frozen at the moment.
 	unfrozen string
 	// leftovers are the phases of which something was found that Cancel removes.
@@ -137,11 +141,12 @@ type (
 	// addFinalizer and removeFinalizer are guarded by the resourceVersion.
 	addFinalizer    struct{}
 	removeFinalizer struct{}
-	// createRun freezes the run. If there is one, that is the one.
+	// createRun freezes the run. If there is a Secret of that name, only one with the same content is taken for it.
 	createRun struct{ run *run }
 	// deleteRun removes the frozen run.
 	deleteRun struct{}
-	// writeStatus writes the status, guarded by the resourceVersion.
+	// writeStatus writes the status, guarded by the resourceVersion. Where it has a snapshot without a UID, that is the one of the Secret
+	// that was created just before.
 	writeStatus struct{ status v1alpha1.ActionSetStatus }
 	// startPhase does what the intent in the status says. What is observed of it at once is decided from anew.
 	startPhase struct{ key phaseKey }
@@ -207,6 +212,9 @@ func goOn(o observed) plan {
 	if o.run == nil {
 		t.loseRun()
 	} else {
+		if t.status.Snapshot == nil {
+			t.status.Snapshot = o.snapshot // it was started by a release that did not record it
+		}
 		t.noticeCancel()
 		for i := range t.status.Actions {
 			t.advance(i, false)
@@ -222,7 +230,7 @@ func tidy(o observed) plan {
 }
 
 func tidySteps(o observed) (steps []step) {
-	if o.run != nil {
+	if o.run != nil || o.stray {
 		steps = append(steps, deleteRun{})
 	}
 	return append(steps, finalizerSteps(o, false)...)

@@ -21,9 +21,9 @@ import (
 )
 
 // initialStatus is that of a run that starts: nothing has begun.
-func initialStatus(o observed, r *run) v1alpha1.ActionSetStatus {
+func initialStatus(o observed, r *run, snapshot *v1alpha1.RunSnapshot) v1alpha1.ActionSetStatus {
 	started := metav1.NewTime(o.now.Truncate(time.Second))
-	status := v1alpha1.ActionSetStatus{State: v1alpha1.StateRunning, Actions: actionStatuses(r), StartTime: &started}
+	status := v1alpha1.ActionSetStatus{State: v1alpha1.StateRunning, Actions: actionStatuses(r), StartTime: &started, Snapshot: snapshot}
 	if o.set.Status != nil {
 		status.Conditions = o.set.Status.DeepCopy().Conditions
 	}

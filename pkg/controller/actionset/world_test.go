@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/phase"
@@ -26,6 +27,7 @@ type world struct {
 	blueprints map[string]*v1alpha1.Blueprint
 	history    []*v1alpha1.ActionSet // the last one is the newest; nil is that it is gone
 	run        *corev1.Secret
+	frozen     int  // how many Secrets there have been
 	goes       bool // the namespace
 	now        time.Time
 
@@ -130,9 +132,9 @@ func (w *world) look() *observed {
 	if w.run != nil {
 		r, err := readRun(set, w.run)
 		if err != nil {
-			w.t.Fatal(err)
+			o.damage, o.stray = err.Error(), finished(set.Status)
 		}
-		o.run = r
+		o.run, o.snapshot = r, snapshotOf(w.run)
 	}
 	for key, c := range w.calls {
 		if c.present && w.traits(key).LeavesBehind {
@@ -238,6 +240,9 @@ func (w *world) do(o *observed, s step) (again bool, _ error) {
 		return false, w.write(o, func(set *v1alpha1.ActionSet) { set.Finalizers = nil })
 	case writeStatus:
 		w.writes++
+		if s.status.Snapshot != nil {
+			s.status.Snapshot = o.snapshot
+		}
 		return false, w.write(o, func(set *v1alpha1.ActionSet) { set.Status = stored(w.t, &s.status) })
 	case createRun:
 		if w.run != nil {
@@ -247,8 +252,10 @@ func (w *world) do(o *observed, s step) (again bool, _ error) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
+		w.frozen++
+		secret.UID = types.UID(fmt.Sprint("secret ", w.frozen))
 		w.run = secret
-		o.run = s.run
+		o.run, o.snapshot = s.run, snapshotOf(secret)
 	case deleteRun:
 		w.run, o.run = nil, nil
 	case startPhase:

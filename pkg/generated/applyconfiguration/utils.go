@@ -79,6 +79,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &crv1alpha1.PhaseProgressApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Profile"):
 		return &crv1alpha1.ProfileApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RunEvent"):
+		return &crv1alpha1.RunEventApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RunSnapshot"):
+		return &crv1alpha1.RunSnapshotApplyConfiguration{}
 
 		// Group=farm.example.com, Version=v1alpha
 	case v1alpha.SchemeGroupVersion.WithKind("Llama"):

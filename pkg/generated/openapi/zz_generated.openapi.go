@@ -357,6 +357,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PhaseProgress{}.OpenAPIModelName():                                        schema_pkg_apis_cr_v1alpha1_PhaseProgress(ref),
 		v1alpha1.Profile{}.OpenAPIModelName():                                              schema_pkg_apis_cr_v1alpha1_Profile(ref),
 		v1alpha1.ProfileList{}.OpenAPIModelName():                                          schema_pkg_apis_cr_v1alpha1_ProfileList(ref),
+		v1alpha1.RunEvent{}.OpenAPIModelName():                                             schema_pkg_apis_cr_v1alpha1_RunEvent(ref),
+		v1alpha1.RunSnapshot{}.OpenAPIModelName():                                          schema_pkg_apis_cr_v1alpha1_RunSnapshot(ref),
 		v1alpha.FarmPod{}.OpenAPIModelName():                                               schema_pkg_apis_farm_v1alpha_FarmPod(ref),
 		v1alpha.FarmPodList{}.OpenAPIModelName():                                           schema_pkg_apis_farm_v1alpha_FarmPodList(ref),
 		v1alpha.FarmPodSpec{}.OpenAPIModelName():                                           schema_pkg_apis_farm_v1alpha_FarmPodSpec(ref),
@@ -17998,6 +18000,18 @@ func schema_pkg_apis_cr_v1alpha1_ActionSetStatus(ref common.ReferenceCallback) c
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"snapshot": {
+						SchemaProps: spec.SchemaProps{
+							Description: "snapshot identifies the Secret with what the run is made from. A Secret that is another one, or has another content, is not used.",
+							Ref:         ref(v1alpha1.RunSnapshot{}.OpenAPIModelName()),
+						},
+					},
+					"lastEvent": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastEvent is the event of the last failure, or of the end if all has ended well. It is recorded here before it is posted: a process that does not know whether it was posted posts it again, under the same name.",
+							Ref:         ref(v1alpha1.RunEvent{}.OpenAPIModelName()),
+						},
+					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
 							Description: "observedGeneration is the metadata.generation that this status speaks of.",
@@ -18032,7 +18046,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionSetStatus(ref common.ReferenceCallback) c
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName(), v1alpha1.ActionProgress{}.OpenAPIModelName(), v1alpha1.ActionStatus{}.OpenAPIModelName(), v1alpha1.Error{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName(), v1alpha1.ActionProgress{}.OpenAPIModelName(), v1alpha1.ActionStatus{}.OpenAPIModelName(), v1alpha1.Error{}.OpenAPIModelName(), v1alpha1.RunEvent{}.OpenAPIModelName(), v1alpha1.RunSnapshot{}.OpenAPIModelName()},
 	}
 }
 
@@ -19090,6 +19104,81 @@ func schema_pkg_apis_cr_v1alpha1_ProfileList(ref common.ReferenceCallback) commo
 		},
 		Dependencies: []string{
 			metav1.ListMeta{}.OpenAPIModelName(), v1alpha1.Profile{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_RunEvent(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RunEvent is an event on an ActionSet.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is what the name of the event ends with, after that of its object and a dot.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type is Normal or Warning.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason of the event.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message of the event.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"blueprint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "blueprint is the name of a Blueprint on which the same event is posted, if it is not empty.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_cr_v1alpha1_RunSnapshot(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RunSnapshot identifies the Secret with what a run is made from.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uid of the Secret.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"digest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "digest of its content: sha256: and 64 hexadecimal digits.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 

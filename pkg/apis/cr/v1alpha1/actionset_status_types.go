@@ -6,6 +6,7 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // State of an ActionSet or of a phase.
@@ -51,6 +52,15 @@ type ActionSetStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
+	// snapshot identifies the Secret with what the run is made from. A Secret that is another one, or has another content, is not used.
+	// +optional
+	Snapshot *RunSnapshot `json:"snapshot,omitempty"`
+
+	// lastEvent is the event of the last failure, or of the end if all has ended well. It is recorded here before it is posted: a process
+	// that does not know whether it was posted posts it again, under the same name.
+	// +optional
+	LastEvent *RunEvent `json:"lastEvent,omitempty"`
+
 	// observedGeneration is the metadata.generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -63,6 +73,40 @@ type ActionSetStatus struct {
 	// +patchStrategy=merge
 	// +patchMergeKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// RunSnapshot identifies the Secret with what a run is made from.
+type RunSnapshot struct {
+	// uid of the Secret.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+
+	// digest of its content: sha256: and 64 hexadecimal digits.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+}
+
+// RunEvent is an event on an ActionSet.
+type RunEvent struct {
+	// name is what the name of the event ends with, after that of its object and a dot.
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// type is Normal or Warning.
+	// +optional
+	Type string `json:"type,omitempty"`
+
+	// reason of the event.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// message of the event.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// blueprint is the name of a Blueprint on which the same event is posted, if it is not empty.
+	// +optional
+	Blueprint string `json:"blueprint,omitempty"`
 }
 
 // Condition types of an ActionSet.
@@ -95,7 +139,10 @@ const (
 	ReasonArtifactsFailed = "ArtifactsFailed"
 	// ReasonControllerRestarted: a phase ran while the controller ended, and cannot be found again.
 	ReasonControllerRestarted = "ControllerRestarted"
-	// ReasonRunLost: the Secret with the frozen run is gone.
+	// ReasonStatusTooLarge: the API server has refused a status because it is too large. The run is cancelled, and outputs and artifacts are
+	// not in the status.
+	ReasonStatusTooLarge = "StatusTooLarge"
+	// ReasonRunLost: the Secret with the frozen run is gone or was replaced, or the run was started by another controller.
 	ReasonRunLost = "RunLost"
 	// ReasonCancelRequested: spec.cancel is true.
 	ReasonCancelRequested = "CancelRequested"

@@ -122,3 +122,13 @@ func (in Profile) OpenAPIModelName() string {
 func (in ProfileList) OpenAPIModelName() string {
 	return "dev.millwright.pkg.apis.cr.v1alpha1.ProfileList"
 }
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RunEvent) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.cr.v1alpha1.RunEvent"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RunSnapshot) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.cr.v1alpha1.RunSnapshot"
+}

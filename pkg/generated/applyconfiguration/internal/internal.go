@@ -207,6 +207,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: dev.millwright.pkg.apis.cr.v1alpha1.Error
       default: {}
+    - name: lastEvent
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.RunEvent
     - name: observedGeneration
       type:
         scalar: numeric
@@ -214,6 +217,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: dev.millwright.pkg.apis.cr.v1alpha1.ActionProgress
       default: {}
+    - name: snapshot
+      type:
+        namedType: dev.millwright.pkg.apis.cr.v1alpha1.RunSnapshot
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -578,6 +584,33 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: skipSSLVerify
       type:
         scalar: boolean
+- name: dev.millwright.pkg.apis.cr.v1alpha1.RunEvent
+  map:
+    fields:
+    - name: blueprint
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.cr.v1alpha1.RunSnapshot
+  map:
+    fields:
+    - name: digest
+      type:
+        scalar: string
+    - name: uid
+      type:
+        scalar: string
 - name: dev.millwright.pkg.apis.farm.v1alpha.Llama
   map:
     fields:

@@ -28,6 +28,11 @@ type ActionSetStatusApplyConfiguration struct {
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// completionTime is when the run ended, well or not. Nothing happens after that.
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
+	// snapshot identifies the Secret with what the run is made from. A Secret that is another one, or has another content, is not used.
+	Snapshot *RunSnapshotApplyConfiguration `json:"snapshot,omitempty"`
+	// lastEvent is the event of the last failure, or of the end if all has ended well. It is recorded here before it is posted: a process
+	// that does not know whether it was posted posts it again, under the same name.
+	LastEvent *RunEventApplyConfiguration `json:"lastEvent,omitempty"`
 	// observedGeneration is the metadata.generation that this status speaks of.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions: Progressing is True until the run has ended. Then either Complete or Failed is True. Cancelled is True if somebody
@@ -91,6 +96,22 @@ func (b *ActionSetStatusApplyConfiguration) WithStartTime(value v1.Time) *Action
 // If called multiple times, the CompletionTime field is set to the value of the last call.
 func (b *ActionSetStatusApplyConfiguration) WithCompletionTime(value v1.Time) *ActionSetStatusApplyConfiguration {
 	b.CompletionTime = &value
+	return b
+}
+
+// WithSnapshot sets the Snapshot field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Snapshot field is set to the value of the last call.
+func (b *ActionSetStatusApplyConfiguration) WithSnapshot(value *RunSnapshotApplyConfiguration) *ActionSetStatusApplyConfiguration {
+	b.Snapshot = value
+	return b
+}
+
+// WithLastEvent sets the LastEvent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastEvent field is set to the value of the last call.
+func (b *ActionSetStatusApplyConfiguration) WithLastEvent(value *RunEventApplyConfiguration) *ActionSetStatusApplyConfiguration {
+	b.LastEvent = value
 	return b
 }
 

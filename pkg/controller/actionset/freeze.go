@@ -1,0 +1,121 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+)
+
+// outdatedDefinition is what is wrong where the API server drops the snapshot from a status.
+const outdatedDefinition = "the CustomResourceDefinition actionsets." + v1alpha1.GroupName + " is of another release: it drops status.snapshot, without which nothing is " +
+	"executed: kubectl apply --server-side --force-conflicts -f manifests/00-crds"
+
+// createRun freezes the run.
+func (s *syncing) createRun(ctx context.Context, r *run) error {
+	secret, err := newRun(s.o.set, r)
+	if err != nil {
+		return err
+	}
+	created, err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Create(ctx, secret, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return s.adoptRun(ctx, r, secret)
+	}
+	if err != nil {
+		return s.cannotCreateRun(secret, err)
+	}
+	s.keepRun(r, created)
+	return nil
+}
+
+// adoptRun takes the Secret that is there for the frozen run if it has the same content: then another process of ours, or a request whose
+// answer was lost, has created it for this launch. Any other is not used: who may edit Secrets may have made it. One that says that it
+// was made for this ActionSet is replaced, since nothing was started from it; one that does not is not ours to touch.
+func (s *syncing) adoptRun(ctx context.Context, r *run, secret *corev1.Secret) error {
+	secrets := s.KubeClient.CoreV1().Secrets(s.key.Namespace)
+	found, err := secrets.Get(ctx, secret.Name, getOptions)
+	if err != nil {
+		return fmt.Errorf("reading Secret %s/%s, which exists before the run is frozen: %w", s.key.Namespace, secret.Name, err)
+	}
+	if !madeFor(s.o.set, found) {
+		s.o.damage = fmt.Sprintf("Secret %s, in which the run is to be frozen, exists and was not made for it: delete that Secret, and create another ActionSet", secret.Name)
+		return errDecideAnew
+	}
+	if equal := equalRun(s.o.set, r, found, s.o.now); equal != nil {
+		s.keepRun(equal, found)
+		return errDecideAnew
+	}
+	// Another process may have launched it meanwhile.
+	live, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).Get(ctx, s.key.Name, getOptions)
+	if err != nil {
+		return fmt.Errorf("reading ActionSet %s: %w", s.key, err)
+	}
+	if live.UID != s.o.set.UID || live.ResourceVersion != s.o.set.ResourceVersion {
+		return apierrors.NewConflict(v1alpha1.Resource("actionsets"), s.key.Name, errors.New("it has changed while its run was being frozen"))
+	}
+	klog.FromContext(ctx).Info("Replacing a Secret that has the name of the frozen run and another content", "secret", secret.Name, "uid", found.UID)
+	err = secrets.Delete(ctx, found.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.UID))})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting Secret %s/%s, which is not the frozen run: %w", s.key.Namespace, secret.Name, err)
+	}
+	created, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
+	if err != nil {
+		return s.cannotCreateRun(secret, err)
+	}
+	s.keepRun(r, created)
+	return nil
+}
+
+// cannotCreateRun is that a Secret with the frozen run was refused. What only users can mend is shown in the status.
+func (s *syncing) cannotCreateRun(secret *corev1.Secret, err error) error {
+	err = fmt.Errorf("creating Secret %s/%s with the frozen run: %w", s.key.Namespace, secret.Name, err)
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		s.o.namespaceGoes = true
+		return errDecideAnew
+	case apierrors.IsForbidden(err), // for lack of a right, or by a quota
+		apierrors.IsAlreadyExists(err): // whoever makes one as often as it is deleted
+		s.o.unfrozen = errors.Unwrap(err).Error()
+		s.problem = err
+		return errDecideAnew
+	}
+	return err
+}
+
+// keepRun remembers the frozen run, which is in that Secret.
+func (s *syncing) keepRun(r *run, secret *corev1.Secret) {
+	s.o.run, s.o.snapshot = r, snapshotOf(secret)
+	s.memory.run, s.memory.snapshot = s.o.run, s.o.snapshot
+}
+
+// withUID completes the snapshot of a status that launches a run: the plan did not know the UID of the Secret that it made.
+func (s *syncing) withUID(status v1alpha1.ActionSetStatus) *v1alpha1.ActionSetStatus {
+	if status.Snapshot != nil && status.Snapshot.UID == "" && s.o.snapshot != nil {
+		status.Snapshot = s.o.snapshot.DeepCopy()
+	}
+	return &status
+}
+
+func (s *syncing) deleteRun(ctx context.Context) error {
+	name, options := runName(s.o.set), metav1.DeleteOptions{}
+	if s.o.snapshot != nil {
+		options.Preconditions = metav1.NewUIDPreconditions(string(s.o.snapshot.UID))
+	}
+	err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Delete(ctx, name, options)
+	// A conflict is that there is another Secret, which is not ours.
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting Secret %s/%s with the frozen run: %w", s.key.Namespace, name, err)
+	}
+	s.o.run = nil
+	*s.memory = memory{uid: s.memory.uid, tidied: true}
+	return nil
+}

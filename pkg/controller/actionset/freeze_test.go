@@ -1,0 +1,305 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+)
+
+// secret is the one with the frozen run; nil if there is none.
+func (a *apiServer) secret() *corev1.Secret {
+	object, err := a.kube.Tracker().Get(secretsResource, "ns", "actionset-run-uid-s")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	a.must(err)
+	return object.(*corev1.Secret).DeepCopy()
+}
+
+// attacks are what someone does who may edit Secrets, and wants the phases to make ConfigMaps of his own, whose names begin with stolen.
+var attacks = map[string]func(a *apiServer){
+	"replaces": func(a *apiServer) {
+		secret := a.secret()
+		if secret == nil {
+			return
+		}
+		a.must(a.kube.Tracker().Delete(secretsResource, "ns", secret.Name))
+		secret.UID = "replaced"
+		secret.Data[keyRun] = stolen(secret.Data[keyRun])
+		a.must(a.kube.Tracker().Create(secretsResource, secret, "ns"))
+	},
+	"changes": func(a *apiServer) {
+		secret := a.secret()
+		if secret == nil {
+			return
+		}
+		secret.Data[keyRun] = stolen(secret.Data[keyRun])
+		a.must(a.kube.Tracker().Update(secretsResource, secret, "ns"))
+	},
+	"creates before": func(a *apiServer) {
+		if a.secret() != nil {
+			return
+		}
+		o := answered(observe(newSet("go"), threePhases()))
+		r, _ := checkActions(o)
+		secret, err := newRun(newSet("go"), r)
+		a.must(err)
+		secret.UID = "before"
+		secret.Data[keyRun] = stolen(secret.Data[keyRun])
+		a.must(a.kube.Tracker().Create(secretsResource, secret, "ns"))
+	},
+}
+
+func stolen(content []byte) []byte {
+	return bytes.ReplaceAll(content, []byte("metadata: {name: "), []byte("metadata: {name: stolen-"))
+}
+
+// Whenever the Secret with the frozen run is replaced, changed or made before the operator makes it, and whichever process goes on:
+// nothing is executed but what was frozen.
+func TestASecretThatOthersHaveMadeIsNeverExecuted(t *testing.T) {
+	struck := 0
+	for name, attack := range attacks {
+		for n := range 2 * (strings.Count(allRequests, ",") + 1) {
+			for _, restarts := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, at request %d, restarts %t", name, n+1, restarts), func(t *testing.T) {
+					inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+						done := 0
+						a.refuse = func(request string) error {
+							if done == n {
+								before := a.secret()
+								attack(a)
+								if after := a.secret(); after != nil && (before == nil || !bytes.Equal(before.Data[keyRun], after.Data[keyRun])) {
+									struck++
+								}
+							}
+							if done++; restarts && done > n {
+								return outage(request)
+							}
+							return nil
+						}
+						a.operate()
+						a.settles()
+						if restarts {
+							a.end()
+							a.isWell()
+							a.operate()
+							a.settles()
+						}
+						lists, err := a.dynamic.Tracker().List(configMapsResource, corev1.SchemeGroupVersion.WithKind("ConfigMap"), "ns")
+						a.must(err)
+						if text := fmt.Sprint(lists); strings.Contains(text, "stolen") {
+							t.Errorf("what was made: %s", text)
+						}
+						if status := a.set().Status; !finished(status) || status.State == v1alpha1.StateFailed && !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s") {
+							t.Errorf("it is %s, %q", a.states(), status.Error.Message)
+						}
+					})
+				})
+			}
+		}
+	}
+	if struck < 30 {
+		t.Errorf("the attacks have struck only %d times", struck)
+	}
+}
+
+// frozenBefore is the ActionSet s, whose Secret was made by an earlier try; change is what is different in it.
+func frozenBefore(t *testing.T, change func(*corev1.Secret), test func(t *testing.T, a *apiServer)) {
+	t.Helper()
+	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+		// An earlier process was killed just after it had made the Secret.
+		a.lose = func(request string) error {
+			if request == "create secrets" {
+				a.refuse = func(request string) error { return outage(request) }
+				return outage(request)
+			}
+			return nil
+		}
+		a.operate()
+		a.end()
+		a.isWell()
+		secret := a.secret()
+		if secret == nil || a.states() != "no status" {
+			t.Fatalf("the Secret is %v, and it is %s", secret, a.states())
+		}
+		change(secret)
+		a.must(a.kube.Tracker().Update(secretsResource, secret, "ns"))
+		a.took()
+		test(t, a)
+	})
+}
+
+func TestASecretOfTheSameContentIsTakenForTheFrozenRun(t *testing.T) {
+	frozenBefore(t, func(*corev1.Secret) {}, func(t *testing.T, a *apiServer) {
+		before := a.secret()
+		var launched *v1alpha1.RunSnapshot
+		a.lose = func(request string) error {
+			if set := a.set(); set.Status != nil && launched == nil {
+				launched = set.Status.Snapshot
+			}
+			return nil
+		}
+		a.operate()
+		a.settles()
+		if got := a.states(); got != allComplete {
+			t.Errorf("it is %s", got)
+		}
+		if launched == nil || *launched != *snapshotOf(before) {
+			t.Errorf("it was launched from %v, want %v", launched, snapshotOf(before))
+		}
+		if requests := strings.Join(a.took(), ", "); strings.Count(requests, "delete secrets") != 1 {
+			t.Errorf("requests: %s", requests)
+		}
+	})
+}
+
+func TestASecretOfAnotherContentIsReplaced(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Secret){
+		"another content": func(s *corev1.Secret) { s.Data[keyRun] = stolen(s.Data[keyRun]) },
+		"no JSON":         func(s *corev1.Secret) { s.Data[keyRun] = []byte("{") },
+		"another action":  func(s *corev1.Secret) { s.Data[keyRun] = []byte(`{"actions":[]}`) },
+		"one more field":  func(s *corev1.Secret) { s.Data[keyRun] = append([]byte(`{"more":1,`), s.Data[keyRun][1:]...) },
+		"another time": func(s *corev1.Secret) {
+			s.Data[keyRun] = bytes.Replace(s.Data[keyRun], []byte(`"time":"20`), []byte(`"time":"21`), 1)
+		},
+		"an injected time": func(s *corev1.Secret) {
+			s.Data[keyRun] = bytes.Replace(s.Data[keyRun], []byte(`"time":"`), []byte(`"time":"; rm -rf `), 1)
+		},
+	} {
+		frozenBefore(t, change, func(t *testing.T, a *apiServer) {
+			a.operate()
+			a.settles()
+			if got := a.states(); got != allComplete {
+				t.Errorf("%s: it is %s", name, got)
+			}
+			if requests := strings.Join(a.took(), ", "); strings.Count(requests, "delete secrets") != 2 {
+				t.Errorf("%s: requests: %s", name, requests)
+			}
+		})
+	}
+}
+
+func TestASecretThatIsNotOursIsNotTouchedAndSaidToBeThere(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Secret){
+		"no owner":        func(s *corev1.Secret) { s.OwnerReferences = nil },
+		"another owner":   func(s *corev1.Secret) { s.OwnerReferences[0].UID = "another" },
+		"another type":    func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque },
+		"can be changed":  func(s *corev1.Secret) { s.Immutable = nil },
+		"can be changed.": func(s *corev1.Secret) { s.Immutable = ptr.To(false) },
+	} {
+		frozenBefore(t, change, func(t *testing.T, a *apiServer) {
+			a.operate()
+			a.settles()
+			status := a.set().Status
+			if !finished(status) || !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s, in which the run is to be frozen, exists and was not made for it") {
+				t.Errorf("%s: it is %s, %+v", name, a.states(), status.Error)
+			}
+			if a.secret() == nil || a.count(configMapsResource) > 0 {
+				t.Errorf("%s: the Secret is %v, and %d phases were executed", name, a.secret(), a.count(configMapsResource))
+			}
+		})
+	}
+}
+
+// Another process has launched the ActionSet from that Secret, which this one does not know yet.
+func TestASecretFromWhichAnotherProcessHasStartedIsNotReplaced(t *testing.T) {
+	frozenBefore(t, func(s *corev1.Secret) { s.Data[keyRun] = stolen(s.Data[keyRun]) }, func(t *testing.T, a *apiServer) {
+		a.refuse = func(request string) error {
+			if request == "get actionsets" {
+				set := a.set().DeepCopy()
+				status := initialStatus(observe(set), &run{Actions: []runAction{{Blueprint: threePhases().Actions["go"]}}}, snapshotOf(a.secret()))
+				set.Status, set.ResourceVersion = &status, a.nextVersion()
+				a.must(a.store(set))
+			}
+			if request == "delete secrets" && !finished(a.set().Status) {
+				t.Error("the Secret is deleted, though the ActionSet has changed")
+			}
+			return nil
+		}
+		a.operate()
+	})
+}
+
+func TestARunOfAnOlderReleaseIsMadeFromWhatIsFoundAndFromNothingElseAfterThat(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+			held := true
+			a.refuse = func(request string) error {
+				if held && request == "create configmaps" {
+					return outage(request)
+				}
+				return nil
+			}
+			a.operate()
+			a.end()
+			a.edit(func(set *v1alpha1.ActionSet) { set.Status.Snapshot = nil })
+			a.operate()
+			if got, want := a.set().Status.Snapshot, snapshotOf(a.secret()); got == nil || *got != *want {
+				t.Fatalf("the snapshot is %v, want %v", got, want)
+			}
+			attacks["replaces"](a)
+			if restarts {
+				a.end()
+				a.operate()
+			}
+			held = false
+			a.settles()
+			want := allComplete
+			if restarts {
+				want = "failed go[ one=failed two=pending three=pending defer bye=pending ] ended"
+			}
+			if got := a.states(); got != want {
+				t.Errorf("restarts %t: it is %s, want %s", restarts, got, want)
+			}
+		})
+	}
+}
+
+// An older CustomResourceDefinition does not keep the snapshot.
+func TestWhereTheSnapshotIsDroppedNothingIsExecuted(t *testing.T) {
+	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+		a.drops = func(status *v1alpha1.ActionSetStatus) { status.Snapshot = nil }
+		a.operate()
+		a.settles()
+		if made := a.count(configMapsResource); made > 0 {
+			t.Errorf("%d phases were executed", made)
+		}
+		a.mu.Lock()
+		a.drops = nil
+		a.mu.Unlock()
+		a.settles()
+		if got := a.states(); got != allComplete {
+			t.Errorf("with another CustomResourceDefinition it is %s", got)
+		}
+	})
+}
+
+func TestASecretThatIsMadeAsOftenAsItIsReplacedIsSaidToBeThere(t *testing.T) {
+	frozenBefore(t, func(s *corev1.Secret) { s.Data[keyRun] = stolen(s.Data[keyRun]) }, func(t *testing.T, a *apiServer) {
+		a.refuse = func(request string) error {
+			if request == "create secrets" {
+				attacks["creates before"](a)
+			}
+			return nil
+		}
+		a.operate()
+		a.settles()
+		status := a.set().Status
+		if status == nil || status.State != v1alpha1.StatePending || len(status.Conditions) == 0 || !strings.Contains(status.Conditions[0].Message, "already exists") {
+			t.Errorf("it is %s: %+v", a.states(), status)
+		}
+		if a.count(configMapsResource) > 0 {
+			t.Error("something was executed")
+		}
+	})
+}
