@@ -5,6 +5,7 @@ package hook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -73,8 +74,19 @@ func isOutage(err error) bool {
 	return e.Reason == ReasonUnreachable
 }
 
-// exchange is one HTTP exchange.
+// exchange is one HTTP exchange, redirects included, within the timeout.
 func (h *Hook) exchange(ctx context.Context, way *link, key string, request *Request) (*Answer, error) {
+	timed, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	answer, err := h.send(timed, way, key, request)
+	if ReasonOf(err) == ReasonUnreachable && timed.Err() != nil && ctx.Err() == nil {
+		// However far it came: a text that is the same each time makes one event.
+		return nil, newError(ReasonUnreachable, "http error: Post %q: no complete answer within %s (Client.Timeout exceeded)", h.URL(), h.timeout)
+	}
+	return answer, err
+}
+
+func (h *Hook) send(ctx context.Context, way *link, key string, request *Request) (*Answer, error) {
 	outgoing, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url.String(), request.open())
 	if err != nil {
 		return nil, newError(ReasonInvalidConfiguration, "%s hook %s: making a request: %w", h.phase, h.URL(), err)
@@ -94,11 +106,14 @@ func (h *Hook) exchange(ctx context.Context, way *link, key string, request *Req
 		}
 	}
 	response, err := way.client.Do(outgoing)
+	if refused, ok := errors.AsType[*Error](err); ok {
+		return nil, refused // a redirect
+	}
 	if err != nil {
 		return nil, newError(ReasonUnreachable, "http error: %w%s", err, h.hint(err))
 	}
 	defer func() { _ = response.Body.Close() }()
-	return h.receive(key, known, response)
+	return h.receive(key, known, response, way.header)
 }
 
 // hint is what an author may do about the error.
@@ -112,7 +127,7 @@ func (h *Hook) hint(err error) string {
 }
 
 // receive judges the status code and reads the body.
-func (h *Hook) receive(key string, known *etagEntry, response *http.Response) (*Answer, error) {
+func (h *Hook) receive(key string, known *etagEntry, response *http.Response, authorization string) (*Answer, error) {
 	code := response.StatusCode
 	if code == http.StatusOK {
 		answer, err := h.readBody(response)
@@ -137,8 +152,8 @@ func (h *Hook) receive(key string, known *etagEntry, response *http.Response) (*
 		answer.NotModified = true
 		return &answer, nil
 	default:
-		e := newError(ReasonStatus, "unsupported status code: %d body: %s", code, shorten(string(start)))
-		e.StatusCode = code
+		e := newError(ReasonStatus, "unsupported status code: %d", code)
+		e.StatusCode, e.body = code, excerpt(code, response.Header, start, authorization)
 		return nil, e
 	}
 }

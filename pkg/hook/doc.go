@@ -25,6 +25,8 @@
 //	endpoint.go     which of the shared settings are those of a URL
 //	etag.go         answers that may be reused if the hook says 304
 //	retryafter.go   the forms of Retry-After
+//	redirect.go     which redirects are followed
+//	excerpt.go      what is shown of the body of a failed answer
 //	call.go         one call, from the request to the status code
 //	answer.go       the bytes of an answer, bounded, and their sum
 //	request.go      requests, put together from stored JSON without encoding anything again

@@ -55,10 +55,23 @@ type Error struct {
 	StatusCode int
 
 	err error
+	// body is an excerpt of the body of the answer.
+	body string
 }
 
+// Error has nothing of the body of a failed answer: it may be logged.
 func (e *Error) Error() string { return e.err.Error() }
+
 func (e *Error) Unwrap() error { return e.err }
+
+// Message is the text of an error, with an excerpt of the body of a failed answer where there is one: for the condition of the controller and
+// the events of its parents, not for logs.
+func Message(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok && e.body != "" {
+		return err.Error() + " body: " + e.body
+	}
+	return err.Error()
+}
 
 // ReasonOf returns the reason of an error of this package, "" of another one.
 func ReasonOf(err error) Reason {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/hook"
 )
 
 // Event reasons.
@@ -108,5 +109,5 @@ func listed(outcomes []outcome) string {
 
 // syncError is the event of a sync that failed.
 func syncError(err error) event {
-	return event{corev1.EventTypeWarning, eventSyncError, controller.Truncate("Sync error: "+err.Error(), maxMessage)}
+	return event{corev1.EventTypeWarning, eventSyncError, controller.Truncate("Sync error: "+hook.Message(err), maxMessage)}
 }

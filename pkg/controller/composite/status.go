@@ -93,7 +93,7 @@ func hookProblem(err error) *problem {
 		return &problem{reasonUnselected, err.Error()}
 	}
 	if reason := hook.ReasonOf(err); reason != "" {
-		return &problem{string(reason), err.Error()}
+		return &problem{string(reason), hook.Message(err)}
 	}
 	return nil
 }

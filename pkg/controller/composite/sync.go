@@ -97,7 +97,7 @@ func (s *parentSync) settle(ctx context.Context, after time.Duration, err error)
 		s.Recorder.Event(s.parent, e.eventType, e.reason, e.message)
 	}
 	if ofHook {
-		err = hookFailed{err.Error()} // how its connection failed says nothing of the API server
+		err = hookFailed{err.Error()} // how its connection failed says nothing of the API server, and its body is not logged
 	}
 	if _, denied := errors.AsType[*deniedError](err); denied {
 		after = earliest(after, rightsInterval)
