@@ -28,6 +28,10 @@ func main() {
 	ctx, restoreSignals := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal asks us to stop, the second one ends the process at once.
 	context.AfterFunc(ctx, restoreSignals)
+	if _, err := limitMemory(os.Getenv); err != nil {
+		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
+		os.Exit(exitUsage)
+	}
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -5,10 +5,14 @@ package hook
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"hash/maphash"
 	"io"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // Answer is what a hook said, not decoded yet.
@@ -21,15 +25,22 @@ type Answer struct {
 	NotModified bool
 
 	reusable bool // the body, for that of another answer
+	hook     *Hook
+	share    *share // of the memory for answers
 }
 
 var sumSeed = maphash.MakeSeed()
 
 const (
-	// firstBody is how much room is made at once for a body that is announced as larger: it need not come.
-	firstBody = 1 << 20
+	// firstBody is how much room is made for a body that is announced as larger: it need not come.
+	firstBody = allowance / 2
 	// reusedBody is up to which size the room is kept for another body.
-	reusedBody = 4 << 20
+	reusedBody = allowance
+
+	// bodyPatience is how long a body may take to come that needs more than the allowance: others wait for the memory that it has.
+	bodyPatience = 30 * time.Second
+	// decodingPatience is how long an answer waits for the memory to be decoded in. A worker waits with it.
+	decodingPatience = 2 * time.Second
 )
 
 // bodies has the room of answers that were released, as *[]byte.
@@ -44,12 +55,29 @@ func newBody(announced int64) []byte {
 	return make([]byte, 0, min(max(announced, 1<<10), firstBody)+1)
 }
 
-// Release lets another answer use the room of this one. It may be called by who uses neither the body nor anything decoded
-// from it any more; who does not call it leaves it to the garbage collector. Where answers are mostly as last time, it saves
-// most of what a call costs in memory.
+// Reserve waits for the memory that decoding and following the answer takes, as long as it is not released. Its error, an [*Error], is
+// that this is more than one answer may take, or that other answers take it all.
+func (a *Answer) Reserve(ctx context.Context) error {
+	weight := weigh(a.Body)
+	switch err := a.share.grow(ctx, weight, decodingPatience); err {
+	case nil:
+		return nil
+	case errTooMuch:
+		return newError(ReasonTooLarge, "%s hook %s: decoding the response body of %d bytes takes up to %d bytes of memory, and one answer may take %d: answer with fewer or smaller children",
+			a.hook.phase, a.hook.URL(), len(a.Body), weight, a.share.budget.most)
+	default:
+		return a.hook.noRoom(ctx, err)
+	}
+}
+
+// Release gives back the memory of the answer, and lets another answer use it. It must be called for each answer, by who uses neither the body
+// nor anything decoded from it any more.
 func (a *Answer) Release() {
 	if body := a.Body; a.reusable && cap(body) <= reusedBody {
 		bodies.Put(&body)
+	}
+	if a.share != nil {
+		a.share.release()
 	}
 	*a = Answer{}
 }
@@ -59,32 +87,68 @@ func (a *Answer) clone() Answer {
 	return Answer{Body: bytes.Clone(a.Body), Sum: a.Sum}
 }
 
-// readBody reads and sums up a body that is not too large.
-func (h *Hook) readBody(response *http.Response) (*Answer, error) {
+// readBody reads and sums up a body that is not too large. cancel ends the reading.
+func (h *Hook) readBody(ctx context.Context, cancel context.CancelCauseFunc, response *http.Response) (_ *Answer, err error) {
 	limit := h.client.maxBody
 	if response.ContentLength > limit {
-		return nil, h.tooLarge()
+		return nil, newError(ReasonTooLarge, "%s hook %s: the response body has %d bytes, and the limit is %d bytes", h.phase, h.URL(), response.ContentLength, limit)
 	}
+	answer := &Answer{hook: h, share: h.client.budget.share(), reusable: true}
+	defer func() {
+		if err != nil {
+			answer.share.release()
+		}
+	}()
 	body := newBody(response.ContentLength)
+	if err := answer.share.grow(ctx, int64(cap(body)), h.timeout); err != nil {
+		return nil, h.noRoom(ctx, err)
+	}
 	var sum maphash.Hash
 	sum.SetSeed(sumSeed)
+	var deadline *time.Timer
+	defer func() {
+		if deadline != nil {
+			deadline.Stop()
+		}
+	}()
 	for {
 		n, err := response.Body.Read(body[len(body):cap(body)])
 		_, _ = sum.Write(body[len(body) : len(body)+n]) // never fails
 		body = body[:len(body)+n]
 		switch {
 		case int64(len(body)) > limit:
-			return nil, h.tooLarge()
+			return nil, newError(ReasonTooLarge, "%s hook %s: the response body has more than %d bytes, which is the limit", h.phase, h.URL(), limit)
 		case err == io.EOF:
-			return &Answer{Body: body, Sum: sum.Sum64(), reusable: true}, nil
+			answer.Body, answer.Sum = body, sum.Sum64()
+			return answer, nil
 		case err != nil:
 			return nil, newError(ReasonUnreachable, "can't read response body: %w", err)
 		case len(body) == cap(body):
-			body = append(body, 0)[:len(body)]
+			had, room := int64(cap(body)), min(2*int64(cap(body)), limit+1)
+			if deadline == nil && room > firstBody {
+				deadline = time.AfterFunc(bodyPatience, func() { cancel(errSlowBody) })
+			}
+			if err := answer.share.grow(ctx, room, h.timeout); err != nil {
+				return nil, h.noRoom(ctx, err)
+			}
+			body = append(make([]byte, 0, room), body...)
+			answer.share.shrink(had)
 		}
 	}
 }
 
-func (h *Hook) tooLarge() error {
-	return newError(ReasonTooLarge, "%s hook %s: the response body has more than %d bytes", h.phase, h.URL(), h.client.maxBody)
+// errSlowBody is why the reading of a large body ends before the timeout.
+var errSlowBody = fmt.Errorf("a response body of more than %d bytes has to come within %s", firstBody, bodyPatience)
+
+// noRoom is the failure to get memory for an answer.
+func (h *Hook) noRoom(ctx context.Context, err error) error {
+	if err == errTooMuch { // limits of bodies are below
+		return newError(ReasonTooLarge, "%s hook %s: the response body takes more memory than one answer may", h.phase, h.URL())
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	e := newError(ReasonNoMemory, "%s hook %s: waiting for memory: %w", h.phase, h.URL(), err)
+	e.RetryAfter = probePatience
+	return e
 }

@@ -76,17 +76,20 @@ func isOutage(err error) bool {
 
 // exchange is one HTTP exchange, redirects included, within the timeout.
 func (h *Hook) exchange(ctx context.Context, way *link, key string, request *Request) (*Answer, error) {
-	timed, cancel := context.WithTimeout(ctx, h.timeout)
-	defer cancel()
-	answer, err := h.send(timed, way, key, request)
-	if ReasonOf(err) == ReasonUnreachable && timed.Err() != nil && ctx.Err() == nil {
+	noAnswer := fmt.Errorf("no complete answer within %s (Client.Timeout exceeded)", h.timeout)
+	timed, cancelTimed := context.WithTimeoutCause(ctx, h.timeout, noAnswer)
+	defer cancelTimed()
+	bounded, cancel := context.WithCancelCause(timed)
+	defer cancel(nil)
+	answer, err := h.send(bounded, cancel, way, key, request)
+	if cause := context.Cause(bounded); ReasonOf(err) == ReasonUnreachable && (cause == noAnswer || cause == errSlowBody) {
 		// However far it came: a text that is the same each time makes one event.
-		return nil, newError(ReasonUnreachable, "http error: Post %q: no complete answer within %s (Client.Timeout exceeded)", h.URL(), h.timeout)
+		return nil, newError(ReasonUnreachable, "http error: Post %q: %w", h.URL(), cause)
 	}
 	return answer, err
 }
 
-func (h *Hook) send(ctx context.Context, way *link, key string, request *Request) (*Answer, error) {
+func (h *Hook) send(ctx context.Context, cancel context.CancelCauseFunc, way *link, key string, request *Request) (*Answer, error) {
 	outgoing, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url.String(), request.open())
 	if err != nil {
 		return nil, newError(ReasonInvalidConfiguration, "%s hook %s: making a request: %w", h.phase, h.URL(), err)
@@ -113,7 +116,14 @@ func (h *Hook) send(ctx context.Context, way *link, key string, request *Request
 		return nil, newError(ReasonUnreachable, "http error: %w%s", err, h.hint(err))
 	}
 	defer func() { _ = response.Body.Close() }()
-	return h.receive(key, known, response, way.header)
+	if response.StatusCode != http.StatusOK {
+		return h.receiveOther(known, response, way.header)
+	}
+	answer, err := h.readBody(ctx, cancel, response)
+	if etag := response.Header.Get("ETag"); err == nil && h.etags != nil && etag != "" {
+		h.etags.put(key, etag, answer.clone())
+	}
+	return answer, err
 }
 
 // hint is what an author may do about the error.
@@ -126,16 +136,9 @@ func (h *Hook) hint(err error) string {
 	return ""
 }
 
-// receive judges the status code and reads the body.
-func (h *Hook) receive(key string, known *etagEntry, response *http.Response, authorization string) (*Answer, error) {
+// receiveOther judges an answer that is no success.
+func (h *Hook) receiveOther(known *etagEntry, response *http.Response, authorization string) (*Answer, error) {
 	code := response.StatusCode
-	if code == http.StatusOK {
-		answer, err := h.readBody(response)
-		if etag := response.Header.Get("ETag"); err == nil && h.etags != nil && etag != "" {
-			h.etags.put(key, etag, answer.clone())
-		}
-		return answer, err
-	}
 	// A connection whose body is read to its end can be used again. What there is of it explains the code; an error while
 	// reading adds nothing.
 	start, _ := io.ReadAll(io.LimitReader(response.Body, failureBody))
@@ -149,7 +152,7 @@ func (h *Hook) receive(key string, known *etagEntry, response *http.Response, au
 		return nil, e
 	case known != nil && (code == http.StatusNotModified || code == http.StatusPreconditionFailed):
 		answer := known.answer
-		answer.NotModified = true
+		answer.NotModified, answer.hook, answer.share = true, h, h.client.budget.share()
 		return &answer, nil
 	default:
 		e := newError(ReasonStatus, "unsupported status code: %d", code)

@@ -22,10 +22,15 @@ import (
 // serve makes a hook that is served by the handler.
 func serve(t *testing.T, options Options, config Config, handler http.HandlerFunc) *Hook {
 	t.Helper()
+	return serveWith(t, NewClient(options), config, handler)
+}
+
+func serveWith(t *testing.T, client *Client, config Config, handler http.HandlerFunc) *Hook {
+	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	config.URL, config.Phase = server.URL+"/sync", "sync"
-	hook, err := NewClient(options).NewHook(testContext(t), config)
+	hook, err := client.NewHook(testContext(t), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +154,7 @@ func TestALargerBodyThanAllowedIsRefusedHoweverItComes(t *testing.T) {
 				t.Errorf("a body at the limit: %v", err)
 			}
 			size++
-			wantReason(t, call(t, hook), ReasonTooLarge, "more than 1000 bytes")
+			wantReason(t, call(t, hook), ReasonTooLarge, "1000 bytes")
 		})
 	}
 }

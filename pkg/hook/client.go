@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -15,7 +16,11 @@ import (
 
 // Options of a Client. The zero value has the defaults.
 type Options struct {
-	// MaxBody bounds an answer, in bytes after decompression, and the answers that a hook with an ETag has kept. Default 64 MiB.
+	// AnswerMemory bounds the memory that all answers in flight take together, in bytes, from the first byte of a body until what follows
+	// from it is done. One answer may take half of it. Default DefaultAnswerMemory.
+	AnswerMemory int64
+	// MaxBody bounds a body, in bytes after decompression. Default one sixteenth of AnswerMemory. All answers that are kept for their ETags
+	// together take twice that at most.
 	MaxBody int64
 	// PerHost is how many calls may be under way to one host, and WaitingPerHost how many more wait for one to end; those that come
 	// then wait a moment only. A caller with a fixed number of workers has more than both together, so that no host holds all
@@ -23,17 +28,25 @@ type Options struct {
 	PerHost, WaitingPerHost int
 }
 
+// DefaultAnswerMemory is the default of [Options.AnswerMemory].
+const DefaultAnswerMemory = 256 << 20
+
 // Client is what all hooks of a process share.
 type Client struct {
 	maxBody    int64
+	budget     *budget
+	kept       atomic.Int64 // room for answers that are kept for their ETags
 	transports transports
 	hosts      hosts
 }
 
 // NewClient makes a Client. It holds nothing while it has no hooks.
 func NewClient(options Options) *Client {
+	if options.AnswerMemory <= 0 {
+		options.AnswerMemory = DefaultAnswerMemory
+	}
 	if options.MaxBody <= 0 {
-		options.MaxBody = 64 << 20
+		options.MaxBody = options.AnswerMemory / 16
 	}
 	if options.PerHost <= 0 {
 		options.PerHost = 32
@@ -41,11 +54,14 @@ func NewClient(options Options) *Client {
 	if options.WaitingPerHost <= 0 {
 		options.WaitingPerHost = 16
 	}
-	return &Client{
+	client := &Client{
 		maxBody:    options.MaxBody,
+		budget:     newBudget(options.AnswerMemory),
 		transports: transports{idlePerHost: options.PerHost, known: map[identity]*transport{}},
 		hosts:      hosts{perHost: options.PerHost, waiting: options.WaitingPerHost, known: map[string]*host{}},
 	}
+	client.kept.Store(2 * options.MaxBody)
+	return client
 }
 
 // Hook is one hook of one controller. It may be called by many at once.
@@ -112,7 +128,7 @@ func newHook(c *Client, config *Config) (*Hook, error) {
 		hook.timeout = *config.Timeout
 	}
 	if config.ETag != nil {
-		hook.etags = newETagCache(*config.ETag, c.maxBody)
+		hook.etags = newETagCache(*config.ETag, &c.kept)
 	}
 	return hook, nil
 }
@@ -143,6 +159,9 @@ func (h *Hook) Close() {
 	h.closed = true
 	if h.link != nil {
 		h.client.transports.release(h.link.transport)
+	}
+	if h.etags != nil {
+		h.etags.close()
 	}
 	h.client.hosts.leave(h.host)
 }

@@ -8,7 +8,9 @@
 //	sync, err := client.NewHook(ctx, hook.Config{...})      // one per hook of a controller; Close it when the controller goes
 //	request := hook.NewCompositeRequest(sync.Version(), hook.CompositeRequest{...})
 //	answer, err := sync.Call(ctx, parentUID, request)
-//	// answer.Sum is as last time, and so is all that was observed: answer.Release(), and nothing to do. Otherwise:
+//	defer answer.Release()                                  // the memory of all answers together is bounded
+//	// answer.Sum is as last time, and so is all that was observed: nothing to do. Otherwise:
+//	err := answer.Reserve(ctx)                              // of that memory, what decoding takes
 //	rules := sync.Rules()                                   // how strict to be, and below what the parent allows
 //	rules.ParentNamespace, rules.Types = ...
 //	response, err := hook.DecodeComposite(answer.Body, rules)
@@ -29,6 +31,8 @@
 //	excerpt.go      what is shown of the body of a failed answer
 //	call.go         one call, from the request to the status code
 //	answer.go       the bytes of an answer, bounded, and their sum
+//	budget.go       the memory that all answers in flight take together
+//	weight.go       how much of it an answer takes once it is decoded
 //	request.go      requests, put together from stored JSON without encoding anything again
 //	scan.go, fault.go       JSON read where it stands, duplicate keys found, and the way to what is wrong
 //	response.go, decoder.go, child.go   what may be in an answer; nothing of one that breaks a rule is used

@@ -20,6 +20,8 @@ const (
 	ReasonCredentials Reason = "InvalidHookCredentials"
 	// ReasonBusy is that too many calls to the host are under way or waiting. Nothing was sent.
 	ReasonBusy Reason = "HookHostBusy"
+	// ReasonNoMemory is that the answers of other hooks take all memory that there is for answers.
+	ReasonNoMemory Reason = "HookMemoryBusy"
 	// ReasonSuspended is that the hook has not answered lately, and is not asked before RetryAfter. Nothing was sent.
 	ReasonSuspended Reason = "HookSuspended"
 	// ReasonUnreachable is that there was no answer, or not all of one.
@@ -28,7 +30,7 @@ const (
 	ReasonTooManyRequests Reason = "HookTooManyRequests"
 	// ReasonStatus is an answer of a status code other than 200.
 	ReasonStatus Reason = "HookFailed"
-	// ReasonTooLarge is a body above [Options.MaxBody].
+	// ReasonTooLarge is a body above its limit, or one that takes more memory than one answer may. See [Options.AnswerMemory].
 	ReasonTooLarge Reason = "HookResponseTooLarge"
 	// ReasonInvalidJSON is a body that is not one JSON object, or is ambiguous: a key is there twice.
 	ReasonInvalidJSON Reason = "HookResponseInvalidJSON"

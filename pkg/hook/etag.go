@@ -6,6 +6,7 @@ package hook
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,12 +21,13 @@ type ETag struct {
 // etagCache keeps the answers of one hook that came with an ETag, by what they are about.
 type etagCache struct {
 	timeout, cleanup time.Duration
-	limit            int64
+	// room is what is left for the answers of all hooks, in bytes.
+	room *atomic.Int64
 
 	mu      sync.Mutex
 	entries map[string]*list.Element // of *etagEntry
 	used    *list.List               // the latest first
-	size    int64
+	closed  bool
 	cleaned time.Time
 }
 
@@ -35,9 +37,12 @@ type etagEntry struct {
 	stored    time.Time
 }
 
-// newETagCache makes a cache that holds bodies of so many bytes.
-func newETagCache(config ETag, limit int64) *etagCache {
-	cache := &etagCache{timeout: config.CacheTimeout, cleanup: config.CacheCleanup, limit: limit, entries: map[string]*list.Element{}, used: list.New(), cleaned: time.Now()}
+// size of an entry in memory, in bytes.
+func (e *etagEntry) size() int64 { return int64(len(e.key)+len(e.etag)+len(e.answer.Body)) + 256 }
+
+// newETagCache makes a cache that takes of the room, which it shares with others.
+func newETagCache(config ETag, room *atomic.Int64) *etagCache {
+	cache := &etagCache{timeout: config.CacheTimeout, cleanup: config.CacheCleanup, room: room, entries: map[string]*list.Element{}, used: list.New(), cleaned: time.Now()}
 	if cache.cleanup <= 0 {
 		cache.cleanup = cache.timeout
 	}
@@ -77,10 +82,15 @@ func (c *etagCache) put(key, etag string, answer Answer) {
 			}
 		}
 	}
-	c.entries[key] = c.used.PushFront(&etagEntry{key: key, etag: etag, answer: answer, stored: now})
-	c.size += int64(len(answer.Body))
-	for c.size > c.limit {
+	if c.closed {
+		return
+	}
+	entry := &etagEntry{key: key, etag: etag, answer: answer, stored: now}
+	c.entries[key] = c.used.PushFront(entry)
+	left := c.room.Add(-entry.size())
+	for left < 0 && c.used.Len() > 0 { // its own answers go, not those of other hooks
 		c.remove(c.used.Back())
+		left = c.room.Load()
 	}
 }
 
@@ -100,5 +110,15 @@ func (c *etagCache) expired(entry *etagEntry, now time.Time) bool {
 func (c *etagCache) remove(element *list.Element) {
 	entry := c.used.Remove(element).(*etagEntry)
 	delete(c.entries, entry.key)
-	c.size -= int64(len(entry.answer.Body))
+	c.room.Add(entry.size())
+}
+
+// close forgets all answers, and keeps none any more.
+func (c *etagCache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for c.used.Len() > 0 {
+		c.remove(c.used.Back())
+	}
 }

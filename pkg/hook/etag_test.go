@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,7 +116,10 @@ func TestKeptAnswersGoWhenTheyAreTooOldAlsoWhereOnlyOneOfBothTimesIsGiven(t *tes
 }
 
 func TestKeptAnswersAreBoundedInBytesAndTheLeastUsedGoFirst(t *testing.T) {
-	cache := newETagCache(ETag{}, 1000)
+	size := (&etagEntry{key: "0", etag: "tag", answer: Answer{Body: make([]byte, 100)}}).size()
+	var room atomic.Int64
+	room.Store(10 * size)
+	cache, other := newETagCache(ETag{}, &room), newETagCache(ETag{}, &room)
 	for i := range 10 {
 		cache.put(fmt.Sprint(i), "tag", Answer{Body: make([]byte, 100)})
 	}
@@ -126,8 +130,16 @@ func TestKeptAnswersAreBoundedInBytesAndTheLeastUsedGoFirst(t *testing.T) {
 			t.Errorf("answer %d is kept: %t, want %t", i, got, want)
 		}
 	}
-	cache.put("huge", "tag", Answer{Body: make([]byte, 1001)})
-	if len(cache.entries) != 0 || cache.size != 0 || cache.used.Len() != 0 {
-		t.Errorf("%d answers of %d bytes are kept after one that is too large", len(cache.entries), cache.size)
+	other.put("0", "tag", Answer{Body: make([]byte, 150)})
+	if other.get("0") != nil || cache.get("10") == nil {
+		t.Error("an answer of one hook puts out those of another")
+	}
+	cache.put("huge", "tag", Answer{Body: make([]byte, 10*size)})
+	if len(cache.entries) != 0 || room.Load() != 10*size || cache.used.Len() != 0 {
+		t.Errorf("%d answers are kept, and room for %d bytes left, after one that is too large", len(cache.entries), room.Load())
+	}
+	other.put("0", "tag", Answer{Body: make([]byte, 150)})
+	if other.close(); room.Load() != 10*size {
+		t.Errorf("a hook that has gone keeps %d bytes", 10*size-room.Load())
 	}
 }

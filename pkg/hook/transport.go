@@ -61,9 +61,15 @@ func (t *transports) acquire(m material) (*transport, error) {
 		MaxIdleConnsPerHost:   t.idlePerHost,
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
-		// A connection that has gone without a word would else be used for call after call.
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
-		MaxResponseHeaderBytes: 1 << 20,
+		HTTP2: &http.HTTP2Config{
+			// A connection that has gone without a word would else be used for call after call.
+			SendPingTimeout: 15 * time.Second,
+			PingTimeout:     5 * time.Second,
+			// What is not read yet is not counted: with the default it might be 4 MiB for each answer.
+			MaxReceiveBufferPerStream:     firstBody,
+			MaxReceiveBufferPerConnection: t.idlePerHost * firstBody,
+		},
+		MaxResponseHeaderBytes: 64 << 10,
 	}}
 	t.known[id] = one
 	return one, nil

@@ -46,7 +46,7 @@ func TestAnAnswerThatIsWrongChangesNothingAndIsToldToAuthorAndUser(t *testing.T)
 		"500 with a reason":             {says(http.StatusInternalServerError, "the database is down"), "HookFailed", "unsupported status code: 500 body: the database is down"},
 		"a hook that panics":            {raw(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "HookUnreachable", "EOF"},
 		"an answer that is cut off":     {says(http.StatusOK, `{}`, "Content-Length", "100"), "HookUnreachable", "body"},
-		"an answer of more than 64 MiB": {raw(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 64<<20+1)) }), "HookResponseTooLarge", "67108864 bytes"},
+		"an answer of more than 16 MiB": {raw(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 16<<20+1)) }), "HookResponseTooLarge", "16777216 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inSharedEngine(t)

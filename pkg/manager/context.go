@@ -73,6 +73,8 @@ type PhaseOptions struct {
 type HookOptions struct {
 	// TargetSelector says which CompositeControllers are served.
 	TargetSelector labels.Selector
+	// AnswerMemory bounds the memory of all answers of hooks in flight, in bytes.
+	AnswerMemory int64
 }
 
 // shared is what the contexts of all controllers have in common.

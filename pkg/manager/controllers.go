@@ -65,6 +65,7 @@ func Descriptors() []Descriptor {
 					Recorder:       c.Events.Recorder(scheme.Scheme, composite.EventSource),
 					Namespace:      c.Namespace,
 					TargetSelector: c.Hooks.TargetSelector,
+					AnswerMemory:   c.Hooks.AnswerMemory,
 				})
 			},
 		},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/leaderelection"
@@ -44,6 +45,8 @@ type Options struct {
 	SecureMetrics SecureMetrics
 	// TargetLabelSelector says which CompositeControllers are served; "" for all.
 	TargetLabelSelector string
+	// HookAnswerMemory bounds the memory of all answers of hooks in flight, as a quantity.
+	HookAnswerMemory string
 	// KeepManagedFields shows hooks the managedFields of objects.
 	KeepManagedFields bool
 	// PhaseServiceAccount is that of Pods of phases for which nobody names one; "" for the namespace's default.
@@ -61,12 +64,13 @@ type Options struct {
 // NewOptions returns the defaults.
 func NewOptions() *Options {
 	return &Options{
-		Controllers:     []string{"*"},
-		Workers:         16,
-		RequestTimeout:  deadline.Default,
-		ServingAddress:  "127.0.0.1:8080",
-		ShutdownTimeout: 15 * time.Second,
-		LeaderElect:     true,
+		Controllers:      []string{"*"},
+		Workers:          16,
+		HookAnswerMemory: "256Mi",
+		RequestTimeout:   deadline.Default,
+		ServingAddress:   "127.0.0.1:8080",
+		ShutdownTimeout:  15 * time.Second,
+		LeaderElect:      true,
 		LeaderElection: LeaderElection{
 			Name:          "millwright-controllers",
 			LeaseDuration: 15 * time.Second,
@@ -88,6 +92,7 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 
 	fs = groups.FlagSet("hooks")
 	fs.StringVar(&o.TargetLabelSelector, "target-label-selector", o.TargetLabelSelector, "The label selector of the CompositeControllers to serve; empty for all. Processes that share them out need a Lease each.")
+	fs.StringVar(&o.HookAnswerMemory, "hook-answer-memory", o.HookAnswerMemory, "The memory that the answers of all hooks may take together while they are read and followed, at least 16Mi. The body of one answer may have a sixteenth of it, and take half of it once it is decoded; a larger one is refused. More than a quarter of the limit of the process leaves too little for objects.")
 	fs.BoolVar(&o.KeepManagedFields, "hook-managed-fields", o.KeepManagedFields, "Show hooks the metadata.managedFields of objects, as Metacontroller does. They are held in memory, and are about half of an object.")
 
 	fs = groups.FlagSet("phases")
@@ -153,6 +158,9 @@ func (o *Options) Validate() error {
 	if _, err := labels.Parse(o.TargetLabelSelector); err != nil {
 		invalid("--target-label-selector=%q is not a label selector: %w", o.TargetLabelSelector, err)
 	}
+	if memory, err := resource.ParseQuantity(o.HookAnswerMemory); err != nil || memory.Value() < minHookAnswerMemory {
+		invalid("--hook-answer-memory=%q is not a quantity of bytes from 16Mi on, as in 256Mi", o.HookAnswerMemory)
+	}
 	if problems := validation.IsDNS1123Subdomain(o.PhaseServiceAccount); o.PhaseServiceAccount != "" && len(problems) > 0 {
 		invalid("--phase-service-account=%q is not the name of a ServiceAccount: %s", o.PhaseServiceAccount, problems[0])
 	}
@@ -167,6 +175,9 @@ func (o *Options) Validate() error {
 	}
 	return oneLine(errs)
 }
+
+// minHookAnswerMemory is less than what makes sense, in bytes: bodies may have 1 MiB with it.
+const minHookAnswerMemory = 16 << 20
 
 func oneLine(errs []error) error {
 	if len(errs) == 0 {
@@ -234,6 +245,10 @@ func (o *Options) Config(version string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	answerMemory, err := resource.ParseQuantity(o.HookAnswerMemory)
+	if err != nil {
+		return nil, err
+	}
 	config := &Config{
 		Version:           version,
 		Controllers:       controllers,
@@ -241,7 +256,7 @@ func (o *Options) Config(version string) (*Config, error) {
 		Namespace:         o.Namespace,
 		ServingAddress:    o.ServingAddress,
 		SecureMetrics:     o.SecureMetrics,
-		Hooks:             HookOptions{TargetSelector: targets},
+		Hooks:             HookOptions{TargetSelector: targets, AnswerMemory: answerMemory.Value()},
 		Phases:            PhaseOptions{ServiceAccount: o.PhaseServiceAccount, OperatorNamespace: ownNamespace(o.Kubeconfig)},
 		KeepManagedFields: o.KeepManagedFields,
 		ShutdownTimeout:   o.ShutdownTimeout,

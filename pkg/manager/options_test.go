@@ -32,6 +32,7 @@ func TestValidate(t *testing.T) {
 		{name: "half of a certificate", flags: []string{"--metrics-address=:8443", "--metrics-tls-key-file=b"}, want: "--metrics-tls-cert-file and --metrics-tls-key-file go together"},
 		{name: "a certificate for nothing", flags: []string{"--metrics-tls-cert-file=a", "--metrics-tls-key-file=b"}, want: "--metrics-tls-cert-file has no effect without --metrics-address"},
 		{name: "negative limit", flags: []string{"--kube-api-qps=-1"}, want: "must not be negative"},
+		{name: "answers of hooks without memory", flags: []string{"--hook-answer-memory=1Mi"}, want: "--hook-answer-memory=\"1Mi\" is not a quantity of bytes from 16Mi on, as in 256Mi"},
 		{name: "burst alone", flags: []string{"--kube-api-burst=5"}, want: "--kube-api-burst=5 has no effect without --kube-api-qps"},
 		{name: "no time to answer", flags: []string{"--kube-api-timeout=10ms"}, want: "--kube-api-timeout=10ms: it must be at least a second"},
 		{name: "no time to stop", flags: []string{"--shutdown-timeout=0"}, want: "--shutdown-timeout=0s: it must be positive"},

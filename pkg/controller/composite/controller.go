@@ -65,6 +65,8 @@ type Config struct {
 	Namespace string
 	// TargetSelector says which CompositeControllers are served; nil for all.
 	TargetSelector labels.Selector
+	// AnswerMemory bounds the memory of all answers of hooks in flight, in bytes; 0 for the default.
+	AnswerMemory int64
 }
 
 // Controller serves CompositeControllers.
@@ -155,7 +157,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	c.credentials = credentials.New(running, c.KubeClient)
-	c.hooks = hook.NewClient(hook.Options{PerHost: callsPerWorker * workers, WaitingPerHost: waitingPerWorker * workers})
+	c.hooks = hook.NewClient(hook.Options{AnswerMemory: c.AnswerMemory, PerHost: callsPerWorker * workers, WaitingPerHost: waitingPerWorker * workers})
 	c.Loop.Run(ctx, workersPerWorker*workers)
 	c.closeAll()
 	stop()

@@ -197,6 +197,9 @@ func (s *parentSync) follow(ctx context.Context, children *children, answer *hoo
 		return last.requeueAfter, nil
 	}
 	s.state.last = lastAnswer{}
+	if err := answer.Reserve(ctx); err != nil {
+		return 0, err
+	}
 	of := s.h.hooks[s.called]
 	response, err := hook.DecodeComposite(answer.Body, s.h.rules.decodingRules(of.Rules(), s.parent))
 	if err != nil {

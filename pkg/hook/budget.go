@@ -1,0 +1,150 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package hook
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// allowance is how many bytes each answer has without asking: the answers of most hooks never wait for those of others. There are
+// no more answers in flight than the caller has workers.
+const allowance = 512 << 10
+
+var (
+	errTooMuch = errors.New("more than one answer may take")
+	errNoRoom  = errors.New("the answers of other hooks take all memory that is set aside for answers")
+)
+
+// budget bounds the bytes that all answers in flight take together: a semaphore whose users take more as they find that they need
+// it. Half of it is shared by all, first come, first served. The other half is a lane for one answer at a time, which is as much as
+// one answer may take: where all wait for each other, one still goes on to its end, so that nothing deadlocks.
+type budget struct {
+	most int64 // of one answer, and of the lane
+
+	mu      sync.Mutex
+	free    int64
+	lane    *share     // whose the lane is
+	waiting *list.List // of *claim
+}
+
+// share is what one answer has of a budget. Only one goroutine uses it at a time.
+type share struct {
+	budget *budget
+	needed int64 // the allowance included
+	held   int64 // of what is free for all
+}
+
+// claim is a share that waits for its needs to be met.
+type claim struct {
+	share *share
+	met   chan struct{}
+}
+
+func newBudget(total int64) *budget {
+	return &budget{most: total / 2, free: total - total/2, waiting: list.New()}
+}
+
+func (b *budget) share() *share { return &share{budget: b} }
+
+// grow takes n bytes more, and waits until there is room for them. The share is as before if there is an error: errTooMuch, or errNoRoom
+// where the patience or the context ended before.
+func (s *share) grow(ctx context.Context, n int64, patience time.Duration) error {
+	b := s.budget
+	b.mu.Lock()
+	if s.needed+n > b.most {
+		b.mu.Unlock()
+		return errTooMuch
+	}
+	s.needed += n
+	if s.missing() <= 0 { // of what others wait for it takes nothing
+		b.mu.Unlock()
+		return nil
+	}
+	waits := claim{share: s, met: make(chan struct{})}
+	element := b.waiting.PushBack(&waits)
+	b.serve()
+	b.mu.Unlock()
+	select {
+	case <-waits.met:
+		return nil
+	default:
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-waits.met:
+		return nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-waits.met:
+		return nil
+	default:
+	}
+	b.waiting.Remove(element)
+	s.needed -= n
+	b.serve() // the next one may need less
+	return errNoRoom
+}
+
+// shrink gives n bytes back.
+func (s *share) shrink(n int64) {
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.needed -= n
+	if spare := min(-s.missing(), s.held); spare > 0 {
+		s.held -= spare
+		b.free += spare
+	}
+	b.serve()
+}
+
+// release gives all back. The share can be used again.
+func (s *share) release() {
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free += s.held
+	s.needed, s.held = 0, 0
+	if b.lane == s {
+		b.lane = nil
+	}
+	b.serve()
+}
+
+// missing is what a share needs of what is free for all; less than zero is what it has too much.
+func (s *share) missing() int64 {
+	if s.budget.lane == s {
+		return 0
+	}
+	return max(s.needed-allowance, 0) - s.held
+}
+
+// serve meets claims in their order, as far as there is room.
+func (b *budget) serve() {
+	for element := b.waiting.Front(); element != nil; element = b.waiting.Front() {
+		first := element.Value.(*claim)
+		switch missing := first.share.missing(); {
+		case missing <= b.free:
+			b.free -= missing
+			first.share.held += missing
+		case b.lane == nil:
+			b.lane = first.share
+			b.free += first.share.held
+			first.share.held = 0
+		default:
+			return
+		}
+		b.waiting.Remove(element)
+		close(first.met)
+	}
+}
