@@ -8,6 +8,7 @@
 //	serve.go, health.go      the sync of a CompositeController: hosts it, ends to, and writes its status
 //	discovery.go     which resources the API server serves, and when to ask it again
 //	finalizers.go    a CompositeController that is deleted takes its finalizers from all parents first
+//	formerparents.go the types that parents were of before, whose finalizers are removed
 //	hosting.go       what is held for one that is served: watches, hooks, what is known of parents
 //	changes.go, orphans.go   which parents a change concerns
 //	sync.go, gather.go       the sync of a parent: gathers, calls the hook

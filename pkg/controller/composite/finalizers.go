@@ -27,12 +27,12 @@ const pageSize = 500
 
 // keepFinalizer puts our finalizer on a CompositeController before any parent gets one, and takes it away when none has one any more.
 func (c *Controller) keepFinalizer(ctx context.Context, cc *v1alpha1.CompositeController, s *service) (*v1alpha1.CompositeController, error) {
-	wanted := cc.Spec.Hooks != nil && enabled(cc.Spec.Hooks.Finalize)
+	wanted := finalizes(cc)
 	has := slices.Contains(cc.Finalizers, finalizerOfController)
 	switch {
 	case wanted && !has:
 		return c.setFinalizers(ctx, cc, append(slices.Clone(cc.Finalizers), finalizerOfController))
-	case has && !wanted && s.host != nil && s.host.of.Generation == cc.Generation && s.host.ready.Load() && !s.host.anyFinalizer():
+	case has && !wanted && len(formerParents(cc)) == 0 && s.host != nil && s.host.of.Generation == cc.Generation && s.host.ready.Load() && !s.host.anyFinalizer():
 		return c.setFinalizers(ctx, cc, without(cc.Finalizers, finalizerOfController))
 	}
 	return cc, nil
@@ -66,10 +66,9 @@ func (c *Controller) retire(ctx context.Context, cc *v1alpha1.CompositeControlle
 	if !slices.Contains(cc.Finalizers, finalizerOfController) {
 		return 0, nil
 	}
-	err := c.clearParents(ctx, cc)
+	err := c.clearAll(ctx, cc)
 	if apierrors.IsForbidden(err) {
-		wrong := &problem{v1alpha1.ReasonForbidden, "finalizers cannot be taken from parents: " + err.Error()}
-		if _, err := c.publish(ctx, cc, s, health{wrong: wrong}); err != nil {
+		if _, err := c.publish(ctx, cc, s, health{wrong: uncleared(err)}); err != nil {
 			return 0, err
 		}
 	}
@@ -83,13 +82,18 @@ func (c *Controller) retire(ctx context.Context, cc *v1alpha1.CompositeControlle
 	return 0, err
 }
 
-// clearParents reads all parents from the API server itself: a watch may lag behind what was written last.
-func (c *Controller) clearParents(ctx context.Context, cc *v1alpha1.CompositeController) error {
-	of, err := gvr(cc.Spec.ParentResource.ResourceRule)
+// clearParents removes the finalizer of a CompositeController from all parents of a type. It reads them from the API server itself: a
+// watch may lag behind what was written last.
+func (c *Controller) clearParents(ctx context.Context, rule v1alpha1.ResourceRule, controllerName string) error {
+	of, err := gvr(rule)
 	if err != nil {
 		return nil // it never had parents
 	}
-	finalizer := finalizerPrefix + cc.Name
+	of, served, err := c.inServedVersion(ctx, of)
+	if err != nil || !served {
+		return err // what is not served has no objects any more
+	}
+	finalizer := finalizerPrefix + controllerName
 	options := metav1.ListOptions{Limit: pageSize}
 	cleared := 0
 	for {
@@ -111,7 +115,7 @@ func (c *Controller) clearParents(ctx context.Context, cc *v1alpha1.CompositeCon
 		}
 		cleared += len(having)
 		if options.Continue = page.Continue; options.Continue == "" {
-			klog.FromContext(ctx).Info("Took the finalizers from parents", "compositeController", cc.Name, "parents", cleared)
+			klog.FromContext(ctx).Info("Took the finalizers from parents", "compositeController", controllerName, "resource", of.GroupResource(), "parents", cleared)
 			return nil
 		}
 	}

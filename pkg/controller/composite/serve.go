@@ -87,9 +87,21 @@ func (c *Controller) syncController(ctx context.Context, k key) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
+	cc, err = c.recordParents(ctx, cc)
+	if err != nil {
+		return 0, err
+	}
 	health, after, err := c.serve(ctx, cc, s)
 	if err != nil {
 		return 0, err
+	}
+	if health.wrong == nil && len(formerParents(cc)) > 0 {
+		if cc, health.uncleared, err = c.clearFormer(ctx, cc); err != nil {
+			return 0, err
+		}
+		if health.uncleared != nil {
+			after = earliest(after, rightsInterval)
+		}
 	}
 	if s.host != nil && health.wrong == nil && !health.synced && time.Since(s.host.since) < statusInterval {
 		return after, nil // as a rule it is ready before anybody has read that it is not

@@ -110,7 +110,7 @@ func (c *Controller) standbyRequests(cc *v1alpha1.CompositeController) (requests
 
 // watchesAll tells whether parents that are not selected have to be watched too: those that have our finalizer.
 func watchesAll(cc *v1alpha1.CompositeController) bool {
-	return cc.Spec.Hooks != nil && enabled(cc.Spec.Hooks.Finalize) || slices.Contains(cc.Finalizers, finalizerOfController)
+	return finalizes(cc) || slices.Contains(cc.Finalizers, finalizerOfController)
 }
 
 // Synced tells of a process that stands by when it is ready to take over.

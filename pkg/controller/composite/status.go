@@ -82,6 +82,8 @@ type health struct {
 	synced bool
 	// hook is why the last call of a hook failed, nil if it did not.
 	hook *problem
+	// uncleared is why parents of a type before still have our finalizer, nil if none has.
+	uncleared *problem
 }
 
 // reasonUnselected is beside the reasons of package hook.
@@ -115,6 +117,8 @@ func controllerStatus(cc *v1alpha1.CompositeController, h health, now time.Time)
 	case h.wrong != nil:
 	case !h.synced:
 		why = &problem{v1alpha1.ReasonStarting, "the caches of parents and children are being filled"}
+	case h.uncleared != nil:
+		why = h.uncleared
 	case h.hook != nil:
 		why = h.hook
 	default:

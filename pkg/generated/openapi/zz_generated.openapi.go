@@ -20559,6 +20559,24 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerStatus(ref commo
 							Format:      "",
 						},
 					},
+					"finalizedParents": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "finalizedParents are the types of parents that may have the engine's finalizer. A type is recorded before the first parent gets it. When spec.parentResource becomes another type, the engine removes its finalizer from the parents of the type before.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metacontrollerv1alpha1.ResourceRule{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -20586,7 +20604,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerStatus(ref commo
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName()},
+			metav1.Condition{}.OpenAPIModelName(), metacontrollerv1alpha1.ResourceRule{}.OpenAPIModelName()},
 	}
 }
 

@@ -169,6 +169,12 @@ type CompositeControllerStatus struct {
 	// +optional
 	Children string `json:"children,omitempty"`
 
+	// finalizedParents are the types of parents that may have the engine's finalizer. A type is recorded before the first parent gets it.
+	// When spec.parentResource becomes another type, the engine removes its finalizer from the parents of the type before.
+	// +optional
+	// +listType=atomic
+	FinalizedParents []ResourceRule `json:"finalizedParents,omitempty"`
+
 	// conditions: Ready is True while the controller serves its parents, and else tells what its author can do.
 	// +optional
 	// +listType=map

@@ -970,6 +970,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: finalizedParents
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.ResourceRule
+          elementRelationship: atomic
     - name: observedGeneration
       type:
         scalar: numeric
@@ -1001,6 +1007,17 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: webhook
       type:
         namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Webhook
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.ResourceRule
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+      default: ""
+    - name: resource
+      type:
+        scalar: string
+      default: ""
 - name: dev.millwright.pkg.apis.metacontroller.v1alpha1.SecretKeyReference
   map:
     fields:

@@ -18,6 +18,9 @@ type CompositeControllerStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// children are the resources of spec.childResources, as kubectl prints them.
 	Children *string `json:"children,omitempty"`
+	// finalizedParents are the types of parents that may have the engine's finalizer. A type is recorded before the first parent gets it.
+	// When spec.parentResource becomes another type, the engine removes its finalizer from the parents of the type before.
+	FinalizedParents []ResourceRuleApplyConfiguration `json:"finalizedParents,omitempty"`
 	// conditions: Ready is True while the controller serves its parents, and else tells what its author can do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
@@ -41,6 +44,19 @@ func (b *CompositeControllerStatusApplyConfiguration) WithObservedGeneration(val
 // If called multiple times, the Children field is set to the value of the last call.
 func (b *CompositeControllerStatusApplyConfiguration) WithChildren(value string) *CompositeControllerStatusApplyConfiguration {
 	b.Children = &value
+	return b
+}
+
+// WithFinalizedParents adds the given value to the FinalizedParents field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the FinalizedParents field.
+func (b *CompositeControllerStatusApplyConfiguration) WithFinalizedParents(values ...*ResourceRuleApplyConfiguration) *CompositeControllerStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFinalizedParents")
+		}
+		b.FinalizedParents = append(b.FinalizedParents, *values[i])
+	}
 	return b
 }
 
