@@ -4,6 +4,8 @@
 package blueprint
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,19 +13,18 @@ import (
 func BenchmarkNewRenderer(b *testing.B) {
 	params := testParams()
 	for b.Loop() {
-		if _, err := NewRenderer(params); err != nil {
+		if _, err := NewRenderer(NewBudget(b.Context()), params); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 func BenchmarkArgsOfATask(b *testing.B) {
-	r := renderer(b, testParams())
 	args := map[string]any{"image": "img:1", "namespace": "{{ .StatefulSet.Namespace }}", "command": []any{
 		"sh", "-c", "kando location push --profile '{{ toJson .Profile }}' --path '/b/{{ .Options.tag }}/{{ .Time }}' -",
 	}}
 	for b.Loop() {
-		if _, err := r.Args("p", Function{}, args); err != nil {
+		if _, err := renderer(b, testParams()).Args("p", Function{}, args); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -36,5 +37,24 @@ func BenchmarkOutputOfAMegabyteOfLog(b *testing.B) {
 		if _, err := NewOutputReader(func([]byte) {}).Write(text); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A budget is to last for about 200 ms at most on a slow machine: ms/op, and what the worst unit takes.
+func BenchmarkTheMostExpensiveTemplates(b *testing.B) {
+	for _, does := range slices.Sorted(maps.Keys(bombs)) {
+		b.Run(does, func(b *testing.B) {
+			budget := NewBudget(b.Context())
+			for b.Loop() {
+				budget = NewBudget(b.Context())
+				r, err := NewRenderer(budget, testParams())
+				if err != nil {
+					b.Fatal(err)
+				}
+				_, _ = r.Args("p", Function{}, map[string]any{"a": bombs[does].source})
+			}
+			b.ReportMetric(budget.Spent(), "budgets")
+			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms")
+		})
 	}
 }

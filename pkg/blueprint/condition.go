@@ -4,6 +4,7 @@
 package blueprint
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -17,8 +18,8 @@ import (
 type ConditionLanguage interface {
 	// Check the syntax, as far as it can be told without an object.
 	Check(name, condition string) error
-	// Evaluate the condition on an object: it holds where the text, without blanks around it, is true.
-	Evaluate(name, condition string, object map[string]any, now time.Time) (string, error)
+	// Evaluate the condition on an object: it holds where the text, without blanks around it, is true. It is paid from the Budget.
+	Evaluate(b *Budget, name, condition string, object map[string]any, now time.Time) (string, error)
 }
 
 // WaitV2Language is that of WaitV2: a Go template on the object, as in kubectl get -o go-template. Numbers are floating-point ones
@@ -27,18 +28,25 @@ type WaitV2Language struct{}
 
 var _ ConditionLanguage = WaitV2Language{}
 
-func waitV2Engine() engine {
-	functions := charged(template.FuncMap{"exists": exists, "base64decode": base64decode}, &budget{work: maxWork})
-	return engine{functions: functions, missingKey: "default", textLimit: maxOutput}
+func waitV2Engine(b *Budget) engine {
+	functions := charged(template.FuncMap{"exists": exists, "base64decode": base64decode}, b)
+	return engine{budget: b, functions: functions, missingKey: "default", textLimit: maxOutput}
 }
 
 // Check implements ConditionLanguage.
 func (WaitV2Language) Check(name, condition string) error {
-	return waitV2Engine().check(name, condition)
+	return waitV2Engine(NewBudget(context.Background())).check(name, condition)
 }
 
 // Evaluate implements ConditionLanguage.
-func (WaitV2Language) Evaluate(name, condition string, object map[string]any, _ time.Time) (string, error) {
+func (WaitV2Language) Evaluate(b *Budget, name, condition string, object map[string]any, _ time.Time) (string, error) {
+	t, err := b.tally(reflect.ValueOf(object))
+	if err == nil {
+		err = b.pay(150*t.nodes + 10*t.bytes)
+	}
+	if err != nil {
+		return "", renderError(name, err)
+	}
 	content, err := json.Marshal(object)
 	if err != nil {
 		return "", fmt.Errorf("reading the object: %w", err)
@@ -47,7 +55,7 @@ func (WaitV2Language) Evaluate(name, condition string, object map[string]any, _ 
 	if err := json.Unmarshal(content, &data); err != nil {
 		return "", fmt.Errorf("reading the object: %w", err)
 	}
-	return waitV2Engine().execute(name, condition, data)
+	return waitV2Engine(b).execute(name, condition, data)
 }
 
 // exists tells whether there is something at the end of the path: keys of maps, and indexes of lists.
@@ -66,14 +74,6 @@ func exists(item any, path ...any) bool {
 		value = inside(value)
 	}
 	return value.IsValid()
-}
-
-// inside is what an interface holds.
-func inside(value reflect.Value) reflect.Value {
-	if value.Kind() == reflect.Interface {
-		return value.Elem()
-	}
-	return value
 }
 
 func base64decode(text string) (string, error) {

@@ -46,7 +46,7 @@ func TestConditionsOfWaitSeeWhatTheirPathsFind(t *testing.T) {
 		if err := (WaitLanguage{}).Check("c", condition); err != nil {
 			t.Errorf("%s is refused: %v", condition, err)
 		}
-		got, err := WaitLanguage{}.Evaluate("c", condition, waitedFor(), conditionTime)
+		got, err := WaitLanguage{}.Evaluate(NewBudget(t.Context()), "c", condition, waitedFor(), conditionTime)
 		if err != nil || got != want {
 			t.Errorf("%s gives %q, %v; want %q", condition, got, err, want)
 		}
@@ -72,7 +72,7 @@ func TestConditionsOfWaitV2AreTemplatesOnTheObject(t *testing.T) {
 		if err := (WaitV2Language{}).Check("c", condition); err != nil {
 			t.Errorf("%s is refused: %v", condition, err)
 		}
-		got, err := WaitV2Language{}.Evaluate("c", condition, waitedFor(), conditionTime)
+		got, err := WaitV2Language{}.Evaluate(NewBudget(t.Context()), "c", condition, waitedFor(), conditionTime)
 		if err != nil || got != want {
 			t.Errorf("%s gives %q, %v; want %q", condition, got, err, want)
 		}
@@ -119,7 +119,7 @@ func TestAConditionThatCannotBeEvaluatedSaysWhy(t *testing.T) {
 		{WaitLanguage{}, `{ $` + strings.Repeat("..a", 40) + ` }`, errWork.Error()},
 		{WaitLanguage{}, `{ $.deep..a }`, errDepth.Error()},
 		{WaitV2Language{}, `{{ range 1000000000 }}{{ end }}`, errWork.Error()},
-		{WaitV2Language{}, `{{ printf "%1000000000d" 1 }}{{ printf "%900000d%900000d" 1 1 }}`, errOutput.Error()},
+		{WaitV2Language{}, `{{ printf "%1000000000d" 1 }}{{ printf "%200000d" 1 }}{{ printf "%900000d" 1 }}`, errOutput.Error()},
 		{WaitV2Language{}, `{{ lt .status.phase 3.0 }}`, "incompatible types for comparison"},
 		{WaitV2Language{}, `{{ base64decode "%" }}`, "base64 decode failed"},
 		{WaitV2Language{}, `{{ .status.phase.x }}`, "can't evaluate field x"},
@@ -128,11 +128,7 @@ func TestAConditionThatCannotBeEvaluatedSaysWhy(t *testing.T) {
 		if test.want == errDepth.Error() {
 			object["deep"] = deep
 		}
-		began := time.Now()
-		got, err := test.language.Evaluate("conditions.anyOf[0]", test.condition, object, conditionTime)
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%.80s takes %s", test.condition, took)
-		}
+		got, err := test.language.Evaluate(NewBudget(t.Context()), "conditions.anyOf[0]", test.condition, object, conditionTime)
 		if err == nil {
 			t.Errorf("%.80s gives %.80q", test.condition, got)
 			continue
@@ -143,7 +139,7 @@ func TestAConditionThatCannotBeEvaluatedSaysWhy(t *testing.T) {
 
 func TestWhatAPathFindsIsNotSearchedForPaths(t *testing.T) {
 	object := map[string]any{"a": "{ $.b }", "b": "secret"}
-	got, err := WaitLanguage{}.Evaluate("c", `{ $.a }`, object, conditionTime)
+	got, err := WaitLanguage{}.Evaluate(NewBudget(t.Context()), "c", `{ $.a }`, object, conditionTime)
 	if err != nil || got != "{ $.b }" {
 		t.Errorf("it gives %q, %v", got, err)
 	}
@@ -161,17 +157,13 @@ func FuzzNoConditionPanicsHangsOrReadsTheEnvironment(f *testing.F) {
 	f.Setenv("CANARY", canary)
 	f.Fuzz(func(t *testing.T, condition string) {
 		for _, language := range []ConditionLanguage{WaitLanguage{}, WaitV2Language{}} {
-			began := time.Now()
 			refused := language.Check("c", condition)
-			got, err := language.Evaluate("c", condition, waitedFor(), conditionTime)
+			got, err := language.Evaluate(NewBudget(t.Context()), "c", condition, waitedFor(), conditionTime)
 			if strings.Contains(got, canary) || err != nil && strings.Contains(err.Error(), canary) {
 				t.Errorf("%T: %q reads the environment", language, condition)
 			}
 			if refused != nil && err == nil {
 				t.Errorf("%T: %q is refused (%v), but gives %q", language, condition, refused, got)
-			}
-			if took := time.Since(began); took > 10*time.Second {
-				t.Errorf("%T: %q takes %s", language, condition, took)
 			}
 		}
 	})

@@ -6,7 +6,9 @@
 //
 //	function, err := blueprint.Lookup(phase.Func)         // one of the 28 names, and one that we have
 //	err = function.Validate(phase.Args)                   // required ones there, no unknown ones
-//	renderer, err := blueprint.NewRenderer(params)        // what templates see: Params
+//	budget := blueprint.NewBudget(ctx)
+//	done, err := budget.Turn()                           // few of a process render at one time
+//	renderer, err := blueprint.NewRenderer(budget, params) // what templates see: Params
 //	args, err := renderer.Args(phase.Name, function, phase.Args)
 //	err = blueprint.Decode(args, &blueprint.KubeTaskArgs{})
 //	output := blueprint.NewOutputReader(logLine)          // an io.Writer for the container's output
@@ -18,8 +20,11 @@
 //
 //   - reads nothing but Params: no environment, no network, no files, no clock (now is the time of the action), no randomness.
 //     The same Params give the same text, so that a run can be resumed. Only a struct that is printed as a whole shows addresses;
-//   - ends: each step, and each byte that goes through a function, is paid from a budget (budget.go). Loops and calls are charged
-//     by nodes that are put into the parsed template (instrument.go), functions by a wrapper (wrap.go);
+//   - ends: each step and each call is paid from a Budget (budget.go), in units of work and of memory, and it stops when the context
+//     ends. Loops and calls of templates are charged by nodes that are put into the parsed template (instrument.go);
+//   - takes little memory: each function has a price (prices.go), which is paid before it is called (wrap.go) and covers what it
+//     returns. Functions of which no price can be told before are written anew (replaced.go, compare.go, regexfunctions.go). What
+//     templates are given is plain data (view.go): nobody can tell what a method takes;
 //   - cannot panic: what a function panics with is an error, and no value that refers to itself is ever walked.
 //
 // Values of Params never appear in errors; expressions of the template do.

@@ -61,11 +61,21 @@ func explain(err error) (expression, reason string) {
 	if found := missingKey.FindStringSubmatch(text); found != nil {
 		text = fmt.Sprintf("%q not found", found[1])
 	}
-	for _, own := range []string{printFunction, stepFunction, enterFunction} {
+	for _, own := range []string{printFunction, stepFunction, enterFunction, leaveFunction, rangeFunction} {
 		text = strings.TrimPrefix(text, "error calling "+own+": ")
-		if expression == own {
+		if expression == own || strings.HasPrefix(expression, own+" ") {
 			expression = ""
 		}
 	}
 	return expression, text
+}
+
+// maxReason and maxName are how much is shown in an error of a reason, and of a name or a path, in bytes.
+const maxReason, maxName = 1 << 10, 200
+
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -25,20 +24,16 @@ var allowed = strings.Fields(`
 	wrap wrapWith
 	adler32sum sha1sum sha256sum sha512sum
 	add add1 add1f addf atoi biggest ceil div divf float64 floor int int64 max maxf min minf mod mul mulf round sub subf toDecimal
-	seq until untilStep
 	join split splitList splitn
 	all any coalesce compact default empty mustCompact ternary
 	fromJson mustFromJson mustToJson mustToPrettyJson mustToRawJson toJson toPrettyJson toRawJson
 	deepCopy deepEqual kindIs kindOf mustDeepCopy typeIs typeIsLike typeOf
 	base clean dir ext isAbs osBase osClean osDir osExt osIsAbs
 	b32dec b32enc b64dec b64enc
-	dict dig get hasKey merge mergeOverwrite mustMerge mustMergeOverwrite omit pick pluck set unset
+	dict dig get hasKey omit pick pluck set unset
 	append chunk concat first has initial last list mustAppend mustChunk mustFirst mustHas mustInitial mustLast mustPrepend mustPush
 	mustRest mustReverse mustSlice mustUniq mustWithout prepend push rest reverse slice tuple uniq without
-	decryptAES semver semverCompare fail
-	mustRegexFind mustRegexFindAll mustRegexMatch mustRegexReplaceAll mustRegexReplaceAllLiteral mustRegexSplit
-	regexFind regexFindAll regexMatch regexQuoteMeta regexReplaceAll regexReplaceAllLiteral regexSplit
-	urlJoin urlParse
+	decryptAES fail regexQuoteMeta urlJoin urlParse
 `)
 
 // Why a function of sprig is refused.
@@ -58,28 +53,37 @@ var denied = map[string]string{
 }
 
 // replaced are the functions of sprig that have another implementation here: sprig's read the machine's clock and time zone, or
-// give maps in any order, or sort in place.
+// give maps in any order, or sort in place, or do not end, or cannot be priced before they are called.
 func replaced(now time.Time) template.FuncMap {
 	clock := clock{now}
-	return template.FuncMap{
+	functions := template.FuncMap{
 		"now": func() time.Time { return now },
 		"ago": clock.ago, "durationRound": clock.durationRound,
 		"date": clock.date, "dateInZone": clock.dateInZone, "date_in_zone": clock.dateInZone,
 		"htmlDate": clock.htmlDate, "htmlDateInZone": clock.htmlDateInZone,
 		"toDate": clock.toDate, "mustToDate": clock.mustToDate,
 		"keys": keys, "values": values, "sortAlpha": sortAlpha,
+		"until": until, "untilStep": untilStep, "seq": seq,
+		"semver": readVersion, "semverCompare": compareVersion,
 	}
+	for _, name := range []string{"merge", "mustMerge", "mergeOverwrite", "mustMergeOverwrite"} {
+		functions[name] = merging(theirs[name])
+	}
+	return functions
 }
 
+// theirs are all functions of sprig.
+var theirs = sprig.GenericFuncMap()
+
 // functionsOf returns all functions that templates may call. What goes through them is paid from the budget.
-func functionsOf(now time.Time, b *budget) template.FuncMap {
+func functionsOf(now time.Time, b *Budget) template.FuncMap {
 	functions := template.FuncMap{}
-	theirs := sprig.GenericFuncMap()
 	for _, name := range allowed {
 		functions[name] = theirs[name]
 	}
 	maps.Copy(functions, replaced(now))
 	functions = charged(functions, b)
+	maps.Copy(functions, regexes(b))
 	for name, why := range denied {
 		functions[name] = func(...any) (string, error) { return "", errors.New("a Blueprint cannot call it: it " + why) }
 	}
@@ -87,7 +91,7 @@ func functionsOf(now time.Time, b *budget) template.FuncMap {
 }
 
 // charged are these functions, and those that every template has, all paid from the budget.
-func charged(functions template.FuncMap, b *budget) template.FuncMap {
+func charged(functions template.FuncMap, b *Budget) template.FuncMap {
 	all := template.FuncMap{
 		// The engine's own ones that walk their arguments.
 		"print": fmt.Sprint, "printf": fmt.Sprintf, "println": fmt.Sprintln,
@@ -95,34 +99,8 @@ func charged(functions template.FuncMap, b *budget) template.FuncMap {
 		printFunction: func(value any) any { return value },
 	}
 	maps.Copy(all, functions)
-	all = wrap(all, b)
-	all[stepFunction] = func() (string, error) { return "", b.pay(stepCost) }
-	all[enterFunction] = func() (string, error) { return "", b.pay(callCost) }
+	all = priced(all, b)
+	maps.Copy(all, comparisons(b))
+	maps.Copy(all, hooks(b))
 	return all
 }
-
-// keys are the keys of all maps, each map's in order.
-func keys(of ...map[string]any) []string {
-	found := []string{}
-	for _, m := range of {
-		found = append(found, slices.Sorted(maps.Keys(m))...)
-	}
-	return found
-}
-
-// values are the map's values in the order of its keys.
-func values(of map[string]any) []any {
-	found := []any{}
-	for _, key := range slices.Sorted(maps.Keys(of)) {
-		found = append(found, of[key])
-	}
-	return found
-}
-
-// sortAlpha gives a list of texts in order, and leaves the given one as it is.
-func sortAlpha(list any) []string {
-	return slices.Sorted(slices.Values(toStrings(list)))
-}
-
-// toStrings makes texts of what a list holds.
-var toStrings = sprig.GenericFuncMap()["toStrings"].(func(any) []string)

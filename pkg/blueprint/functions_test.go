@@ -4,8 +4,10 @@
 package blueprint
 
 import (
+	"maps"
 	"slices"
 	"testing"
+	"text/template"
 	"time"
 
 	"github.com/Masterminds/sprig/v3"
@@ -16,8 +18,10 @@ func TestEveryFunctionOfSprigIsJudgedOnce(t *testing.T) {
 	for name := range denied {
 		judged = append(judged, name)
 	}
-	for name := range replaced(time.Time{}) {
-		judged = append(judged, name)
+	for _, ours := range []template.FuncMap{replaced(time.Time{}), regexes(NewBudget(t.Context()))} {
+		for name := range ours {
+			judged = append(judged, name)
+		}
 	}
 	theirs := sprig.GenericFuncMap()
 	slices.Sort(judged)
@@ -35,11 +39,17 @@ func TestEveryFunctionOfSprigIsJudgedOnce(t *testing.T) {
 	}
 }
 
-func TestEveryFunctionThatGrowsExists(t *testing.T) {
-	functions := functionsOf(time.Time{}, &budget{})
-	for name := range growth {
+func TestEveryFunctionHasAPriceOrPaysByItself(t *testing.T) {
+	functions := functionsOf(time.Time{}, NewBudget(t.Context()))
+	maps.Copy(functions, waitV2Engine(NewBudget(t.Context())).functions)
+	for name := range prices {
 		if _, found := functions[name]; !found {
 			t.Errorf("there is no function %s", name)
+		}
+	}
+	for _, name := range append(slices.Clone(allowed), slices.Collect(maps.Keys(replaced(time.Time{})))...) {
+		if _, found := functions[name]; !found {
+			t.Errorf("%s has no price", name)
 		}
 	}
 }

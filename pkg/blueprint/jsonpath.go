@@ -5,7 +5,10 @@ package blueprint
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"math"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -28,13 +31,13 @@ type WaitLanguage struct{}
 
 var _ ConditionLanguage = WaitLanguage{}
 
-func waitEngine(now time.Time, b *budget) engine {
-	return engine{functions: functionsOf(now.UTC(), b), missingKey: "zero", textLimit: maxOutput}
+func waitEngine(now time.Time, b *Budget) engine {
+	return engine{budget: b, functions: functionsOf(now.UTC(), b), missingKey: "zero", textLimit: maxOutput}
 }
 
 // Check implements ConditionLanguage.
 func (WaitLanguage) Check(name, condition string) error {
-	e := waitEngine(time.Time{}, &budget{work: maxWork})
+	e := waitEngine(time.Time{}, NewBudget(context.Background()))
 	var first error
 	for _, standIn := range standIns {
 		text, err := replacePaths(condition, func(path string) (string, error) {
@@ -44,7 +47,7 @@ func (WaitLanguage) Check(name, condition string) error {
 		if err == nil {
 			err = e.check(name, text)
 		} else {
-			_, err = outcomeOf(name, "", err, nil)
+			err = renderError(name, err)
 		}
 		if err == nil {
 			return nil
@@ -54,21 +57,27 @@ func (WaitLanguage) Check(name, condition string) error {
 	return first
 }
 
-// Evaluate implements ConditionLanguage.
-func (WaitLanguage) Evaluate(name, condition string, object map[string]any, now time.Time) (string, error) {
-	b := &budget{work: maxWork}
+// Evaluate implements ConditionLanguage. What the paths find is part of the template, and no longer than one.
+func (WaitLanguage) Evaluate(b *Budget, name, condition string, object map[string]any, now time.Time) (string, error) {
+	t, err := b.tally(reflect.ValueOf(object))
+	if err != nil {
+		return "", renderError(name, err)
+	}
 	nodes, depth := measure(object)
+	left := maxSource
 	text, err := replacePaths(condition, func(path string) (string, error) {
-		if depth > maxDepth {
-			return "", errDepth
-		}
-		if err := b.pay(pathCost(path, nodes, depth)); err != nil {
+		if err := b.pay(pathCost(path, float64(nodes)) * pathWays(path, depth)); err != nil {
 			return "", err
 		}
-		return find(path, object)
+		if err := b.pay(40*t.nodes + 2*t.bytes); err != nil {
+			return "", err
+		}
+		found, err := find(path, object, left)
+		left -= len(found)
+		return found, err
 	})
 	if err != nil {
-		return outcomeOf(name, "", err, nil)
+		return "", renderError(name, err)
 	}
 	return waitEngine(now, b).execute(name, text, nil)
 }
@@ -83,7 +92,7 @@ func replacePaths(text string, replacement func(path string) (string, error)) (s
 		path := strings.TrimSpace(jsonPath.FindStringSubmatch(found)[1])
 		value, err := replacement(path)
 		if err != nil {
-			failure = fmt.Errorf("{ %s }: %w", path, err)
+			failure = fmt.Errorf("{ %s }: %w", shorten(path, maxName), err)
 		}
 		return value
 	})
@@ -103,8 +112,8 @@ func parsePath(path string) (parsed *jsonpath.JSONPath, err error) {
 	return parsed, parsed.Parse("{" + path + "}")
 }
 
-// find the text of what a JSONPath leads to. That it leads nowhere is an error.
-func find(path string, object map[string]any) (text string, err error) {
+// find the text of what a JSONPath leads to, of so many bytes at most. That it leads nowhere is an error.
+func find(path string, object map[string]any, most int) (text string, err error) {
 	parsed, err := parsePath(path)
 	if err != nil {
 		return "", err
@@ -114,22 +123,19 @@ func find(path string, object map[string]any) (text string, err error) {
 			text, err = "", fmt.Errorf("the JSONPath cannot be followed: %v", panicked)
 		}
 	}()
-	out := &limitedBuilder{left: maxOutput}
+	out := &limitedBuilder{left: most}
 	err = parsed.Execute(out, object)
 	return string(out.text), err
 }
 
-// pathCost is the most that a JSONPath can take of an object: each comma may name the same thing once more, and each .. begins anew
-// at every depth. Filters look at what is below.
-func pathCost(path string, nodes, depth int) int {
-	cost := float64(nodes+1) * float64(1+strings.Count(path, "?"))
-	for range strings.Count(path, ",") {
-		cost *= 2
-	}
-	for range strings.Count(path, "..") {
-		cost *= float64(depth + 1)
-	}
-	return int(min(cost, maxWork+1))
+// pathCost is what each way of a JSONPath through an object of so many values takes at most. Filters look at what is below.
+func pathCost(path string, nodes float64) float64 {
+	return 1000 + 40*float64(len(path)) + 40*(nodes+1)*float64(1+strings.Count(path, "?"))
+}
+
+// pathWays is how many ways a JSONPath can take: each comma may name the same thing once more, and each .. begins anew at every depth.
+func pathWays(path string, depth int) float64 {
+	return math.Pow(2, float64(strings.Count(path, ","))) * math.Pow(float64(depth+1), float64(strings.Count(path, "..")))
 }
 
 // measure how many values are in a value, and how deep they go.

@@ -55,7 +55,7 @@ func testParams() Params {
 
 func renderer(t testing.TB, params Params) *Renderer {
 	t.Helper()
-	r, err := NewRenderer(params)
+	r, err := NewRenderer(NewBudget(t.Context()), params)
 	if err != nil {
 		t.Fatal(err)
 	}

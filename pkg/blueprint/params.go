@@ -56,10 +56,10 @@ type Reference struct {
 	Namespace string
 }
 
-// Artifact is what one action leaves to another.
+// Artifact is what one action leaves to another. Its JSON is an interface, as its fields are.
 type Artifact struct {
-	KeyValue      map[string]string
-	KopiaSnapshot string
+	KeyValue      map[string]string `json:"keyValue,omitempty"`
+	KopiaSnapshot string            `json:"kopiaSnapshot,omitempty"`
 }
 
 // Phase is what a template may ask of a phase.
@@ -109,25 +109,6 @@ type KopiaServerSecret struct {
 	Password       string
 	Cert           string
 	ConnectOptions map[string]int
-}
-
-// clone copies all that a template could change: functions such as set, merge and sortAlpha work in place.
-func (p Params) clone() Params {
-	p.StatefulSet, p.Deployment, p.DeploymentConfig = p.StatefulSet.clone(), p.Deployment.clone(), p.DeploymentConfig.clone()
-	p.Object, p.PodOverride = cloneMap(p.Object), cloneMap(p.PodOverride)
-	if p.Profile != nil {
-		profile := *p.Profile
-		profile.Credential.Secret = profile.Credential.Secret.DeepCopy()
-		p.Profile = &profile
-	}
-	phases := make(map[string]Phase, len(p.Phases))
-	for name, phase := range p.Phases {
-		phase.Output = cloneMap(phase.Output)
-		phases[name] = phase
-	}
-	p.Phases = phases
-	p.DeferPhase.Output = cloneMap(p.DeferPhase.Output)
-	return p
 }
 
 func (w *Workload) clone() *Workload {

@@ -16,40 +16,39 @@ import (
 // templateName is how the engine calls every template. Errors say the argument's name instead.
 const templateName = "t"
 
+// parseBase and parseByte are what it costs to parse a template, and each of its bytes.
+const parseBase, parseByte = 4000, 16
+
 // Renderer renders the templates of one action with the same Params. It is not for several goroutines at once.
 type Renderer struct {
-	params    Params
-	functions template.FuncMap
-	budget    *budget
-	textLeft  int
+	root   root
+	engine engine
 }
 
-// NewRenderer returns an error if the Params have no valid Time. It copies what templates might change.
-func NewRenderer(params Params) (*Renderer, error) {
+// NewRenderer returns an error if the Params have no valid Time. It copies what templates might change. All that it renders is paid from
+// the Budget.
+func NewRenderer(b *Budget, params Params) (*Renderer, error) {
 	now, err := time.Parse(time.RFC3339Nano, params.Time)
 	if err != nil {
 		return nil, fmt.Errorf("reading the time of the action: %w", err)
 	}
-	r := &Renderer{params: params.clone(), budget: &budget{}}
-	r.functions = functionsOf(now.UTC(), r.budget)
-	return r, nil
+	e := engine{budget: b, functions: functionsOf(now.UTC(), b), missingKey: "error", textLimit: maxOutput}
+	return &Renderer{root: rootOf(params), engine: e}, nil
 }
 
 // Args renders the arguments of a phase: every text, at any depth, keys of maps too. Numbers, booleans and nulls pass through, and
 // so does what the function wants as it is. The error is a *RenderError.
 func (r *Renderer) Args(phase string, function Function, args map[string]any) (map[string]any, error) {
-	r.refill()
-	rendered, err := r.mapping("", args, function.Raw)
+	rendered, err := r.mapping(nil, args, function.Raw)
 	return rendered, inPhase(phase, err)
 }
 
 // Texts renders the values of a map, such as the fields of a phase's object or of an output artifact. The name of the map is for
 // the *RenderError.
 func (r *Renderer) Texts(phase, name string, texts map[string]string) (map[string]string, error) {
-	r.refill()
 	rendered := make(map[string]string, len(texts))
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
-		text, err := r.text(name+"."+key, texts[key])
+		text, err := r.text((*place)(nil).member(name).member(key), texts[key])
 		if err != nil {
 			return nil, inPhase(phase, err)
 		}
@@ -57,8 +56,6 @@ func (r *Renderer) Texts(phase, name string, texts map[string]string) (map[strin
 	}
 	return rendered, nil
 }
-
-func (r *Renderer) refill() { r.budget.work, r.textLeft = maxWork, maxOutput }
 
 func inPhase(phase string, err error) error {
 	var failed *RenderError
@@ -68,17 +65,51 @@ func inPhase(phase string, err error) error {
 	return err
 }
 
-func (r *Renderer) value(name string, value any, raw []string) (any, error) {
+// place is where a template stands. It is written out for an error only: names may be long.
+type place struct {
+	in    *place
+	name  string
+	index int
+}
+
+// member of an object, and element of a list.
+func (p *place) member(name string) *place { return &place{in: p, name: name, index: -1} }
+func (p *place) element(index int) *place  { return &place{in: p, index: index} }
+
+func (p *place) depth() (depth int) {
+	for ; p != nil; p = p.in {
+		depth++
+	}
+	return depth
+}
+
+func (p *place) String() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.index >= 0:
+		return fmt.Sprintf("%s[%d]", p.in, p.index)
+	case p.in == nil:
+		return shorten(p.name, maxName)
+	default:
+		return p.in.String() + "." + shorten(p.name, maxName)
+	}
+}
+
+func (r *Renderer) value(at *place, value any, raw []string) (any, error) {
+	if at.depth() > maxDepth {
+		return nil, renderError(at.String(), errDepth)
+	}
 	switch value := value.(type) {
 	case string:
-		return r.text(name, value)
+		return r.text(at, value)
 	case map[string]any:
-		return r.mapping(name, value, raw)
+		return r.mapping(at, value, raw)
 	case []any:
 		rendered := make([]any, len(value))
 		for i := range value {
 			var err error
-			if rendered[i], err = r.value(fmt.Sprintf("%s[%d]", name, i), value[i], raw); err != nil {
+			if rendered[i], err = r.value(at.element(i), value[i], raw); err != nil {
 				return nil, err
 			}
 		}
@@ -89,13 +120,10 @@ func (r *Renderer) value(name string, value any, raw []string) (any, error) {
 }
 
 // mapping goes by the order of the keys, so that the same error is found first each time.
-func (r *Renderer) mapping(name string, of map[string]any, raw []string) (map[string]any, error) {
+func (r *Renderer) mapping(at *place, of map[string]any, raw []string) (map[string]any, error) {
 	rendered := make(map[string]any, len(of))
 	for _, key := range slices.Sorted(maps.Keys(of)) {
-		member := key
-		if name != "" {
-			member = name + "." + key
-		}
+		member := at.member(key)
 		if slices.Contains(raw, key) {
 			rendered[key] = of[key]
 			continue
@@ -105,7 +133,7 @@ func (r *Renderer) mapping(name string, of map[string]any, raw []string) (map[st
 			return nil, err
 		}
 		if _, twice := rendered[renderedKey]; twice {
-			return nil, &RenderError{Argument: member, Expression: key, Reason: "another key gives the same text"}
+			return nil, &RenderError{Argument: member.String(), Expression: shorten(key, maxName), Reason: "another key gives the same text"}
 		}
 		if rendered[renderedKey], err = r.value(member, of[key], raw); err != nil {
 			return nil, err
@@ -115,19 +143,22 @@ func (r *Renderer) mapping(name string, of map[string]any, raw []string) (map[st
 }
 
 // text renders one template.
-func (r *Renderer) text(name, source string) (string, error) {
+func (r *Renderer) text(at *place, source string) (string, error) {
 	if !strings.Contains(source, "{{") {
 		return source, nil
 	}
-	e := engine{functions: r.functions, missingKey: "error", textLimit: r.textLeft}
-	rendered, err := e.execute(name, source, r.params)
-	r.textLeft -= len(rendered)
-	return rendered, err
+	rendered, err := r.engine.run(source, r.root)
+	if err != nil {
+		return "", renderError(at.String(), err)
+	}
+	r.engine.textLimit -= len(rendered)
+	return rendered, nil
 }
 
 // engine executes templates.
 type engine struct {
-	// functions pay from a budget.
+	budget *Budget
+	// functions pay from the budget.
 	functions template.FuncMap
 	// missingKey is what becomes of keys that a map does not have: error, zero or default.
 	missingKey string
@@ -140,51 +171,72 @@ func (e engine) parse(source string) (*template.Template, error) {
 	if len(source) > maxSource {
 		return nil, fmt.Errorf("the template is longer than %d bytes", maxSource)
 	}
+	if err := e.budget.pay(parseBase + parseByte*float64(len(source))); err != nil {
+		return nil, err
+	}
 	parsed, err := template.New(templateName).Option("missingkey=" + e.missingKey).Funcs(e.functions).Parse(source)
 	if err != nil {
 		return nil, err
 	}
 	for _, each := range parsed.Templates() {
-		if each.Tree != nil {
-			instrument(each.Tree)
+		if each.Tree == nil {
+			continue
+		}
+		if err := instrument(each.Tree); err != nil {
+			return nil, err
 		}
 	}
 	return parsed, nil
 }
 
-// check the syntax of a template. The error is a *RenderError about the argument of that name.
-func (e engine) check(name, source string) (err error) {
-	defer func() { _, err = outcomeOf(name, "", err, recover()) }()
-	_, err = e.parse(source)
-	return err
-}
-
-// execute a template. The error is a *RenderError about the argument of that name.
-func (e engine) execute(name, source string, data any) (rendered string, err error) {
-	defer func() { rendered, err = outcomeOf(name, rendered, err, recover()) }()
+// run a template. What the engine panics with is an error.
+func (e engine) run(source string, data any) (rendered string, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("the template engine failed: %v", panicked)
+		}
+	}()
 	parsed, err := e.parse(source)
 	if err != nil {
 		return "", err
 	}
 	out := &limitedBuilder{left: e.textLimit}
-	err = parsed.Execute(out, data)
-	return string(out.text), err
+	if err := parsed.Execute(out, data); err != nil {
+		return "", err
+	}
+	return string(out.text), e.budget.Stopped()
 }
 
-// outcomeOf what may have failed, or panicked: the engine turns what functions panic with into errors, but may fail itself.
-func outcomeOf(name, rendered string, err error, panicked any) (string, error) {
-	if panicked != nil {
-		err = fmt.Errorf("the template engine failed: %v", panicked)
+// check the syntax of a template. The error is a *RenderError about the argument of that name.
+func (e engine) check(name, source string) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = renderError(name, fmt.Errorf("the template engine failed: %v", panicked))
+		}
+	}()
+	if _, err := e.parse(source); err != nil {
+		return renderError(name, err)
 	}
-	if err == nil {
-		return rendered, nil
+	return nil
+}
+
+// execute a template. The error is a *RenderError about the argument of that name.
+func (e engine) execute(name, source string, data any) (string, error) {
+	rendered, err := e.run(source, data)
+	if err != nil {
+		return "", renderError(name, err)
 	}
+	return rendered, nil
+}
+
+// renderError is what is said of an error about a template.
+func renderError(name string, err error) error {
 	expression, reason := explain(err)
-	failed := &RenderError{Argument: name, Expression: expression, Reason: reason}
-	for _, limit := range []error{errWork, errOutput, errDepth} {
+	failed := &RenderError{Argument: name, Expression: shorten(expression, maxName), Reason: shorten(reason, maxReason)}
+	for _, limit := range []error{errWork, errOutput, errDepth, errNesting, errPattern, errStopped} {
 		if errors.Is(err, limit) {
 			failed.Cause, failed.Reason = limit, limit.Error()
 		}
 	}
-	return "", failed
+	return failed
 }

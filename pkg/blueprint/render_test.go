@@ -199,7 +199,7 @@ func TestATemplateChangesNothingOfItsCaller(t *testing.T) {
 }
 
 func TestParamsWithoutATimeAreRefused(t *testing.T) {
-	if _, err := NewRenderer(Params{}); err == nil {
+	if _, err := NewRenderer(NewBudget(t.Context()), Params{}); err == nil {
 		t.Error("there is a renderer without a clock")
 	}
 }

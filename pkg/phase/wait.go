@@ -17,6 +17,8 @@ import (
 const (
 	// conditionPoll and maxConditionPoll are how often conditions are evaluated: first, and at last.
 	conditionPoll, maxConditionPoll = 200 * time.Millisecond, 2 * time.Second
+	// budgetPause is how long conditions rest that have used all of their Budget: they take a fiftieth of a CPU.
+	budgetPause = 10 * time.Second
 	// notMet is how a failure ends. Users may look for it.
 	notMet = "Failed to wait for the condition to be met: Context done while polling: context deadline exceeded"
 )
@@ -80,7 +82,8 @@ func (w *Wait) Poll(ctx context.Context, call Call) (Observation, error) {
 		return failed(err)
 	}
 	waited := time.Since(intent.Since)
-	met, why := w.evaluate(ctx, args.Conditions)
+	budget := blueprint.NewBudget(ctx)
+	met, why := w.evaluate(ctx, budget, args.Conditions)
 	left := args.Timeout - waited
 	switch {
 	case ctx.Err() != nil:
@@ -88,7 +91,8 @@ func (w *Wait) Poll(ctx context.Context, call Call) (Observation, error) {
 	case met:
 		return Observation{State: Succeeded}, nil
 	case left > 0:
-		return Observation{State: Running, PollAfter: min(pollAfter(waited, conditionPoll, maxConditionPoll), left)}, nil
+		rest := time.Duration(budget.Spent() * float64(budgetPause))
+		return Observation{State: Running, PollAfter: min(max(pollAfter(waited, conditionPoll, maxConditionPoll), rest), left)}, nil
 	default:
 		return Observation{State: Failed, Message: fmt.Sprintf("%s, after %s: %s", why, args.Timeout, notMet)}, nil
 	}

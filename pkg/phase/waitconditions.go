@@ -75,13 +75,13 @@ func (i item) describe() string {
 	return fmt.Sprintf("%s on %s %s", i, resource, reference.Name)
 }
 
-// evaluate the conditions: they hold where one of anyOf does, or all of allOf. One that cannot be evaluated ends it for now. If they
+// evaluate the conditions, all from one Budget: they hold where one of anyOf does, or all of allOf. One that cannot be evaluated ends it for now. If they
 // do not hold it says why.
-func (w *Wait) evaluate(ctx context.Context, conditions blueprint.Conditions) (met bool, why string) {
+func (w *Wait) evaluate(ctx context.Context, budget *blueprint.Budget, conditions blueprint.Conditions) (met bool, why string) {
 	read := map[blueprint.ObjectReference]map[string]any{}
 	var reasons []string
 	for _, each := range items(conditions) {
-		holds, reason := w.holds(ctx, each, read)
+		holds, reason := w.holds(ctx, budget, each, read)
 		switch {
 		case reason.failed:
 			return false, reason.text
@@ -104,7 +104,7 @@ type whyNot struct {
 }
 
 // holds evaluates one condition. Objects that were read are kept in read: conditions about one object see it at one time.
-func (w *Wait) holds(ctx context.Context, i item, read map[blueprint.ObjectReference]map[string]any) (bool, whyNot) {
+func (w *Wait) holds(ctx context.Context, budget *blueprint.Budget, i item, read map[blueprint.ObjectReference]map[string]any) (bool, whyNot) {
 	object, known := read[i.ObjectReference]
 	if !known {
 		var err error
@@ -113,7 +113,7 @@ func (w *Wait) holds(ctx context.Context, i item, read map[blueprint.ObjectRefer
 		}
 		read[i.ObjectReference] = object
 	}
-	text, err := w.Language.Evaluate(i.String(), i.Condition.Condition, object, time.Now())
+	text, err := w.render(budget, i, object)
 	text = strings.TrimSpace(text)
 	switch {
 	case err != nil && i.secret():
@@ -127,6 +127,16 @@ func (w *Wait) holds(ctx context.Context, i item, read map[blueprint.ObjectRefer
 	default:
 		return false, whyNot{text: fmt.Sprintf("%s does not hold: it gives %q", i.describe(), shorten(text, maxShown))}
 	}
+}
+
+// render a condition in a turn of its own: objects are not read in one.
+func (w *Wait) render(budget *blueprint.Budget, i item, object map[string]any) (string, error) {
+	done, err := budget.Turn()
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	return w.Language.Evaluate(budget, i.String(), i.Condition.Condition, object, time.Now())
 }
 
 func (w *Wait) read(ctx context.Context, reference blueprint.ObjectReference) (map[string]any, error) {

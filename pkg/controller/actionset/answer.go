@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/blueprint"
 	"millwright.dev/pkg/phase"
 )
 
@@ -53,9 +55,8 @@ func (s *syncing) prepare(ctx context.Context, a prepare) (p preparation) {
 	if p.outcome = s.outcomeOf(doing, err); err != nil {
 		return p
 	}
-	args, err := renderArgs(a.run, a.key, a.status, f)
-	if err != nil {
-		p.failure = err.Error()
+	args, err := s.args(ctx, a, f)
+	if p.outcome = s.outcomeOf(doing, err); err != nil {
 		return p
 	}
 	called := a.run.phaseOf(a.key)
@@ -90,12 +91,13 @@ func (s *syncing) renderArtifacts(ctx context.Context, a renderArtifacts) (r ren
 	if err == nil {
 		_, err = s.fetchObjects(ctx, &f, action, &a.status.Actions[a.action], nil)
 	}
-	if r.outcome = s.outcomeOf(fmt.Sprintf("rendering the artifacts of action %d", a.action), err); err != nil {
+	doing := fmt.Sprintf("rendering the artifacts of action %d", a.action)
+	if r.outcome = s.outcomeOf(doing, err); err != nil {
 		return r
 	}
-	if r.artifacts, err = renderOutput(a.run, a.action, a.status, f); err != nil {
-		r.failure = err.Error()
-	}
+	b := blueprint.NewBudget(ctx)
+	r.artifacts, err = inTurn(b, func() (map[string]v1alpha1.Artifact, error) { return renderOutput(b, a.run, a.action, a.status, f) })
+	r.outcome = s.outcomeOf(doing, err)
 	return r
 }
 
@@ -154,8 +156,8 @@ func (s *syncing) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, e
 	if err = errors.Join(missing, err); err != nil {
 		return call, err
 	}
-	if call.Args, err = renderArgs(s.o.run, key, s.o.set.Status, f); err != nil {
-		return call, phase.Failf("%v", err)
+	if call.Args, err = s.args(ctx, prepare{key, s.o.run, s.o.set.Status}, f); err != nil {
+		return call, err
 	}
 	s.memory.keep(key, call.Args)
 	return call, nil

@@ -41,9 +41,12 @@ func paramsOf(action *runAction, status *v1alpha1.ActionStatus, f fetched, begin
 	params := blueprint.Params{
 		StatefulSet: action.Subject.StatefulSet, Deployment: action.Subject.Deployment,
 		PVC: action.Subject.PVC, Namespace: action.Subject.Namespace, Object: action.Subject.Object,
-		ArtifactsIn: map[string]blueprint.Artifact{}, ConfigMaps: f.configMaps, Secrets: f.secrets, Profile: f.profile,
+		ConfigMaps: f.configMaps, Secrets: f.secrets, Profile: f.profile,
 		Options: action.Spec.Options, Time: action.Time, Phases: map[string]blueprint.Phase{},
 		PodOverride: override, PodAnnotations: action.Spec.PodAnnotations, PodLabels: action.Spec.PodLabels,
+	}
+	if len(action.Spec.Artifacts) > 0 {
+		params.ArtifactsIn = make(map[string]blueprint.Artifact, len(action.Spec.Artifacts))
 	}
 	for name, artifact := range action.Spec.Artifacts {
 		params.ArtifactsIn[name] = blueprint.Artifact{KeyValue: artifact.KeyValue, KopiaSnapshot: artifact.KopiaSnapshot}
@@ -76,12 +79,12 @@ func paramsOf(action *runAction, status *v1alpha1.ActionStatus, f fetched, begin
 }
 
 // renderObjects renders what the objects of all phases refer to, by the index of the phase, before anything has begun.
-func renderObjects(action *runAction, f fetched) (map[int]map[string]v1alpha1.ObjectReference, error) {
+func renderObjects(b *blueprint.Budget, action *runAction, f fetched) (map[int]map[string]v1alpha1.ObjectReference, error) {
 	params, err := paramsOf(action, nil, f, nil)
 	if err != nil {
 		return nil, err
 	}
-	renderer, err := blueprint.NewRenderer(params)
+	renderer, err := blueprint.NewRenderer(b, params)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +145,7 @@ func referencesOf(p *v1alpha1.BlueprintPhase) (secrets, configMaps map[string]v1
 }
 
 // renderArgs renders the arguments of a phase that begins.
-func renderArgs(r *run, key phaseKey, status *v1alpha1.ActionSetStatus, f fetched) (map[string]any, error) {
+func renderArgs(b *blueprint.Budget, r *run, key phaseKey, status *v1alpha1.ActionSetStatus, f fetched) (map[string]any, error) {
 	called := r.phaseOf(key)
 	function, err := blueprint.Lookup(called.Func)
 	if err != nil {
@@ -156,7 +159,7 @@ func renderArgs(r *run, key phaseKey, status *v1alpha1.ActionSetStatus, f fetche
 	if err != nil {
 		return nil, err
 	}
-	renderer, err := blueprint.NewRenderer(params)
+	renderer, err := blueprint.NewRenderer(b, params)
 	if err != nil {
 		return nil, err
 	}
@@ -165,12 +168,12 @@ func renderArgs(r *run, key phaseKey, status *v1alpha1.ActionSetStatus, f fetche
 }
 
 // renderOutput renders the output artifacts of an action that has ended well.
-func renderOutput(r *run, i int, status *v1alpha1.ActionSetStatus, f fetched) (map[string]v1alpha1.Artifact, error) {
+func renderOutput(b *blueprint.Budget, r *run, i int, status *v1alpha1.ActionSetStatus, f fetched) (map[string]v1alpha1.Artifact, error) {
 	params, err := paramsOf(&r.Actions[i], &status.Actions[i], f, nil)
 	if err != nil {
 		return nil, err
 	}
-	renderer, err := blueprint.NewRenderer(params)
+	renderer, err := blueprint.NewRenderer(b, params)
 	if err != nil {
 		return nil, err
 	}

@@ -58,13 +58,13 @@ func TestTemplatesOfAPhaseSeeTheFrozenRunTheOutputsAndWhatIsReadAnew(t *testing.
 		"{{ len .DeferPhase.Secrets }}":                   "0",
 	} {
 		r, status := rendering(`{"operation":"` + template + `"}`)
-		args, err := renderArgs(r, phaseKey{0, 1}, status, read)
+		args, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, read)
 		if err != nil || args["operation"] != want {
 			t.Errorf("%s is %q (%v), want %q", template, args["operation"], err, want)
 		}
 	}
 	r, status := rendering(`{"operation":"{{ .DeferPhase.Secrets.s.Data.key | toString }} {{ len .Phases }}"}`)
-	args, err := renderArgs(r, phaseKey{0, phase.Deferred}, status, read)
+	args, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, phase.Deferred}, status, read)
 	if err != nil || args["operation"] != "of d 1" {
 		t.Errorf("a deferPhase sees %q (%v), want its own Secret, and only the phase that has begun", args["operation"], err)
 	}
@@ -73,7 +73,7 @@ func TestTemplatesOfAPhaseSeeTheFrozenRunTheOutputsAndWhatIsReadAnew(t *testing.
 // A run that is resumed renders what the process before it would have rendered.
 func TestTheSameRunRendersTheSameInAnotherProcess(t *testing.T) {
 	r, status := rendering(`{"operation":"{{ .Time }} {{ now | date \"15:04\" }} {{ toJson .StatefulSet }} {{ toJson .Phases.one.Output }}"}`)
-	first, err := renderArgs(r, phaseKey{0, 1}, status, fetched{})
+	first, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, fetched{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestTheSameRunRendersTheSameInAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := renderArgs(read, phaseKey{0, 1}, stored(t, status), fetched{})
+	second, err := renderArgs(blueprint.NewBudget(t.Context()), read, phaseKey{0, 1}, stored(t, status), fetched{})
 	if diff := cmp.Diff(first, second); diff != "" || err != nil {
 		t.Errorf("%v (-first +second)\n%s", err, diff)
 	}
@@ -94,7 +94,7 @@ func TestTheSameRunRendersTheSameInAnotherProcess(t *testing.T) {
 
 func TestAnOutputThatIsNotThereYetIsAnErrorThatNamesIt(t *testing.T) {
 	r, status := rendering(`{"operation":"{{ .Phases.two.Output.name }}"}`)
-	if _, err := renderArgs(r, phaseKey{0, 1}, status, fetched{}); err == nil || !strings.Contains(err.Error(), `"name" not found`) {
+	if _, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, fetched{}); err == nil || !strings.Contains(err.Error(), `"name" not found`) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -107,7 +107,7 @@ func TestWhatPhasesReferToIsRenderedWhenTheActionStarts(t *testing.T) {
 		"other":  {Kind: "Thing", Name: "x"},
 	}
 	action.Blueprint.DeferPhase.Objects = map[string]v1alpha1.ObjectReference{"config": {Kind: "configmap", Name: "c"}}
-	rendered, err := renderObjects(action, fetched{})
+	rendered, err := renderObjects(blueprint.NewBudget(t.Context()), action, fetched{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestWhatPhasesReferToIsRenderedWhenTheActionStarts(t *testing.T) {
 	}
 
 	action.Blueprint.Phases[1].Objects = map[string]v1alpha1.ObjectReference{"secret": {Kind: "Secret", Name: "{{ .Phases.one.Output.name }}"}}
-	if _, err := renderObjects(action, fetched{}); err == nil {
+	if _, err := renderObjects(blueprint.NewBudget(t.Context()), action, fetched{}); err == nil {
 		t.Error("the objects of a phase can see the output of another, which has not begun")
 	}
 }
@@ -133,7 +133,7 @@ func TestOutputArtifactsAreRenderedFromOutputsAndOptions(t *testing.T) {
 		"snap": {KopiaSnapshot: `{{ upper "backups" }} {{ .DeferPhase.Output.id }}`},
 	}
 	status.Actions[0].DeferPhase.State, status.Actions[0].DeferPhase.Output = v1alpha1.StateComplete, rawArgs(`{"id":"7"}`)
-	got, err := renderOutput(r, 0, status, fetched{})
+	got, err := renderOutput(blueprint.NewBudget(t.Context()), r, 0, status, fetched{})
 	want := map[string]v1alpha1.Artifact{
 		"art":  {KeyValue: map[string]string{"literal": "plain", "path": "/backups/x"}},
 		"snap": {KopiaSnapshot: "BACKUPS 7"},
@@ -142,7 +142,7 @@ func TestOutputArtifactsAreRenderedFromOutputsAndOptions(t *testing.T) {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
 	r.Actions[0].Blueprint.OutputArtifacts["art"] = v1alpha1.Artifact{KeyValue: map[string]string{"path": "{{ .Phases.one.Output.nope }}"}}
-	if _, err := renderOutput(r, 0, status, fetched{}); err == nil || !strings.Contains(err.Error(), `"nope" not found`) {
+	if _, err := renderOutput(blueprint.NewBudget(t.Context()), r, 0, status, fetched{}); err == nil || !strings.Contains(err.Error(), `"nope" not found`) {
 		t.Errorf("the error is %v", err)
 	}
 }

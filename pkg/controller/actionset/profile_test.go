@@ -54,7 +54,7 @@ func TestToolsInImagesReadProfilesAsTheyAlwaysDid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	renderer, err := blueprint.NewRenderer(blueprint.Params{Profile: params, Time: noon.Format(time.RFC3339Nano)})
+	renderer, err := blueprint.NewRenderer(blueprint.NewBudget(t.Context()), blueprint.Params{Profile: params, Time: noon.Format(time.RFC3339Nano)})
 	if err != nil {
 		t.Fatal(err)
 	}

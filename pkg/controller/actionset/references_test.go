@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/blueprint"
 	"millwright.dev/pkg/phase"
 )
 
@@ -91,7 +92,7 @@ func TestWhatThePhasesObjectsReferToHasANameOrTheActionSetIsRefused(t *testing.T
 	action := &runAction{Blueprint: actionOf("one"), Time: noon.Format(time.RFC3339Nano), Spec: v1alpha1.ActionSpec{Options: map[string]string{"name": "../x"}}}
 	for kind, refused := range map[string]bool{"Secret": true, "ConfigMap": true, "Deployment": false} {
 		action.Blueprint.Phases[0].Objects = map[string]v1alpha1.ObjectReference{"of": {Kind: kind, Name: "{{ .Options.name }}", Namespace: "ns"}}
-		_, err := renderObjects(action, fetched{})
+		_, err := renderObjects(blueprint.NewBudget(t.Context()), action, fetched{})
 		if message, _ := phase.FailureOf(err); refused != strings.HasPrefix(message, `objects.of of phase one.name is "../x"`) {
 			t.Errorf("%s: %v", kind, err)
 		}
@@ -109,7 +110,7 @@ func TestATemplateThatAsksForAnotherKindOfSubjectSaysWhichItIs(t *testing.T) {
 	} {
 		r, status := rendering(`{"operation":"` + template + `"}`)
 		r.Actions[0].Spec.Object = v1alpha1.ObjectReference{Kind: "StatefulSet", Name: "db", Namespace: "ns"}
-		_, err := renderArgs(r, phaseKey{0, 1}, status, fetched{})
+		_, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, fetched{})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "nil pointer") {
 			t.Errorf("%s: %v", template, err)
 		}

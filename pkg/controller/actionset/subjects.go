@@ -25,15 +25,16 @@ import (
 // findSubjects reads the subjects of all actions, and looks whether all else that they name is there.
 func (s *syncing) findSubjects(ctx context.Context) []foundSubject {
 	found := make([]foundSubject, len(s.o.set.Spec.Actions))
+	budget := blueprint.NewBudget(ctx)
 	for i := range found {
-		f, err := s.findSubject(ctx, &s.o.set.Spec.Actions[i])
+		f, err := s.findSubject(ctx, budget, &s.o.set.Spec.Actions[i])
 		f.outcome = s.outcomeOf(fmt.Sprintf("reading what action %d names", i), err)
 		found[i] = f
 	}
 	return found
 }
 
-func (s *syncing) findSubject(ctx context.Context, spec *v1alpha1.ActionSpec) (f foundSubject, err error) {
+func (s *syncing) findSubject(ctx context.Context, budget *blueprint.Budget, spec *v1alpha1.ActionSpec) (f foundSubject, err error) {
 	if f.subject, err = s.readSubject(ctx, &spec.Object); err != nil {
 		return f, err
 	}
@@ -45,10 +46,10 @@ func (s *syncing) findSubject(ctx context.Context, spec *v1alpha1.ActionSpec) (f
 	if err != nil {
 		return f, err
 	}
-	if f.objects, err = renderObjects(action, read); err != nil {
-		return f, phase.Failf("%v", err)
-	}
-	return f, nil
+	f.objects, err = inTurn(budget, func() (map[int]map[string]v1alpha1.ObjectReference, error) {
+		return renderObjects(budget, action, read)
+	})
+	return f, err
 }
 
 // readSubject reads one subject, with its Pods if it is a workload.
