@@ -9,6 +9,11 @@ ifeq ($(origin CLUSTER),environment)
 override CLUSTER :=
 endif
 export CLUSTER
+# Where deploy and bundle have the API server of Llamas: empty for millwright-system, tutorial for the namespace default. Likewise.
+ifeq ($(origin FARM),environment)
+override FARM :=
+endif
+export FARM
 
 # Without a repository (a source archive, or one of another user) there is no version to tell.
 VERSION := $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/null)
@@ -64,7 +69,7 @@ image-context: check-go ## Build what the Dockerfile copies; after it, docker bu
 	@mv bin/image/ca-certificates.crt.new bin/image/ca-certificates.crt
 
 .PHONY: deploy
-deploy: $(if $(filter current,$(CLUSTER)),,bin/cluster image) ## Run the image IMG as Pods of the local cluster with a node; or of yours, which pulls it (CLUSTER=current)
+deploy: $(if $(filter current,$(CLUSTER)),,bin/cluster image) ## Run the image IMG as Pods of the local cluster with a node; or of yours, which pulls it (CLUSTER=current; FARM=tutorial: with Llamas as their tutorial has them)
 	@IMG="$(IMG)" exec hack/deploy.sh deploy
 
 .PHONY: undeploy

@@ -4,6 +4,8 @@
 #   undeploy  removes it, but neither the CRDs nor what its users have made, except for CompositeControllers with a finalizer; ActionSets
 #             that run are cancelled (drain.sh). Llamas are kept, as records, and are there again after the next deploy
 #   bundle    writes all that deploy applies to $BUNDLE
+# FARM=tutorial has the API server of Llamas in the namespace default, where its tutorial has it: manifests/farm-tutorial says what that implies.
+# Where it is in the other namespace, deploy moves it, without a request that fails, and removes what it leaves there.
 # The local cluster needs a real node ("make cluster-node"), which has the image from bin/image/image.tar. Any other pulls it.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,15 +14,23 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 source hack/target-cluster.sh
 source hack/drain.sh
+source hack/farm.sh
 
 namespace=millwright-system
 # What deploy installs and undeploy removes: not the CRDs, which hold what users own.
 installed=(manifests/[2-9][0-9]-*.yaml manifests/farm/[2-9][0-9]-*.yaml)
-# The API server of Llamas is where its tutorial has it.
-farm_namespace=default
-farm=farm-operator
+farm_namespace=$namespace
+components=()
+case ${FARM:-} in
+'') ;;
+tutorial)
+  farm_namespace=default
+  components=(manifests/farm-tutorial)
+  ;;
+*) fail "FARM=$FARM is neither empty, for the API server of Llamas in namespace $namespace, nor tutorial, for namespace default." ;;
+esac
 
-# render [MORE]: prints manifests/ with the image in its place, and with more of what a kustomization can say.
+# render [PATCHES...]: prints manifests/ with the image in its place, and with these patches.
 render() {
   local overlay=$local_dir/deploy name=$IMG version=
   case $IMG in
@@ -40,11 +50,13 @@ apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources:
 - manifests
+components: [$(IFS=, && echo "${components[*]}")]
 images:
 - name: millwright
   newName: $name
   $version
-${1:-}
+patches:
+$(printf '%s\n' "${@:-  []}")
 EOF
   kubectl kustomize "$overlay"
 }
@@ -52,7 +64,6 @@ EOF
 # image_patch makes the local cluster run what was just built, also where it has the same tag as what runs already.
 image_patch() {
   cat <<EOF
-patches:
 - target: {kind: Deployment}
   patch: |-
     - {op: add, path: /spec/template/metadata/annotations/millwright.dev~1image, value: "$(tar -xOf bin/image/image.tar index.json | cksum)"}
@@ -68,25 +79,39 @@ bring_image() {
 }
 
 deploy() {
-  if [ -n "${CLUSTER:-}" ]; then
-    render >"$work/all.yaml"
-  else
+  local patches=() former tutorial
+  tutorial=$(tutorials_farm)
+  if [ -z "${CLUSTER:-}" ]; then
     bring_image
-    render "$(image_patch)" >"$work/all.yaml"
+    patches+=("$(image_patch)")
   fi
-  take_over_tutorial
+  render "${patches[@]}" >"$work/all.yaml"
+  former=$(former_farm "$farm_namespace")
+  if [ -n "$former" ]; then
+    echo "Moving the API server of Llamas from namespace $former to $farm_namespace"
+    render "${patches[@]}" "$(both_farms "$former" "$farm_namespace")" >"$work/both.yaml"
+    kubectl apply --server-side -f "$work/both.yaml"
+    await_work
+    switch_farm "$farm_namespace"
+  fi
+  # What was applied by a client-side apply, and what was just patched, would have fields, defaulted ones too, that are somebody else's.
+  [ -z "$former$tutorial" ] || kubectl apply --server-side --force-conflicts --selector "$farm_labels" -f "$work/all.yaml"
   kubectl apply --server-side -f "$work/all.yaml"
   # Versions before had it: by it phases made Pods beside the operator, with its rights.
   kubectl delete rolebinding --namespace "$namespace" millwright-actions-application --ignore-not-found
-  await_rollout "$namespace"
-  await_rollout "$farm_namespace" "$farm"
+  await_work
   kubectl wait --for=condition=Available --timeout=1m apiservice/v1alpha.farm.example.com || {
     kubectl describe apiservice v1alpha.farm.example.com >&2
     fail "" "The servers of Llamas run, but kube-apiserver does not reach them, see above: no namespace can be deleted until it does, or until" \
       "  kubectl delete apiservice v1alpha.farm.example.com"
   }
+  local each
+  for each in "${farm_namespaces[@]}"; do
+    [ "$each" = "$farm_namespace" ] || remove_farm "$each"
+  done
+  remove_former_rights
   kubectl get pods --namespace "$namespace"
-  kubectl get pods --namespace "$farm_namespace" --selector app="$farm"
+  [ "$farm_namespace" = "$namespace" ] || kubectl get pods --namespace "$farm_namespace" --selector app="$farm"
   echo
   echo "Millwright is at work. Try a sample, and see what it says:"
   [ -n "${CLUSTER:-}" ] || echo "  export KUBECONFIG=$(printf %q "$kubeconfig") PATH=$(printf %q "$PWD/bin"):\$PATH"
@@ -95,11 +120,23 @@ deploy() {
   echo "  kubectl logs --namespace $namespace --selector app.kubernetes.io/name=millwright --prefix"
 }
 
-# take_over_tutorial, where that was applied by a client-side apply: then its fields, defaulted ones too, would be somebody else's.
-take_over_tutorial() {
-  [ -n "$(kubectl get deployment --namespace "$farm_namespace" --selector "app=$farm,app.kubernetes.io/name!=millwright" --output name)" ] || return 0
-  echo "Taking over Deployment $farm in namespace $farm_namespace, and what belongs to it"
-  kubectl apply --server-side --force-conflicts --selector app.kubernetes.io/component=farm -f "$work/all.yaml"
+# tutorials_farm prints the Deployment of the tutorial, if that is in the cluster, and ends the script unless ours is to take its place.
+tutorials_farm() {
+  local deployment
+  deployment=$(kubectl get deployment --namespace default --selector "app=$farm,app.kubernetes.io/name!=millwright" --output name)
+  [ -n "$deployment" ] || return 0
+  [ "$farm_namespace" = default ] || fail "Namespace default has the farm-operator of the tutorial. Nothing was changed. Either take its place there," \
+    "manifests/farm-tutorial/kustomization.yaml says what that implies:" \
+    "  make deploy FARM=tutorial${CLUSTER:+ CLUSTER=$CLUSTER}" \
+    "or remove it first, with its manifest: kubectl delete -f app.yaml"
+  echo "Taking over Deployment $farm in namespace default, and what belongs to it" >&2
+  echo "$deployment"
+}
+
+# await_work returns when all Deployments are at work.
+await_work() {
+  await_rollout "$namespace"
+  [ "$farm_namespace" = "$namespace" ] || await_rollout "$farm_namespace" "$farm"
 }
 
 # await_rollout NAMESPACE [DEPLOYMENT]: of one, or of all.
@@ -116,13 +153,12 @@ undeploy() {
   drain
   # First those who work, and in peace: they need their rights until they have ended.
   local each
-  for each in "$namespace" "$farm_namespace"; do
+  for each in "$namespace" default; do
     kubectl delete --ignore-not-found --timeout=2m --namespace "$each" deployment --selector app.kubernetes.io/name=millwright --cascade=foreground
   done
   kubectl delete --ignore-not-found --timeout=2m "${files[@]}"
-  # Its certificate, if it is one of ours.
-  kubectl delete --ignore-not-found --timeout=2m --namespace "$farm_namespace" secret --selector app.kubernetes.io/managed-by=millwright \
-    --field-selector "metadata.name=$farm-serving"
+  for each in "${farm_namespaces[@]}"; do remove_farm "$each"; done
+  remove_farm_secret "$namespace" "$farm-ca"
   remove_namespace
   echo "The CRDs and all ${drained:+other }objects of our kinds are still there, and what was made for them runs on. Llamas are kept in"
   echo "LlamaRecords, and served again after the next deploy. To delete all that:"

@@ -3,9 +3,9 @@
 # that kube-apiserver passes on to it what is asked of its API. It has the rights of its ServiceAccount, as in a Pod, by acting as that.
 # shellcheck disable=SC2154 # work, local_dir, kubeconfig, samples_dir
 
-farm_service=farm-operator
-farm_account=system:serviceaccount:default:farm-operator
-farm_api=v1alpha.farm.example.com
+source hack/farm.sh
+farm_namespace=millwright-system
+farm_account=system:serviceaccount:$farm_namespace:$farm
 farm_log=$local_dir/millwright-apiserver.log
 
 # forget_farm when its server ends, and before there is another one: kubectl complains of an API that nobody serves, and no namespace can be
@@ -17,17 +17,19 @@ forget_farm() {
 # start_farm returns when the API is served. The controllers have to run: they make its certificate, once there is an APIService.
 start_farm() {
   echo "Starting the API server of Llamas and FarmPods"
-  kubectl apply --server-side -f manifests/farm/20-account.yaml -f manifests/farm/21-role.yaml -f manifests/farm/22-users.yaml \
+  # The state of a local cluster may be that of an earlier version, which had all in the namespace default.
+  [ -z "$(kubectl get secret --namespace default "$farm-serving" --ignore-not-found --output 'jsonpath={.data.ca\.key}')" ] || remove_farm default >/dev/null
+  kubectl apply --server-side -f manifests/10-namespace.yaml -f manifests/farm/20-account.yaml -f manifests/farm/21-role.yaml -f manifests/farm/22-users.yaml \
     -f manifests/farm/23-policy.yaml -f manifests/farm/40-apiservice.yaml -f - >/dev/null <<YAML
 apiVersion: v1
 kind: Service
-metadata: {name: $farm_service, namespace: default}
+metadata: {name: $farm, namespace: $farm_namespace}
 spec: {type: ExternalName, externalName: localhost}
 YAML
   (umask 077 && cp "$kubeconfig" "$work/apiserver.kubeconfig")
   kubectl config --kubeconfig "$work/apiserver.kubeconfig" set "users.$(kubectl config view -o 'jsonpath={.users[0].name}').act-as" "$farm_account" >/dev/null
   leashed "API server" "$farm_log" bin/millwright apiserver --kubeconfig "$work/apiserver.kubeconfig" --bind-address 127.0.0.1 --secure-port 0 \
-    --serving-secret default/farm-operator-serving --shutdown-delay-duration 0s
+    --serving-secret "$farm_namespace/$farm-serving" --shutdown-delay-duration 0s
   local port=
   until port=$(sed -nE 's/.*Serving securely on 127\.0\.0\.1:([0-9]+).*/\1/p' "$farm_log" 2>/dev/null) && [ -n "$port" ]; do
     check_leashed

@@ -40,7 +40,7 @@ func TestMistakesAreToldInOneLine(t *testing.T) {
 		{[]string{"apiserver", "--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright apiserver --help'"},
 		{[]string{"apiserver", "foo"}, exitUsage, "Error: 'millwright apiserver' takes no arguments, and was given \"foo\"; see 'millwright apiserver --help'"},
 		{[]string{"apiserver", "--llama-storage=etcd"}, exitUsage, "Error: --llama-storage=\"etcd\": records and memory are known; see 'millwright apiserver --help'"},
-		{[]string{"apiserver", "--serving-secret=farm"}, exitUsage, "Error: --serving-secret=\"farm\": it is not namespace/name, as in default/farm-operator-serving; see 'millwright apiserver --help'"},
+		{[]string{"apiserver", "--serving-secret=farm"}, exitUsage, "Error: --serving-secret=\"farm\": it is not namespace/name, as in millwright-system/farm-operator-serving; see 'millwright apiserver --help'"},
 		{[]string{"apiserver"}, exitFailed, "Error: no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"},
 		{[]string{"version", "-o", "xml"}, exitUsage, "Error: --output=\"xml\": json and yaml are known; see 'millwright version --help'"},
 	} {

@@ -29,7 +29,10 @@ const waitingInterval = 30 * time.Second
 
 // servingNames are what a self-signed certificate is for. Nobody can verify it anyway.
 func servingNames() certs.Names {
-	names := append(certs.ServiceNames("default", "farm-operator", "cluster.local"), "localhost", "127.0.0.1")
+	names := certs.Names{"localhost", "127.0.0.1"}
+	for _, namespace := range []string{"millwright-system", metav1.NamespaceDefault} { // ours and the tutorial's
+		names = append(names, certs.ServiceNames(namespace, "farm-operator", "cluster.local")...)
+	}
 	if host, err := os.Hostname(); err == nil {
 		names = append(names, host)
 	}
@@ -43,7 +46,7 @@ func servingCertificate(ctx context.Context, work *background, config *Config, c
 	pair := &config.Serving.ServerCert.CertKey
 	if config.Serving.ServerCert.CertDirectory != "" {
 		// It sets the pair to files of that directory, unless there is one.
-		if err := config.Serving.MaybeDefaultWithSelfSignedCerts("farm-operator.default.svc", servingNames(), nil); err != nil {
+		if err := config.Serving.MaybeDefaultWithSelfSignedCerts("farm-operator.millwright-system.svc", servingNames(), nil); err != nil {
 			return nil, fmt.Errorf("making a certificate in the directory of --cert-dir: %w", err)
 		}
 	}

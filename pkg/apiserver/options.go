@@ -156,7 +156,7 @@ func oneLine(errs []error) error {
 func splitName(of string) (namespace, name string, err error) {
 	namespace, name, _ = strings.Cut(of, "/")
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return "", "", errors.New("it is not namespace/name, as in default/farm-operator-serving")
+		return "", "", errors.New("it is not namespace/name, as in millwright-system/farm-operator-serving")
 	}
 	return namespace, name, nil
 }

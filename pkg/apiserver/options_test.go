@@ -16,7 +16,7 @@ func TestMistakesOfTheCommandLineAreTold(t *testing.T) {
 	}{
 		{func(*Options) {}, ""},
 		{func(o *Options) { o.LlamaStorage = "etcd" }, `--llama-storage="etcd": records and memory are known`},
-		{func(o *Options) { o.ServingSecret = "farm" }, `--serving-secret="farm": it is not namespace/name, as in default/farm-operator-serving`},
+		{func(o *Options) { o.ServingSecret = "farm" }, `--serving-secret="farm": it is not namespace/name, as in millwright-system/farm-operator-serving`},
 		{func(o *Options) { o.Serving.ServerCert.CertKey.CertFile = "a" }, "--tls-cert-file and --tls-private-key-file go together: give both, or none"},
 		{func(o *Options) {
 			o.ServingSecret, o.Serving.ServerCert.CertDirectory = "default/farm", "a"

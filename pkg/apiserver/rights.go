@@ -172,7 +172,7 @@ func refusedVerbs(ctx context.Context, client kubernetes.Interface, of right) ([
 // lacking is the error that a user reads in the log of the Pod.
 func lacking(who string, missing []grant) error {
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "%s lacks rights without which this server cannot serve. manifests/farm/20-account.yaml and manifests/farm/21-role.yaml grant all of them to the ServiceAccount default/farm-operator: kubectl apply -f manifests/farm/20-account.yaml -f manifests/farm/21-role.yaml. Missing are:", who)
+	fmt.Fprintf(text, "%s lacks rights without which this server cannot serve. manifests/farm/20-account.yaml and manifests/farm/21-role.yaml grant all of them to the ServiceAccount millwright-system/farm-operator: kubectl apply -f manifests/farm/20-account.yaml -f manifests/farm/21-role.yaml; and manifests/farm-tutorial/21-bindings.yaml, applied after these, to default/farm-operator of the tutorial. Missing are:", who)
 	for _, from := range missing {
 		fmt.Fprintf(text, "\n  %s, for:", from.by)
 		for _, one := range from.rights {

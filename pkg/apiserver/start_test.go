@@ -34,7 +34,7 @@ func TestMissingRightsAreToldWithWhatGrantsThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `system:serviceaccount:default:farm-operator lacks rights without which this server cannot serve. manifests/farm/20-account.yaml and manifests/farm/21-role.yaml grant all of them to the ServiceAccount default/farm-operator: kubectl apply -f manifests/farm/20-account.yaml -f manifests/farm/21-role.yaml. Missing are:
+	const want = `system:serviceaccount:default:farm-operator lacks rights without which this server cannot serve. manifests/farm/20-account.yaml and manifests/farm/21-role.yaml grant all of them to the ServiceAccount millwright-system/farm-operator: kubectl apply -f manifests/farm/20-account.yaml -f manifests/farm/21-role.yaml; and manifests/farm-tutorial/21-bindings.yaml, applied after these, to default/farm-operator of the tutorial. Missing are:
   RoleBinding in namespace kube-system to Role extension-apiserver-authentication-reader, for:
     list configmaps extension-apiserver-authentication in namespace kube-system
   ClusterRoleBinding to ClusterRole system:auth-delegator, for:

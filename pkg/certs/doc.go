@@ -3,25 +3,28 @@
 
 // Package certs makes, rotates and serves the certificates of our webhooks and of the aggregated API.
 //
-// One Secret of type kubernetes.io/tls holds all, so that each step is one write: tls.crt and tls.key (what servers show), ca.crt
-// (the bundle: all authorities that clients are to trust), ca.key (keys of the authorities that sign or wait to) and
-// rotation.json (since when an authority is distributed, until when what it signed is valid). A server needs the first
-// two alone: mount those with `items`.
+// Two Secrets hold all, so that who may read the key of a server cannot sign certificates. One is of the authorities and for the
+// controller alone: ca.crt (the bundle: all authorities that clients are to trust), ca.key (keys of the authorities that sign or wait to)
+// and rotation.json (since when an authority is distributed, until when what it signed is valid). The other one, of type
+// kubernetes.io/tls, is for servers: tls.crt and tls.key (what they show), and a copy of ca.crt. The first is written first: between
+// the two writes, what is served is what was served before, and the next sync goes on from there.
 //
 // Authorities overlap. The next one enters the bundle; once all targets were seen to carry it, that is recorded; after the
 // time that clients need, the serving certificate is signed by it and the old key is forgotten; the old authority leaves the
 // bundle when all that it signed has expired. Before an authority is trusted nothing is served that it signed, unless there is nothing
-// that clients could accept anyway. Deleting the Secret makes all anew at once: that is how to revoke.
+// that clients could accept anyway. Deleting the Secret of the authorities replaces them and the serving certificate immediately: that is
+// how to revoke. Deleting the other one replaces the serving certificate, under the same authorities.
 //
 // A controller does the reading and the writing. In one sync it
 //
 //  1. reads the targets (webhook configurations, APIServices, CRDs): ObserveTarget;
-//  2. reads the Secret, after the targets and from the API server, not from a cache: Decode. Whoever decides from an old
-//     Secret has then read old targets too, and its patches end in a conflict;
+//  2. reads the Secrets, after the targets and from the API server, not from a cache, that of the authorities last: Decode. Whoever
+//     decides from old Secrets has then read old targets too, and its patches end in a conflict; and no certificate is written whose
+//     authorities were read before the certificate that it replaces;
 //  3. asks Decide what to do;
 //  4. patches the targets in Plan.Inject with the bundle of the state it has read: Target.Patch;
-//  5. if there are steps: Advance, Store, create or update. LostRace tells that another was first, and all begins anew;
-//  6. comes back after Plan.RequeueAfter, and whenever the Secret or a target changes.
+//  5. does Advance, Store, create or update, in this order. LostRace reports that another was first: then it begins again;
+//  6. comes back after Plan.RequeueAfter, and whenever a Secret or a target changes.
 //
 // The targets must be complete: a target that was not listed is not waited for. ErrForeign is a Conflict, shown and not retried.
 //

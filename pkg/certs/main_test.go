@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -88,13 +87,19 @@ func (f *fixture) pass(d time.Duration) *fixture {
 	return f
 }
 
-func (f *fixture) secret() *corev1.Secret {
+var (
+	authorityName = types.NamespacedName{Namespace: "system", Name: "certs-ca"}
+	servingName   = types.NamespacedName{Namespace: "default", Name: "certs"}
+)
+
+// secrets that keep the state, as they are created.
+func (f *fixture) secrets() Secrets {
 	f.t.Helper()
-	secret, err := Store(nil, "default", "certs", f.State)
+	secrets, err := Store(Secrets{}, authorityName, servingName, f.State)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return secret
+	return secrets
 }
 
 func object(kind, name string, fields map[string]any) *unstructured.Unstructured {

@@ -23,7 +23,7 @@ type Observed struct {
 
 // Plan is what to do, and when to look again if nothing happens before.
 type Plan struct {
-	// Steps change the Secret, all in one write. If there are any, look again as soon as they are stored.
+	// Steps change the Secrets. If there are any, look again as soon as they are stored.
 	Steps []Step
 	// Inject names the targets that must be given the bundle of the state that was observed.
 	Inject []string

@@ -14,9 +14,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
-// Keys of the Secret's data, beside tls.crt and tls.key, which are the serving certificate and its key.
+// Secrets are the two that keep a State. Nil is one that does not exist.
+type Secrets struct {
+	// Authority, of type Opaque, holds DataBundle, DataAuthorityKeys and DataRotation. Only the controller may read it.
+	Authority *corev1.Secret
+	// Serving, of type kubernetes.io/tls, holds tls.crt, tls.key and a copy of DataBundle.
+	Serving *corev1.Secret
+}
+
+// Keys of the Secrets' data, beside tls.crt and tls.key, which are the serving certificate and its key.
 const (
 	// DataBundle holds the certificates of all authorities, as PEM: what clients are to trust.
 	DataBundle = "ca.crt"
@@ -25,6 +34,9 @@ const (
 	// DataRotation holds what cannot be seen from certificates: a JSON object. It may be lost: then a rotation waits longer.
 	DataRotation = "rotation.json"
 )
+
+// ofAuthority are the keys of the data that no server is shown.
+var ofAuthority = []string{DataAuthorityKeys, DataRotation}
 
 // LabelManagedBy marks a Secret as one that we may write.
 const (
@@ -48,18 +60,43 @@ type rotationOf struct {
 // maxAuthorities bounds what is read from a Secret; a rotation has two, seldom three.
 const maxAuthorities = 16
 
-// Decode reads a Secret; nil is one that is not there. What cannot be used is left out and named in State.Problems, to be
-// made anew. It returns ErrForeign if the Secret is not ours.
-func Decode(secret *corev1.Secret) (State, error) {
-	if secret == nil {
-		return State{}, nil
+// Foreign returns the first of the Secrets that is not ours to write; nil if there is none.
+func (s Secrets) Foreign() *corev1.Secret {
+	switch {
+	case isForeign(s.Authority, corev1.SecretTypeOpaque):
+		return s.Authority
+	case isForeign(s.Serving, corev1.SecretTypeTLS):
+		return s.Serving
+	default:
+		return nil
 	}
-	if secret.Type != corev1.SecretTypeTLS || secret.Labels[LabelManagedBy] != ManagedBy && hasContent(secret) {
-		return State{}, fmt.Errorf("reading certificates from Secret %s/%s: %w", secret.Namespace, secret.Name, ErrForeign)
+}
+
+func isForeign(secret *corev1.Secret, ours corev1.SecretType) bool {
+	return secret != nil && (secret.Type != ours || secret.Labels[LabelManagedBy] != ManagedBy && hasContent(secret))
+}
+
+// Decode reads the Secrets. What cannot be used is left out and named in State.Problems, to be replaced. It returns ErrForeign if a
+// Secret is not ours.
+//
+// Where there is only a Serving that has keys of authorities, as one Secret had before there were two, its authorities are still trusted
+// for what they have signed, but sign no more: whoever could read the serving key could read theirs.
+func Decode(secrets Secrets) (State, error) {
+	if foreign := secrets.Foreign(); foreign != nil {
+		return State{}, fmt.Errorf("reading certificates from Secret %s/%s: %w", foreign.Namespace, foreign.Name, ErrForeign)
 	}
 	var state State
-	state.decodeAuthorities(secret.Data)
-	state.decodeServing(secret.Data)
+	switch {
+	case secrets.Authority != nil:
+		state.decodeAuthorities(secrets.Authority.Data)
+	case secrets.Serving != nil && len(secrets.Serving.Data[DataAuthorityKeys]) > 0:
+		former := maps.Clone(secrets.Serving.Data)
+		delete(former, DataAuthorityKeys)
+		state.decodeAuthorities(former)
+	}
+	if secrets.Serving != nil {
+		state.decodeServing(secrets.Serving.Data)
+	}
 	return state, nil
 }
 
@@ -124,10 +161,10 @@ func (s *State) decodeServing(data map[string][]byte) {
 	}
 }
 
-// Encode writes a state: equal states give equal data.
-func Encode(state State) (map[string][]byte, error) {
+// authorityData is what the Secret of the authorities holds: equal states give equal data.
+func authorityData(state State) (map[string][]byte, error) {
 	records := rotation{Authorities: map[Fingerprint]rotationOf{}}
-	data := map[string][]byte{DataBundle: state.Bundle(), DataAuthorityKeys: {}, corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
+	data := map[string][]byte{DataBundle: state.Bundle(), DataAuthorityKeys: {}}
 	for _, authority := range sortAuthorities(state.Authorities) {
 		records.Authorities[authority.id()] = rotationOf{recordOf(authority.Distributed), recordOf(authority.SignedUntil)}
 		if authority.Key.exists() {
@@ -138,6 +175,14 @@ func Encode(state State) (map[string][]byte, error) {
 			data[DataAuthorityKeys] = append(data[DataAuthorityKeys], key...)
 		}
 	}
+	var err error
+	data[DataRotation], err = json.Marshal(records)
+	return data, err
+}
+
+// servingData is what the Secret of the serving certificate holds.
+func servingData(state State) (map[string][]byte, error) {
+	data := map[string][]byte{DataBundle: state.Bundle(), corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
 	if state.Serving != nil {
 		key, err := encodeKey(state.Serving.Key)
 		if err != nil {
@@ -145,19 +190,28 @@ func Encode(state State) (map[string][]byte, error) {
 		}
 		data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey] = encodeCertificate(state.Serving.Certificate), key
 	}
-	var err error
-	data[DataRotation], err = json.Marshal(records)
-	return data, err
+	return data, nil
 }
 
-// Store returns the Secret to create if there is none yet, else the one to update, guarded by its resourceVersion. Data
-// of other keys stays. Nil means that there is nothing to write.
-func Store(existing *corev1.Secret, namespace, name string, state State) (*corev1.Secret, error) {
-	data, err := Encode(state)
+// Store returns the Secrets to write: to create where there is none yet, else to update, guarded by the resourceVersion. Data of other
+// keys stays. Nil means that there is nothing to write. Authority is to be written first: a certificate
+// whose authority is not stored is replaced, and no client ever trusts it.
+func Store(kept Secrets, authority, serving types.NamespacedName, state State) (wanted Secrets, err error) {
+	data, err := authorityData(state)
 	if err != nil {
-		return nil, fmt.Errorf("storing certificates in Secret %s/%s: %w", namespace, name, err)
+		return Secrets{}, fmt.Errorf("storing certificates in Secret %s: %w", authority, err)
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: corev1.SecretTypeTLS}
+	wanted.Authority = storeData(kept.Authority, authority, corev1.SecretTypeOpaque, data)
+	if data, err = servingData(state); err != nil {
+		return Secrets{}, fmt.Errorf("storing certificates in Secret %s: %w", serving, err)
+	}
+	wanted.Serving = storeData(kept.Serving, serving, corev1.SecretTypeTLS, data, ofAuthority...)
+	return wanted, nil
+}
+
+// storeData returns the Secret to write so that it has the data, and not the unwanted keys; nil if it is so already.
+func storeData(existing *corev1.Secret, name types.NamespacedName, ofType corev1.SecretType, data map[string][]byte, unwanted ...string) *corev1.Secret {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Type: ofType}
 	if existing != nil {
 		secret = existing.DeepCopy()
 	}
@@ -166,14 +220,19 @@ func Store(existing *corev1.Secret, namespace, name string, state State) (*corev
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
+	for _, key := range unwanted {
+		_, has := secret.Data[key]
+		changed = changed || has
+		delete(secret.Data, key)
+	}
 	for key, value := range data {
 		changed = changed || string(secret.Data[key]) != string(value)
 		secret.Data[key] = value
 	}
 	if !changed {
-		return nil, nil
+		return nil
 	}
-	return secret, nil
+	return secret
 }
 
 // LostRace tells from the error of a write that somebody else was first: what was made is thrown away, and all is looked

@@ -24,8 +24,8 @@ type world struct {
 	events []event
 	names  Names
 
-	secret   *corev1.Secret
-	version  int // of the Secret and of all targets together
+	secrets  Secrets
+	version  struct{ authority, serving int } // of each Secret
 	targets  []Target
 	versions []int
 	blocked  []time.Time // until when a target cannot be written
@@ -137,11 +137,11 @@ func (w *world) verify(leaf *x509.Certificate, bundle []byte, at time.Time) erro
 func (w *world) sync() error {
 	clock := w.now.Add(w.upTo(2*DefaultLifetimes.Skew) - DefaultLifetimes.Skew)
 	targets, versions := slices.Clone(w.targets), slices.Clone(w.versions)
-	state, err := Decode(w.secret)
+	version := w.version
+	state, err := Decode(w.secrets)
 	if err != nil {
 		return err
 	}
-	version := w.version
 	plan := w.decide(Observed{State: state, Names: w.names, Targets: targets, Lifetimes: DefaultLifetimes, Now: clock})
 	again := plan.RequeueAfter
 	if w.oneIn(5) { // down for a while; not as long as a third of a certificate's life
@@ -175,11 +175,22 @@ func (w *world) sync() error {
 	if err != nil {
 		return err
 	}
-	secret, err := Store(w.secret, "default", "certs", state)
-	if err != nil || secret == nil {
+	wanted, err := Store(w.secrets, authorityName, servingName, state)
+	if err != nil || wanted == (Secrets{}) {
 		return fmt.Errorf("nothing to write after %v: %w", plan.Steps, err)
 	}
-	w.after(late, func() error { w.store(version, secret); return nil })
+	between := time.Duration(0)
+	if w.oneIn(4) { // hangs between its two writes, or dies there
+		between = w.upTo(2 * day)
+	}
+	dies := w.oneIn(4)
+	w.after(late, func() error {
+		if !w.storeAuthority(version.authority, wanted.Authority) || dies {
+			return nil
+		}
+		w.after(between, func() error { w.storeServing(version.serving, wanted.Serving); return nil })
+		return nil
+	})
 	return nil
 }
 
@@ -198,9 +209,12 @@ func (w *world) disturb() error {
 }
 
 func (w *world) lose(key string) {
-	secret := w.secret.DeepCopy()
+	if w.secrets.Authority == nil {
+		return
+	}
+	secret := w.secrets.Authority.DeepCopy()
 	secret.Data[key] = nil
-	w.store(w.version, secret)
+	w.storeAuthority(w.version.authority, secret)
 }
 
 // inject writes a target unless it was written since it was read.
@@ -221,13 +235,26 @@ func (w *world) inject(target, version int, bundle []byte) {
 	}
 }
 
-// store writes the Secret unless it was written since it was read.
-func (w *world) store(version int, secret *corev1.Secret) {
-	if w.version != version {
+// storeAuthority writes the Secret, nil being one that stays, unless it was written since it was read. It returns false in that case.
+func (w *world) storeAuthority(version int, secret *corev1.Secret) bool {
+	if secret == nil {
+		return true
+	}
+	if w.version.authority != version {
+		return false
+	}
+	w.version.authority++
+	w.secrets.Authority = secret
+	return true
+}
+
+// storeServing likewise, of the Secret that servers read.
+func (w *world) storeServing(version int, secret *corev1.Secret) {
+	if secret == nil || w.version.serving != version {
 		return
 	}
-	w.version++
-	w.secret = secret
+	w.version.serving++
+	w.secrets.Serving = secret
 	for i := range w.servers {
 		lag := w.upTo(3 * day)
 		if w.oneIn(3) {
@@ -238,7 +265,7 @@ func (w *world) store(version int, secret *corev1.Secret) {
 }
 
 func (w *world) takeUp(server int) error {
-	state, err := Decode(w.secret)
+	state, err := Decode(w.secrets)
 	if err != nil || state.Serving == nil {
 		return fmt.Errorf("a server cannot read the Secret (%v): %w", state.Problems, err)
 	}
@@ -247,7 +274,7 @@ func (w *world) takeUp(server int) error {
 	for _, authority := range state.Authorities {
 		w.authorities[authority.id()] = true
 	}
-	if !bytes.Equal(state.Bundle(), w.secret.Data[DataBundle]) {
+	if !bytes.Equal(state.Bundle(), w.secrets.Authority.Data[DataBundle]) {
 		return fmt.Errorf("the bundle in the Secret is not what is read from it")
 	}
 	return nil
@@ -262,7 +289,7 @@ func TestAtEveryInstantOfTenYearsEveryClientVerifiesEveryServer(t *testing.T) {
 		if len(w.authorities) < 14 || len(w.served) < 50 {
 			t.Fatalf("seed %d: only %d authorities and %d certificates in ten years: nothing was tried", seed, len(w.authorities), len(w.served))
 		}
-		state, err := Decode(w.secret)
+		state, err := Decode(w.secrets)
 		if err != nil || len(state.Authorities) > 4 {
 			t.Errorf("seed %d: %d authorities are trusted in the end: old ones never go (%v)", seed, len(state.Authorities), err)
 		}

@@ -94,7 +94,7 @@ func rotateAuthority(t *testing.T, serve func(secret *corev1.Secret), connect fu
 		f.pass(Decide(f.Observed).RequeueAfter).act()
 	}
 	oldBundle := encodeCertificate(f.State.issuer().Certificate)
-	serve(f.secret())
+	serve(f.secrets().Serving)
 	open := connect(oldBundle)
 	say(t, open, "before")
 	f.inject().act()
@@ -103,7 +103,7 @@ func rotateAuthority(t *testing.T, serve func(secret *corev1.Secret), connect fu
 	if shown := connect(bundle).ConnectionState().PeerCertificates[0]; shown.Equal(leaf) {
 		t.Fatal("the new certificate is shown before the server has taken it up")
 	}
-	serve(f.secret())
+	serve(f.secrets().Serving)
 	say(t, open, "after")
 	for deadline := time.Now().Add(30 * time.Second); !connect(bundle).ConnectionState().PeerCertificates[0].Equal(leaf); {
 		if time.Now().After(deadline) {

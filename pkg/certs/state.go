@@ -64,13 +64,13 @@ type Serving struct {
 	Key         Key
 }
 
-// State is what the Secret holds.
+// State is what the Secrets hold.
 type State struct {
 	// Authorities are all that clients are told to trust, in the order of the bundle.
 	Authorities []Authority
 	// Serving is nil if there is none that can be served.
 	Serving *Serving
-	// Problems tell what in the Secret could not be used. They never quote it.
+	// Problems tell what in the Secrets could not be used. They never quote it.
 	Problems []string
 }
 

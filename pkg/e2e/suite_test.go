@@ -83,19 +83,27 @@ func (s *suite) podUID(t *testing.T, namespace, pod string) string {
 }
 
 // deploy runs the script behind make deploy and make undeploy against the cluster, as for one that somebody else runs.
-func (s *suite) deploy(t *testing.T, what, image string) string {
+func (s *suite) deploy(t *testing.T, what, image string, variables ...string) string {
+	t.Helper()
+	output, err := s.tryToDeploy(t, what, image, variables...)
+	if err != nil {
+		t.Fatalf("hack/deploy.sh %s: %v\n%s", what, err, output)
+	}
+	return output
+}
+
+// tryToDeploy likewise, where it may fail.
+func (s *suite) tryToDeploy(t *testing.T, what, image string, variables ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "hack/deploy.sh", what)
 	command.Dir = filepath.Join("..", "..")
 	command.Env = append(os.Environ(), "CLUSTER=current", "KUBECONFIG="+s.Kubeconfig(), "IMG="+image, "MILLWRIGHT_LOCAL_DIR="+t.TempDir())
+	command.Env = append(command.Env, variables...)
 	command.WaitDelay = time.Second
 	output, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("hack/deploy.sh %s: %v\n%s", what, err, output)
-	}
-	return string(output)
+	return string(output), err
 }
 
 // get asks a URL from within the cluster, in a Pod of that ServiceAccount, and returns the status code and what follows it.

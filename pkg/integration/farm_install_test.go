@@ -25,11 +25,7 @@ var notInstalled = []string{"Deployment", "PodDisruptionBudget", "NetworkPolicy"
 // installFarmManifests does what kubectl apply does with them, but that the Service leads to a port of this machine.
 func installFarmManifests(t *testing.T, cluster *testcluster.Cluster, port int) {
 	t.Helper()
-	objects := []*unstructured.Unstructured{{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Service",
-		"metadata": map[string]any{"name": "farm-operator", "namespace": farmNamespace},
-		"spec":     map[string]any{"type": "ExternalName", "externalName": "localhost"},
-	}}}
+	objects := []*unstructured.Unstructured{externalService(farmNamespace)}
 	err := eachObject(farmManifests, func(kind string, document []byte) error {
 		if slices.Contains(notInstalled, kind) {
 			return nil
@@ -39,9 +35,7 @@ func installFarmManifests(t *testing.T, cluster *testcluster.Cluster, port int) 
 			return err
 		}
 		if kind == "APIService" {
-			if err := unstructured.SetNestedField(object.Object, int64(port), "spec", "service", "port"); err != nil {
-				return err
-			}
+			setPort(t, object, port)
 		}
 		objects = append(objects, object)
 		return nil
@@ -49,6 +43,29 @@ func installFarmManifests(t *testing.T, cluster *testcluster.Cluster, port int) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	applyObjects(t, cluster, objects)
+}
+
+// externalService is what kube-apiserver accepts for one that is on no node.
+func externalService(namespace string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Service",
+		"metadata": map[string]any{"name": "farm-operator", "namespace": namespace},
+		"spec":     map[string]any{"type": "ExternalName", "externalName": "localhost"},
+	}}
+}
+
+// setPort of an APIService.
+func setPort(t *testing.T, apiService *unstructured.Unstructured, port int) {
+	t.Helper()
+	if err := unstructured.SetNestedField(apiService.Object, int64(port), "spec", "service", "port"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// applyObjects as hack/deploy.sh does.
+func applyObjects(t *testing.T, cluster *testcluster.Cluster, objects []*unstructured.Unstructured) {
+	t.Helper()
 	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 	if err != nil {
 		t.Fatal(err)
@@ -57,5 +74,5 @@ func installFarmManifests(t *testing.T, cluster *testcluster.Cluster, port int) 
 	if err := os.WriteFile(path, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cluster.Kubectl(t, "apply", "--server-side", "-f", path)
+	cluster.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", path)
 }

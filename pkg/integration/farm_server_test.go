@@ -28,12 +28,14 @@ import (
 )
 
 const (
-	// farmNamespace is where the farm is, as in the tutorial.
-	farmNamespace = "default"
+	// farmNamespace is where the farm is.
+	farmNamespace = accountNamespace
 	// servingSecret has its certificate.
 	servingSecret = "farm-operator-serving"
+	// authoritySecret has what that is signed by.
+	authoritySecret = "farm-operator-ca"
 	// servedAs is the name that the aggregation layer wants the certificate to be for.
-	servedAs = "farm-operator.default.svc"
+	servedAs = "farm-operator.millwright-system.svc"
 )
 
 // farm is a control plane with the API server of the farm. That one runs beside the cluster, in two processes, with the rights of its

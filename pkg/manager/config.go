@@ -36,6 +36,8 @@ type Config struct {
 	LeaderElection *LeaderElection
 	// Hooks are for the controllers that call some.
 	Hooks HookOptions
+	// FarmNamespace is for the controller that keeps the certificate of the farm.
+	FarmNamespace string
 	// Phases are for the controllers that run some.
 	Phases PhaseOptions
 	// KeepManagedFields shows hooks the managedFields of objects.

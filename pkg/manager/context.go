@@ -59,6 +59,8 @@ type Context struct {
 	Namespace string
 	Hooks     HookOptions
 	Phases    PhaseOptions
+	// FarmNamespace is where the API server of Llamas runs.
+	FarmNamespace string
 }
 
 // PhaseOptions are for controllers that run phases.
@@ -91,6 +93,7 @@ type shared struct {
 	namespace     string
 	hooks         HookOptions
 	phases        PhaseOptions
+	farm          string
 }
 
 // newShared starts posting events, until the context ends. Informers are started by startInformers.
@@ -124,6 +127,7 @@ func newShared(ctx context.Context, config *Config, mayWrite func() error) (*sha
 		namespace: config.Namespace,
 		hooks:     config.Hooks,
 		phases:    config.Phases,
+		farm:      config.FarmNamespace,
 		informers: externalversions.NewSharedInformerFactoryWithOptions(client, 0,
 			externalversions.WithNamespace(config.Namespace),
 			externalversions.WithTransform(dropManagedFields),
@@ -167,6 +171,7 @@ func (s *shared) contextFor(name string) (*Context, error) {
 		Namespace:     s.namespace,
 		Hooks:         s.hooks,
 		Phases:        s.phases,
+		FarmNamespace: s.farm,
 	}, nil
 }
 

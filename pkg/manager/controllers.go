@@ -26,6 +26,9 @@ import (
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 )
 
+// defaultFarmNamespace is that of --farm-namespace.
+const defaultFarmNamespace = servingcert.DefaultFarmNamespace
+
 // Descriptors is the table of all controllers, in the order in which they are listed to users.
 func Descriptors() []Descriptor {
 	return checked([]Descriptor{
@@ -105,11 +108,12 @@ func Descriptors() []Descriptor {
 					return nil, err
 				}
 				return servingcert.New(ctx, servingcert.Config{
-					KubeClient: c.KubeClient,
-					Dynamic:    client,
-					Select:     c.Select,
-					Recorder:   c.Recorder,
-					Namespace:  c.Namespace,
+					KubeClient:    c.KubeClient,
+					Dynamic:       client,
+					Select:        c.Select,
+					Recorder:      c.Recorder,
+					Namespace:     c.Namespace,
+					FarmNamespace: c.FarmNamespace,
 				})
 			},
 		},

@@ -49,6 +49,8 @@ type Options struct {
 	HookAnswerMemory string
 	// KeepManagedFields shows hooks the managedFields of objects.
 	KeepManagedFields bool
+	// FarmNamespace is where the API server of Llamas runs.
+	FarmNamespace string
 	// PhaseServiceAccount is that of Pods of phases for which nobody names one; "" for the namespace's default.
 	PhaseServiceAccount string
 	// ShutdownTimeout is how long controllers may take to stop.
@@ -66,6 +68,7 @@ func NewOptions() *Options {
 	return &Options{
 		Controllers:      []string{"*"},
 		Workers:          16,
+		FarmNamespace:    defaultFarmNamespace,
 		HookAnswerMemory: "256Mi",
 		RequestTimeout:   deadline.Default,
 		ServingAddress:   "127.0.0.1:8080",
@@ -97,6 +100,9 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 
 	fs = groups.FlagSet("phases")
 	fs.StringVar(&o.PhaseServiceAccount, "phase-service-account", o.PhaseServiceAccount, "The ServiceAccount of the Pods that phases of ActionSets make, where the Blueprint and the ActionSet name none. It has to be in the namespace of the Pod. Empty: what the API server gives such a Pod, which is 'default'; never that of the operator.")
+
+	fs = groups.FlagSet("certificate")
+	fs.StringVar(&o.FarmNamespace, "farm-namespace", o.FarmNamespace, "The namespace of the Service farm-operator (the API server of Llamas) and of its certificate, the Secret farm-operator-serving. The authority that signs that is in the Secret millwright-system/farm-operator-ca.")
 
 	fs = groups.FlagSet("API server")
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context says which cluster to work on. Empty in a Pod, which uses its ServiceAccount. The variable KUBECONFIG is not looked at.")
@@ -134,6 +140,9 @@ func (o *Options) Validate() error {
 	}
 	if problems := validation.IsDNS1123Label(o.Namespace); o.Namespace != "" && len(problems) > 0 {
 		invalid("--namespace=%q is not the name of a namespace: %s", o.Namespace, problems[0])
+	}
+	if problems := validation.IsDNS1123Label(o.FarmNamespace); len(problems) > 0 {
+		invalid("--farm-namespace=%q is not the name of a namespace: %s", o.FarmNamespace, problems[0])
 	}
 	if o.QPS < 0 || o.Burst < 0 {
 		invalid("--kube-api-qps and --kube-api-burst must not be negative; 0 is no limit")
@@ -258,6 +267,7 @@ func (o *Options) Config(version string) (*Config, error) {
 		SecureMetrics:     o.SecureMetrics,
 		Hooks:             HookOptions{TargetSelector: targets, AnswerMemory: answerMemory.Value()},
 		Phases:            PhaseOptions{ServiceAccount: o.PhaseServiceAccount, OperatorNamespace: ownNamespace(o.Kubeconfig)},
+		FarmNamespace:     o.FarmNamespace,
 		KeepManagedFields: o.KeepManagedFields,
 		ShutdownTimeout:   o.ShutdownTimeout,
 		clients:           restClients{config: client, version: version},

@@ -25,6 +25,7 @@ func TestValidate(t *testing.T) {
 		{name: "no worker", flags: []string{"--workers=0"}, want: "--workers=0: at least one is needed"},
 		{name: "an unknown controller", flags: []string{"--controllers=nope"}, want: `there is no controller "nope"; known are ` + strings.Join(names(Descriptors()), ", ")},
 		{name: "a namespace that is none", flags: []string{"--namespace=A"}, want: `--namespace="A" is not the name of a namespace`},
+		{name: "a namespace of the farm that is none", flags: []string{"--farm-namespace="}, want: `--farm-namespace="" is not the name of a namespace`},
 		{name: "an address without port", flags: []string{"--serving-address=localhost"}, want: `--serving-address="localhost" is not host:port`},
 		{name: "a port that is none", flags: []string{"--serving-address=:http"}, want: `--serving-address=":http" is not host:port`},
 		{name: "secure metrics", flags: []string{"--metrics-address=:8443", "--metrics-tls-cert-file=a", "--metrics-tls-key-file=b"}},

@@ -55,12 +55,13 @@ type apiServer struct {
 	changed  func()             // called after each write, unless nil
 
 	lifetimes certs.Lifetimes // of what a controller issues
-	logs      func() string   // of the controller that was started last
+	serving   types.NamespacedName
+	logs      func() string // of the controller that was started last
 }
 
 func newAPIServer(t *testing.T, apiServices ...*unstructured.Unstructured) *apiServer {
 	a := &apiServer{
-		t: t, kube: kubefake.NewClientset(), recorder: record.NewFakeRecorder(10_000), fail: map[string][]error{}, version: 100, lifetimes: certs.DefaultLifetimes,
+		t: t, kube: kubefake.NewClientset(), recorder: record.NewFakeRecorder(10_000), fail: map[string][]error{}, version: 100, lifetimes: certs.DefaultLifetimes, serving: serving,
 		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 			map[schema.GroupVersionResource]string{APIServices: "APIServiceList", secrets: "SecretList"}),
 	}
@@ -204,6 +205,14 @@ func (a *apiServer) watch(action clienttesting.Action) (bool, watch.Interface, e
 	}), err
 }
 
+// farmNamespace as the controller is given it: what is the default need not be given.
+func (a *apiServer) farmNamespace() string {
+	if a.serving == serving {
+		return ""
+	}
+	return a.serving.Namespace
+}
+
 // start runs a controller until the test ends.
 func (a *apiServer) start(namespace string) {
 	logger := ktesting.NewLogger(a.t, ktesting.NewConfig(ktesting.BufferLogs(true)))
@@ -211,7 +220,7 @@ func (a *apiServer) start(namespace string) {
 	ctx, stop := context.WithCancel(klog.NewContext(a.t.Context(), logger))
 	var factories []dynamicinformer.DynamicSharedInformerFactory
 	running, err := New(ctx, Config{
-		KubeClient: a.kube, Dynamic: a.dynamic, Recorder: a.recorder, Namespace: namespace,
+		KubeClient: a.kube, Dynamic: a.dynamic, Recorder: a.recorder, Namespace: namespace, FarmNamespace: a.farmNamespace(),
 		Select: func(resource schema.GroupVersionResource, namespace string, options func(*metav1.ListOptions)) cache.SharedIndexInformer {
 			factories = append(factories, dynamicinformer.NewFilteredDynamicSharedInformerFactory(a.dynamic, 0, namespace, options))
 			return factories[len(factories)-1].ForResource(resource).Informer()

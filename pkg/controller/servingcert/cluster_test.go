@@ -15,16 +15,29 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright.dev/pkg/certs"
 )
 
 const day = 24 * time.Hour
 
-// apiServiceNamed leads to that Service in the namespace default.
+// The Secrets in the default namespace.
+var (
+	serving  = types.NamespacedName{Namespace: DefaultFarmNamespace, Name: servingName}
+	tutorial = types.NamespacedName{Namespace: "default", Name: servingName}
+)
+
+// apiServiceNamed leads to that Service in the default namespace.
 func apiServiceNamed(name, service string) *unstructured.Unstructured {
+	return apiServiceIn(DefaultFarmNamespace, name, service)
+}
+
+func apiServiceIn(namespace, name, service string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
 		"metadata": map[string]any{"name": name, "labels": map[string]any{LabelInject: "true"}},
-		"spec":     map[string]any{"service": map[string]any{"namespace": "default", "name": service}},
+		"spec":     map[string]any{"service": map[string]any{"namespace": namespace, "name": service}},
 	}}
 }
 
@@ -60,17 +73,21 @@ func (a *apiServer) applySecret(object *corev1.Secret) {
 	a.must(err)
 }
 
-func (a *apiServer) deleteSecret() {
+func (a *apiServer) deleteSecret(name types.NamespacedName) {
 	a.t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.must(a.kube.Tracker().Delete(secrets, secret.Namespace, secret.Name))
-	a.must(a.dynamic.Tracker().Delete(secrets, secret.Namespace, secret.Name))
+	a.must(a.kube.Tracker().Delete(secrets, name.Namespace, name.Name))
+	a.must(a.dynamic.Tracker().Delete(secrets, name.Namespace, name.Name))
 }
 
-// kept is the Secret, nil if there is none.
-func (a *apiServer) kept() *corev1.Secret {
-	object, err := a.kube.Tracker().Get(secrets, secret.Namespace, secret.Name)
+// kept are the Secrets that there are.
+func (a *apiServer) kept() certs.Secrets {
+	return certs.Secrets{Authority: a.secret(authority), Serving: a.secret(a.serving)}
+}
+
+func (a *apiServer) secret(name types.NamespacedName) *corev1.Secret {
+	object, err := a.kube.Tracker().Get(secrets, name.Namespace, name.Name)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -87,20 +104,21 @@ func (a *apiServer) bundle() []byte {
 
 // verify as kube-apiserver does what a server shows that has the Secret.
 func (a *apiServer) verify(bundle []byte) error {
-	pair, err := tls.X509KeyPair(a.kept().Data[corev1.TLSCertKey], a.kept().Data[corev1.TLSPrivateKeyKey])
+	data := a.kept().Serving.Data
+	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		return err
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
-	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: time.Now(), DNSName: "farm-operator.default.svc"})
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: time.Now(), DNSName: "farm-operator." + a.serving.Namespace + ".svc"})
 	return err
 }
 
 // foreign is a Secret that somebody else keeps.
-func foreign() *corev1.Secret {
+func foreign(name types.NamespacedName) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
 		Type:       corev1.SecretTypeTLS,
 		Data:       map[string][]byte{corev1.TLSCertKey: []byte("theirs")},
 	}

@@ -4,6 +4,7 @@
 package servingcert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -35,14 +36,21 @@ var (
 	// APIServices are what tells kube-apiserver where an API is served, and whom to trust there.
 	APIServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-	// service is what the certificate is for, and secret where it is kept.
-	service = types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: "farm-operator"}
-	secret  = types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: "farm-operator-serving"}
-	// names by which the server is called. The last one is for who looks at it on its own machine.
-	names = append(certs.ServiceNames(service.Namespace, service.Name, clusterDomain), "localhost")
+	// authority is the Secret of the authorities, in the operator's own namespace wherever the server is.
+	authority = types.NamespacedName{Namespace: DefaultFarmNamespace, Name: "farm-operator-ca"}
 )
 
-// Config is what a Controller is made of. All but Namespace are required.
+// DefaultFarmNamespace is where the API server of Llamas runs unless Config says otherwise.
+const DefaultFarmNamespace = "millwright-system"
+
+// Names in the namespace of the farm, and the APIService that makes the controller work.
+const (
+	serviceName    = "farm-operator"
+	servingName    = "farm-operator-serving"
+	apiServiceName = "v1alpha.farm.example.com"
+)
+
+// Config is what a Controller is made of. All but Namespace and FarmNamespace are required.
 type Config struct {
 	KubeClient kubernetes.Interface
 	Dynamic    dynamic.Interface
@@ -51,6 +59,8 @@ type Config struct {
 	Recorder record.EventRecorder
 	// Namespace to work in; "" for all.
 	Namespace string
+	// FarmNamespace is where the Service is, and the Secret that its servers read; "" for DefaultFarmNamespace.
+	FarmNamespace string
 }
 
 // Controller keeps the certificate.
@@ -62,41 +72,56 @@ type Controller struct {
 	recorder    record.EventRecorder
 	apiServices cache.Store
 	lifetimes   certs.Lifetimes
+	// written are the APIServices that were written.
+	written controller.Written[types.NamespacedName]
 
-	// conflict is the Secret of somebody else that was told last. The one key is synced by one worker at a time.
+	// service is what the certificate is for, by the names that it is called by; serving is the Secret where the certificate is kept.
+	service types.NamespacedName
+	serving types.NamespacedName
+	names   certs.Names
+
+	// conflict is the Secret of somebody else that was reported last. The one key is synced by one worker at a time.
 	conflict types.UID
 }
 
 // New returns the controller; Run starts it.
 func New(ctx context.Context, config Config) (controller.Controller, error) {
-	if config.Namespace != "" && config.Namespace != service.Namespace {
+	namespace := cmp.Or(config.FarmNamespace, DefaultFarmNamespace)
+	if config.Namespace != "" && config.Namespace != namespace {
 		return idle{}, nil
 	}
 	apiServices := config.Select(APIServices, metav1.NamespaceAll, func(options *metav1.ListOptions) { options.LabelSelector = LabelInject + "=true" })
-	secrets := config.Select(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, func(options *metav1.ListOptions) {
-		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, secret.Name).String()
-	})
 	c := &Controller{
 		kubeClient:  config.KubeClient,
 		dynamic:     config.Dynamic,
 		recorder:    config.Recorder,
 		apiServices: apiServices.GetStore(),
 		lifetimes:   certs.DefaultLifetimes,
+		service:     types.NamespacedName{Namespace: namespace, Name: serviceName},
+		serving:     types.NamespacedName{Namespace: namespace, Name: servingName},
+		// The last one is for who looks at it on its own machine.
+		names: append(certs.ServiceNames(namespace, serviceName, clusterDomain), "localhost"),
 	}
-	controller.ReportWatchErrors(apiServices, APIServices.GroupResource())
-	controller.ReportWatchErrors(secrets, corev1.Resource("secrets"))
 	c.Loop = controller.NewLoop(ctx, controller.Config[types.NamespacedName]{Name: ControllerName, Sync: c.syncHandler})
-	theOne := func(*unstructured.Unstructured) []types.NamespacedName { return []types.NamespacedName{service} }
-	err := errors.Join(
-		secrets.SetTransform(withoutContent), // it is read when it is needed
-		controller.Watch(ctx, c.Loop, controller.Source[*unstructured.Unstructured, types.NamespacedName]{
-			Informer: cache.NewTypedSharedIndexInformer[*unstructured.Unstructured](apiServices), Keys: theOne,
-		}),
-		controller.Watch(ctx, c.Loop, controller.Source[*unstructured.Unstructured, types.NamespacedName]{
-			Informer: cache.NewTypedSharedIndexInformer[*unstructured.Unstructured](secrets), Keys: theOne,
-		}),
-	)
+	err := c.watch(ctx, apiServices, APIServices)
+	for _, secret := range []types.NamespacedName{authority, c.serving} {
+		resource := corev1.SchemeGroupVersion.WithResource("secrets")
+		informer := config.Select(resource, secret.Namespace, func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, secret.Name).String()
+		})
+		// They are read when they are needed.
+		err = errors.Join(err, informer.SetTransform(withoutContent), c.watch(ctx, informer, resource))
+	}
 	return c, err
+}
+
+// watch syncs the one key when an object of the informer changes.
+func (c *Controller) watch(ctx context.Context, informer cache.SharedIndexInformer, resource schema.GroupVersionResource) error {
+	controller.ReportWatchErrors(informer, resource.GroupResource())
+	return controller.Watch(ctx, c.Loop, controller.Source[*unstructured.Unstructured, types.NamespacedName]{
+		Informer: cache.NewTypedSharedIndexInformer[*unstructured.Unstructured](informer),
+		Keys:     func(*unstructured.Unstructured) []types.NamespacedName { return []types.NamespacedName{c.service} },
+	})
 }
 
 // withoutContent keeps keys out of the cache, which only has to tell that there was a change.

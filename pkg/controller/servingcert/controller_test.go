@@ -16,34 +16,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics/testutil"
 
 	"millwright.dev/pkg/certs"
 )
 
-// made are the requests of a start with nothing there.
-var made = []string{"get secrets", "create secrets", "get secrets", "patch apiservices", "get secrets"}
+// made are the writes of a start with nothing there.
+var made = []string{"create secrets", "create secrets", "patch apiservices"}
+
+// expectMade compares the writes. Each change of one of the three objects may lead to a sync, which reads both Secrets.
+func expectMade(t *testing.T, requests []string) {
+	t.Helper()
+	if diff := cmp.Diff(made, writes(requests)); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if reads := len(requests) - len(made); reads > 2*(1+len(made)) {
+		t.Errorf("%d Secrets are read: %q", reads, requests)
+	}
+}
 
 func TestACertificateIsMadeAndTheAPIServiceToldToTrustIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.start("")
 		requests, events := a.took()
-		if diff := cmp.Diff(made, requests); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		expectMade(t, requests)
 		want := []string{
 			"Normal AuthorityCreated Created a certificate authority: there is no serving certificate",
-			"Normal CertificateIssued Issued a certificate for Service default/farm-operator, valid until 2000-03-31T00:00:00Z: there is no serving certificate",
-			"Normal CABundleInjected Its caBundle is that of Secret default/farm-operator-serving",
+			"Normal CertificateIssued Issued a certificate for Service millwright-system/farm-operator, valid until 2000-03-31T00:00:00Z: there is no serving certificate",
+			"Normal CABundleInjected Its caBundle is that of Secret millwright-system/farm-operator-serving",
 		}
 		if diff := cmp.Diff(want, events); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		a.must(a.verify(a.bundle()))
-		if kind := a.kept().Type; kind != corev1.SecretTypeTLS {
+		if kind := a.kept().Serving.Type; kind != corev1.SecretTypeTLS {
 			t.Errorf("the Secret is of type %s", kind)
 		}
-		if diff := cmp.Diff([]string{"apiservices  millwright.dev/inject-ca=true", "secrets default metadata.name=farm-operator-serving"}, sorted(a.watches)); diff != "" {
+		if diff := cmp.Diff([]string{"apiservices  millwright.dev/inject-ca=true", "secrets millwright-system metadata.name=farm-operator-ca", "secrets millwright-system metadata.name=farm-operator-serving"}, sorted(a.watches)); diff != "" {
 			t.Errorf("what is watched (-want +got):\n%s", diff)
 		}
 		if at, err := testutil.GetGaugeMetricValue(expiration); err != nil || at != float64(time.Now().Add(90*day).Unix()) {
@@ -60,11 +70,9 @@ func TestAnAPIServiceThatVerifiesNothingIsSwitchedInOnePatch(t *testing.T) {
 	insecure := ours()
 	insecure.Object["spec"].(map[string]any)["insecureSkipTLSVerify"] = true
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		a.start("default")
+		a.start(DefaultFarmNamespace)
 		requests, _ := a.took()
-		if diff := cmp.Diff(made, requests); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
+		expectMade(t, requests)
 		if spec := a.apiService(farm).Object["spec"].(map[string]any); spec["insecureSkipTLSVerify"] != false {
 			t.Errorf("insecureSkipTLSVerify is %v", spec["insecureSkipTLSVerify"])
 		}
@@ -78,7 +86,7 @@ func TestWhatDoesNotAskForItIsLeftAlone(t *testing.T) {
 		namespace  string
 	}{
 		"an APIService without the label":           {apiService: unlabelled()},
-		"an APIService of another Service":          {apiService: apiServiceNamed(farm, "other")},
+		"an APIService of another Service":          {apiService: apiServiceNamed("v1.farm.example.com", "other")},
 		"a process that works in another namespace": {apiService: ours(), namespace: "shop"},
 		"a cluster where the farm is not installed": {apiService: apiServiceNamed("v1.example.com", "other")},
 	} {
@@ -98,34 +106,38 @@ func TestWhatDoesNotAskForItIsLeftAlone(t *testing.T) {
 }
 
 func TestASecretOfSomebodyElseIsAConflictUntilItGoes(t *testing.T) {
-	inBubble(t, func(t *testing.T, a *apiServer) {
-		a.applySecret(foreign())
-		a.start("")
-		requests, events := a.took()
-		if diff := cmp.Diff([]string{"get secrets"}, requests); diff != "" {
-			t.Errorf("requests (-want +got):\n%s", diff)
-		}
-		want := []string{"Warning ErrResourceExists reading certificates from Secret default/farm-operator-serving: " + certs.ErrForeign.Error()}
-		if diff := cmp.Diff(want, events); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
-		a.applyAPIService(a.apiService(farm)) // any change of it
-		if _, events := a.took(); len(events) > 0 {
-			t.Errorf("the conflict is told again: %q", events)
-		}
-		if len(a.bundle()) > 0 {
-			t.Error("the APIService was given what nobody has made for it")
-		}
-		a.deleteSecret()
-		a.took()
-		a.must(a.verify(a.bundle()))
-	}, ours())
+	for _, name := range []types.NamespacedName{authority, serving} {
+		t.Run(name.Name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, a *apiServer) {
+				a.applySecret(foreign(name))
+				a.start("")
+				requests, events := a.took()
+				if diff := cmp.Diff([]string{"get secrets", "get secrets"}, requests); diff != "" {
+					t.Errorf("requests (-want +got):\n%s", diff)
+				}
+				want := []string{"Warning ErrResourceExists reading certificates from Secret " + name.String() + ": " + certs.ErrForeign.Error()}
+				if diff := cmp.Diff(want, events); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				a.applyAPIService(a.apiService(farm)) // any change of it
+				if _, events := a.took(); len(events) > 0 {
+					t.Errorf("the conflict is reported again: %q", events)
+				}
+				if len(a.bundle()) > 0 {
+					t.Error("the APIService was given what nobody has made for it")
+				}
+				a.deleteSecret(name)
+				a.took()
+				a.must(a.verify(a.bundle()))
+			}, ours())
+		})
+	}
 }
 
 func TestWhoeverLosesTheRaceTakesWhatTheOtherHasMade(t *testing.T) {
-	conflict := apierrors.NewConflict(secrets.GroupResource(), secret.Name, errors.New("old version"))
+	conflict := apierrors.NewConflict(secrets.GroupResource(), authority.Name, errors.New("old version"))
 	for request, lost := range map[string]error{
-		"create secrets":    apierrors.NewAlreadyExists(secrets.GroupResource(), secret.Name),
+		"create secrets":    apierrors.NewAlreadyExists(secrets.GroupResource(), authority.Name),
 		"patch apiservices": conflict,
 		"update secrets":    conflict, // when it is renewed
 	} {
@@ -173,7 +185,7 @@ func TestDeletingTheSecretRevokesAtOnce(t *testing.T) {
 		a.start("")
 		a.took()
 		before := a.bundle()
-		a.deleteSecret()
+		a.deleteSecret(authority)
 		a.took()
 		a.must(a.verify(a.bundle()))
 		if a.verify(before) == nil {
@@ -190,17 +202,17 @@ func TestACertificateIsRenewedEvenWhereAnAPIServiceCannotBeWritten(t *testing.T)
 		a.fail["patch apiservices"] = slices.Repeat([]error{forbidden}, 5000)
 		a.start("")
 		synctest.Wait()
-		first := a.kept().Data[corev1.TLSCertKey]
-		a.must(a.verify(a.kept().Data[certs.DataBundle]))
+		first := a.kept().Serving.Data[corev1.TLSCertKey]
+		a.must(a.verify(a.kept().Serving.Data[certs.DataBundle]))
 		time.Sleep(61 * day / 100)
 		synctest.Wait()
 		if len(a.fail["patch apiservices"]) == 0 {
 			t.Error("an APIService was written")
 		}
-		if bytes.Equal(a.kept().Data[corev1.TLSCertKey], first) {
+		if bytes.Equal(a.kept().Serving.Data[corev1.TLSCertKey], first) {
 			t.Error("the certificate is the first one still")
 		}
-		a.must(a.verify(a.kept().Data[certs.DataBundle]))
+		a.must(a.verify(a.kept().Serving.Data[certs.DataBundle]))
 
 		a.mu.Lock()
 		a.fail["patch apiservices"] = nil

@@ -22,24 +22,24 @@ const (
 	reasonInjected         = "CABundleInjected"
 )
 
-// reportSteps that were done. Steps hold no secrets.
+// reportSteps that were done by writing this Secret. Steps hold no secrets.
 func (c *Controller) reportSteps(ctx context.Context, written *corev1.Secret, state certs.State, steps []certs.Step) {
 	reference := referenceTo(written)
 	for _, step := range steps {
-		klog.FromContext(ctx).Info("Rotated", "secret", secret, "step", step)
+		klog.FromContext(ctx).Info("Rotated", "secret", klog.KObj(written), "step", step)
 		switch step := step.(type) {
 		case certs.CreateAuthority:
 			c.recorder.Eventf(reference, corev1.EventTypeNormal, reasonAuthorityCreated, "Created a certificate authority: %s", step.Reason)
 		case certs.IssueServing:
 			until := state.Serving.Certificate.NotAfter.UTC().Format(time.RFC3339)
-			c.recorder.Eventf(reference, corev1.EventTypeNormal, reasonIssued, "Issued a certificate for Service %s, valid until %s: %s", service, until, step.Reason)
+			c.recorder.Eventf(reference, corev1.EventTypeNormal, reasonIssued, "Issued a certificate for Service %s, valid until %s: %s", c.service, until, step.Reason)
 		case certs.DropAuthority:
 			c.recorder.Event(reference, corev1.EventTypeNormal, reasonAuthorityDropped, "A certificate authority is not trusted any more: all that it has signed has expired")
 		}
 	}
 }
 
-// reportConflict tells once that the Secret is somebody else's. A change of it is looked at, so nothing is retried.
+// reportConflict reports once that the Secret is somebody else's. A change of it is looked at, so nothing is retried.
 func (c *Controller) reportConflict(foreign *corev1.Secret, err error) error {
 	expiration.Set(0)
 	if c.conflict != foreign.UID {

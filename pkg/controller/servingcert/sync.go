@@ -33,61 +33,81 @@ type target struct {
 }
 
 // syncHandler goes once through the six steps of package certs.
-func (c *Controller) syncHandler(ctx context.Context, _ types.NamespacedName) (time.Duration, error) {
-	targets, err := c.targets()
+func (c *Controller) syncHandler(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	if !c.written.Reached(key) {
+		return controller.RecheckDelay, nil // the watch shows what was injected, as a rule before that
+	}
+	targets, wanted, err := c.targets()
 	if err != nil {
 		return 0, err
 	}
-	if len(targets) == 0 {
+	if !wanted {
 		expiration.Set(0)
 		return 0, nil
 	}
-	// After the targets, and not from a cache: see package certs.
-	kept, err := c.kubeClient.CoreV1().Secrets(secret.Namespace).Get(ctx, secret.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		kept = nil
-	case err != nil:
-		return 0, fmt.Errorf("reading Secret %s: %w", secret, err)
+	// After the targets, and not from a cache; the authorities last: see package certs.
+	var kept certs.Secrets
+	if kept.Serving, err = c.secret(ctx, c.serving); err != nil {
+		return 0, err
+	}
+	if kept.Authority, err = c.secret(ctx, authority); err != nil {
+		return 0, err
 	}
 	state, err := certs.Decode(kept)
 	if err != nil {
-		return 0, c.reportConflict(kept, err)
+		return 0, c.reportConflict(kept.Foreign(), err)
 	}
 	c.conflict = ""
-	observed := certs.Observed{State: state, Names: names, Lifetimes: c.lifetimes, Now: time.Now()}
+	observed := certs.Observed{State: state, Names: c.names, Lifetimes: c.lifetimes, Now: time.Now()}
 	for _, target := range targets {
 		observed.Targets = append(observed.Targets, target.Target)
 	}
 	plan := certs.Decide(observed)
 	publishExpiration(state)
 	// Neither waits for the other: a certificate is made even where an APIService cannot be written.
-	if err := errors.Join(c.inject(ctx, targets, plan.Inject, state.Bundle()), c.store(ctx, kept, observed, plan)); err != nil {
+	written, err := c.store(ctx, kept, observed, plan)
+	if err := errors.Join(c.inject(ctx, targets, plan.Inject, state.Bundle()), err); err != nil {
 		return 0, err
 	}
-	if len(plan.Steps) > 0 {
-		return controller.RecheckDelay, nil // what was stored is told by the watch, as a rule before that
+	if written {
+		return controller.RecheckDelay, nil // likewise
 	}
 	return min(plan.RequeueAfter, longestWait), nil
 }
 
-// targets are sorted by name, so that all syncs do the same in the same order.
-func (c *Controller) targets() (targets []target, err error) {
+// secret reads one from the API server; nil is one that does not exist.
+func (c *Controller) secret(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
+	secret, err := c.kubeClient.CoreV1().Secrets(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	default:
+		return secret, nil
+	}
+}
+
+// targets are the APIServices that lead to our Service, sorted by name, so that all syncs do the same in the same order. A certificate is
+// wanted where there is one, or where the APIService of the farm still leads to another Service: before it is made to lead to ours, a
+// server has to be there, and that waits for its certificate.
+func (c *Controller) targets() (targets []target, wanted bool, err error) {
 	for _, item := range c.apiServices.List() {
 		object, ok := item.(*unstructured.Unstructured)
 		if !ok {
-			return nil, fmt.Errorf("reading APIServices: the cache has a %T", item)
+			return nil, false, fmt.Errorf("reading APIServices: the cache has a %T", item)
 		}
-		observed, err := certs.ObserveTarget(object, service)
+		observed, err := certs.ObserveTarget(object, c.service)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if observed.IsForService() {
 			targets = append(targets, target{observed, object})
 		}
+		wanted = wanted || observed.IsForService() || object.GetName() == apiServiceName
 	}
 	slices.SortFunc(targets, func(a, b target) int { return strings.Compare(a.Name, b.Name) })
-	return targets, nil
+	return targets, wanted, nil
 }
 
 // inject gives the named targets the bundle.
@@ -102,44 +122,63 @@ func (c *Controller) inject(ctx context.Context, targets []target, named []strin
 			errs = append(errs, err)
 			continue
 		}
-		_, err = c.dynamic.Resource(APIServices).Patch(ctx, target.object.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{})
+		patched, err := c.dynamic.Resource(APIServices).Patch(ctx, target.object.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("giving %s the caBundle of Secret %s: %w", target.Name, secret, err))
+			errs = append(errs, fmt.Errorf("giving %s the caBundle of Secret %s: %w", target.Name, authority, err))
 			continue
 		}
+		c.written.Wrote(c.service, c.apiServices, patched.GetResourceVersion())
 		klog.FromContext(ctx).Info("Injected the caBundle", "target", target.Name)
-		c.recorder.Eventf(target.object, corev1.EventTypeNormal, reasonInjected, "Its caBundle is that of Secret %s", secret)
+		c.recorder.Eventf(target.object, corev1.EventTypeNormal, reasonInjected, "Its caBundle is that of Secret %s", c.serving)
 	}
 	return errors.Join(errs...)
 }
 
-// store does the steps of the plan, all in one write of the Secret.
-func (c *Controller) store(ctx context.Context, kept *corev1.Secret, observed certs.Observed, plan certs.Plan) error {
-	if len(plan.Steps) == 0 {
-		return nil
-	}
-	state, err := certs.Advance(observed.State, plan, certs.Issuing{Names: names, Lifetimes: c.lifetimes, Now: observed.Now, Random: rand.Reader})
+// store does the steps of the plan and reports whether anything was written, or somebody else has written before.
+func (c *Controller) store(ctx context.Context, kept certs.Secrets, observed certs.Observed, plan certs.Plan) (bool, error) {
+	state, err := certs.Advance(observed.State, plan, certs.Issuing{Names: c.names, Lifetimes: c.lifetimes, Now: observed.Now, Random: rand.Reader})
 	if err != nil {
-		return err
+		return false, err
 	}
-	wanted, err := certs.Store(kept, secret.Namespace, secret.Name, state)
-	if err != nil || wanted == nil {
-		return err
+	wanted, err := certs.Store(kept, authority, c.serving, state)
+	if err != nil || wanted == (certs.Secrets{}) {
+		return false, err
 	}
-	var written *corev1.Secret
-	if kept == nil {
-		written, err = c.kubeClient.CoreV1().Secrets(secret.Namespace).Create(ctx, wanted, metav1.CreateOptions{})
-	} else {
-		written, err = c.kubeClient.CoreV1().Secrets(secret.Namespace).Update(ctx, wanted, metav1.UpdateOptions{})
-	}
-	if certs.LostRace(err) {
-		klog.FromContext(ctx).V(2).Info("Another process was first, looking again", "secret", secret)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("writing Secret %s: %w", secret, err)
+	// The authority first: see package certs.
+	for _, write := range []struct {
+		wanted, kept *corev1.Secret
+		steps        []certs.Step
+	}{
+		{wanted.Authority, kept.Authority, slices.DeleteFunc(slices.Clone(plan.Steps), isOfServing)},
+		{wanted.Serving, kept.Serving, slices.DeleteFunc(slices.Clone(plan.Steps), func(step certs.Step) bool { return !isOfServing(step) })},
+	} {
+		if write.wanted == nil {
+			continue
+		}
+		written, err := c.write(ctx, write.wanted, write.kept != nil)
+		if certs.LostRace(err) {
+			klog.FromContext(ctx).V(2).Info("Another process was first, looking again", "secret", klog.KObj(write.wanted))
+			return true, nil
+		}
+		if err != nil {
+			return true, fmt.Errorf("writing Secret %s/%s: %w", write.wanted.Namespace, write.wanted.Name, err)
+		}
+		c.reportSteps(ctx, written, state, write.steps)
 	}
 	publishExpiration(state)
-	c.reportSteps(ctx, written, state, plan.Steps)
-	return nil
+	return true, nil
+}
+
+// isOfServing reports whether a step is seen in the Secret of the serving certificate, and not in that of the authorities.
+func isOfServing(step certs.Step) bool {
+	_, is := step.(certs.IssueServing)
+	return is
+}
+
+func (c *Controller) write(ctx context.Context, secret *corev1.Secret, exists bool) (*corev1.Secret, error) {
+	client := c.kubeClient.CoreV1().Secrets(secret.Namespace)
+	if exists {
+		return client.Update(ctx, secret, metav1.UpdateOptions{})
+	}
+	return client.Create(ctx, secret, metav1.CreateOptions{})
 }

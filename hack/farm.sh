@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Sourced after target-cluster.sh by scripts that install the API server of Llamas: where it is, and how it gets from one namespace to another.
+# shellcheck disable=SC2034 # the variables are for those scripts
+
+farm=farm-operator
+farm_api=v1alpha.farm.example.com
+farm_port=3000
+farm_labels=app.kubernetes.io/name=millwright,app.kubernetes.io/component=farm
+# Where it is by default, and where its tutorial has it: an earlier version of ours was there, too.
+farm_namespaces=(millwright-system default)
+
+# former_farm NAMESPACE prints the namespace from which an API server of ours is to move there; nothing if none is.
+former_farm() {
+  local former
+  former=$(kubectl get apiservices.apiregistration.k8s.io --selector "$farm_labels" --output 'jsonpath={.items[*].spec.service.namespace}')
+  [ "$former" = "$1" ] || echo "$former"
+}
+
+# both_farms FORMER NAMESPACE prints patches for kustomize: the servers of both namespaces have all rights, and the APIService is left out.
+both_farms() {
+  local account=system:serviceaccount
+  cat <<EOF
+- target: {kind: APIService, name: $farm_api}
+  patch: |-
+    \$patch: delete
+    apiVersion: apiregistration.k8s.io/v1
+    kind: APIService
+    metadata: {name: $farm_api}
+- target: {kind: (ClusterRoleBinding|RoleBinding), name: $farm(|-server|-auth-delegator|-authentication-reader)}
+  patch: |-
+    - {op: add, path: /subjects/-, value: {kind: ServiceAccount, name: $farm, namespace: $1}}
+- target: {kind: ValidatingAdmissionPolicy, name: $farm-records}
+  patch: |-
+    - {op: test, path: /spec/variables/0/name, value: server}
+    - op: replace
+      path: /spec/variables/0/expression
+      value: "request.userInfo.username == '$account:$1:$farm' ? request.userInfo.username : '$account:$2:$farm'"
+EOF
+}
+
+# switch_farm NAMESPACE makes kube-apiserver send requests to the servers there, and trust them, in one write: none of them fails.
+switch_farm() {
+  local bundle
+  bundle=$(kubectl get secret --namespace "$1" "$farm-serving" --output 'jsonpath={.data.ca\.crt}')
+  [ -n "$bundle" ] || fail "Secret $farm-serving in namespace $1 has no ca.crt: is it somebody else's? The API server of Llamas stays where it was."
+  kubectl patch apiservices.apiregistration.k8s.io "$farm_api" --type=merge \
+    --patch '{"spec":{"insecureSkipTLSVerify":false,"service":{"namespace":"'"$1"'","name":"'"$farm"'","port":'"$farm_port"'},"caBundle":"'"$bundle"'"}}'
+}
+
+# remove_farm NAMESPACE removes what is there of an API server of Llamas of ours. In an earlier version, the key that signed its certificate
+# was there, too.
+remove_farm() {
+  local kinds=deployments,services,poddisruptionbudgets,networkpolicies,serviceaccounts,roles,rolebindings
+  if [ -n "$(kubectl get "$kinds" --namespace "$1" --selector "$farm_labels" --ignore-not-found --output name)" ]; then
+    kubectl delete "$kinds" --namespace "$1" --selector "$farm_labels" --ignore-not-found --timeout=2m --cascade=foreground
+  fi
+  remove_farm_secret "$1" "$farm-serving"
+  [ "$1" != default ] || remove_former_rights
+  if [ -n "$(kubectl get crd servicemonitors.monitoring.coreos.com --ignore-not-found --output name)" ]; then
+    kubectl delete servicemonitors.monitoring.coreos.com --namespace "$1" --field-selector "metadata.name=$farm" --selector app.kubernetes.io/name=millwright --ignore-not-found >/dev/null
+  fi
+}
+
+# remove_former_rights that millwright-core had in the namespace default in an earlier version.
+remove_former_rights() {
+  kubectl delete roles,rolebindings --namespace default --field-selector metadata.name=millwright-core --ignore-not-found >/dev/null
+}
+
+# remove_farm_secret NAMESPACE NAME, if it is one of ours.
+remove_farm_secret() {
+  local secret=(--namespace "$1" secrets --selector app.kubernetes.io/managed-by=millwright --field-selector "metadata.name=$2")
+  [ -z "$(kubectl get "${secret[@]}" --ignore-not-found --output name)" ] || kubectl delete "${secret[@]}" --ignore-not-found --timeout=2m
+}
