@@ -31,8 +31,10 @@ type kube struct {
 	forbidden map[string]bool
 	// asked are the SubjectAccessReviews: user verb resource.
 	asked []string
-	// objects are answered to GET, LIST and WATCH of a path.
+	// objects are answered to GET, LIST and WATCH of a path, and a Status to every request.
 	objects map[string]any
+	// answers are functions that return what is at a path.
+	answers map[string]func() any
 	// watchers of a path.
 	watchers map[string][]chan metav1.WatchEvent
 	// held is a path whose LIST and WATCH wait until it is closed.
@@ -51,6 +53,7 @@ func newKube(t *testing.T, front *authority) *kube {
 		forbidden: map[string]bool{"system:anonymous": true},
 		objects:   map[string]any{},
 		watchers:  map[string][]chan metav1.WatchEvent{},
+		answers:   map[string]func() any{},
 		released:  make(chan struct{}),
 	}
 	k.objects[configMapPath] = &corev1.ConfigMap{
@@ -72,15 +75,19 @@ func newKube(t *testing.T, front *authority) *kube {
 
 // ServeHTTP answers one request.
 func (k *kube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path, object := k.at(r)
+	status, refuses := object.(*metav1.Status)
 	switch {
+	case refuses:
+		answer(w, int(status.Code), status)
 	case r.Method == http.MethodPost:
 		k.review(w, r)
 	case r.URL.Path == "/version":
 		answer(w, http.StatusOK, map[string]string{"gitVersion": "v1.37.1"})
 	case r.URL.Query().Get("watch") != "":
-		k.watch(w, r)
+		k.watch(w, r, path)
 	default:
-		k.read(w, r)
+		k.read(w, r, path, object)
 	}
 }
 
@@ -114,16 +121,25 @@ func (k *kube) review(w http.ResponseWriter, r *http.Request) {
 // at returns what is at a path, or in a list of one that is selected by its name.
 func (k *kube) at(r *http.Request) (path string, object any) {
 	path = r.URL.Path
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if answer := k.answers[path]; answer != nil {
+		return path, answer()
+	}
 	if selector := r.URL.Query().Get("fieldSelector"); selector != "" {
 		path += "/" + strings.TrimPrefix(selector, "metadata.name=")
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	return path, k.objects[path]
 }
 
-func (k *kube) read(w http.ResponseWriter, r *http.Request) {
-	path, object := k.at(r)
+// answering has the function say what is at a path, at each request.
+func (k *kube) answering(path string, answer func() any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.answers[path] = answer
+}
+
+func (k *kube) read(w http.ResponseWriter, r *http.Request, path string, object any) {
 	if path == r.URL.Path && object != nil {
 		answer(w, http.StatusOK, object)
 		return
@@ -137,8 +153,7 @@ func (k *kube) read(w http.ResponseWriter, r *http.Request) {
 }
 
 // watch knows no initial events: clients list instead.
-func (k *kube) watch(w http.ResponseWriter, r *http.Request) {
-	path, _ := k.at(r)
+func (k *kube) watch(w http.ResponseWriter, r *http.Request, path string) {
 	if r.URL.Query().Get("sendInitialEvents") != "" {
 		if path == k.held {
 			<-k.released

@@ -52,6 +52,7 @@ func (r *resource) translate(status metav1.Status) metav1.Status {
 		return apierrors.NewServiceUnavailable(complaint).Status()
 	}
 	status.Message = r.rename(status.Message)
+	status = withDelay(status)
 	if details := status.Details; details != nil && details.Group == r.records.Group {
 		told := *details
 		switch told.Kind {
@@ -62,6 +63,25 @@ func (r *resource) translate(status metav1.Status) metav1.Status {
 		}
 		status.Details = &told
 	}
+	return status
+}
+
+// leastDelay in seconds, where an API server that asks for patience does not say how much.
+const leastDelay = 1
+
+// withDelay says when to ask again where the API server of the records has too much to do, or fills a cache ("storage is
+// (re)initializing"). It is not asked again here: clients repeat a request of any verb that is answered by 429 and a Retry-After header,
+// which is made of the details, and bound how often. Two that repeat would multiply the requests.
+func withDelay(status metav1.Status) metav1.Status {
+	if status.Code != http.StatusTooManyRequests || status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+		return status
+	}
+	details := metav1.StatusDetails{}
+	if status.Details != nil {
+		details = *status.Details
+	}
+	details.RetryAfterSeconds = leastDelay
+	status.Details = &details
 	return status
 }
 

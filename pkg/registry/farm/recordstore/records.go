@@ -72,8 +72,7 @@ func (r *records) list(ctx context.Context, at location, options metav1.ListOpti
 	}
 	request := r.client.Get().AbsPath(r.listPath(at)...)
 	request.SpecificallyVersionedParams(&options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
-	// Who asked us repeats what is worth repeating: it has the time to live of the request.
-	return request.MaxRetries(0).Stream(ctx)
+	return request.MaxRetries(0).Stream(ctx) // see withDelay
 }
 
 func join(selector, term string) string {
@@ -93,7 +92,7 @@ func (r *records) listPath(at location) []string {
 func (r *records) objectPath(at location) []string { return append(r.listPath(at), at.name) }
 
 func answer(ctx context.Context, request *rest.Request) ([]byte, error) {
-	result := request.MaxRetries(0).Do(ctx)
+	result := request.MaxRetries(0).Do(ctx) // see withDelay
 	if err := result.Error(); err != nil {
 		return nil, err
 	}

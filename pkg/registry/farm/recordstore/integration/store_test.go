@@ -16,10 +16,11 @@ import (
 
 func TestMain(m *testing.M) { testcluster.Main(m, testcluster.WithCRDs("manifests/00-crds")) }
 
-// newStore returns a storage in use. The API server asks for patience for a moment after the CRD was made.
+// newStore returns a storage in use, which asks again where the API server asks for patience: for a moment after the CRD was made, and after
+// a restart, while it fills the cache of it.
 func newStore(t testing.TB, cluster *testcluster.Cluster) storage.Interface {
 	t.Helper()
-	store := unusedStore(t, cluster.Config())
+	store := patient{unusedStore(t, cluster.Config())}
 	eventually(t, func() string {
 		w, err := store.Watch(t.Context(), "/llamas", storage.ListOptions{Recursive: true})
 		if err != nil {
