@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,11 +48,24 @@ func isStale(err error) bool {
 	return apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
+// IsTooLarge tells that an object was refused because it is larger than the API server or etcd accepts: only a smaller one helps. Of the
+// three limits on the way the API server has a status for its own, of 3 MiB of JSON; that of its client of etcd, 2 MiB, and that of etcd,
+// 1.5 MiB, are internal errors, which the text alone tells from others.
+func IsTooLarge(err error) bool {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return false
+	}
+	status := answer.Status()
+	return status.Code == http.StatusRequestEntityTooLarge || strings.Contains(status.Message, "etcdserver: request is too large") ||
+		strings.Contains(status.Message, "trying to send message larger than max")
+}
+
 // isOutage tells that the API server was not reached, was overloaded, or failed: that says nothing about the object.
 func isOutage(err error) bool {
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) {
-		return answer.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err)
+		return !IsTooLarge(err) && (answer.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err))
 	}
 	var unanswered *url.Error
 	return errors.As(err, &unanswered)

@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -40,6 +43,50 @@ const (
 	componentFlush = "flush"
 )
 
+// Annotations of an event on its way to the API server. The event that is posted does not have them.
+const (
+	annotationEventName = "millwright.dev/event-name"
+	annotationLastEvent = "millwright.dev/last-event"
+)
+
+// NamedEvent returns annotations for AnnotatedEventf of an event that may be recorded more than once, by several processes, and is posted
+// once: its name ends with that time, in nanoseconds since 1970 as a hexadecimal number, instead of the time at which it is recorded. One
+// that is the last of its object is posted though the object has had more events than are allowed.
+func NamedEvent(nanoseconds string, last bool) map[string]string {
+	annotations := map[string]string{annotationEventName: nanoseconds}
+	if last {
+		annotations[annotationLastEvent] = "true"
+	}
+	return annotations
+}
+
+// named returns the event as it is posted, and whether its name was given by NamedEvent.
+func named(event *corev1.Event) (posted *corev1.Event, given bool) {
+	nanoseconds, given := event.Annotations[annotationEventName]
+	if !given {
+		return event, false
+	}
+	// That of an object may be as long as that of an event.
+	object := strings.TrimRight(Truncate(event.InvolvedObject.Name, validation.DNS1123SubdomainMaxLength-1-len(nanoseconds)), ".-")
+	posted = event.DeepCopy()
+	posted.Name = object + "." + nanoseconds
+	delete(posted.Annotations, annotationEventName)
+	delete(posted.Annotations, annotationLastEvent)
+	return posted, true
+}
+
+// spamKey is that of client-go, by which the events of an object from one source are counted; the last ones are counted apart.
+func spamKey(event *corev1.Event) string {
+	key := strings.Join([]string{
+		event.Source.Component, event.Source.Host, event.InvolvedObject.Kind, event.InvolvedObject.Namespace, event.InvolvedObject.Name,
+		string(event.InvolvedObject.UID), event.InvolvedObject.APIVersion, event.Type,
+	}, "")
+	if event.Annotations[annotationLastEvent] != "" {
+		key += " last"
+	}
+	return key
+}
+
 // Events posts the events of all controllers of a process, those of one object in the order in which they were recorded.
 //
 // A broadcaster of client-go posts one event after the other and drops what it cannot queue, from about two thousand on: a
@@ -63,6 +110,8 @@ func StartEvents(ctx context.Context, client kubernetes.Interface) *Events {
 				BurstSize: eventBurst,
 				QPS:       float32(1 / eventRefill.Seconds()),
 				MaxEvents: maxSimilarEvents,
+
+				SpamKeyFunc: spamKey,
 			})),
 			sink: &flushableSink{
 				EventSink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(corev1.NamespaceAll)},
@@ -156,7 +205,11 @@ func (s *flushableSink) expect() (name string, flushed <-chan struct{}) {
 // Create implements record.EventSink.
 func (s *flushableSink) Create(event *corev1.Event) (*corev1.Event, error) {
 	if event.Reason != reasonFlush || event.Source.Component != componentFlush {
-		created, err := s.EventSink.Create(event)
+		posted, given := named(event)
+		created, err := s.EventSink.Create(posted)
+		if given && apierrors.IsAlreadyExists(err) {
+			return posted, nil
+		}
 		return created, retriable(err)
 	}
 	s.mu.Lock()

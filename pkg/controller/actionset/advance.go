@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
@@ -92,9 +91,9 @@ func (t *turn) begin(key phaseKey) (ended bool) {
 	p.StartTime = t.seconds()
 	intent, err := rawOf(prepared.intent)
 	if key.phase == phase.Deferred {
-		t.say(corev1.EventTypeNormal, "Started deferPhase", "Executing deferPhase "+p.Name)
+		t.say("Started deferPhase", "Executing deferPhase "+p.Name)
 	} else {
-		t.say(corev1.EventTypeNormal, "Started Phase", "Executing phase "+p.Name)
+		t.say("Started Phase", "Executing phase "+p.Name)
 	}
 	switch {
 	case prepared.initFailure != "" && key.phase != phase.Deferred:
@@ -106,7 +105,13 @@ func (t *turn) begin(key phaseKey) (ended bool) {
 	case err != nil:
 		t.failExecution(key, fmt.Sprintf("recording what is to be done: %v", err))
 	default:
-		p.State, p.Intent, p.StartedBy = v1alpha1.StateRunning, intent, t.o.identity
+		p.Intent = intent
+		if message := t.tooLarge("what the phase is about to do has", len(rawBytes(intent))); message != "" {
+			p.Intent = nil
+			t.failExecution(key, message)
+			return true
+		}
+		p.State, p.StartedBy = v1alpha1.StateRunning, t.o.identity
 		t.starts = append(t.starts, key)
 		return false
 	}
@@ -213,14 +218,21 @@ func (t *turn) complete(key phaseKey, output map[string]any) (ended bool) {
 		t.failExecution(key, fmt.Sprintf("reading the output: %v", err))
 		return true
 	}
-	p.Output = raw
+	if !shrunk(&t.status) {
+		p.Output = raw
+	}
+	if message := t.tooLarge("the output of the phase has", len(rawBytes(raw))); message != "" {
+		p.Output = nil
+		t.failExecution(key, "OutputTooLarge: "+message)
+		return true
+	}
 	t.end(key, v1alpha1.StateComplete)
 	if key.phase == phase.Deferred {
-		t.say(corev1.EventTypeNormal, "Ended deferPhase", "Completed deferPhase "+p.Name)
+		t.say("Ended deferPhase", "Completed deferPhase "+p.Name)
 		return true
 	}
 	p.Progress.ProgressPercent, p.Progress.LastTransitionTime = "100", t.seconds()
-	t.say(corev1.EventTypeNormal, "Ended Phase", "Completed phase "+p.Name)
+	t.say("Ended Phase", "Completed phase "+p.Name)
 	return true
 }
 
@@ -276,6 +288,12 @@ func (t *turn) conclude(i int) bool {
 		t.events = append(t.events, failureEvents(&t.run.Actions[i].Spec, "Failed to render output artifacts "+rendered.failure)...)
 		return true
 	}
+	templatesOnly := action.Artifacts
 	action.Artifacts = rendered.artifacts
+	if message := t.tooLarge("the output artifacts of action "+action.Name+" have", sizeOf(rendered.artifacts)); message != "" {
+		action.Artifacts = templatesOnly
+		t.setFailure(v1alpha1.ReasonArtifactsFailed, "ArtifactsTooLarge: "+message)
+		t.events = append(t.events, failureEvents(&t.run.Actions[i].Spec, "Failed to render output artifacts ArtifactsTooLarge: "+message)...)
+	}
 	return true
 }

@@ -60,13 +60,18 @@ type apiServer struct {
 	kube    *kubefake.Clientset
 	dynamic *dynamicfake.FakeDynamicClient
 
-	mu       sync.Mutex
-	version  int
+	mu      sync.Mutex
+	version int
+	// posted are the names of the events that were posted, and dead is that none is any more.
+	posted   map[string]bool
+	dead     bool
 	served   *metav1.APIResourceList
 	requests []string
 	events   []string
 	// refuse is asked at each request, lose after it was done: an error is its answer.
 	refuse, lose func(request string) error
+	// limit refuses a status.
+	limit func(*v1alpha1.ActionSetStatus) error
 	// drops what is not in the CustomResourceDefinition.
 	drops    func(*v1alpha1.ActionSetStatus)
 	second   time.Time // in which inSecond requests were made
@@ -255,6 +260,11 @@ func (a *apiServer) do(action clienttesting.Action) (handled bool, _ runtime.Obj
 		if !a.serves("actionsets/status") {
 			return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "put", setsResource.GroupResource(), "s", "404 page not found", 0, true)
 		}
+		if a.limit != nil {
+			if err := a.limit(wanted.Status); err != nil {
+				return true, nil, err
+			}
+		}
 		object, err := a.change(wanted.ResourceVersion, func(set *v1alpha1.ActionSet) {
 			set.Status = stored(a.t, wanted.Status)
 			if a.drops != nil {
@@ -296,16 +306,23 @@ func (a *apiServer) change(version string, change func(*v1alpha1.ActionSet)) (ru
 // operate starts another process.
 func (a *apiServer) operate() { a.operateWith() }
 
+// standBy starts a process that does not lead.
+func (a *apiServer) standBy() {
+	ctx, cancel := context.WithCancel(context.Background())
+	factory, _ := a.build(ctx)
+	factory.StartWithContext(ctx)
+	a.stop = func() {
+		cancel()
+		a.controller.Run(ctx, 1)
+		factory.Shutdown()
+	}
+	synctest.Wait()
+}
+
 func (a *apiServer) operateWith(options ...externalversions.SharedInformerOption) {
 	logger := ktesting.NewLogger(a.t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
-	factory := externalversions.NewSharedInformerFactoryWithOptions(a.sets, 0, options...)
-	cr := factory.Cr().V1alpha1()
-	c, err := newController(ctx, Config{
-		Client: a.sets, KubeClient: a.kube, ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(), Recorder: &recorder{FakeRecorder: record.FakeRecorder{}, a: a},
-	}, a.dynamic, mapper{meta.NewDefaultRESTMapper(nil)})
-	a.must(err)
-	a.controller = c
+	factory, c := a.build(ctx, options...)
 	factory.StartWithContext(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { c.Run(ctx, 4) })
@@ -315,6 +332,17 @@ func (a *apiServer) operateWith(options ...externalversions.SharedInformerOption
 		factory.Shutdown()
 	}
 	synctest.Wait()
+}
+
+func (a *apiServer) build(ctx context.Context, options ...externalversions.SharedInformerOption) (externalversions.SharedInformerFactory, *Controller) {
+	factory := externalversions.NewSharedInformerFactoryWithOptions(a.sets, 0, options...)
+	cr := factory.Cr().V1alpha1()
+	c, err := newController(ctx, Config{
+		Client: a.sets, KubeClient: a.kube, ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(), Recorder: &recorder{FakeRecorder: record.FakeRecorder{}, a: a},
+	}, a.dynamic, mapper{meta.NewDefaultRESTMapper(nil)})
+	a.must(err)
+	a.controller = c
+	return factory, c
 }
 
 // end of the process.
@@ -381,6 +409,22 @@ func (a *apiServer) states() string {
 type recorder struct {
 	record.FakeRecorder
 	a *apiServer
+}
+
+func (r *recorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
+	of, _ := meta.Accessor(object)
+	name := fmt.Sprint(of.GetName(), annotations)
+	r.a.mu.Lock()
+	posted := r.a.posted[name]
+	if r.a.posted == nil {
+		r.a.posted = map[string]bool{}
+	}
+	r.a.posted[name] = !r.a.dead
+	lost := r.a.dead
+	r.a.mu.Unlock()
+	if !posted && !lost {
+		r.Event(object, eventType, reason, fmt.Sprintf(format, args...))
+	}
 }
 
 func (r *recorder) Event(object runtime.Object, eventType, reason, message string) {

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/phase"
 )
 
@@ -28,6 +32,7 @@ func (s *syncing) apply(ctx context.Context, p plan) (again bool, _ error) {
 	logger := klog.FromContext(ctx)
 	clear(s.o.polled)
 	clear(s.o.prepared)
+	s.nameEvents(p.steps)
 	var errs []error
 	for _, next := range p.steps {
 		if len(errs) > 0 && !independent(next) {
@@ -117,6 +122,9 @@ func (s *syncing) writeStatus(ctx context.Context, status v1alpha1.ActionSetStat
 	if apierrors.IsNotFound(err) {
 		s.statusAPI.doubt() // unless the ActionSet is gone
 	}
+	if controller.IsTooLarge(err) {
+		return s.refusedAsTooLarge(err)
+	}
 	if err != nil {
 		return fmt.Errorf("writing the status of ActionSet %s: %w", s.key, err)
 	}
@@ -125,12 +133,32 @@ func (s *syncing) writeStatus(ctx context.Context, status v1alpha1.ActionSetStat
 	}
 	count(s.o.run, s.o.set.Status, updated.Status)
 	s.wrote(updated)
+	s.o.tooLarge, s.memory.unwritable = "", false
 	for key := range s.memory.args {
 		if of := phaseIn(s.o.set.Status, key); of == nil || of.CompletionTime != nil {
 			delete(s.memory.args, key)
 		}
 	}
 	return nil
+}
+
+// refusedAsTooLarge decides again, to write a status that is small. Where that was refused too, what users have written is too large by
+// itself, and only they can help: nothing is tried again until the ActionSet changes, and when it is deleted, it is let go.
+func (s *syncing) refusedAsTooLarge(err error) error {
+	if s.o.tooLarge == "" {
+		s.o.tooLarge = shorten(err.Error(), maxSmallMessage)
+		return errDecideAnew
+	}
+	if s.o.set.DeletionTimestamp != nil && !s.o.unwritable {
+		s.o.unwritable = true
+		return errDecideAnew
+	}
+	err = fmt.Errorf("the API server refuses even a small status of ActionSet %s as too large: delete it, and create one with a smaller spec and fewer annotations: %w", s.key, err)
+	if !s.memory.unwritable {
+		s.memory.unwritable = true
+		s.sayNow(v1alpha1.ReasonStatusTooLarge, err.Error())
+	}
+	return controller.Permanent(err)
 }
 
 func (s *syncing) wrote(set *v1alpha1.ActionSet) {
@@ -170,6 +198,39 @@ func (s *syncing) cancel(ctx context.Context, key phaseKey) error {
 	return nil
 }
 
+// nameEvents gives each event among the steps of a plan the name that it is posted under. They grow, as the names that client-go gives.
+// The one that goes into the status has its name there before it is posted.
+func (s *syncing) nameEvents(steps []step) {
+	var last string
+	for i := range steps {
+		event, ok := steps[i].(recordEvent)
+		if !ok || event.name != "" {
+			continue
+		}
+		s.memory.lastName = max(time.Now().UnixNano(), s.memory.lastName+1)
+		event.name = strconv.FormatInt(s.memory.lastName, 16)
+		if event.last && event.blueprint != "" && last != "" {
+			event.name = last // the same on the Blueprint
+		}
+		if event.last {
+			last = event.name
+		}
+		steps[i] = event
+	}
+	for i := range steps {
+		if write, ok := steps[i].(writeStatus); ok && write.status.LastEvent != nil && write.status.LastEvent.Name == "" {
+			write.status.LastEvent.Name = last
+		}
+	}
+}
+
+// sayNow records a Warning on the ActionSet that is in no plan.
+func (s *syncing) sayNow(reason, message string) {
+	steps := []step{recordEvent{eventType: corev1.EventTypeWarning, reason: reason, message: message}.bounded()}
+	s.nameEvents(steps)
+	s.say(steps[0].(recordEvent))
+}
+
 func (s *syncing) say(event recordEvent) {
 	var about runtime.Object = s.o.set
 	if event.blueprint != "" {
@@ -182,5 +243,8 @@ func (s *syncing) say(event recordEvent) {
 		}
 		about = found
 	}
-	s.Recorder.Event(about, event.eventType, event.reason, event.message)
+	if event.last && event.blueprint == "" {
+		s.memory.said, s.o.said = event.name, event.name
+	}
+	s.Recorder.AnnotatedEventf(about, controller.NamedEvent(event.name, event.last), event.eventType, event.reason, "%s", event.message)
 }

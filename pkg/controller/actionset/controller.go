@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	discoverycache "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -74,8 +75,8 @@ type Controller struct {
 	written   controller.Written[cache.ObjectName]
 	statusAPI *statusAPI
 	memories  memories
-	// running is that all Blueprints that there were are known.
-	running atomic.Bool
+	// leads is that this process has begun to work.
+	leads atomic.Bool
 }
 
 // New returns the controller; Run starts it.
@@ -141,19 +142,31 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	asking.Go(func() {
 		c.statusAPI.run(klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), ControllerName)), c.Enqueue)
 	})
+	c.leads.Store(ctx.Err() == nil)
+	c.greetAll(ctx)
 	c.Loop.Run(ctx, workers)
 }
 
-// greet says once that a Blueprint is known, unless it was there before this process.
+// greet records once that a Blueprint is known to this process, from when it leads.
 func (c *Controller) greet(b *v1alpha1.Blueprint) {
-	if c.memories.greet(b.UID) && c.running.Load() {
+	if c.leads.Load() && c.memories.greet(b.UID) {
 		c.Recorder.Event(b, corev1.EventTypeNormal, "Added", "Added blueprint "+b.Name)
+	}
+}
+
+// greetAll greets the Blueprints that were known before this process led. Those that the cache does not have yet are greeted when it has.
+func (c *Controller) greetAll(ctx context.Context) {
+	known, err := c.blueprints.List(labels.Everything())
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot list Blueprints")
+	}
+	for _, b := range known {
+		c.greet(b)
 	}
 }
 
 // syncHandler brings one ActionSet as far as it goes without waiting.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-	c.running.Store(true)
 	// Asked before anything is read: what is read afterwards is at least as new.
 	if !c.written.Reached(key) {
 		return controller.RecheckDelay, nil
@@ -223,7 +236,7 @@ func (s *syncing) run(ctx context.Context) (time.Duration, error) {
 func (s *syncing) sayHeld() {
 	if !s.memory.saidHeld {
 		s.memory.saidHeld = true
-		s.say(recordEvent{eventType: corev1.EventTypeWarning, reason: reasonStatusNotServed, message: noStatusAPI})
+		s.sayNow(reasonStatusNotServed, noStatusAPI)
 	}
 }
 

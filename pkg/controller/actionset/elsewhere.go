@@ -45,6 +45,9 @@ func untouched(status *v1alpha1.ActionSetStatus) bool {
 // loseElsewhere ends a run that another controller has begun. Nothing of it is executed, no deferPhase either.
 func loseElsewhere(o observed) plan {
 	t := newTurn(o, nil, *o.set.Status.DeepCopy())
+	if o.tooLarge != "" {
+		t.status = small(o.set.Status)
+	}
 	t.lose(elsewhereMessage)
 	return t.plan()
 }

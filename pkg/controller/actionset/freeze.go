@@ -116,6 +116,6 @@ func (s *syncing) deleteRun(ctx context.Context) error {
 		return fmt.Errorf("deleting Secret %s/%s with the frozen run: %w", s.key.Namespace, name, err)
 	}
 	s.o.run = nil
-	*s.memory = memory{uid: s.memory.uid, tidied: true}
+	*s.memory = memory{uid: s.memory.uid, tidied: true, said: s.memory.said, lastName: s.memory.lastName}
 	return nil
 }

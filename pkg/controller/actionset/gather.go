@@ -27,7 +27,7 @@ var getOptions = metav1.GetOptions{}
 // gather observes all that is decided from, but for what has to be asked.
 func (s *syncing) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error) {
 	s.o = observed{
-		set: set, identity: s.identity, now: time.Now(), blueprints: map[string]*v1alpha1.Blueprint{},
+		set: set, identity: s.identity, said: s.memory.said, now: time.Now(), blueprints: map[string]*v1alpha1.Blueprint{},
 		prepared: map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{}, artifacts: map[int]renderedArtifacts{},
 	}
 	if endedElsewhere(set.Status) || startedElsewhere(set.Status) {

@@ -33,6 +33,9 @@ type rejection struct {
 
 // launch checks all that can be checked before anything is done, freezes the run, and starts the first phases.
 func launch(o observed) plan {
+	if o.tooLarge != "" {
+		return shrink(o)
+	}
 	if o.set.Spec != nil && o.set.Spec.Cancel {
 		return reject(o, v1alpha1.ReasonCancelRequested, rejection{message: cancelMessage(v1alpha1.ReasonCancelRequested)})
 	}
@@ -71,9 +74,12 @@ func launch(o observed) plan {
 		}
 	}
 	t := newTurn(o, r, initialStatus(o, r, snapshot))
+	if message := t.tooLarge("the phases and output artifacts of the Blueprints have", 0); message != "" {
+		return reject(o, v1alpha1.ReasonInvalid, *invalid(message))
+	}
 	for i := range t.status.Actions {
 		action := &r.Actions[i]
-		t.say(corev1.EventTypeNormal, "Started Action", "Executing action "+action.Spec.Name)
+		t.say("Started Action", "Executing action "+action.Spec.Name)
 		t.events = append(t.events, missingInputs(action)...)
 		if !t.advance(i, true) {
 			return hold(o) // an action without phases: there is nothing by which its end could be found again
@@ -94,11 +100,7 @@ func hold(o observed) plan {
 
 // reject ends an ActionSet of which nothing was run.
 func reject(o observed, reason string, r rejection) plan {
-	p := plan{steps: []step{writeStatus{rejectedStatus(o, reason, r)}}}
-	for _, event := range r.events {
-		p.steps = append(p.steps, event)
-	}
-	return p
+	return plan{steps: append([]step{writeStatus{rejectedStatus(o, reason, r)}}, eventSteps(r.events)...)}
 }
 
 // checkSet looks at what the ActionSet says by itself.
@@ -126,7 +128,7 @@ func checkSet(o observed) *rejection {
 }
 
 func invalid(message string) *rejection {
-	return &rejection{message: message, events: []recordEvent{{"", corev1.EventTypeWarning, "Error", message}}}
+	return &rejection{message: message, events: []recordEvent{warning("Error", message)}}
 }
 
 // checkActions looks up the Blueprint of each action, and checks what it says. The run that it returns lacks the subjects.
@@ -134,7 +136,7 @@ func checkActions(o observed) (*run, *rejection) {
 	r := &run{}
 	for _, spec := range o.set.Spec.Actions {
 		warn := func(reason, message string) *rejection {
-			return &rejection{message: message, events: []recordEvent{{"", corev1.EventTypeWarning, reason, "Could not get blueprint: " + message}}}
+			return &rejection{message: message, events: []recordEvent{warning(reason, "Could not get blueprint: "+message)}}
 		}
 		if spec.Blueprint == "" {
 			return nil, warn("Blueprint not specified", "Blueprint is not specified for action")
@@ -201,18 +203,9 @@ func launchFailure(o observed, r *run, key phaseKey, message string) rejection {
 	if p := phaseIn(&v1alpha1.ActionSetStatus{Actions: refused.actions}, key); p != nil {
 		p.State = v1alpha1.StateFailed
 	}
-	refused.events = append([]recordEvent{{"", corev1.EventTypeNormal, "Started Action", "Executing action " + spec.Name}},
+	refused.events = append([]recordEvent{{eventType: corev1.EventTypeNormal, reason: "Started Action", message: "Executing action " + spec.Name}},
 		failureEvents(spec, fmt.Sprintf("Failed to launch Action %s: %s", o.set.Name, message))...)
 	return refused
-}
-
-// failureEvents tell of a failure of an action, on the ActionSet and on its Blueprint.
-func failureEvents(action *v1alpha1.ActionSpec, message string) []recordEvent {
-	reason := "ActionSetFailed Action: " + action.Name
-	return []recordEvent{
-		{"", corev1.EventTypeWarning, reason, message},
-		{action.Blueprint, corev1.EventTypeWarning, reason, message},
-	}
 }
 
 // missingInputs warn that the Blueprint names inputs that the ActionSet does not give. A template that needs one of them will fail.
@@ -228,7 +221,7 @@ func missingInputs(action *runAction) (events []recordEvent) {
 	} {
 		missing := slices.DeleteFunc(slices.Clone(input.names), input.given)
 		if len(missing) > 0 {
-			events = append(events, recordEvent{"", corev1.EventTypeWarning, "MissingInput", fmt.Sprintf(
+			events = append(events, recordEvent{eventType: corev1.EventTypeWarning, reason: "MissingInput", message: fmt.Sprintf(
 				"Action %s of blueprint %s names %s that the ActionSet does not give: %s", action.Spec.Name, action.Spec.Blueprint, input.what, strings.Join(missing, ", "))})
 		}
 	}

@@ -24,6 +24,11 @@ type memory struct {
 	tidied bool
 	// saidHeld is that it was recorded why the ActionSet waits for its status to be served.
 	saidHeld bool
+	// said is the name of the last event that was recorded and is not to be lost, and lastName the newest name of an event.
+	said     string
+	lastName int64
+	// unwritable is that even a small status was refused as too large.
+	unwritable bool
 	// args are the rendered arguments of phases that run. They may hold secrets, and are kept nowhere else.
 	args map[phaseKey]map[string]any
 }

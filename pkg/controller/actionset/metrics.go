@@ -60,7 +60,7 @@ func init() {
 // States of ActionSets that are told apart in millwright_objects, beside Ready, which is complete.
 var countedReasons = []string{
 	v1alpha1.ReasonLaunching, v1alpha1.ReasonRunning, v1alpha1.ReasonInvalid, v1alpha1.ReasonPhaseFailed, v1alpha1.ReasonDeferPhaseFailed,
-	v1alpha1.ReasonArtifactsFailed, v1alpha1.ReasonControllerRestarted, v1alpha1.ReasonRunLost, v1alpha1.ReasonCancelRequested, v1alpha1.ReasonDeleted,
+	v1alpha1.ReasonArtifactsFailed, v1alpha1.ReasonControllerRestarted, v1alpha1.ReasonRunLost, v1alpha1.ReasonStatusTooLarge, v1alpha1.ReasonCancelRequested, v1alpha1.ReasonDeleted,
 }
 
 // publishMetrics until the context ends. All resolutions and functions are known from the first scrape on.

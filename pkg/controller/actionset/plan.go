@@ -42,6 +42,11 @@ type observed struct {
 	namespaceGoes bool
 	// identity of this process.
 	identity string
+	// said is the name of the last event that this process has recorded.
+	said string
+	// tooLarge is why the API server has refused a status as too large, and unwritable that it has refused a small one too.
+	tooLarge   string
+	unwritable bool
 	// now is the same in all decisions of one sync.
 	now time.Time
 
@@ -157,8 +162,6 @@ type (
 	}
 	// cleanUp removes what a phase that has ended has left behind.
 	cleanUp struct{ key phaseKey }
-	// recordEvent records an event on the ActionSet, or on a Blueprint if there is one of that name.
-	recordEvent struct{ blueprint, eventType, reason, message string }
 )
 
 func (addFinalizer) String() string    { return "add the finalizer" }
@@ -185,7 +188,7 @@ func decide(o observed) plan {
 		return tidy(o)
 	case endedElsewhere(o.set.Status):
 		return plan{steps: finalizerSteps(o, false)}
-	case deleting && o.namespaceGoes:
+	case deleting && (o.namespaceGoes || o.unwritable):
 		return letGo(o)
 	case o.namespaceGoes:
 		return plan{} // nothing can be created there, and it will be deleted
@@ -208,6 +211,9 @@ func launched(status *v1alpha1.ActionSetStatus) bool { return status != nil && s
 
 // goOn does what comes next in a run.
 func goOn(o observed) plan {
+	if o.tooLarge != "" {
+		return shrink(o)
+	}
 	t := newTurn(o, o.run, *o.set.Status.DeepCopy())
 	if o.run == nil {
 		t.loseRun()
@@ -226,7 +232,7 @@ func goOn(o observed) plan {
 // tidy removes what a run that has ended has left.
 func tidy(o observed) plan {
 	t := newTurn(o, o.run, *o.set.Status)
-	return plan{steps: append(t.cleanUpSteps(), tidySteps(o)...)}
+	return plan{steps: append(append(repeated(o), t.cleanUpSteps()...), tidySteps(o)...)}
 }
 
 func tidySteps(o observed) (steps []step) {
@@ -236,8 +242,8 @@ func tidySteps(o observed) (steps []step) {
 	return append(steps, finalizerSteps(o, false)...)
 }
 
-// letGo ends a run in a namespace that is terminated: nothing can be created there, so no deferPhase runs, and nothing is written of
-// which nobody would read.
+// letGo ends a run in a namespace that is terminated, or whose status cannot be written: nothing can be recorded there, so no deferPhase
+// runs.
 func letGo(o observed) plan {
 	var steps []step
 	if launched(o.set.Status) {

@@ -79,7 +79,10 @@ func rejectedStatus(o observed, reason string, r rejection) v1alpha1.ActionSetSt
 	}
 	t.setFailure(reason, r.message)
 	t.endCondition(v1alpha1.ConditionFailed)
-	t.status.CompletionTime = t.seconds()
+	t.status.CompletionTime, t.status.LastEvent = t.seconds(), lastEvent(r.events)
+	if t.size() > maxObject {
+		t.status.Actions = nil
+	}
 	return t.status
 }
 
@@ -150,6 +153,7 @@ func (t *turn) setCondition(conditionType string, status metav1.ConditionStatus,
 
 // setFailure says what has failed. What else runs goes on.
 func (t *turn) setFailure(reason, message string) {
+	message = shorten(message, maxMessage)
 	t.status.State, t.status.Error.Message = v1alpha1.StateFailed, message
 	t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, message)
 }

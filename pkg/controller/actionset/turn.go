@@ -35,10 +35,6 @@ func newTurn(o observed, r *run, status v1alpha1.ActionSetStatus) *turn {
 	return &turn{o: o, run: r, status: status}
 }
 
-func (t *turn) say(eventType, reason, message string) {
-	t.events = append(t.events, recordEvent{"", eventType, reason, message})
-}
-
 // requeueAt asks to look again then, or earlier.
 func (t *turn) requeueAt(at time.Time) { t.requeue(max(at.Sub(t.o.now), time.Millisecond)) }
 
@@ -56,9 +52,12 @@ func (t *turn) plan() plan {
 	t.finish()
 	t.sumUp()
 	ended := finished(&t.status)
-	p := plan{requeueAfter: t.requeueAfter, unknown: t.unknown}
+	p := plan{steps: repeated(t.o), requeueAfter: t.requeueAfter, unknown: t.unknown}
+	if last := lastEvent(t.events); last != nil {
+		t.status.LastEvent = last
+	}
 	if !ended {
-		p.steps = finalizerSteps(t.o, t.run.needsFinalizer())
+		p.steps = append(p.steps, finalizerSteps(t.o, t.run.needsFinalizer())...)
 		if t.o.run == nil && t.run != nil && !launched(t.o.set.Status) {
 			p.steps = append(p.steps, createRun{t.run})
 		}
@@ -66,9 +65,7 @@ func (t *turn) plan() plan {
 	if t.o.set.Status == nil || !equality.Semantic.DeepEqual(*t.o.set.Status, t.status) {
 		p.steps = append(p.steps, writeStatus{t.status})
 	}
-	for _, event := range t.events {
-		p.steps = append(p.steps, event)
-	}
+	p.steps = append(p.steps, eventSteps(t.events)...)
 	for _, key := range t.starts {
 		p.steps = append(p.steps, startPhase{key})
 	}
@@ -112,7 +109,9 @@ func (t *turn) finish() {
 	}
 	t.status.State = v1alpha1.StateComplete
 	t.endCondition(v1alpha1.ConditionComplete)
-	t.say(corev1.EventTypeNormal, "Update Complete", fmt.Sprintf("Updated ActionSet '%s' Status->complete", t.o.set.Name))
+	t.events = append(t.events, recordEvent{
+		eventType: corev1.EventTypeNormal, reason: "Update Complete", message: fmt.Sprintf("Updated ActionSet '%s' Status->complete", t.o.set.Name), last: true,
+	})
 }
 
 // noticeCancel records that somebody wants the run to end, before anything is stopped.
@@ -130,7 +129,7 @@ func (t *turn) noticeCancel() {
 		return
 	}
 	t.setCondition(v1alpha1.ConditionCancelled, metav1.ConditionTrue, reason, cancelMessage(reason))
-	t.say(corev1.EventTypeWarning, "Cancelled", cancelMessage(reason))
+	t.sayLast("Cancelled", cancelMessage(reason))
 	t.setFailure(reason, cancelMessage(reason))
 }
 
@@ -150,7 +149,7 @@ func (t *turn) lose(message string) {
 		p.State, p.CompletionTime = v1alpha1.StateFailed, t.seconds()
 	}
 	t.setFailure(v1alpha1.ReasonRunLost, message)
-	t.say(corev1.EventTypeWarning, "Error", message)
+	t.sayLast("Error", message)
 	t.lost = true
 }
 

@@ -33,6 +33,7 @@ type world struct {
 
 	// process is the identity of the controller, and sees which version its cache has.
 	process, sees int
+	said          string
 	calls         map[phaseKey]*call
 	events        []string
 	writes        int
@@ -111,7 +112,7 @@ func (w *world) delete() {
 // restart is another process. Where lag is more than zero, its cache begins in the past.
 func (w *world) restart(lag int) {
 	w.process++
-	w.dies, w.late = 0, false
+	w.dies, w.late, w.said = 0, false, ""
 	w.sees = max(len(w.history)-1-lag, 0)
 	for _, c := range w.calls {
 		if c.process != 0 {
@@ -127,7 +128,7 @@ func (w *world) look() *observed {
 		return nil
 	}
 	o := observe(set.DeepCopy())
-	o.blueprints, o.namespaceGoes, o.identity, o.now = w.blueprints, w.goes, fmt.Sprint("process ", w.process), w.now
+	o.blueprints, o.namespaceGoes, o.identity, o.now, o.said = w.blueprints, w.goes, fmt.Sprint("process ", w.process), w.now, w.said
 	o.prepared, o.polled, o.artifacts = map[phaseKey]preparation{}, map[phaseKey]phase.Observation{}, map[int]renderedArtifacts{}
 	if w.run != nil {
 		r, err := readRun(set, w.run)
@@ -209,6 +210,8 @@ func (w *world) answer(o *observed, a ask) {
 func (w *world) apply(o *observed, p plan) (again bool, _ error) {
 	clear(o.polled)
 	clear(o.prepared)
+	names := &syncing{memory: &memory{}}
+	names.nameEvents(p.steps)
 	for _, s := range p.steps {
 		if w.dies > 0 {
 			if w.dies--; w.dies == 0 {
@@ -274,6 +277,9 @@ func (w *world) do(o *observed, s step) (again bool, _ error) {
 			c.present = false
 		}
 	case recordEvent:
+		if s.last && s.blueprint == "" {
+			w.said, o.said = s.name, s.name
+		}
 		if s.blueprint == "" {
 			w.events = append(w.events, s.reason+": "+s.message)
 		}

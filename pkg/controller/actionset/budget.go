@@ -1,0 +1,109 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
+)
+
+const (
+	// maxObject is how many bytes of JSON an ActionSet may have with all that phases put out. etcd refuses a request of 1.5 MiB: the rest is
+	// for managedFields, for states and times that change, and for messages of failures.
+	maxObject = 1280 << 10
+	// maxMessage is how many bytes of the message of a failure are kept. It is in the status three times.
+	maxMessage = 16 << 10
+	// maxSmallMessage likewise, in a status that takes the place of one that was refused.
+	maxSmallMessage = 1 << 10
+)
+
+// size is how many bytes of JSON the ActionSet has with the status as it is to be.
+func (t *turn) size() int {
+	with := *t.o.set
+	with.Status = &t.status
+	return sizeOf(&with)
+}
+
+// tooLarge says that the ActionSet would be too large with what was put into the status; "" if it is not. What that is has so many bytes.
+func (t *turn) tooLarge(what string, bytes int) string {
+	size := t.size()
+	if size <= maxObject {
+		return ""
+	}
+	return fmt.Sprintf("%s as JSON %d bytes; the ActionSet would have %d with it, and may have %d in all. "+
+		"Keep what is large in a volume or an object store, and put out where it is; or use several ActionSets", what, bytes, size, maxObject)
+}
+
+// rawBytes are those of JSON in a status; none if there is none.
+func rawBytes(raw *runtime.RawExtension) []byte {
+	if raw == nil {
+		return nil
+	}
+	return raw.Raw
+}
+
+// sizeOf is how many bytes of JSON something has.
+func sizeOf(value any) int {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return 0
+	}
+	return len(content)
+}
+
+// shorten cuts the text of a message to so many bytes, and says so.
+func shorten(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
+		return text
+	}
+	const mark = " ... (shortened)"
+	return controller.Truncate(text, maxBytes-len(mark)) + mark
+}
+
+// shrink decides what is done after a status was refused as too large. Where nothing was started, the ActionSet fails. A run is
+// cancelled, without outputs and artifacts, which its further phases would need: it ends as every cancelled run does.
+func shrink(o observed) plan {
+	message := "StatusTooLarge: the API server has refused the status: " + o.tooLarge + ". Outputs and artifacts are left out of it"
+	if !launched(o.set.Status) {
+		return reject(o, v1alpha1.ReasonStatusTooLarge, *invalid(message))
+	}
+	t := newTurn(o, o.run, small(o.set.Status))
+	t.setCondition(v1alpha1.ConditionCancelled, metav1.ConditionTrue, v1alpha1.ReasonStatusTooLarge, message)
+	t.setFailure(v1alpha1.ReasonStatusTooLarge, message)
+	t.sayLast("Error", message)
+	if o.run == nil {
+		t.loseRun()
+	}
+	return t.plan()
+}
+
+// small is a status without what can be large: outputs, artifacts and long messages.
+func small(status *v1alpha1.ActionSetStatus) v1alpha1.ActionSetStatus {
+	kept := *status.DeepCopy()
+	kept.Error.Message = shorten(kept.Error.Message, maxSmallMessage)
+	for i := range kept.Conditions {
+		kept.Conditions[i].Message = shorten(kept.Conditions[i].Message, maxSmallMessage)
+	}
+	for i := range kept.Actions {
+		action := &kept.Actions[i]
+		action.Artifacts, action.DeferPhase.Output = nil, nil
+		for p := range action.Phases {
+			action.Phases[p].Output = nil
+		}
+	}
+	return kept
+}
+
+// shrunk tells whether outputs and artifacts are left out of a status.
+func shrunk(status *v1alpha1.ActionSetStatus) bool {
+	cancelled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionCancelled)
+	return cancelled != nil && cancelled.Reason == v1alpha1.ReasonStatusTooLarge
+}

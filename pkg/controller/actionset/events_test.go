@@ -1,0 +1,151 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+)
+
+// diesSilently lets a process post no event after the request of that number.
+func (a *apiServer) diesSilently(n int) {
+	done := 0
+	a.refuse = func(string) error {
+		if done++; done >= n {
+			a.dead = true
+		}
+		return nil
+	}
+}
+
+func (a *apiServer) lives() {
+	a.isWell()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.dead = false
+}
+
+// A process is killed after a status write, and its events with it: the next one records the last event, and the one after that does not.
+func TestTheLastEventIsRecordedOnceThoughAProcessDiesBeforeItIsPosted(t *testing.T) {
+	complete := "s: Normal Update Complete: Updated ActionSet 's' Status->complete"
+	failing := threePhases()
+	for p := range failing.Actions["go"].Phases {
+		failing.Actions["go"].Phases[p] = phaseOf("KubeOps", "broken")
+		failing.Actions["go"].Phases[p].Name += string(rune('0' + p))
+	}
+	missing := threePhases()
+	missing.Actions = map[string]v1alpha1.BlueprintAction{}
+	for name, test := range map[string]struct {
+		blueprint *v1alpha1.Blueprint
+		last      string // how the last event begins
+	}{
+		"complete": {threePhases(), complete},
+		"failed":   {failing, "s: Warning ActionSetFailed Action: go: Failed to execute phase: "},
+		"rejected": {missing, "s: Warning ActionSetFailed Action: go: Could not get initial action: "},
+	} {
+		for n := range strings.Count(allRequests, ",") + 2 {
+			inBubble(t, newSet("go"), test.blueprint, func(t *testing.T, a *apiServer) {
+				a.diesSilently(n)
+				a.operate()
+				var events []string
+				for range 3 {
+					events = append(events, a.said()...)
+					a.end()
+					a.lives()
+					a.operate()
+				}
+				a.settles()
+				events = append(events, a.said()...)
+				count := map[string]int{}
+				for _, event := range events {
+					count[event]++
+				}
+				found := 0
+				for event, times := range count {
+					if strings.HasPrefix(event, test.last) {
+						if found++; times != 1 {
+							t.Errorf("%s, silent from request %d: %d times %s", name, n, times, event)
+						}
+					}
+				}
+				if found != 1 {
+					t.Errorf("%s, silent from request %d: %d of the last event among\n%s", name, n, found, strings.Join(events, "\n"))
+				}
+				if on := strings.Count(strings.Join(events, "\n"), "bp: Warning"); test.last != complete && on != 1 {
+					t.Errorf("%s, silent from request %d: %d on the Blueprint among\n%s", name, n, on, strings.Join(events, "\n"))
+				}
+			})
+		}
+	}
+}
+
+func TestTheLastEventOfARunThatHasLongEndedIsNotRepeated(t *testing.T) {
+	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
+		a.mu.Lock()
+		a.dead = true
+		a.mu.Unlock()
+		a.operate()
+		a.end()
+		a.lives()
+		time.Sleep(tidiedAfter + time.Second)
+		a.operate()
+		a.settles()
+		a.wants("events", withoutGreetings(a.said()))
+	})
+}
+
+func TestWhatIsLostAndWhatIsCancelledIsTheLastEvent(t *testing.T) {
+	set := storedSet(t, "running")
+	lost := statusOf(decide(observe(set))).LastEvent
+	if lost == nil || lost.Type != "Warning" || lost.Reason != "Error" || !strings.Contains(lost.Message, "was started by another controller") {
+		t.Errorf("of what is lost: %+v", lost)
+	}
+	o := inRun(t, "KubeTask", statusWith("running", "pending", "pending"))
+	o.set.Spec.Cancel = true
+	if cancelled := statusOf(decide(withPolls(o))).LastEvent; cancelled == nil || cancelled.Reason != "Cancelled" {
+		t.Errorf("of what is cancelled: %+v", cancelled)
+	}
+}
+
+func withPolls(o observed) observed {
+	for _, key := range runningPhases(o.set.Status) {
+		o.polled[key] = succeeded(key)
+	}
+	return o
+}
+
+func TestABlueprintIsGreetedOnceByEachLeader(t *testing.T) {
+	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
+		a.operate()
+		a.wants("events of the first leader, before there is an ActionSet", a.said(), "bp: Normal Added: Added blueprint bp")
+		later := threePhases()
+		later.Name, later.UID = "later", "later"
+		a.must(a.sets.Tracker().Create(blueprintsResource, later, "ns"))
+		a.wants("events", a.said(), "later: Normal Added: Added blueprint later")
+		later = later.DeepCopy()
+		later.Labels = map[string]string{"a": "b"}
+		a.must(a.sets.Tracker().Update(blueprintsResource, later, "ns"))
+		a.put(newSet())
+		a.settles()
+		a.wants("events of a change", a.said(), "s: Normal Update Complete: Updated ActionSet 's' Status->complete")
+		a.end()
+		a.operate()
+		if got := strings.Join(a.said(), "\n"); strings.Count(got, "Added blueprint bp") != 1 || strings.Count(got, "Added blueprint later") != 1 {
+			t.Errorf("events of the second leader:\n%s", got)
+		}
+	})
+}
+
+func TestAStandbyGreetsNobody(t *testing.T) {
+	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
+		a.standBy()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		a.wants("events", a.said())
+	})
+}
