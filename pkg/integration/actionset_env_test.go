@@ -75,6 +75,8 @@ func (e *actionsEnv) startNode(programs map[string]program) *testNode {
 type actionsProcess struct {
 	// stop ends it as a signal does, and kill takes all its connections away before.
 	stop, kill func()
+	// proxy is the way to the API server.
+	proxy *faultproxy.Proxy
 }
 
 // run a controller for the namespace of the test, until it is stopped. Its requests are in the journal, if there is one.
@@ -109,7 +111,7 @@ func (e *actionsEnv) run(journal *faultproxy.Journal) *actionsProcess {
 		proxy.Close()
 	})
 	e.Cleanup(end)
-	return &actionsProcess{stop: end, kill: func() { proxy.Refuse(); end() }}
+	return &actionsProcess{stop: end, kill: func() { proxy.Refuse(); end() }, proxy: proxy}
 }
 
 // text puts the names of the test into a manifest.

@@ -118,31 +118,40 @@ func TestOfTenPhasesAndADeferPhaseEveryEventIsSeen(t *testing.T) {
 	e.hasEvents("ten", append(want, "SD cleanup", "ED cleanup", "UC")...)
 }
 
-func TestABlueprintIsGreetedOnceAndNotByTheNextProcess(t *testing.T) {
-	e := newActionsEnv(t)
-	first := e.run(nil)
-	greeted := func(blueprint string) (greetings []corev1.Event) {
-		list, err := e.kube.CoreV1().Events(e.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Blueprint,involvedObject.name=" + blueprint})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return list.Items
+// greetings are the events on the Blueprint.
+func (e *actionsEnv) greetings(blueprint string) []corev1.Event {
+	e.Helper()
+	list, err := e.kube.CoreV1().Events(e.namespace).List(e.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Blueprint,involvedObject.name=" + blueprint})
+	if err != nil {
+		e.Fatal(err)
 	}
-	e.goes("first", "  phases: ["+createsConfigMap("first", "first")+"]\n") // from now on it works
-	e.awaitEnd("first")
-	e.blueprint("hello", "{}")
-	e.eventually(func() string { return gocmp.Diff(1, len(greeted("hello"))) })
-	if event := greeted("hello")[0]; event.Type != "Normal" || event.Reason != "Added" || event.Message != "Added blueprint hello" || event.Count != 1 {
-		t.Errorf("the Blueprint is greeted by %+v", event)
-	}
-	first.stop()
+	return list.Items
+}
 
-	e.run(nil)
-	e.blueprint("last", "{}")
-	e.goes("second", "  phases: ["+createsConfigMap("second", "second")+"]\n")
-	e.awaitEnd("second")
-	e.hasEvents("second", "SA go", "SP second", "EP second", "UC")
-	if events := greeted("hello"); len(events) != 1 || events[0].Count != 1 {
-		t.Errorf("the next process greets it again: %+v", events)
+func TestABlueprintIsGreetedOnceByEachLeader(t *testing.T) {
+	e := newActionsEnv(t)
+	e.blueprint("before", "{}")
+	awaits := func(blueprint string, count int) {
+		e.eventually(func() string { return gocmp.Diff(count, len(e.greetings(blueprint))) })
+	}
+	for n := range 2 {
+		process := e.run(nil)
+		awaits("before", n+1) // no ActionSet is there
+		later := fmt.Sprint("later", n)
+		e.blueprint(later, "{}")
+		awaits(later, 1)
+		set := fmt.Sprint("set", n)
+		e.goes(set, "  phases: ["+createsConfigMap("one", set)+"]\n")
+		e.awaitEnd(set)
+		e.hasEvents(set, "SA go", "SP one", "EP one", "UC")
+		process.stop()
+		for _, event := range append(e.greetings("before"), e.greetings(later)...) {
+			if event.Type != "Normal" || event.Reason != "Added" || event.Message != "Added blueprint "+event.InvolvedObject.Name || event.Count != 1 {
+				t.Errorf("a Blueprint is greeted by %+v", event)
+			}
+		}
+		if got := len(e.greetings("before")); got != n+1 {
+			t.Errorf("after %d processes it is greeted %d times", n+1, got)
+		}
 	}
 }

@@ -34,6 +34,7 @@ func TestARunOfThreePhasesAsksForNothingThatItDoesNotNeed(t *testing.T) {
 	e.goes("first", "  phases: ["+creating("one")+"]\n") // from now on the process knows what the API server serves
 	e.awaitEnd("first")
 	e.hasEvents("first", "SA go", "SP one", "EP one", "UC")
+	e.eventually(func() string { return cmp.Diff(1, len(e.greetings("first"))) })
 	before := len(asked(&journal))
 
 	e.blueprint("three", goPhases(creating("one"), creating("two"), creating("three")))

@@ -70,6 +70,8 @@ type apiServer struct {
 	events   []string
 	// refuse is asked at each request, lose after it was done: an error is its answer.
 	refuse, lose func(request string) error
+	// object is the name of what the request is about.
+	object string
 	// limit refuses a status.
 	limit func(*v1alpha1.ActionSetStatus) error
 	// drops what is not in the CustomResourceDefinition.
@@ -210,6 +212,12 @@ func (a *apiServer) react(action clienttesting.Action) (bool, runtime.Object, er
 		return true, nil, errors.New("this API server has broken down under a hot loop")
 	}
 	a.requests = append(a.requests, request)
+	if named, ok := action.(interface{ GetObject() runtime.Object }); ok {
+		of, _ := meta.Accessor(named.GetObject())
+		a.object = of.GetName()
+	} else if named, ok := action.(interface{ GetName() string }); ok {
+		a.object = named.GetName()
+	}
 	if a.refuse != nil {
 		if err := a.refuse(request); err != nil {
 			return true, nil, err

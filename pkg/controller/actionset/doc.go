@@ -10,7 +10,10 @@
 //	advance.go   one action, phase by phase
 //	status.go    what the status says
 //	params.go    what templates see: the frozen run, the outputs in the status, and what is read anew
-//	desired.go   the frozen run, in a Secret of the ActionSet's own
+//	desired.go   the frozen run, in a Secret of the ActionSet's own, which the status identifies
+//	elsewhere.go what another controller has started or ended
+//	budget.go    how large a status may become, and what is done when it was refused as too large
+//	events.go    the events of a run, of which the last is in the status before it is posted
 //	profile.go, workload.go  what templates see of a Profile, and of the Pods of a subject
 //
 // The other half talks to the API server:
@@ -19,10 +22,13 @@
 //	gather.go      what is observed before anything is decided
 //	answer.go      answers to what a decision asks, by subjects.go and fetch.go
 //	apply.go       the steps of a plan
+//	freeze.go      the Secret with the frozen run: made, compared, removed
+//	statusapi.go   whether the API server serves the status of ActionSets as a subresource; if not, nothing is executed
 //	memory.go      what this process remembers; everything works without it
 //
-// States of an ActionSet: new (no status, or held as pending); rejected or ended (a completionTime: nothing happens but tidying up);
-// in a run (a startTime). In a run the actions go on at the same time, the phases of each one after the other.
+// States of an ActionSet: new (no status, or one by which nothing was begun); rejected or ended (a completionTime: nothing happens but
+// tidying up); ended by another controller (complete or failed, without our times: never touched); begun by another controller (it is
+// failed, and nothing is executed); in a run (a startTime). In a run the actions go on at the same time, the phases of each one after the other.
 //
 // A phase is pending; then running, which is recorded with its intent before anything is done; then complete or failed, which is
 // recorded before what it has left is removed. So whoever finds a phase running asks its function: nothing was done yet (it is

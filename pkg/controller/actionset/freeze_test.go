@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
@@ -135,6 +137,7 @@ func frozenBefore(t *testing.T, change func(*corev1.Secret), test func(t *testin
 		change(secret)
 		a.must(a.kube.Tracker().Update(secretsResource, secret, "ns"))
 		a.took()
+		time.Sleep(3 * time.Second)
 		test(t, a)
 	})
 }
@@ -146,6 +149,10 @@ func TestASecretOfTheSameContentIsTakenForTheFrozenRun(t *testing.T) {
 		a.lose = func(request string) error {
 			if set := a.set(); set.Status != nil && launched == nil {
 				launched = set.Status.Snapshot
+				goesOn, err := newRun(set, a.controller.memories.of(cache.NewObjectName("ns", "s"), set.UID).run)
+				if a.must(err); snapshotOf(goesOn).Digest != launched.Digest {
+					t.Errorf("the process goes on with another content than that of the Secret: %s", goesOn.Data[keyRun])
+				}
 			}
 			return nil
 		}

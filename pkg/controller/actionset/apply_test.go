@@ -1,0 +1,78 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+)
+
+// twoActions go at the same time, each with one phase of that kind.
+func twoActions(phase func(name string) v1alpha1.BlueprintPhase) *v1alpha1.Blueprint {
+	return newBlueprint(map[string]v1alpha1.BlueprintAction{
+		"a": {Phases: []v1alpha1.BlueprintPhase{phase("one")}},
+		"b": {Phases: []v1alpha1.BlueprintPhase{phase("two")}},
+	})
+}
+
+func task(name string) v1alpha1.BlueprintPhase { return phaseOf("KubeTask", name) }
+
+func TestAPhaseThatCannotBeStartedHoldsUpNoOther(t *testing.T) {
+	inBubble(t, newSet("a", "b"), twoActions(makes), func(t *testing.T, a *apiServer) {
+		refused := 0
+		a.refuse = func(request string) error {
+			if request == "create configmaps" && a.object == "one" {
+				refused++
+				return outage(request)
+			}
+			return nil
+		}
+		a.operate()
+		time.Sleep(time.Minute)
+		if got, made := a.states(), a.count(configMapsResource); got != "running a[ one=running ] b[ two=complete ]" || made != 1 {
+			t.Errorf("the first phase is refused %d times; it is %s, and %d ConfigMaps were made", refused, got, made)
+		}
+		a.isWell()
+		a.settles()
+		if got, made := a.states(), a.count(configMapsResource); got != "complete a[ one=complete ] b[ two=complete ] ended" || made != 2 {
+			t.Errorf("it is %s, and %d ConfigMaps were made", got, made)
+		}
+	})
+}
+
+func TestAPhaseThatCannotBeStoppedHoldsUpNoOtherButKeepsTheActionSet(t *testing.T) {
+	inBubble(t, newSet("a", "b"), twoActions(task), func(t *testing.T, a *apiServer) {
+		a.operate()
+		if made := a.count(podsResource); made != 2 {
+			t.Fatalf("%d Pods were made", made)
+		}
+		first := ""
+		a.mu.Lock()
+		a.refuse = func(request string) error {
+			if request == "delete pods" && (first == "" || first == a.object) {
+				first = a.object
+				return outage(request)
+			}
+			return nil
+		}
+		a.mu.Unlock()
+		now := metav1.Now()
+		a.edit(func(set *v1alpha1.ActionSet) { set.DeletionTimestamp = &now })
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if left, states := a.count(podsResource), a.states(); first == "" || left != 1 || states == "gone" {
+			t.Errorf("the deletion of Pod %q is refused; %d Pods are left, and it is %s", first, left, states)
+		}
+		a.isWell()
+		a.settles()
+		if left, states := a.count(podsResource), a.states(); left != 0 || states != "gone" {
+			t.Errorf("then %d Pods are left, and it is %s", left, states)
+		}
+	})
+}
