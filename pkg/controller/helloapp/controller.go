@@ -68,6 +68,9 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 		deploymentStore:  deployments.Informer().GetStore(),
 		serviceStore:     services.Informer().GetStore(),
 	}
+	controller.TrimCache(apps.Informer())
+	controller.TrimCache(deployments.Informer(), AnnotationSpecHash, AnnotationGeneration)
+	controller.TrimCache(services.Informer())
 	controller.ReportWatchErrors(apps.Informer(), v1.Resource("helloapps"))
 	controller.ReportWatchErrors(deployments.Informer(), appsv1.Resource("deployments"))
 	controller.ReportWatchErrors(services.Informer(), corev1.Resource("services"))

@@ -135,6 +135,10 @@ func (a *apiServer) do(action clienttesting.Action) (runtime.Object, error) {
 			return a.updateStatus(container)
 		}
 	case clienttesting.GetActionImpl:
+		if action.GetResource() == containersResource {
+			a.requests = append(a.requests, "get ImmortalContainer "+action.GetName())
+			return a.containers.Tracker().Get(containersResource, action.GetNamespace(), action.GetName())
+		}
 		a.requests = append(a.requests, "get Pod "+action.GetName())
 		return a.kube.Tracker().Get(podsResource, action.GetNamespace(), action.GetName())
 	case clienttesting.DeleteActionImpl:
@@ -219,12 +223,12 @@ func (a *apiServer) patchPod(action clienttesting.PatchActionImpl) (runtime.Obje
 		return nil, err
 	}
 	pod := object.(*corev1.Pod)
-	uid := pod.UID
+	uid, version := pod.UID, pod.ResourceVersion
 	if err := json.Unmarshal(action.GetPatch(), pod); err != nil {
 		return nil, err
 	}
-	if pod.UID != uid {
-		return nil, apierrors.NewConflict(podsResource.GroupResource(), pod.Name, errors.New("the UID in the precondition is another one"))
+	if pod.UID != uid || pod.ResourceVersion != version {
+		return nil, apierrors.NewConflict(podsResource.GroupResource(), pod.Name, errors.New("the precondition does not hold"))
 	}
 	a.updatePod(pod)
 	return pod, nil

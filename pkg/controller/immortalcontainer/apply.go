@@ -25,6 +25,8 @@ import (
 var (
 	// errLookLive asks to decide anew from the live Pod.
 	errLookLive = errors.New("the cache does not tell enough about the Pod")
+	// errOwnerGoes ends a sync in peace: the ImmortalContainer that was decided for is gone, or going.
+	errOwnerGoes = errors.New("the ImmortalContainer is gone, or going")
 	// errNamespaceGoes ends a sync in peace: nothing can be created, and all will be deleted.
 	errNamespaceGoes = errors.New("the namespace is being terminated")
 )
@@ -35,7 +37,7 @@ func (c *Controller) apply(ctx context.Context, key cache.ObjectName, o *observe
 	for _, s := range p.steps {
 		logger.V(4).Info("Applying", "step", s)
 		switch err := c.applyStep(ctx, key, o, s); {
-		case errors.Is(err, errNamespaceGoes):
+		case errors.Is(err, errNamespaceGoes), errors.Is(err, errOwnerGoes):
 			return 0, nil
 		case err != nil:
 			return 0, err
@@ -54,6 +56,8 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 		return c.createPod(ctx, key, o, s)
 	case deletePod:
 		return c.deletePod(ctx, key, o.pod, s.uid)
+	case adoptPod:
+		return c.adoptPod(ctx, key, o)
 	case labelPod:
 		return c.labelPod(ctx, key, o, s.uid)
 	case recordEvent:
@@ -69,9 +73,7 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 
 // writeStatus writes the status against the version that was decided from, and goes on from the answer.
 func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *observed, status v1alpha1.ImmortalContainerStatus) error {
-	container := o.container.DeepCopy()
-	container.Status = status
-	updated, err := c.client.ImmortalcontainersV1alpha1().ImmortalContainers(key.Namespace).UpdateStatus(ctx, container, metav1.UpdateOptions{})
+	updated, err := c.client.ImmortalcontainersV1alpha1().ImmortalContainers(key.Namespace).UpdateStatus(ctx, withStatusOnly(o.container, status), metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("writing the status of ImmortalContainer %s: %w", key, err)
 	}
@@ -82,7 +84,11 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *o
 
 // createPod creates the Pod of a reserved start. Where its name is taken, the live Pod tells by whom.
 func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, o *observed, s createPod) error {
-	pod, err := c.kubeClient.CoreV1().Pods(key.Namespace).Create(ctx, newPod(o.container, s.start), metav1.CreateOptions{})
+	container, err := c.wholeContainer(ctx, key, o)
+	if err != nil {
+		return err
+	}
+	pod, err := c.kubeClient.CoreV1().Pods(key.Namespace).Create(ctx, newPod(container, s.start), metav1.CreateOptions{})
 	switch {
 	case err == nil:
 		podsStarted.WithLabelValues(string(s.cause)).Inc()
@@ -95,6 +101,34 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, o *obs
 		return errNamespaceGoes
 	}
 	return c.reportRefusal(ctx, key, o, fmt.Errorf("creating Pod %s: %w", klog.KRef(key.Namespace, podName(key.Name)), err))
+}
+
+// wholeContainer is the ImmortalContainer that was decided for, with all of its spec. What the cache has only the header of is read, and
+// refused as an old version where it has been edited meanwhile.
+func (c *Controller) wholeContainer(ctx context.Context, key cache.ObjectName, o *observed) (*v1alpha1.ImmortalContainer, error) {
+	if !isHeader(o.container) {
+		return o.container, nil
+	}
+	live, err := c.liveContainer(ctx, key, o)
+	if err != nil {
+		return nil, err
+	}
+	if live.Generation != o.container.Generation {
+		return nil, apierrors.NewConflict(v1alpha1.Resource("immortalcontainers"), key.Name, errors.New("its spec has changed since its Pod was decided on"))
+	}
+	return live, nil
+}
+
+// liveContainer reads the ImmortalContainer that was decided for. The error is errOwnerGoes where it is gone, or going.
+func (c *Controller) liveContainer(ctx context.Context, key cache.ObjectName, o *observed) (*v1alpha1.ImmortalContainer, error) {
+	live, err := c.client.ImmortalcontainersV1alpha1().ImmortalContainers(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (live.UID != o.container.UID || live.DeletionTimestamp != nil):
+		return nil, errOwnerGoes
+	case err != nil:
+		return nil, fmt.Errorf("reading ImmortalContainer %s: %w", key, err)
+	}
+	return live, nil
 }
 
 // reportRefusal shows in status and event why the API server does not want the Pod. What passes by itself is only retried.
@@ -119,6 +153,31 @@ func (c *Controller) deletePod(ctx context.Context, key cache.ObjectName, pod *c
 		return fmt.Errorf("deleting Pod %s: %w", klog.KObj(pod), err)
 	}
 	c.memories.deleting(key, pod)
+	return nil
+}
+
+// adoptPod makes the ImmortalContainer the controller of this version of the Pod. The live ImmortalContainer is looked at first: a cache
+// that is behind must not give the Pod to one that is being deleted without it, or it would be deleted with it.
+func (c *Controller) adoptPod(ctx context.Context, key cache.ObjectName, o *observed) error {
+	if _, err := c.liveContainer(ctx, key, o); err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             o.pod.UID,
+		"resourceVersion": o.pod.ResourceVersion,
+		"labels":          ownLabels(o.container),
+		"ownerReferences": adoptedOwners(o.container, o.pod),
+	}})
+	if err != nil {
+		return err
+	}
+	pod, err := c.kubeClient.CoreV1().Pods(key.Namespace).Patch(ctx, o.pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("adopting Pod %s: %w", klog.KObj(o.pod), err)
+	}
+	podsAdopted.Inc()
+	c.written.Wrote(key, c.podStore, pod.ResourceVersion)
+	c.memories.saw(key, pod)
 	return nil
 }
 

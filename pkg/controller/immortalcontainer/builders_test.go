@@ -189,9 +189,17 @@ func podTerminating(at int) podOption {
 	}
 }
 
-func podOfOldSpec(pod *corev1.Pod)      { pod.Annotations[AnnotationSpecHash] = "0123456789abcdef" }
-func podUnlabelled(pod *corev1.Pod)     { delete(pod.Labels, controller.LabelManagedBy) }
-func podForeign(pod *corev1.Pod)        { pod.OwnerReferences = nil }
+func podOfOldSpec(pod *corev1.Pod)  { pod.Annotations[AnnotationSpecHash] = "0123456789abcdef" }
+func podUnlabelled(pod *corev1.Pod) { delete(pod.Labels, controller.LabelManagedBy) }
+
+// podForeign: somebody else has made it, with a label of ours.
+func podForeign(pod *corev1.Pod) { pod.OwnerReferences, pod.Annotations = nil, nil }
+
+// podOrphan: its ImmortalContainer, an earlier one, was deleted with --cascade=orphan.
+func podOrphan(pod *corev1.Pod) {
+	pod.OwnerReferences, pod.Labels[LabelControllerUID] = nil, "uid-of-an-earlier-x"
+}
+
 func podOfEarlierOwner(pod *corev1.Pod) { pod.OwnerReferences[0].UID = "uid-of-an-earlier-x" }
 
 // terminationOfPod is what is recorded of a Pod that podEnded ended.

@@ -47,7 +47,7 @@ type Controller struct {
 }
 
 // New returns the controller; Run starts it. The Pod informer needs to see no other Pods than those that
-// controller.ManagedSelector selects.
+// controller.ManagedSelector selects. Both informers must be the controller's alone: they hold only what it needs.
 func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.Interface,
 	containers informers.TypedImmortalContainerInformer, pods coreinformers.TypedPodInformer, recorder record.EventRecorder) (*Controller, error) {
 	c := &Controller{
@@ -59,6 +59,8 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 		containerStore:  containers.Informer().GetStore(),
 		podStore:        pods.Informer().GetStore(),
 	}
+	controller.TrimCacheOf(containers.Informer(), trimContainer)
+	controller.TrimCacheOf(pods.Informer(), trimPod)
 	controller.ReportWatchErrors(containers.Informer(), v1alpha1.Resource("immortalcontainers"))
 	controller.ReportWatchErrors(pods.Informer(), corev1.Resource("pods"))
 

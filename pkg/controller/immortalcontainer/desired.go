@@ -5,6 +5,7 @@ package immortalcontainer
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,6 +72,12 @@ func newPod(container *v1alpha1.ImmortalContainer, start int64) *corev1.Pod {
 	}
 	pod.Spec.Containers = withImage(pod.Spec.Containers, container.Spec.Image)
 	return pod
+}
+
+// adoptedOwners are the owners of an orphan once it is ours. Others, which are no controllers, stay.
+func adoptedOwners(container *v1alpha1.ImmortalContainer, pod *corev1.Pod) []metav1.OwnerReference {
+	owners := slices.DeleteFunc(slices.Clone(pod.OwnerReferences), func(owner metav1.OwnerReference) bool { return owner.UID == container.UID })
+	return append(owners, *metav1.NewControllerRef(container, kind))
 }
 
 // ownLabels are the labels that every Pod of the ImmortalContainer carries.

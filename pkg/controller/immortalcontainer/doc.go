@@ -4,7 +4,7 @@
 // Package immortalcontainer keeps one Pod alive for every ImmortalContainer, and never two.
 //
 // It watches ImmortalContainers and the Pods that carry our managed-by label. It writes Pods (create, delete, and the
-// label where somebody stripped it), the status subresource of ImmortalContainers, and events.
+// label where somebody stripped it, and the owner of an orphan), the status subresource of ImmortalContainers, and events.
 //
 // A start is reserved, then done: before a Pod is created, a status write guarded by the resourceVersion raises
 // status.startTimes. Whoever finds a reservation whose Pod was never seen completes it under the same number, so a
@@ -12,10 +12,10 @@
 // is fixed, so there are never two.
 //
 // States of one sync: no Pod (start, back off, or suspended); ours and live (nothing to do, or replace, or stop); ours and
-// finished (record, delete, back off); ours and terminating (wait); of an earlier object of this name (wait); not ours
-// (Conflict). decide in plan.go is that table.
+// finished (record, delete, back off); ours and terminating (wait); of an earlier object of this name (wait); left by an earlier
+// object without an owner (adopt); not ours (Conflict). decide in plan.go is that table.
 //
-// +kubebuilder:rbac:groups=immortalcontainers.flugel.it,resources=immortalcontainers,verbs=list;watch
+// +kubebuilder:rbac:groups=immortalcontainers.flugel.it,resources=immortalcontainers,verbs=get;list;watch
 // +kubebuilder:rbac:groups=immortalcontainers.flugel.it,resources=immortalcontainers/status,verbs=update
 // +kubebuilder:rbac:groups=immortalcontainers.flugel.it,resources=immortalcontainers/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;delete;patch

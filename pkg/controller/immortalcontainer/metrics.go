@@ -25,6 +25,13 @@ var (
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"cause"})
 
+	podsAdopted = metrics.NewCounter(&metrics.CounterOpts{
+		Subsystem:      "millwright_immortalcontainer",
+		Name:           "pods_adopted_total",
+		Help:           "Number of Pods that ImmortalContainers have adopted: a deleted one of the same name had left them (--cascade=orphan).",
+		StabilityLevel: metrics.ALPHA,
+	})
+
 	conflictsMet = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem:      "millwright_immortalcontainer",
 		Name:           "conflicts_total",
@@ -34,7 +41,7 @@ var (
 )
 
 func init() {
-	legacyregistry.MustRegister(podsStarted, conflictsMet)
+	legacyregistry.MustRegister(podsStarted, podsAdopted, conflictsMet)
 }
 
 // readyReasons are told apart in millwright_objects: ours, and those by which Pods that do not start tell why.

@@ -29,6 +29,7 @@ const (
 // Event reasons.
 const (
 	eventStarted      = "Started"
+	eventAdopted      = "Adopted"
 	eventTerminated   = "Terminated"
 	eventBackingOff   = "BackingOff"
 	eventReplaced     = "Replaced"
@@ -80,6 +81,8 @@ type (
 	}
 	// deletePod deletes the Pod with its normal grace period, guarded by the UID.
 	deletePod struct{ uid types.UID }
+	// adoptPod makes the live ImmortalContainer the controller of an orphan of this UID.
+	adoptPod struct{ uid types.UID }
 	// labelPod puts our labels back on our Pod, guarded by the UID.
 	labelPod struct{ uid types.UID }
 	// recordEvent records an event on the ImmortalContainer.
@@ -90,6 +93,7 @@ func (lookLive) String() string      { return "look at the live Pod" }
 func (s writeStatus) String() string { return fmt.Sprintf("write status %+v", s.status) }
 func (s createPod) String() string   { return fmt.Sprintf("create the Pod of start %d", s.start) }
 func (s deletePod) String() string   { return fmt.Sprintf("delete Pod %s", s.uid) }
+func (s adoptPod) String() string    { return fmt.Sprintf("adopt Pod %s", s.uid) }
 func (s labelPod) String() string    { return fmt.Sprintf("label Pod %s", s.uid) }
 func (s recordEvent) String() string {
 	return fmt.Sprintf("event %s %s %q", s.eventType, s.reason, s.message)
@@ -104,6 +108,8 @@ func decide(o observed) plan {
 		return decideWithoutPod(o)
 	case ofEarlier(o.container, o.pod):
 		return waitForEarlier(o)
+	case isOrphan(o.pod):
+		return adopt(o)
 	case !metav1.IsControlledBy(o.pod, o.container):
 		return conflict(o)
 	case o.pod.Labels[controller.LabelManagedBy] != controller.ManagedBy:
@@ -116,7 +122,7 @@ func decide(o observed) plan {
 		return recordTermination(o)
 	case o.container.Spec.Suspend:
 		return stop(o)
-	case o.pod.Annotations[AnnotationSpecHash] != specHash(o.container.Spec):
+	case o.pod.Annotations[AnnotationSpecHash] != wantedHash(o.container):
 		return replace(o)
 	default:
 		return mirror(o)
@@ -140,6 +146,25 @@ func ofEarlier(container *v1alpha1.ImmortalContainer, pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && owner.Kind == kind.Kind && owner.APIVersion == kind.GroupVersion().String() &&
 		owner.Name == container.Name && owner.UID != container.UID
+}
+
+// isOrphan tells whether the Pod was made for an ImmortalContainer of this name, and has lost it: by a deletion with --cascade=orphan, as
+// a rule. The name alone proves nothing, nor does a label that users may select Pods by: our marks are there, all of them.
+func isOrphan(pod *corev1.Pod) bool {
+	return metav1.GetControllerOf(pod) == nil && pod.Labels[controller.LabelManagedBy] == controller.ManagedBy &&
+		pod.Labels[LabelControllerUID] != "" && pod.Annotations[AnnotationSpecHash] != "" && startOf(pod) > 0
+}
+
+// adopt takes an orphan over, whatever its spec: what is to become of our own Pods is decided next. The count of starts goes on from
+// its start. One that terminates is waited for.
+func adopt(o observed) plan {
+	if o.pod.DeletionTimestamp != nil {
+		return waitForEarlier(o)
+	}
+	return plan{steps: []step{
+		adoptPod{o.pod.UID},
+		recordEvent{corev1.EventTypeNormal, eventAdopted, fmt.Sprintf("Adopted Pod %s, which a deleted ImmortalContainer of this name has left", o.pod.Name)},
+	}}
 }
 
 // decideWithoutPod starts, backs off, or stays suspended.

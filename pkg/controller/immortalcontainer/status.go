@@ -37,6 +37,14 @@ func statusStep(o observed, status v1alpha1.ImmortalContainerStatus) []step {
 	return []step{writeStatus{status}}
 }
 
+// withStatusOnly is what a write of the status needs: the API server takes nothing else from it.
+func withStatusOnly(container *v1alpha1.ImmortalContainer, status v1alpha1.ImmortalContainerStatus) *v1alpha1.ImmortalContainer {
+	return &v1alpha1.ImmortalContainer{
+		ObjectMeta: metav1.ObjectMeta{Namespace: container.Namespace, Name: container.Name, UID: container.UID, ResourceVersion: container.ResourceVersion},
+		Status:     status,
+	}
+}
+
 // baseStatus is the current status with what every write brings up to date.
 func baseStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := *o.container.Status.DeepCopy()
@@ -114,7 +122,7 @@ func terminatedStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status.CurrentPod, status.PodPhase = "", ""
 	status.LastTermination = terminationOf(o.pod)
 	switch {
-	case o.container.Spec.Suspend || o.pod.Annotations[AnnotationSpecHash] != specHash(o.container.Spec):
+	case o.container.Spec.Suspend || o.pod.Annotations[AnnotationSpecHash] != wantedHash(o.container):
 		// What terminated is not what is wanted now: no reason to wait.
 		status.ConsecutiveTerminations, status.NextStartTime = 0, nil
 	case !sameTermination(recorded, status.LastTermination):

@@ -47,6 +47,8 @@ func New(ctx context.Context, client versioned.Interface, machines informers.Typ
 		machines: machines.Informer().GetIndexer(),
 		switches: switches.Informer().GetIndexer(),
 	}
+	controller.TrimCache(machines.Informer())
+	controller.TrimCache(switches.Informer())
 	controller.ReportWatchErrors(machines.Informer(), v1alpha1.Resource("machines"))
 	controller.ReportWatchErrors(switches.Informer(), v1alpha1.Resource("switches"))
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -55,6 +57,7 @@ func TestImmortalContainer(t *testing.T) {
 		}, Flicker: flickerLabel},
 		{Name: "conflict", Acts: []perturbation.Act{foreignPod(), createInConflict(), removeForeignPod()}},
 		{Name: "delete and recreate", Acts: []perturbation.Act{create(), recreate()}, Flicker: flickerSuspend},
+		{Name: "orphan and adopt", Acts: []perturbation.Act{create(), deletePod(2), orphanAndRecreateContainer(2)}, Flicker: flickerLabel},
 	}
 	for _, scenario := range scenarios {
 		scenario.Start = startImmortalContainers
@@ -205,6 +208,27 @@ func recreate() perturbation.Act {
 	}
 }
 
+// orphanAndRecreateContainer makes the container anew once its Pod, which is of that start, is an orphan.
+func orphanAndRecreateContainer(start int64) perturbation.Act {
+	return perturbation.Act{
+		Name: "delete " + name + " with --cascade=orphan, and recreate it",
+		Do: func(ctx context.Context, user *perturbation.User) error {
+			if err := deleteObject(containers, metav1.DeletePropagationOrphan)(ctx, user); err != nil {
+				return err
+			}
+			err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+				_, err := user.Get(ctx, containers, name)
+				return apierrors.IsNotFound(err), nil
+			})
+			if err != nil {
+				return fmt.Errorf("waiting for the container to go: %w", err)
+			}
+			return createContainer(ctx, user)
+		},
+		Until: ready(start),
+	}
+}
+
 // flickerLabel takes the label by which we watch from the Pod, and puts it back.
 func flickerLabel(ctx context.Context, user *perturbation.User) error {
 	for _, value := range []any{nil, controller.ManagedBy} {
@@ -315,9 +339,9 @@ func neverTwoPods(history []perturbation.Change) error {
 }
 
 // startsAreExact: no Pod is made before its start is counted, none twice under one number, and in the end the count is that
-// of the Pods that were made.
+// of the Pods that were made. Whoever adopts a Pod goes on from its start.
 func startsAreExact(history []perturbation.Change) error {
-	counted, made, known := map[types.UID]int64{}, map[types.UID]int64{}, map[types.UID]bool{}
+	counted, made, ownerOf := map[types.UID]int64{}, map[types.UID]int64{}, map[types.UID]types.UID{}
 	for _, change := range history {
 		object := change.Object
 		if change.Resource == containers {
@@ -328,15 +352,20 @@ func startsAreExact(history []perturbation.Change) error {
 			continue
 		}
 		owner := metav1.GetControllerOf(object)
-		if owner == nil || known[object.GetUID()] {
+		if owner == nil || ownerOf[object.GetUID()] == owner.UID {
 			continue
 		}
-		known[object.GetUID()] = true
-		made[owner.UID]++
+		adopted := ownerOf[object.GetUID()] != ""
+		ownerOf[object.GetUID()] = owner.UID
 		start, err := strconv.ParseInt(object.GetAnnotations()[immortalcontainer.AnnotationStart], 10, 64)
 		if err != nil {
 			return fmt.Errorf("Pod %s does not tell its start: %w", object.GetUID(), err)
 		}
+		if adopted {
+			made[owner.UID] = start
+			continue
+		}
+		made[owner.UID]++
 		if count, exists := counted[owner.UID]; exists && start > count {
 			return fmt.Errorf("at version %s the Pod of start %d was made, but %d starts were counted", object.GetResourceVersion(), start, count)
 		}
