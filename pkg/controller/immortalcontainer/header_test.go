@@ -129,7 +129,9 @@ func TestAReservedStartOfALargeContainerReadsItOnce(t *testing.T) {
 func TestAnEditOfALargeContainerReplacesItsPod(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
-		a.edit(func(container *v1alpha1.ImmortalContainer) { container.Spec.Template.Spec.Containers[0].Env[0].Name = "OTHER" })
+		a.edit(func(container *v1alpha1.ImmortalContainer) {
+			container.Spec.Template.Spec.Containers[0].Env[0].Name = "OTHER"
+		})
 		synctest.Wait()
 		a.wants("after the edit", "status: start 1, seen 1, generation 2, Pod x-immortalpod Running, Ready=False Replacing, Progressing=True Replacing",
 			deletesFirst, `event Normal Replaced "Deleting Pod x-immortalpod to replace it: the spec has changed"`)
