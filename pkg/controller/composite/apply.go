@@ -44,6 +44,9 @@ func (s *parentSync) apply(ctx context.Context, p *plan) (time.Duration, error) 
 		s.Recorder.Event(s.parent, e.eventType, e.reason, controller.Truncate(e.message, maxMessage))
 	}
 	if err := summed(errs); err != nil {
+		if onlyTooLarge(errs) {
+			err = controller.Permanent(err)
+		}
 		return p.requeueAfter, err
 	}
 	return p.requeueAfter, s.setFinalizer(ctx, false, p.removeFinalizer)
@@ -133,7 +136,7 @@ func (s *parentSync) take(ctx context.Context, step childStep) result {
 		if verb == "" {
 			verb = "delete"
 		}
-		return result{err: s.denied(step.in, verb, fmt.Errorf("%s: %w", step, err))}
+		return result{err: asTooLarge(s.denied(step.in, verb, fmt.Errorf("%s: %w", step, err)))}
 	}
 }
 
@@ -174,6 +177,9 @@ func (s *parentSync) whoseIsIt(ctx context.Context, step childStep) result {
 
 // learn from a step.
 func (s *parentSync) learn(p *plan, step childStep, r result) []outcome {
+	if tooLarge, ok := errors.AsType[*tooLargeError](r.err); ok {
+		s.state.memory.tooLarge(step, tooLarge.text)
+	}
 	switch {
 	case r.taken:
 		p.requeue(takenRetry)
@@ -250,6 +256,11 @@ func (s *parentSync) putStatus(ctx context.Context, status map[string]any) error
 	written, err := s.writer.UpdateStatus(ctx, of.at(s.key.namespace, s.key.name), body)
 	if apierrors.IsNotFound(err) {
 		return nil
+	}
+	if controller.IsTooLarge(err) {
+		err = asTooLarge(doing("writing the status of", of, s.parent, err))
+		s.state.memory.statusTooLarge(status, before, err.Error())
+		return err
 	}
 	if err != nil {
 		if isDenied(err) {

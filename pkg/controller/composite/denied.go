@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
 )
 
@@ -17,6 +18,9 @@ import (
 func problemOf(err error) *problem {
 	if denied, ok := errors.AsType[*deniedError](err); ok {
 		return forbidden(denied.of, denied.verb)
+	}
+	if _, ok := errors.AsType[*tooLargeError](err); ok {
+		return &problem{v1alpha1.ReasonTooLarge, err.Error()}
 	}
 	return hookProblem(err)
 }

@@ -49,6 +49,9 @@ func (r *rules) newChild(parent object, desired map[string]any) (map[string]any,
 	if err != nil {
 		return nil, err
 	}
+	if err := checkAnnotations(created); err != nil {
+		return nil, err
+	}
 	metadata := maps.Clone(created["metadata"].(map[string]any))
 	owners, _ := metadata["ownerReferences"].([]any)
 	for _, owner := range owners {

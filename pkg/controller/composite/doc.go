@@ -14,6 +14,7 @@
 //	sync.go, gather.go       the sync of a parent: gathers, calls the hook
 //	adopt.go, apply.go, denied.go   writes, by package objectwriter, and what the engine may not write
 //	failures.go      parents whose hook fails, told in the status of the CompositeController
+//	toolarge.go      what is larger than the API server accepts
 //	standby.go       what a process watches that does not lead
 //	metrics.go, hookmetrics.go, childmetrics.go   what is counted
 //

@@ -14,7 +14,9 @@ import (
 // same is done, only more often.
 type memory struct {
 	// parent is the status with which a write has changed nothing, and the version of the parent.
-	parent   version
+	parent version
+	// refused is a status that was too large.
+	refused  refusal
 	children map[childKey]childMemory
 }
 
@@ -34,6 +36,8 @@ type childMemory struct {
 	told bool
 	// futile is the recreation that a dry run has shown to change nothing.
 	futile recreation
+	// refused is what was too large to be written.
+	refused refusal
 	// taken is that an object of the child's name exists that is not the parent's.
 	taken bool
 }
@@ -117,6 +121,13 @@ func (m memory) changesNothing(s childStep) (news bool) {
 		futile:  recreation{s.try.desired, s.trial.differences.hash()},
 	}
 	return news
+}
+
+// tooLarge learns that a step was refused for the size of its object.
+func (m memory) tooLarge(s childStep, text string) {
+	known := m.children[s.child]
+	known.refused = refusal{version{s.try.desired, s.resourceVersion}, text}
+	m.children[s.child] = known
 }
 
 // exists learns that a child could not be created because of an object of its name, and tells whether that is news. The parent

@@ -17,7 +17,7 @@ import (
 // readyReasons are told apart in millwright_objects: those of the controller, and those of its hooks.
 var readyReasons = []string{
 	v1alpha1.ReasonStarting, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonNotYetSupported, v1alpha1.ReasonParentNotServed,
-	v1alpha1.ReasonStatusSubresourceMissing, v1alpha1.ReasonChildNotServed, v1alpha1.ReasonForbidden,
+	v1alpha1.ReasonStatusSubresourceMissing, v1alpha1.ReasonChildNotServed, v1alpha1.ReasonForbidden, v1alpha1.ReasonTooLarge,
 	string(hook.ReasonInvalidConfiguration), string(hook.ReasonCredentials), string(hook.ReasonBusy), string(hook.ReasonNoMemory), string(hook.ReasonSuspended),
 	string(hook.ReasonUnreachable), string(hook.ReasonTooManyRequests), string(hook.ReasonStatus), string(hook.ReasonTooLarge),
 	string(hook.ReasonInvalidJSON), string(hook.ReasonInvalidResponse), string(hook.ReasonUnknownField), string(hook.ReasonInvalidChild),

@@ -103,7 +103,7 @@ func (r *rules) conclude(o observation, called phase, answer *hook.CompositeResp
 	if r.manages(o.parent) {
 		r.planChildren(&p, o, answer.Children, update)
 	} else {
-		p.memory = memory{parent: o.memory.parent}
+		p.memory = memory{parent: o.memory.parent, refused: o.memory.refused}
 	}
 	status, err := statusOf(o.parent, answer.Status)
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *rules) planChildren(p *plan, o observation, children []hook.Child, upda
 		}
 	}
 	p.planDeletions(r, o, keys)
-	p.memory = memory{parent: o.memory.parent, children: make(map[childKey]childMemory, len(desired))}
+	p.memory = memory{parent: o.memory.parent, refused: o.memory.refused, children: make(map[childKey]childMemory, len(desired))}
 	for _, child := range desired {
 		if err := r.planChild(p, o, child, update); err != nil {
 			p.problems = append(p.problems, fmt.Errorf("planning %s: %w", child.key, err))
@@ -171,6 +171,14 @@ func (r *rules) planChild(p *plan, o observation, child wantedChild, update merg
 		p.memory.children[child.key] = known
 		return nil
 	}
+	as := version{desired: hash}
+	if found {
+		as.resourceVersion = observed.GetResourceVersion()
+	}
+	if known.refused.version == as {
+		p.memory.children[child.key] = known
+		return &tooLargeError{known.refused.text}
+	}
 	desired, err := r.desiredTree(o.parent, child.Child)
 	if err != nil {
 		return err
@@ -178,7 +186,7 @@ func (r *rules) planChild(p *plan, o observation, child wantedChild, update merg
 	if !found {
 		object, err := r.newChild(o.parent, desired)
 		if err == nil {
-			p.steps = append(p.steps, childStep{verb: verbCreate, child: child.key, in: child.in.resource, object: object})
+			p.steps = append(p.steps, childStep{verb: verbCreate, child: child.key, in: child.in.resource, object: object, try: try{desired: hash}})
 			p.memory.children[child.key] = known
 			if known.taken {
 				p.requeue(takenRetry)
@@ -215,19 +223,22 @@ func (r *rules) planDifference(p *plan, o observation, child differing, known ch
 	step := childStep{verb: verbUpdate, child: child.key, in: child.in.resource, uid: child.observed.GetUID(),
 		resourceVersion: child.observed.GetResourceVersion(), object: child.verdict.Object, try: known.next(child.hash, o.now)}
 	if child.in.method != v1alpha1.ChildUpdateRecreate || child.verdict.RecordOnly {
+		if err := checkAnnotations(step.object); err != nil {
+			return err
+		}
 		p.planChange(step, known, o.now)
 		return nil
 	}
 	step.verb, step.object, step.resourceVersion = verbRecreate, nil, ""
+	created, err := r.newChild(o.parent, child.desired)
+	if err != nil {
+		return err // it could not be created again
+	}
 	if !child.verdict.DesiredChanged {
 		differs := differencesOf(child.tree, child.verdict.Object).sinceCreation(child.observed.GetGeneration())
 		if len(differs) == 0 || known.futile == (recreation{child.hash, differs.hash()}) {
 			p.leave(child, known)
 			return nil
-		}
-		created, err := r.newChild(o.parent, child.desired)
-		if err != nil {
-			return err
 		}
 		step.trial = newTrial(created, child.Name, child.observed.GetResourceVersion(), differs)
 	}

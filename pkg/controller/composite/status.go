@@ -37,9 +37,18 @@ func (p *plan) planStatus(o observation, status map[string]any) {
 	if tree, err := treeOf(o.parent); err == nil && equality.Semantic.DeepEqual(withoutNulls(tree["status"]), wanted) {
 		return
 	}
-	if o.memory.parent != (version{hashOf(wanted), o.parent.GetResourceVersion()}) {
+	switch (version{hashOf(wanted), o.parent.GetResourceVersion()}) {
+	case o.memory.parent:
+	case o.memory.refused.version:
+		p.problems = append(p.problems, &tooLargeError{o.memory.refused.text})
+	default:
 		p.status = status
 	}
+}
+
+// statusTooLarge learns from a status that was refused for its size, of a parent in this version.
+func (m *memory) statusTooLarge(status map[string]any, resourceVersion, text string) {
+	m.refused = refusal{version{hashOf(withoutNulls(status)), resourceVersion}, text}
 }
 
 // statusDone learns from a status that was written. The resourceVersion is that of the parent which the write returned.
@@ -133,5 +142,5 @@ func childrenColumn(children []v1alpha1.CompositeControllerChildResourceRule) st
 	for _, child := range children {
 		names = append(names, child.Resource)
 	}
-	return strings.Join(names, ",")
+	return controller.Truncate(strings.Join(names, ","), maxMessage)
 }

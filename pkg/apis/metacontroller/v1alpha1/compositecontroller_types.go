@@ -209,6 +209,8 @@ const (
 	ReasonChildNotServed = "ChildNotServed"
 	// ReasonForbidden: the engine lacks a right on parents or children.
 	ReasonForbidden = "Forbidden"
+	// ReasonTooLarge: a child or a status in an answer of a hook is larger than the API server accepts.
+	ReasonTooLarge = "TooLarge"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
