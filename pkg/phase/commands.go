@@ -6,6 +6,7 @@ package phase
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -49,6 +50,22 @@ type command struct {
 	stop context.CancelFunc
 	// how it goes. It is Running, then anything else.
 	how Observation
+	in  []container
+	// unopened says of the containers of which it is so why their streams are not open, by their index.
+	unopened map[int]string
+}
+
+// waiting is what the command waits for.
+func (c *command) waiting() Waiting {
+	for i, in := range c.in {
+		if why, unopened := c.unopened[i]; unopened {
+			return Waiting{fmt.Sprintf("a stream to %s, so that the command can begin", in), why}
+		}
+	}
+	if len(c.in) == 1 {
+		return Waiting{For: fmt.Sprintf("the command in %s to end", c.in[0])}
+	}
+	return Waiting{For: fmt.Sprintf("the command in %d containers to end", len(c.in))}
 }
 
 // commandIntent says which process is about to run the command.
@@ -83,7 +100,11 @@ func (c *commands) poll(call Call) (Observation, error) {
 	case known == nil:
 		return Observation{State: Idle}, nil
 	default:
-		return known.how, nil
+		how := known.how
+		if how.State == Running {
+			how.Waiting = known.waiting()
+		}
+		return how, nil
 	}
 }
 
@@ -96,13 +117,30 @@ func (c *commands) start(call Call, in []container, argv []string) (Observation,
 		return observed, err
 	}
 	ctx, stop := context.WithCancel(c.ctx)
-	started := &command{stop: stop, how: Observation{State: Running}}
+	started := &command{stop: stop, how: Observation{State: Running}, in: in, unopened: map[int]string{}}
 	c.known[call.ID] = started
 	c.tasks.Go(func() {
 		defer stop()
-		c.end(ctx, call.ID, started, c.run(ctx, call.ID, in, argv))
+		c.end(ctx, call.ID, started, c.run(ctx, call.ID, started, argv))
 	})
-	return started.how, nil
+	observed = started.how
+	observed.Waiting = started.waiting()
+	return observed, nil
+}
+
+// noteStream remembers why the stream to a container is not open; "" is that it is.
+func (c *commands) noteStream(id ID, of *command, i int, why string) {
+	c.mu.Lock()
+	_, before := of.unopened[i]
+	if why == "" {
+		delete(of.unopened, i)
+	} else {
+		of.unopened[i] = why
+	}
+	c.mu.Unlock()
+	if before != (why != "") {
+		c.wake(id)
+	}
 }
 
 func (c *commands) end(ctx context.Context, id ID, ended *command, how Observation) {
@@ -154,7 +192,8 @@ func (c *commands) wait() {
 }
 
 // run the command in all containers at the same time. Outputs are put together in the order of the containers, failures too.
-func (c *commands) run(ctx context.Context, id ID, in []container, argv []string) Observation {
+func (c *commands) run(ctx context.Context, id ID, of *command, argv []string) Observation {
+	in := of.in
 	outputs, failures := make([]map[string]string, len(in)), make([]error, len(in))
 	slots := make(chan struct{}, maxStreams)
 	var streams sync.WaitGroup
@@ -162,7 +201,7 @@ func (c *commands) run(ctx context.Context, id ID, in []container, argv []string
 		slots <- struct{}{}
 		streams.Go(func() {
 			defer func() { <-slots }()
-			outputs[i], failures[i] = c.runIn(ctx, id, in[i], argv)
+			outputs[i], failures[i] = c.runIn(ctx, id, in[i], argv, func(why string) { c.noteStream(id, of, i, why) })
 			if failures[i] != nil && len(in) > 1 {
 				failures[i] = Failf("Pod %s, container %s: %v", in[i].pod, in[i].name, failures[i])
 			}
@@ -183,8 +222,9 @@ func (c *commands) run(ctx context.Context, id ID, in []container, argv []string
 	return observed
 }
 
-// runIn one container. It begins anew only where the command cannot have begun.
-func (c *commands) runIn(ctx context.Context, id ID, in container, argv []string) (map[string]string, error) {
+// runIn one container. It begins anew only where the command cannot have begun; unopened is called with why that is, and with "" when it has.
+func (c *commands) runIn(ctx context.Context, id ID, in container, argv []string, unopened func(why string)) (map[string]string, error) {
+	ctx = whenOpened(ctx, func() { unopened("") })
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "actionSet", klog.KRef(id.Namespace, id.Name), "phase", id.String(),
 		"pod", klog.KRef(in.namespace, in.pod), "container", in.name)
 	limit := time.Now().Add(beginLimit)
@@ -195,6 +235,7 @@ func (c *commands) runIn(ctx context.Context, id ID, in container, argv []string
 		switch {
 		case notStarted(err) && ctx.Err() == nil && time.Now().Add(delay).Before(limit):
 			logger.Info("A command could not be started yet", "err", readable(err), "retryAfter", delay)
+			unopened(readable(err))
 			select {
 			case <-time.After(delay):
 			case <-ctx.Done():

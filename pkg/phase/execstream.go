@@ -33,9 +33,23 @@ const maxAnswer = 64 << 10
 // container is where a command runs. Name is empty for the only container of the Pod.
 type container struct{ namespace, pod, name string }
 
+func (c container) String() string {
+	if c.name == "" {
+		return fmt.Sprintf("Pod %s/%s", c.namespace, c.pod)
+	}
+	return fmt.Sprintf("container %s of Pod %s/%s", c.name, c.namespace, c.pod)
+}
+
 // execFunc runs a command in a container, and returns when it has ended or the context has. Even so something may be written
 // afterwards. An error of which notStarted is true means that the command has not begun.
 type execFunc func(ctx context.Context, in container, command []string, stdout, stderr io.Writer) error
+
+type openedKey struct{}
+
+// whenOpened has the function called when a stream was opened with the context.
+func whenOpened(ctx context.Context, do func()) context.Context {
+	return context.WithValue(ctx, openedKey{}, do)
+}
 
 // notStartedError is that the API server could not be reached, or could not do it at the moment, before the command began.
 type notStartedError struct{ error }
@@ -80,6 +94,9 @@ type roundTrip struct {
 func (r *roundTrip) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.next.RoundTrip(req)
 	if err != nil || resp.StatusCode == http.StatusSwitchingProtocols {
+		if opened, ok := req.Context().Value(openedKey{}).(func()); err == nil && ok {
+			opened()
+		}
 		r.err = err
 		return resp, err
 	}

@@ -108,8 +108,19 @@ type Observation struct {
 	Message string
 	// Progress of a call that runs.
 	Progress Progress
+	// Waiting is what a call waits for that has not ended.
+	Waiting Waiting
 	// PollAfter is when to look again although nothing tells that something has changed, if more than zero.
 	PollAfter time.Duration
+}
+
+// Waiting is what a call waits for, for users to read.
+type Waiting struct {
+	// For is what has to happen, as in "Pod shop/x to be scheduled". It stays the same as long as that is waited for: it has no counts and no
+	// times in it. "" is that nothing is known.
+	For string
+	// Details are why it has not happened. They may change at any time.
+	Details string
 }
 
 // Progress of a call. All is zero where nothing is known.

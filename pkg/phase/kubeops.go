@@ -6,6 +6,7 @@ package phase
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -186,7 +187,11 @@ func (k *KubeOps) observe(id ID, operation string, t target, object *unstructure
 	case operation == "delete" && k.stopped.has(id):
 		return Observation{State: Stopped}
 	case operation == "delete":
-		return Observation{State: Running, PollAfter: deletionPoll}
+		waiting := Waiting{For: t.String() + " to be gone"}
+		if finalizers := object.GetFinalizers(); len(finalizers) > 0 {
+			waiting.Details = "it has the finalizers " + strings.Join(finalizers, ", ")
+		}
+		return Observation{State: Running, PollAfter: deletionPoll, Waiting: waiting}
 	case operation == "patch" && object == nil:
 		return Observation{State: Failed, Message: apierrors.NewNotFound(t.resource().GroupResource(), t.Name).Error()}
 	case object == nil:

@@ -36,6 +36,14 @@ func (t target) resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: t.Group, Version: t.APIVersion, Resource: t.Resource}
 }
 
+// String is as in configmaps shop/x.
+func (t target) String() string {
+	if t.Namespace == "" {
+		return fmt.Sprintf("%s %s", t.resource().GroupResource(), t.Name)
+	}
+	return fmt.Sprintf("%s %s/%s", t.resource().GroupResource(), t.Namespace, t.Name)
+}
+
 // output is what later phases see of it.
 func (t target) output() map[string]any {
 	return map[string]any{

@@ -183,7 +183,8 @@ func (f *podFunction) unrecorded(call Call, intent podIntent, pod *corev1.Pod) (
 	case !ours:
 		return Observation{State: Failed, Message: apierrors.NewAlreadyExists(corev1.Resource("pods"), intent.Pod).Error()}, nil
 	case pod.DeletionTimestamp != nil:
-		return Observation{State: Running, PollAfter: podPoll}, nil // its name is free when it has gone
+		// Its name is free when it has gone.
+		return Observation{State: Running, PollAfter: podPoll, Waiting: Waiting{For: intent.String() + ", which was deleted, to go"}}, nil
 	}
 	intent.UID = pod.UID
 	recorded, err := encode(intent)

@@ -63,6 +63,10 @@ type podLog struct {
 
 	mu     sync.Mutex
 	result *podLogResult
+	// problem is why it cannot be read at the moment.
+	problem string
+	// changed is called when there is a problem, or none any more.
+	changed func()
 }
 
 // podLogResult is what was found in a log that was read to its end, or as far as it could be.
@@ -105,6 +109,9 @@ func (l *podLog) run(ctx context.Context) bool {
 			err = l.readOnce(ctx, false)
 		} else {
 			err = l.follow(following, drained)
+		}
+		if err != nil && ctx.Err() == nil && l.bad == nil {
+			l.setProblem(err.Error())
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -192,6 +199,7 @@ func (l *podLog) readOnce(ctx context.Context, follow bool) error {
 		return err
 	}
 	defer func() { _ = stream.Close() }()
+	l.setProblem("")
 	l.position = 0
 	l.reader.Restart()
 	if _, err = io.Copy(podLogWriter{l}, stream); err == nil && !follow {
@@ -240,6 +248,27 @@ func appendTail(tail []string, line string) []string {
 	}
 	tail = append(tail, line)
 	return tail[max(0, len(tail)-tailLines):]
+}
+
+// setProblem remembers why the log cannot be read at the moment; "" is that it can be.
+func (l *podLog) setProblem(problem string) {
+	l.mu.Lock()
+	changed := (l.problem == "") != (problem == "")
+	l.problem = problem
+	l.mu.Unlock()
+	if changed && l.changed != nil {
+		l.changed()
+	}
+}
+
+// whyUnread is the problem; "" where there is none, or no log.
+func (l *podLog) whyUnread() string {
+	if l == nil {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.problem
 }
 
 func (l *podLog) finish(err error) {

@@ -21,7 +21,8 @@ func (f *podFunction) observe(ctx context.Context, call Call, intent podIntent, 
 		running.PollAfter = podNet
 	}
 	if f.runs.isCancelled(call.ID) {
-		return running, nil // until it has gone
+		running.Waiting.For = intent.String() + " to go"
+		return running, nil
 	}
 	run := f.runs.run(call.ID, intent.UID)
 	if f.runs.held(run, pod) {
@@ -32,6 +33,7 @@ func (f *podFunction) observe(ctx context.Context, call Call, intent podIntent, 
 	if log != nil {
 		result = log.read()
 	}
+	running.Waiting = waitingForPod(pod, intent.Container, log.whyUnread())
 	switch {
 	case result != nil && result.bad != nil:
 		return Observation{State: Failed, Message: result.bad.Error()}, nil

@@ -124,6 +124,7 @@ func (r *podRuns) logOf(run *podRun, id ID, pod *corev1.Pod, container string) *
 		run.log = newPodLog(logger, r.opener(pod.Namespace, pod.Name, container))
 		ctx, cancel := context.WithCancel(r.ctx)
 		run.log.cancel = cancel
+		run.log.changed = func() { r.wake(id) }
 		log := run.log
 		r.running.Go(func() {
 			defer cancel()

@@ -158,7 +158,8 @@ func (s *ScaleWorkload) observe(ctx context.Context, call Call, intent scaleInte
 			return failed(fmt.Errorf("looking for the Pods of %s: %w", intent, Definitive(err)))
 		}
 		if !ready {
-			return Observation{State: Running, PollAfter: pollAfter(time.Since(call.StartTime), readinessPoll, maxReadinessPoll)}, nil
+			return Observation{State: Running, PollAfter: pollAfter(time.Since(call.StartTime), readinessPoll, maxReadinessPoll),
+				Waiting: Waiting{For: fmt.Sprintf("%s to have %d replicas, and their Pods to run", intent, args.Replicas)}}, nil
 		}
 	}
 	return Observation{State: Succeeded, Output: map[string]any{"originalReplicaCount": int64(intent.OriginalReplicaCount)}}, nil

@@ -33,7 +33,7 @@ func TestAWorkloadIsScaledAndWaitedFor(t *testing.T) {
 	call := w.call(0, replicas("0"))
 	call.StartTime = time.Now()
 	observed := w.advance(&call)
-	if diff := cmp.Diff(Observation{State: Running, PollAfter: readinessPoll}, observed); diff != "" {
+	if diff := cmp.Diff(Observation{State: Running, PollAfter: readinessPoll, Waiting: Waiting{For: "statefulset db/pg to have 0 replicas, and their Pods to run"}}, observed); diff != "" {
 		t.Fatalf("while its Pods end (-want +got):\n%s", diff)
 	}
 	w.change(func(set *appsv1.StatefulSet) { set.Status.ReadyReplicas = 0 })

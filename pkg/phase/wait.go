@@ -83,7 +83,7 @@ func (w *Wait) Poll(ctx context.Context, call Call) (Observation, error) {
 	}
 	waited := time.Since(intent.Since)
 	budget := blueprint.NewBudget(ctx)
-	met, why := w.evaluate(ctx, budget, args.Conditions)
+	met, why, waiting := w.evaluate(ctx, budget, args.Conditions)
 	left := args.Timeout - waited
 	switch {
 	case ctx.Err() != nil:
@@ -92,7 +92,7 @@ func (w *Wait) Poll(ctx context.Context, call Call) (Observation, error) {
 		return Observation{State: Succeeded}, nil
 	case left > 0:
 		rest := time.Duration(budget.Spent() * float64(budgetPause))
-		return Observation{State: Running, PollAfter: min(max(pollAfter(waited, conditionPoll, maxConditionPoll), rest), left)}, nil
+		return Observation{State: Running, PollAfter: min(max(pollAfter(waited, conditionPoll, maxConditionPoll), rest), left), Waiting: waiting}, nil
 	default:
 		return Observation{State: Failed, Message: fmt.Sprintf("%s, after %s: %s", why, args.Timeout, notMet)}, nil
 	}

@@ -271,7 +271,7 @@ func TestAKindThatIsServedLaterIsFound(t *testing.T) {
 		w := newWaitWorld(blueprint.WaitV2Language{})
 		mapper := w.Mapper.(*fakeMapper)
 		mapper.later = []schema.GroupVersionKind{{Group: "acme.example", Version: "v1", Kind: "Widget"}}
-		_, why := w.evaluate(t.Context(), blueprint.NewBudget(t.Context()), blueprint.Conditions{AnyOf: []blueprint.Condition{{
+		_, why, _ := w.evaluate(t.Context(), blueprint.NewBudget(t.Context()), blueprint.Conditions{AnyOf: []blueprint.Condition{{
 			Condition: "true", ObjectReference: blueprint.ObjectReference{Group: "acme.example", APIVersion: "v1", Resource: "widgets", Name: "w"},
 		}}})
 		if want := `widgets.acme.example "w" not found`; !strings.Contains(why, want) || mapper.resets != 1 {
@@ -288,7 +288,7 @@ func TestNothingOfASecretIsShown(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "s"}, Data: map[string][]byte{"password": []byte("hunter2")}}
 				w := newWaitWorld(language, secret)
-				_, why := w.evaluate(t.Context(), blueprint.NewBudget(t.Context()), blueprint.Conditions{AnyOf: []blueprint.Condition{{
+				_, why, _ := w.evaluate(t.Context(), blueprint.NewBudget(t.Context()), blueprint.Conditions{AnyOf: []blueprint.Condition{{
 					Condition:       text,
 					ObjectReference: blueprint.ObjectReference{APIVersion: "v1", Resource: "secrets", Namespace: "db", Name: "s"},
 				}}})

@@ -76,25 +76,25 @@ func (i item) describe() string {
 }
 
 // evaluate the conditions, all from one Budget: they hold where one of anyOf does, or all of allOf. One that cannot be evaluated ends it for now. If they
-// do not hold it says why.
-func (w *Wait) evaluate(ctx context.Context, budget *blueprint.Budget, conditions blueprint.Conditions) (met bool, why string) {
+// do not hold it says why, and for what it waits.
+func (w *Wait) evaluate(ctx context.Context, budget *blueprint.Budget, conditions blueprint.Conditions) (met bool, why string, waiting Waiting) {
 	read := map[blueprint.ObjectReference]map[string]any{}
 	var reasons []string
 	for _, each := range items(conditions) {
 		holds, reason := w.holds(ctx, budget, each, read)
 		switch {
 		case reason.failed:
-			return false, reason.text
+			return false, reason.text, Waiting{each.describe() + ", which cannot be evaluated", reason.text}
 		case holds && each.list == "anyOf":
-			return true, ""
+			return true, "", Waiting{}
 		case !holds:
 			reasons = append(reasons, reason.text)
 			if each.list == "allOf" {
-				return false, strings.Join(reasons, "; ")
+				return false, strings.Join(reasons, "; "), Waiting{each.describe(), reason.text}
 			}
 		}
 	}
-	return len(conditions.AllOf) > 0, strings.Join(reasons, "; ")
+	return len(conditions.AllOf) > 0, strings.Join(reasons, "; "), Waiting{"one of conditions.anyOf", strings.Join(reasons, "; ")}
 }
 
 // whyNot is why a condition does not hold: it is false, or evaluating it has failed.

@@ -20,8 +20,10 @@ func (s *syncing) answer(ctx context.Context, a ask) {
 		s.o.subjects = s.findSubjects(ctx)
 	case prepare:
 		s.o.prepared[a.key] = s.prepare(ctx, a)
+		s.memory.noteWaiting(&s.o, a.key, unanswered(s.o.prepared[a.key].why))
 	case poll:
 		s.o.polled[a.key] = s.poll(ctx, a.key)
+		s.memory.noteWaiting(&s.o, a.key, s.o.polled[a.key].Waiting)
 	case renderArtifacts:
 		s.o.artifacts[a.action] = s.renderArtifacts(ctx, a)
 	}
@@ -36,7 +38,15 @@ func (s *syncing) outcomeOf(doing string, err error) outcome {
 		return outcome{failure: message}
 	}
 	s.problem = errors.Join(s.problem, fmt.Errorf("%s: %w", doing, err))
-	return outcome{unknown: true}
+	return outcome{unknown: true, why: err.Error()}
+}
+
+// unanswered is that something cannot be told, if it says why.
+func unanswered(why string) (w phase.Waiting) {
+	if why != "" {
+		w = phase.Waiting{For: "an answer that it can go on with", Details: why}
+	}
+	return w
 }
 
 // prepare a phase that is to begin.
@@ -79,7 +89,9 @@ func (s *syncing) poll(ctx context.Context, key phaseKey) phase.Observation {
 	case told.failure != "":
 		return phase.Observation{State: phase.Failed, Message: told.failure}
 	case told.unknown:
-		return phase.Observation{}
+		return phase.Observation{Waiting: unanswered(told.why)}
+	case found.State == phase.Idle || found.State == phase.Ready:
+		found.Waiting = unanswered(s.memory.unstarted[key])
 	}
 	return found
 }

@@ -177,9 +177,15 @@ func (s *syncing) start(ctx context.Context, key phaseKey) (again bool, _ error)
 		found, err = phase.Observation{State: phase.Failed, Message: message}, nil
 	}
 	if err != nil {
+		if s.memory.unstarted == nil {
+			s.memory.unstarted = map[phaseKey]string{}
+		}
+		s.memory.unstarted[key] = err.Error()
 		return false, fmt.Errorf("starting phase %s of ActionSet %s: %w", key, s.key, err)
 	}
+	delete(s.memory.unstarted, key)
 	s.o.polled[key] = found
+	s.memory.noteWaiting(&s.o, key, found.Waiting)
 	return true, nil
 }
 

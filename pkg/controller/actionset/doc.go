@@ -14,6 +14,8 @@
 //	elsewhere.go what another controller has started or ended
 //	budget.go    how large a status may become, and what is done when it was refused as too large
 //	events.go    the events of a run, of which the last is in the status before it is posted
+//	references.go, namespaces.go, subjectkind.go  what is refused of what an ActionSet names, and in which words
+//	waiting.go     what phases wait for, as the status says it
 //	profile.go, workload.go  what templates see of a Profile, and of the Pods of a subject
 //
 // The other half talks to the API server:

@@ -28,7 +28,7 @@ var getOptions = metav1.GetOptions{}
 func (s *syncing) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error) {
 	s.o = observed{
 		set: set, identity: s.identity, said: s.memory.said, now: time.Now(), blueprints: map[string]*v1alpha1.Blueprint{},
-		prepared: map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{}, artifacts: map[int]renderedArtifacts{},
+		prepared: map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{}, waiting: map[phaseKey]waiting{}, artifacts: map[int]renderedArtifacts{},
 	}
 	if endedElsewhere(set.Status) || startedElsewhere(set.Status) {
 		return nil

@@ -31,6 +31,10 @@ type memory struct {
 	unwritable bool
 	// args are the rendered arguments of phases that run. They may hold secrets, and are kept nowhere else.
 	args map[phaseKey]map[string]any
+	// waiting is what phases wait for.
+	waiting map[phaseKey]waiting
+	// unstarted is why phases could not be started, whose start is tried again.
+	unstarted map[phaseKey]string
 }
 
 // startedFrom tells whether the run that is remembered is the one that the status says. Another process may have launched another one.

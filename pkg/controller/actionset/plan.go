@@ -58,6 +58,8 @@ type observed struct {
 	prepared map[phaseKey]preparation
 	// polled are phases that run.
 	polled map[phaseKey]phase.Observation
+	// waiting is what phases wait for that were polled or prepared.
+	waiting map[phaseKey]waiting
 	// artifacts of actions that have ended well.
 	artifacts map[int]renderedArtifacts
 }
@@ -71,8 +73,9 @@ func (k phaseKey) String() string { return phase.ID{Action: k.action, Phase: k.p
 type outcome struct {
 	// failure says why it cannot be used.
 	failure string
-	// unknown: it is to be tried again.
+	// unknown: it is to be tried again, and why says what was in the way.
 	unknown bool
+	why     string
 }
 
 // foundSubject is the subject of one action, with what the objects of its phases refer to, by the index of the phase. All that the

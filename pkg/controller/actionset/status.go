@@ -163,7 +163,7 @@ func (t *turn) endCondition(conditionType string) {
 	reason, message := v1alpha1.ReasonCompleted, ""
 	if conditionType == v1alpha1.ConditionFailed {
 		progressing := meta.FindStatusCondition(t.status.Conditions, v1alpha1.ConditionProgressing)
-		reason, message = progressing.Reason, progressing.Message
+		reason, message = progressing.Reason, t.status.Error.Message
 	}
 	t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionFalse, reason, message)
 	t.setCondition(conditionType, metav1.ConditionTrue, reason, message)
@@ -172,8 +172,13 @@ func (t *turn) endCondition(conditionType string) {
 // sumUp brings up to date what the status says about all phases together.
 func (t *turn) sumUp() {
 	t.status.ObservedGeneration = t.o.set.Generation
-	if t.status.State == v1alpha1.StateRunning {
-		t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRunning, "")
+	if t.status.CompletionTime == nil {
+		reason, lines := v1alpha1.ReasonRunning, t.waitingLines()
+		if progressing := meta.FindStatusCondition(t.status.Conditions, v1alpha1.ConditionProgressing); progressing != nil && t.status.State == v1alpha1.StateFailed {
+			reason = progressing.Reason
+			lines = append([]string{t.status.Error.Message}, lines...)
+		}
+		t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, strings.Join(lines, "\n"))
 	}
 	var names []string
 	for _, key := range runningPhases(&t.status) {

@@ -1,0 +1,141 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
+)
+
+// waits is a run whose first phase waits for something, as it is seen from time to time.
+type waits struct {
+	*testing.T
+	o      observed
+	memory memory
+	writes int
+}
+
+func newWaits(t *testing.T) *waits {
+	w := &waits{T: t, o: inRun(t, "KubeTask", statusWith("running", "pending", "pending"))}
+	w.o.waiting = map[phaseKey]waiting{}
+	return w
+}
+
+// see decides what comes next, and returns the message of the condition Progressing.
+func (w *waits) see(what phase.Waiting) string {
+	w.Helper()
+	key := phaseKey{0, 0}
+	w.o.polled = map[phaseKey]phase.Observation{key: {State: phase.Running, Waiting: what}}
+	w.memory.noteWaiting(&w.o, key, what)
+	if status := statusOf(decide(w.o)); status != nil {
+		w.writes++
+		w.o.set.Status = stored(w, status)
+	}
+	return meta.FindStatusCondition(w.o.set.Status.Conditions, v1alpha1.ConditionProgressing).Message
+}
+
+func (w *waits) pass(d time.Duration) { w.o.now = w.o.now.Add(d) }
+
+func TestWhatAPhaseWaitsForStandsInTheStatusOnceItTakesLong(t *testing.T) {
+	w := newWaits(t)
+	scheduled, ended := phase.Waiting{For: "Pod shop/x to be scheduled", Details: "Unschedulable: 0/1 nodes"}, phase.Waiting{For: "Pod shop/x to end"}
+	if got := w.see(scheduled); got != "" || w.writes != 0 {
+		t.Errorf("it says %q at once, with %d writes", got, w.writes)
+	}
+	if again := decide(w.o).requeueAfter; again <= 0 || again > waitingShownAfter {
+		t.Errorf("it is looked at again after %s", again)
+	}
+	w.pass(waitingShownAfter)
+	const want = "phase one waits for Pod shop/x to be scheduled since 2026-11-20T12:00:00Z: Unschedulable: 0/1 nodes"
+	if got := w.see(scheduled); got != want {
+		t.Errorf("it says\n%q, want\n%q", got, want)
+	}
+	// However often it is looked at, and whatever its details: there is no other write.
+	for i := range 100 {
+		w.pass(time.Minute)
+		if got := w.see(phase.Waiting{For: scheduled.For, Details: fmt.Sprint(i)}); got != want || w.writes != 1 {
+			t.Fatalf("after %d writes it says %q", w.writes, got)
+		}
+	}
+	// Another process knows since when.
+	w.memory = memory{}
+	if got := w.see(scheduled); got != want || w.writes != 1 {
+		t.Errorf("the next process writes %d times, and says %q", w.writes, got)
+	}
+	// Something else that is quick is not shown, and what takes long is.
+	w.see(phase.Waiting{For: "Pod shop/x to start on node n"})
+	w.see(ended)
+	w.pass(waitingShownAfter)
+	if got := w.see(ended); !strings.HasPrefix(got, "phase one waits for Pod shop/x to end since 2026-11-20T13:40:10Z") || w.writes != 2 {
+		t.Errorf("after %d writes it says %q", w.writes, got)
+	}
+}
+
+func TestWhatIsWaitedForGoesWithItsPhaseAndComesAfterAFailure(t *testing.T) {
+	o := inRun(t, "KubeTask", statusWith("failed", "pending", "running"))
+	o.waiting = map[phaseKey]waiting{}
+	key := phaseKey{0, phase.Deferred}
+	what := phase.Waiting{For: "Pod shop/x to end", Details: "line one\n line two " + strings.Repeat("x", 1000)}
+	o.polled[key] = phase.Observation{State: phase.Running, Waiting: what}
+	var m memory
+	m.noteWaiting(&o, key, what)
+	o.now = o.now.Add(waitingShownAfter)
+	status := statusOf(decide(o))
+	progressing := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionProgressing)
+	if want := "it failed\ndeferPhase d waits for Pod shop/x to end since 2026-11-20T12:00:00Z: line one line two xxx"; !strings.HasPrefix(progressing.Message, want) ||
+		progressing.Reason != v1alpha1.ReasonPhaseFailed || len(progressing.Message) > 500 {
+		t.Errorf("Progressing is %s: %s", progressing.Reason, progressing.Message)
+	}
+	o.set.Status = stored(t, status)
+	o.polled[key] = phase.Observation{State: phase.Succeeded}
+	for _, condition := range statusOf(decide(o)).Conditions {
+		if strings.Contains(condition.Message, "waits for") {
+			t.Errorf("%s says in the end: %s", condition.Type, condition.Message)
+		}
+	}
+}
+
+func TestAPhaseThatCannotBePreparedStartedOrPolledSaysWhy(t *testing.T) {
+	of := unanswered("the webhook fails")
+	for name, state := range map[string]string{"prepared": "pending", "polled": "running"} {
+		o := inRun(t, "KubeOps", statusWith(state, "pending", "pending"))
+		o.waiting = map[phaseKey]waiting{}
+		o.prepared[phaseKey{0, 0}] = preparation{outcome: outcome{unknown: true, why: "the webhook fails"}}
+		o.polled[phaseKey{0, 0}] = phase.Observation{Waiting: of}
+		var m memory
+		m.noteWaiting(&o, phaseKey{0, 0}, of)
+		if p := decide(o); statusOf(p) != nil || !p.unknown {
+			t.Errorf("%s: it is written at once: %q", name, texts(p))
+		}
+		o.now = o.now.Add(waitingShownAfter)
+		status := statusOf(decide(o))
+		if status == nil {
+			t.Fatalf("%s: nothing is written", name)
+		}
+		progressing := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionProgressing)
+		if want := "phase one waits for an answer that it can go on with since 2026-11-20T12:00:00Z: the webhook fails"; progressing.Message != want {
+			t.Errorf("%s: it says %q", name, progressing.Message)
+		}
+	}
+}
+
+func TestThePhasesOfSeveralActionsAreToldApart(t *testing.T) {
+	status := &v1alpha1.ActionSetStatus{Actions: []v1alpha1.ActionStatus{
+		{Phases: []v1alpha1.Phase{{Name: "count"}}}, {Phases: []v1alpha1.Phase{{Name: "count"}}, DeferPhase: v1alpha1.Phase{Name: "count"}},
+	}}
+	seen := map[string]bool{}
+	for _, key := range []phaseKey{{0, 0}, {1, 0}, {1, phase.Deferred}} {
+		seen[waitingPrefix(status, key)] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("they are %v", seen)
+	}
+}
