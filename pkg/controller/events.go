@@ -103,6 +103,7 @@ type lane struct {
 
 // StartEvents posts events until the context ends.
 func StartEvents(ctx context.Context, client kubernetes.Interface) *Events {
+	ctx = withoutMessages(ctx)
 	events := &Events{lanes: make([]lane, eventLanes)}
 	for i := range events.lanes {
 		events.lanes[i] = lane{

@@ -229,7 +229,7 @@ func (c *commands) runIn(ctx context.Context, id ID, in container, argv []string
 		"pod", klog.KRef(in.namespace, in.pod), "container", in.name)
 	limit := time.Now().Add(beginLimit)
 	for delay := beginDelay; ; delay = min(2*delay, maxBeginDelay) {
-		printed := newExecOutput(logger)
+		printed := newExecOutput()
 		err := c.exec(ctx, in, argv, writer(printed.writeStdout), writer(printed.writeStderr))
 		outputs, badOutput := printed.close()
 		switch {

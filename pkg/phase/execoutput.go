@@ -8,19 +8,13 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/klog/v2"
-
 	"millwright.dev/pkg/blueprint"
 )
 
-const (
-	// maxHeldLine is how much of a line is held, in bytes. It is logged, or shown by a failure, so far.
-	maxHeldLine = 4 << 10
-	// maxLogged is how much of what a command prints is logged, in bytes.
-	maxLogged = 256 << 10
-)
+// maxHeldLine is how much of a line is held, in bytes. It is shown by a failure so far.
+const maxHeldLine = 4 << 10
 
-// execOutput takes in what a command prints.
+// execOutput takes in what a command prints. Nothing of it is logged: it is the user's, and may be secret.
 type execOutput struct {
 	// mu also keeps out what a stream writes after its end.
 	mu     sync.Mutex
@@ -28,27 +22,10 @@ type execOutput struct {
 
 	outputs        *blueprint.OutputReader
 	stdout, stderr tail
-	logger         klog.Logger
-	logLeft        int
 }
 
-func newExecOutput(logger klog.Logger) *execOutput {
-	o := &execOutput{logger: logger, logLeft: maxLogged}
-	o.outputs = blueprint.NewOutputReader(func(piece []byte) { o.log("stdout", piece) })
-	o.stderr.ended = func(line []byte) { o.log("stderr", line) }
-	return o
-}
-
-// log a piece of a line, up to a limit: a command may print without end.
-func (o *execOutput) log(stream string, piece []byte) {
-	if o.logLeft <= 0 {
-		return
-	}
-	o.logLeft -= len(piece)
-	o.logger.Info("A command has printed", "stream", stream, "line", string(piece))
-	if o.logLeft <= 0 {
-		o.logger.Info("No more of what the command prints is logged", "limitBytes", maxLogged)
-	}
+func newExecOutput() *execOutput {
+	return &execOutput{outputs: blueprint.NewOutputReader(func([]byte) {})}
 }
 
 // writer is a function that is an io.Writer. It never fails: the command goes on whatever we make of what it prints.
@@ -91,8 +68,6 @@ func (o *execOutput) close() (map[string]string, error) {
 type tail struct {
 	lines []string
 	line  []byte
-	// ended is told the beginning of each line, if not nil.
-	ended func(line []byte)
 }
 
 func (t *tail) add(p []byte) {
@@ -107,9 +82,6 @@ func (t *tail) add(p []byte) {
 }
 
 func (t *tail) endLine() {
-	if t.ended != nil && len(t.line) > 0 {
-		t.ended(t.line)
-	}
 	t.lines = appendTail(t.lines, string(t.line))
 	t.line = t.line[:0]
 }

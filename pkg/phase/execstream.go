@@ -68,7 +68,9 @@ func newExec(env Environment) execFunc {
 		url := env.Client.CoreV1().RESTClient().Post().Resource("pods").Namespace(in.namespace).Name(in.pod).SubResource("exec").
 			VersionedParams(&corev1.PodExecOptions{Container: in.name, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).
 			URL()
-		transport, upgrader, err := spdy.RoundTripperFor(env.RESTConfig)
+		ctx = withQuery(ctx, url.RawQuery)
+		url.RawQuery = ""
+		transport, upgrader, err := spdy.RoundTripperFor(withoutQueryInLogs(env.RESTConfig))
 		if err != nil {
 			return fmt.Errorf("preparing the stream: %w", err)
 		}

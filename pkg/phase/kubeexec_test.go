@@ -178,10 +178,9 @@ func TestHowACommandFailsIsSaidAsUsersKnowIt(t *testing.T) {
 	}
 }
 
-func TestAFailureShowsAndTheLogHoldsOnlySoMuchOfWhatWasPrinted(t *testing.T) {
+func TestAFailureShowsOnlySoMuchOfWhatWasPrinted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-		printed := newExecOutput(logger)
+		printed := newExecOutput()
 		line := strings.Repeat("x", 1<<20) + "\n"
 		for range 20 {
 			printed.writeStdout([]byte(line))
@@ -190,10 +189,6 @@ func TestAFailureShowsAndTheLogHoldsOnlySoMuchOfWhatWasPrinted(t *testing.T) {
 		_, _ = printed.close()
 		if text := execFailure(errors.New("x"), printed).Error(); len(text) > 10<<10 {
 			t.Errorf("the failure has %d bytes", len(text))
-		}
-		logged := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-		if len(logged) > maxLogged+(64<<10) || !strings.Contains(logged, "No more of what the command prints is logged") {
-			t.Errorf("%d bytes are logged", len(logged))
 		}
 	})
 }

@@ -14,8 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/klog/v2"
-
 	"millwright.dev/pkg/blueprint"
 )
 
@@ -37,15 +35,14 @@ const (
 	tailBytes = 300
 )
 
-// podLog follows the log of one container, for its outputs. All other text is logged.
+// podLog follows the log of one container, for its outputs and its last lines. Nothing of it is logged: it is the user's, and may be secret.
 //
 // A stream may end before the log does: the kubelet cuts it after some hours, and connections are lost, which looks like an end. Then
 // the log is read again from its start. Outputs are kept from one reading to the next, as the log may have been rotated meanwhile, and
-// text is logged once. What was read while the container ran is never taken for all of it: after the container's end the log is read
+// a line is kept once. What was read while the container ran is never taken for all of it: after the container's end the log is read
 // once more.
 type podLog struct {
 	open   func(ctx context.Context, follow bool) (io.ReadCloser, error)
-	logger klog.Logger
 	cancel context.CancelFunc
 	// ended is closed when the container has ended.
 	ended   chan struct{}
@@ -55,8 +52,8 @@ type podLog struct {
 
 	reader *blueprint.OutputReader
 	bad    error // an output that cannot be read
-	// position in the text of this reading, and up to where it was logged.
-	position, logged int64
+	// position in the text of this reading, and up to where it was taken into the tail.
+	position, taken int64
 	// head is how the text begins. It tells that a log was rotated.
 	head []byte
 	tail []string
@@ -79,9 +76,9 @@ type podLogResult struct {
 	missing error
 }
 
-func newPodLog(logger klog.Logger, open func(ctx context.Context, follow bool) (io.ReadCloser, error)) *podLog {
-	l := &podLog{open: open, logger: logger, ended: make(chan struct{})}
-	l.reader = blueprint.NewOutputReader(l.print)
+func newPodLog(open func(ctx context.Context, follow bool) (io.ReadCloser, error)) *podLog {
+	l := &podLog{open: open, ended: make(chan struct{})}
+	l.reader = blueprint.NewOutputReader(l.take)
 	return l
 }
 
@@ -218,23 +215,22 @@ func (w podLogWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// print logs text that was not logged by an earlier reading, and keeps the last of it.
-func (l *podLog) print(piece []byte) {
+// take keeps the last of the text that was not taken by an earlier reading.
+func (l *podLog) take(piece []byte) {
 	if l.position == 0 {
 		head := piece[:min(len(piece), tailBytes)]
 		if n := min(len(head), len(l.head)); !bytes.Equal(head[:n], l.head[:n]) {
-			l.logged = 0 // rotated: this is another text
+			l.taken = 0 // rotated: this is another text
 		}
 		l.head = bytes.Clone(head)
 	}
 	start := l.position
 	l.position += int64(len(piece))
-	if l.position <= l.logged {
+	if l.position <= l.taken {
 		return
 	}
-	text := string(piece[max(0, l.logged-start):])
-	l.logged = l.position
-	l.logger.Info("The container has printed", "text", text)
+	text := string(piece[max(0, l.taken-start):])
+	l.taken = l.position
 	l.tail = appendTail(l.tail, text)
 }
 

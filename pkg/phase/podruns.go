@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/klog/v2"
 )
 
 // cancelledFor is how long it is remembered that a phase was cancelled: longer than anybody waits for it to stop.
@@ -119,9 +118,7 @@ func (r *podRuns) logOf(run *podRun, id ID, pod *corev1.Pod, container string) *
 		run.ended = pod
 	}
 	if run.log == nil && containerBegan(pod, container) && !r.stopped && r.byID[id] == run {
-		logger := klog.FromContext(r.ctx).WithValues("actionSet", klog.KRef(id.Namespace, id.Name), "phase", id.String(),
-			"namespace", pod.Namespace, "pod", pod.Name, "container", container)
-		run.log = newPodLog(logger, r.opener(pod.Namespace, pod.Name, container))
+		run.log = newPodLog(r.opener(pod.Namespace, pod.Name, container))
 		ctx, cancel := context.WithCancel(r.ctx)
 		run.log.cancel = cancel
 		run.log.changed = func() { r.wake(id) }

@@ -38,7 +38,7 @@ func (s *syncing) apply(ctx context.Context, p plan) (again bool, _ error) {
 		if len(errs) > 0 && !independent(next) {
 			continue
 		}
-		logger.V(4).Info("Applying", "step", next)
+		logger.V(4).Info("Applying", "step", forLog(next))
 		observed, err := s.applyStep(ctx, next)
 		switch {
 		case errors.Is(err, errDecideAnew):

@@ -183,6 +183,15 @@ func (s recordEvent) String() string {
 	return fmt.Sprintf("event%s %s %q %q", on, s.eventType, s.reason, s.message)
 }
 
+// forLog is a step without what users have written or printed: the message of an event may have the last lines of a command.
+func forLog(s step) string {
+	if event, ok := s.(recordEvent); ok {
+		event.message = "..."
+		return event.String()
+	}
+	return s.String()
+}
+
 // decide is the table of states.
 func decide(o observed) plan {
 	deleting := o.set.DeletionTimestamp != nil
