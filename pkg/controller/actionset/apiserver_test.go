@@ -421,7 +421,7 @@ type recorder struct {
 
 func (r *recorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
 	of, _ := meta.Accessor(object)
-	name := fmt.Sprint(of.GetName(), annotations)
+	name := fmt.Sprint(of.GetName(), annotations) // an ActionSet and a Blueprint of one name are in one namespace
 	r.a.mu.Lock()
 	posted := r.a.posted[name]
 	if r.a.posted == nil {

@@ -204,21 +204,20 @@ func (s *syncing) cancel(ctx context.Context, key phaseKey) error {
 	return nil
 }
 
-// nameEvents gives each event among the steps of a plan the name that it is posted under. They grow, as the names that client-go gives.
+// nameEvents gives each event among the steps of a plan the name that it is posted under. They grow, as the names that client-go gives, and
+// those of one plan have no gaps (see nameAfter).
 // The one that goes into the status has its name there before it is posted.
 func (s *syncing) nameEvents(steps []step) {
 	var last string
+	next := max(time.Now().UnixNano(), s.memory.lastName+1)
 	for i := range steps {
 		event, ok := steps[i].(recordEvent)
 		if !ok || event.name != "" {
 			continue
 		}
-		s.memory.lastName = max(time.Now().UnixNano(), s.memory.lastName+1)
-		event.name = strconv.FormatInt(s.memory.lastName, 16)
-		if event.last && event.blueprint != "" && last != "" {
-			event.name = last // the same on the Blueprint
-		}
-		if event.last {
+		event.name, s.memory.lastName = strconv.FormatInt(next, 16), next
+		next++
+		if event.last && event.blueprint == "" {
 			last = event.name
 		}
 		steps[i] = event

@@ -4,6 +4,8 @@
 package actionset
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
@@ -74,6 +76,16 @@ func lastEvent(events []recordEvent) (last *v1alpha1.RunEvent) {
 	return last
 }
 
+// nameAfter is the name of the event that was recorded just after another one: a failure is recorded on the ActionSet and then on its
+// Blueprint, which may have the same name, and two events cannot have.
+func nameAfter(name string) string {
+	nanoseconds, err := strconv.ParseInt(name, 16, 64)
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatInt(nanoseconds+1, 16)
+}
+
 // repeated are the steps that record the last event once more, where this process does not know whether it was posted. Where it was,
 // there is an event of its name. After some time nobody looks for it any more, and that event may be gone.
 func repeated(o observed) []step {
@@ -87,7 +99,7 @@ func repeated(o observed) []step {
 	event := recordEvent{eventType: last.Type, reason: last.Reason, message: last.Message, last: true, name: last.Name}
 	steps := []step{event}
 	if last.Blueprint != "" {
-		event.blueprint = last.Blueprint
+		event.blueprint, event.name = last.Blueprint, nameAfter(last.Name)
 		steps = append(steps, event)
 	}
 	return steps

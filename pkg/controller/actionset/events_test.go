@@ -149,3 +149,26 @@ func TestAStandbyGreetsNobody(t *testing.T) {
 		a.wants("events", a.said())
 	})
 }
+
+// An ActionSet and its Blueprint may have the same name, and events in one namespace may not.
+func TestNoTwoEventsOfARunHaveTheSameName(t *testing.T) {
+	s := &syncing{memory: &memory{}}
+	names := map[string]bool{}
+	for range 3 {
+		events := failureEvents(&v1alpha1.ActionSpec{Name: "a", Blueprint: "s"}, "no")
+		steps := append([]step{writeStatus{v1alpha1.ActionSetStatus{LastEvent: lastEvent(events)}}}, eventSteps(events)...)
+		s.nameEvents(steps)
+		last := steps[0].(writeStatus).status.LastEvent
+		o := observe(newSet("a"))
+		o.set.Status = &v1alpha1.ActionSetStatus{LastEvent: last}
+		if again := repeated(o); len(again) != 2 || again[0].(recordEvent) != steps[1].(recordEvent) || again[1].(recordEvent) != steps[2].(recordEvent) {
+			t.Errorf("recorded again they are %v, and were %v", again, steps[1:])
+		}
+		for _, s := range steps[1:] {
+			names[s.(recordEvent).name] = true
+		}
+	}
+	if len(names) != 6 {
+		t.Errorf("six events have the names %v", names)
+	}
+}

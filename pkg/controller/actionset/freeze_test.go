@@ -71,7 +71,7 @@ func stolen(content []byte) []byte {
 func TestASecretThatOthersHaveMadeIsNeverExecuted(t *testing.T) {
 	struck := 0
 	for name, attack := range attacks {
-		for n := range 2 * (strings.Count(allRequests, ",") + 1) {
+		for n := range strings.Count(allRequests, ",") + 6 {
 			for _, restarts := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s, at request %d, restarts %t", name, n+1, restarts), func(t *testing.T) {
 					inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
