@@ -34,7 +34,8 @@ func TestTheCoreLivesWithLargeObjectsWithinItsMemoryLimit(t *testing.T) {
 		e.create(immortal(fmt.Sprintf("suspended-%d", i), withBallast, func(container *v1alpha1.ImmortalContainer) { container.Spec.Suspend = true }))
 	}
 	p := startLimited(t, core, "controllers", "--kubeconfig", operatorAccount(t, cluster).WriteKubeconfig(t), "--serving-address", "127.0.0.1:0",
-		"--controllers", strings.Join(core.controllers(t), ","), "--leader-elect-lease-namespace", accountNamespace, "--leader-elect-lease-name", string(core))
+		"--controllers", strings.Join(core.controllers(t), ","), "--leader-elect-lease-namespace", accountNamespace, "--leader-elect-lease-name", string(core),
+		"--leader-elect-lease-duration", patientElection.LeaseDuration.String(), "--leader-elect-renew-deadline", patientElection.RenewDeadline.String())
 	for i := range suspendedOnes {
 		e.awaitCondition(fmt.Sprintf("suspended-%d", i), v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
 	}

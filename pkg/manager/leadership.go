@@ -52,8 +52,9 @@ type leadership struct {
 	restart context.CancelFunc // of the attempt under way
 }
 
-// newLeadership prepares to lead. onLost is called when the Lease is lost, and is to end the process.
-func newLeadership(ctx context.Context, c *Config, onLost func(error)) (*leadership, error) {
+// newLeadership prepares to lead. onLost is called when the Lease is lost, and onBackwards when the API server's store was replaced by an
+// older one; both are to end the process.
+func newLeadership(ctx context.Context, c *Config, onLost, onBackwards func(error)) (*leadership, error) {
 	if c.LeaderElection == nil {
 		return nil, nil
 	}
@@ -75,7 +76,7 @@ func newLeadership(ctx context.Context, c *Config, onLost func(error)) (*leaders
 	l.lease = &lease{
 		LeaseLock: resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name},
-			Client:    client,
+			Client:    &leaseVersions{LeasesGetter: client, onBackwards: onBackwards},
 			// Two processes on one host must not take each other for themselves.
 			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
 		},

@@ -240,11 +240,11 @@ func TestMayWriteOnlyBetweenElectionAndRenewDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		leader, standby := newProcess(t, cluster), newProcess(t, cluster)
-		first, err := newLeadership(leader.ctx, leader.config, func(error) {})
+		first, err := newLeadership(leader.ctx, leader.config, func(error) {}, func(error) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := newLeadership(standby.ctx, standby.config, func(error) {})
+		second, err := newLeadership(standby.ctx, standby.config, func(error) {}, func(error) {})
 		if err != nil {
 			t.Fatal(err)
 		}

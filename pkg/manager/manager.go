@@ -51,6 +51,10 @@ func Run(ctx context.Context, config *Config) error {
 		logger.Error(reason, "Lost the Lease, ending at once: another process may lead now")
 		config.exit(1)
 		fail(fmt.Errorf("lost the Lease: %w", reason)) // in tests exit returns
+	}, func(reason error) {
+		logger.Error(reason, "All caches are of another time than the API server, ending immediately: a new process reads everything again")
+		config.exit(1)
+		fail(reason)
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,76 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// leaseVersions watches over the resourceVersions of one Lease. They only grow, unless the API server's store was replaced by an older
+// one, as when etcd is restored from a backup: then all caches of this process are ahead of the API server, whose watches are silent
+// until its versions have caught up, and objects that the caches have may not be there. No write would ever be refused for it, nor any
+// condition tell. A Lease is read live every few seconds, so that it shows here first, in processes that stand by too.
+type leaseVersions struct {
+	coordinationv1client.LeasesGetter
+	// onBackwards is called when a version is older than one before.
+	onBackwards func(error)
+
+	mu     sync.Mutex
+	newest string
+}
+
+// Leases implements coordinationv1client.LeasesGetter.
+func (v *leaseVersions) Leases(namespace string) coordinationv1client.LeaseInterface {
+	return &watchedLeases{LeaseInterface: v.LeasesGetter.Leases(namespace), versions: v}
+}
+
+// watchedLeases reports what is read and written.
+type watchedLeases struct {
+	coordinationv1client.LeaseInterface
+	versions *leaseVersions
+}
+
+// Get implements coordinationv1client.LeaseInterface.
+func (l *watchedLeases) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
+	lease, err := l.LeaseInterface.Get(ctx, name, options)
+	l.versions.observe(lease, err)
+	return lease, err
+}
+
+// Create implements coordinationv1client.LeaseInterface.
+func (l *watchedLeases) Create(ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	lease, err := l.LeaseInterface.Create(ctx, lease, options)
+	l.versions.observe(lease, err)
+	return lease, err
+}
+
+// Update implements coordinationv1client.LeaseInterface.
+func (l *watchedLeases) Update(ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	lease, err := l.LeaseInterface.Update(ctx, lease, options)
+	l.versions.observe(lease, err)
+	return lease, err
+}
+
+// observe an answer. The elector waits for one before it asks for the next, so that they come in order. A version that cannot be
+// compared, as of fakes, tells nothing.
+func (v *leaseVersions) observe(lease *coordinationv1.Lease, err error) {
+	if err != nil || lease == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, v.newest)
+	if v.newest != "" && err == nil && order < 0 {
+		v.onBackwards(fmt.Errorf("the resourceVersion of Lease %s/%s was %s and is %s: versions run backwards, so the API server's store was replaced by an older one, "+
+			"as when etcd is restored from a backup", lease.Namespace, lease.Name, v.newest, lease.ResourceVersion))
+	}
+	v.newest = lease.ResourceVersion
+}
