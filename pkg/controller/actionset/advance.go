@@ -76,6 +76,14 @@ func (t *turn) step(key phaseKey) (ended bool) {
 // begin records the intent of a phase and then starts it.
 func (t *turn) begin(key phaseKey) (ended bool) {
 	prepared, known := t.o.prepared[key]
+	if lost := t.renderLost(key); lost != "" {
+		phaseIn(&t.status, key).StartTime = t.seconds()
+		t.fail(key, v1alpha1.ReasonRenderLost, executionPrefix(key), lost)
+		return true
+	}
+	if !known && !t.mayRender(key) {
+		return false
+	}
 	if !known {
 		t.asks = append(t.asks, prepare{key: key, run: t.run, status: t.status.DeepCopy()})
 		return false
@@ -88,7 +96,7 @@ func (t *turn) begin(key phaseKey) (ended bool) {
 		prepared.failure = fmt.Sprintf("it could not be started within %s", stopLimit+deferLimit)
 	}
 	p := phaseIn(&t.status, key)
-	p.StartTime = t.seconds()
+	p.StartTime, p.StartedBy = t.seconds(), ""
 	intent, err := rawOf(prepared.intent)
 	if key.phase == phase.Deferred {
 		t.say("Started deferPhase", "Executing deferPhase "+p.Name)

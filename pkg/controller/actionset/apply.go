@@ -50,7 +50,7 @@ func (s *syncing) apply(ctx context.Context, p plan) (again bool, _ error) {
 		}
 		again = again || observed
 	}
-	return again && len(errs) == 0, errors.Join(errs...)
+	return (again || p.again) && len(errs) == 0, errors.Join(errs...)
 }
 
 // independent steps are done whatever becomes of each other.

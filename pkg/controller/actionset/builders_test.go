@@ -92,6 +92,18 @@ func answered(o observed) observed {
 	return o
 }
 
+// frozen is what is observed after the first plan of a launch, which freezes the run.
+func frozen(t testing.TB, o observed) observed {
+	t.Helper()
+	steps := decide(o).steps
+	made, ok := steps[len(steps)-1].(createRun)
+	if !ok {
+		t.Fatalf("the run is not frozen: %q", texts(decide(o)))
+	}
+	o.run = made.run
+	return o
+}
+
 // texts are the steps of a plan, or what it asks.
 func texts(p plan) (lines []string) {
 	for _, a := range p.asks {

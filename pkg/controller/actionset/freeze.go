@@ -28,12 +28,14 @@ func (s *syncing) createRun(ctx context.Context, r *run) error {
 	}
 	created, err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
+		s.o.adopted = true
 		return s.adoptRun(ctx, r, secret)
 	}
 	if err != nil {
 		return s.cannotCreateRun(secret, err)
 	}
 	s.keepRun(r, created)
+	s.memory.made, s.o.adopted = true, false
 	return nil
 }
 

@@ -45,11 +45,13 @@ func (s *syncing) gather(ctx context.Context, set *v1alpha1.ActionSet) (err erro
 		if err := s.gatherRun(ctx); err != nil {
 			return err
 		}
+		s.o.adopted = !s.memory.made && !startedBy(set.Status, s.identity)
 		if err := s.gatherLeftovers(ctx); err != nil {
 			return err
 		}
 	case set.Spec != nil:
 		s.o.run, s.o.snapshot = s.memory.run, s.memory.snapshot // frozen, but not launched: its status could not be written
+		s.o.adopted = s.o.run != nil && !s.memory.made
 		if err := s.gatherBlueprints(ctx); err != nil {
 			return err
 		}

@@ -20,6 +20,8 @@ type memory struct {
 	// run is the frozen one, while its Secret is there, which snapshot identifies.
 	run      *run
 	snapshot *v1alpha1.RunSnapshot
+	// made is that this process has frozen the run.
+	made bool
 	// tidied is that nothing is left of a run that has ended.
 	tidied bool
 	// saidHeld is that it was recorded why the ActionSet waits for its status to be served.

@@ -34,6 +34,8 @@ type observed struct {
 	snapshot *v1alpha1.RunSnapshot
 	// stray: the run has ended, and a Secret that says that it is the frozen one is there, from which it was not started.
 	stray bool
+	// adopted: another process may have begun with the run, and have ended while it rendered templates.
+	adopted bool
 	// unfrozen is why the run cannot be frozen at the moment.
 	unfrozen string
 	// leftovers are the phases of which something was found that Cancel removes.
@@ -111,6 +113,8 @@ type plan struct {
 	requeueAfter time.Duration
 	// unknown: something could not be told. To be tried again, ever more rarely.
 	unknown bool
+	// again: there is more to decide when the steps are done.
+	again bool
 }
 
 // ask is one of the types below. An answer changes nothing.

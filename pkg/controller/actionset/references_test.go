@@ -136,6 +136,9 @@ func TestAPhaseWithoutANamespaceNeedsASubjectThatIsInOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := answered(observe(newSet("go"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {Phases: []v1alpha1.BlueprintPhase{phaseOf("KubeOps", "first"), task}}})))
 			o.subjects[0].subject.Object = c.object
+			if c.want != "" {
+				o = frozen(t, o)
+			}
 			p := decide(o)
 			status := statusOf(p)
 			failed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed)

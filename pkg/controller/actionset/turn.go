@@ -27,6 +27,8 @@ type turn struct {
 	starts, cancels, cleanUps []phaseKey
 	requeueAfter              time.Duration
 	unknown                   bool
+	// again: there is more to decide when the status is written.
+	again bool
 	// lost: nobody knows the rest of the run any more.
 	lost bool
 }
@@ -52,15 +54,12 @@ func (t *turn) plan() plan {
 	t.finish()
 	t.sumUp()
 	ended := finished(&t.status)
-	p := plan{steps: repeated(t.o), requeueAfter: t.requeueAfter, unknown: t.unknown}
+	p := plan{steps: repeated(t.o), requeueAfter: t.requeueAfter, unknown: t.unknown, again: t.again}
 	if last := lastEvent(t.events); last != nil {
 		t.status.LastEvent = last
 	}
 	if !ended {
 		p.steps = append(p.steps, finalizerSteps(t.o, t.run.needsFinalizer())...)
-		if t.o.run == nil && t.run != nil && !launched(t.o.set.Status) {
-			p.steps = append(p.steps, createRun{t.run})
-		}
 	}
 	if t.o.set.Status == nil || !equality.Semantic.DeepEqual(*t.o.set.Status, t.status) {
 		p.steps = append(p.steps, writeStatus{t.status})

@@ -28,6 +28,7 @@ type world struct {
 	history    []*v1alpha1.ActionSet // the last one is the newest; nil is that it is gone
 	run        *corev1.Secret
 	frozen     int  // how many Secrets there have been
+	frozenBy   int  // the process that made the last one
 	goes       bool // the namespace
 	now        time.Time
 
@@ -46,6 +47,8 @@ type world struct {
 	// unknown answers nothing for so many asks, and failing for which.
 	unknown int
 	failing func(ask) bool
+	// kills tells of which ask the process dies.
+	kills func(ask) bool
 	// dies is after how many steps of this process it is killed; 0 is never. Where late is true the last one takes effect.
 	dies int
 	late bool
@@ -136,6 +139,7 @@ func (w *world) look() *observed {
 			o.damage, o.stray = err.Error(), finished(set.Status)
 		}
 		o.run, o.snapshot = r, snapshotOf(w.run)
+		o.adopted = w.frozenBy != w.process && (set.Status == nil || !startedBy(set.Status, o.identity))
 	}
 	for key, c := range w.calls {
 		if c.present && w.traits(key).LeavesBehind {
@@ -170,6 +174,9 @@ func (w *world) sync() error {
 		p := decide(*o)
 		if len(p.asks) > 0 {
 			for _, a := range p.asks {
+				if w.kills != nil && w.kills(a) {
+					return errKilled
+				}
 				w.answer(o, a)
 			}
 			continue
@@ -232,7 +239,7 @@ func (w *world) apply(o *observed, p plan) (again bool, _ error) {
 		}
 		again = again || observed
 	}
-	return again, nil
+	return again || p.again, nil
 }
 
 func (w *world) do(o *observed, s step) (again bool, _ error) {
@@ -257,7 +264,7 @@ func (w *world) do(o *observed, s step) (again bool, _ error) {
 		}
 		w.frozen++
 		secret.UID = types.UID(fmt.Sprint("secret ", w.frozen))
-		w.run = secret
+		w.run, w.frozenBy = secret, w.process
 		o.run, o.snapshot = s.run, snapshotOf(secret)
 	case deleteRun:
 		w.run, o.run = nil, nil

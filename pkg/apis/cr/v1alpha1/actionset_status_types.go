@@ -144,6 +144,8 @@ const (
 	ReasonStatusTooLarge = "StatusTooLarge"
 	// ReasonRunLost: the Secret with the frozen run is gone or was replaced, or the run was started by another controller.
 	ReasonRunLost = "RunLost"
+	// ReasonRenderLost: processes of the controller have ended while they rendered the arguments of a phase.
+	ReasonRenderLost = "RenderLost"
 	// ReasonCancelRequested: spec.cancel is true.
 	ReasonCancelRequested = "CancelRequested"
 	// ReasonDeleted: the ActionSet was deleted while it ran.

@@ -1,0 +1,140 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"millwright.dev/pkg/testcluster"
+)
+
+// templateBombsOfEachKind is how many ActionSets throw each bomb.
+const templateBombsOfEachKind = 20
+
+const (
+	tooExpensive = "TemplateTooExpensive: the template takes too many steps, or makes values that are too large"
+	nestedOften  = `{{ $x := list 1 }}{{ range 40 }}{{ $x = list $x $x }}{{ end }}`
+)
+
+// templateBombs are templates that would take all of the memory, or of a CPU, with what is said of them.
+var templateBombs = map[string]struct{ template, why string }{
+	"regex":       {`{{ regexMatch "(a?b?c?d?e?f?g?h?i?j?k?l?m?n?o?p?q?r?s?t?u?v?w?x?y?z?){1000}" "aaaa" }}`, "TemplateTooExpensive: the regular expression"},
+	"classes":     {`{{ regexMatch (print "(?i)" (repeat 500 "\\pL")) "a" }}`, tooExpensive},
+	"lookahead":   {`{{ regexFindAll "a.*b|a" (repeat 90000 "a") -1 }}`, tooExpensive},
+	"prettyjson":  {nestedOften + `{{ toPrettyJson $x }}`, tooExpensive},
+	"widths":      {`{{ printf "%1000000d" (until 1000) }}`, tooExpensive},
+	"repeat":      {`{{ repeat 1000000000 "x" }}`, tooExpensive},
+	"kept":        {`{{ $d := dict }}{{ range $i := until 100000 }}{{ $_ := set $d (print $i) (repeat 100000 "x") }}{{ end }}`, tooExpensive},
+	"untilstep":   {`{{ untilStep 0 9223372036854775807 4611686018427387904 }}`, tooExpensive},
+	"doubling":    {`{{ $x := "x" }}{{ range 100 }}{{ $x = print $x $x }}{{ end }}`, tooExpensive},
+	"replace":     {`{{ $x := repeat 100000 "x" }}{{ replace "x" $x $x }}`, tooExpensive},
+	"indent":      {`{{ indent 100000 (repeat 100000 "\n") }}`, tooExpensive},
+	"lists":       {`{{ $x := list 1 }}{{ range 100 }}{{ $x = concat $x $x }}{{ end }}`, tooExpensive},
+	"fromjson":    {`{{ $x := print "[" (repeat 90000 "{},") "{}]" }}{{ range 1000 }}{{ $y := fromJson $x }}{{ end }}`, tooExpensive},
+	"compare":     {`{{ $x := repeat 1000000 "x" }}{{ $y := printf "%s" $x }}{{ range 1000000000 }}{{ $z := eq $x $y }}{{ end }}`, tooExpensive},
+	"method":      {`{{ $x := repeat 1000000 "x" }}{{ $t := now }}{{ range 1000000000 }}{{ $z := $t.Format $x }}{{ end }}`, tooExpensive},
+	"loop":        {`{{ range 1000000000000 }}{{ end }}`, tooExpensive},
+	"recursion":   {`{{ define "x" }}{{ template "x" }}{{ end }}{{ template "x" }}`, "templates call each other so deeply"},
+	"endless":     {`{{ $x := dict }}{{ $_ := set $x "x" $x }}{{ int $x }}`, "contains itself"},
+	"output":      {`{{ $x := repeat 100000 "x" }}{{ range 100 }}{{ $x }}{{ end }}`, "the rendered text is longer"},
+	"parentheses": {`{{ ` + strings.Repeat("(", 5000) + `1` + strings.Repeat(")", 5000) + ` }}`, "blocks or parentheses are nested"},
+}
+
+// A controller of ActionSets in as much memory as is shipped outlives templates that would take more, and any time; and ends when asked.
+func TestNoTemplateKillsTheController(t *testing.T) {
+	e := newActionsEnv(t)
+	var limit int64
+	for _, shipped := range readDeployments(t) {
+		if shipped.Name == string(actions) {
+			limit = shipped.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value()
+		}
+	}
+	memory := testcluster.WithMemoryLimit(t, limit)
+	// Without the race detector, which takes memory of its own.
+	binary := filepath.Join(t.TempDir(), "millwright")
+	if output, err := exec.Command("go", "build", "-o", binary, "millwright.dev/cmd/millwright").CombinedOutput(); err != nil {
+		t.Fatalf("building the operator: %v\n%s", err, output)
+	}
+	command := memory.Command("/usr/bin/env", fmt.Sprintf("MEMORY_LIMIT=%d", limit), binary, "controllers",
+		"--kubeconfig", e.account.WriteKubeconfig(t), "--controllers", strings.Join(actions.controllers(t), ","), "--namespace", e.namespace,
+		"--leader-elect=false", "--serving-address=")
+	p, err := launch(command.Path, command.Args[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.Process.Kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("the end of the log:\n%s", p.log.String()[max(0, len(p.log.String())-20_000):])
+		}
+	})
+
+	sets := map[string]string{} // why each fails
+	throw := func(name, phases, why string) {
+		e.blueprint(name, "go:\n"+phases)
+		for i := range templateBombsOfEachKind {
+			set := name + "-" + strconv.Itoa(i)
+			e.actionSet(set, strings.ReplaceAll(goOnNamespace, "$ME", name))
+			sets[set] = why
+		}
+	}
+	for kind, bomb := range templateBombs {
+		throw(kind, "  phases: [{func: KubeTask, name: one, args: {namespace: $NS, image: none, command: [sh, '"+bomb.template+"']}}]\n", bomb.why)
+	}
+	throw("in-objects", "  phases: [{func: KubeTask, name: one, args: {image: none, command: [sh]}, objects: {s: {kind: Secret, name: '"+templateBombs["kept"].template+"'}}}]\n", tooExpensive)
+	throw("in-artifacts", "  outputArtifacts: {a: {kopiaSnapshot: '"+templateBombs["kept"].template+"'}}\n  phases: []\n", tooExpensive)
+	for set, why := range sets {
+		live := e.awaitSet(set, ended)
+		if message := live.Status.Error.Message; !strings.Contains(message, "Failed to render template: ") || !strings.Contains(message, why) {
+			t.Errorf("ActionSet %s has failed with %.300q, want %q", set, message, why)
+		}
+		select {
+		case <-p.ended:
+			kills, err := memory.Kills()
+			t.Fatalf("the controller ended with %v; %d processes were killed for lack of memory (%v)", p.ProcessState, kills, err)
+		default:
+		}
+	}
+
+	e.goes("honest", "  phases: ["+records("one", "", map[string]string{"all": `printf "%d bytes" (len (toJson .))`})+"]\n")
+	e.ends("honest", "complete one=complete; 100%")
+	peak, err := memory.Peak()
+	t.Logf("after %d bombs it has had %d MiB of %d MiB at most (%v)", len(sets), peak>>20, limit>>20, err)
+
+	// It ends while bombs are thrown, too.
+	e.actionSet("last", strings.ReplaceAll(goOnNamespace, "$ME", "compare"))
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	if !p.ProcessState.Success() {
+		t.Errorf("it has ended with %v", p.ProcessState)
+	}
+	if kills, err := memory.Kills(); kills != 0 || err != nil {
+		t.Errorf("%d processes were killed for lack of memory (%v)", kills, err)
+	}
+}
+
+func TestArtifactsAsJSONHaveTheKeysThatTheToolsRead(t *testing.T) {
+	e := newActionsEnv(t)
+	e.run(nil)
+	e.blueprint("artifacts", "go:\n  phases: ["+records("one", "", map[string]string{
+		"json": "toJson .ArtifactsIn", "field": ".ArtifactsIn.dump.KeyValue.path", "snapshot": ".ArtifactsIn.snap.KopiaSnapshot",
+	})+"]\n")
+	e.actionSet("artifacts", strings.TrimSuffix(goOnNamespace, "}")+", artifacts: {dump: {keyValue: {path: /b/1}}, snap: {kopiaSnapshot: k1}, none: {}}}")
+	e.ends("artifacts", "complete one=complete; 100%")
+	want := map[string]string{"json": `{"dump":{"keyValue":{"path":"/b/1"}},"none":{},"snap":{"kopiaSnapshot":"k1"}}`, "field": "/b/1", "snapshot": "k1"}
+	for key, got := range e.configMap("artifacts-one") {
+		if got != want[key] {
+			t.Errorf("%s is %s, want %s", key, got, want[key])
+		}
+	}
+}
