@@ -77,6 +77,21 @@ func TestNoTemplateKillsTheController(t *testing.T) {
 		}
 	})
 
+	alive := func() string {
+		select {
+		case <-p.ended:
+			kills, err := memory.Kills()
+			t.Fatalf("the controller ended with %v; %d processes were killed for lack of memory (%v)", p.ProcessState, kills, err)
+		default:
+		}
+		return ""
+	}
+	e.eventually(func() string {
+		if !strings.Contains(p.log.String(), `"Started"`) {
+			return alive() + "the controller has not started"
+		}
+		return ""
+	})
 	sets := map[string]string{} // why each fails
 	throw := func(name, phases, why string) {
 		e.blueprint(name, "go:\n"+phases)
@@ -92,16 +107,12 @@ func TestNoTemplateKillsTheController(t *testing.T) {
 	throw("in-objects", "  phases: [{func: KubeTask, name: one, args: {image: none, command: [sh]}, objects: {s: {kind: Secret, name: '"+templateBombs["kept"].template+"'}}}]\n", tooExpensive)
 	throw("in-artifacts", "  outputArtifacts: {a: {kopiaSnapshot: '"+templateBombs["kept"].template+"'}}\n  phases: []\n", tooExpensive)
 	for set, why := range sets {
+		alive()
 		live := e.awaitSet(set, ended)
 		if message := live.Status.Error.Message; !strings.Contains(message, "Failed to render template: ") || !strings.Contains(message, why) {
 			t.Errorf("ActionSet %s has failed with %.300q, want %q", set, message, why)
 		}
-		select {
-		case <-p.ended:
-			kills, err := memory.Kills()
-			t.Fatalf("the controller ended with %v; %d processes were killed for lack of memory (%v)", p.ProcessState, kills, err)
-		default:
-		}
+		alive()
 	}
 
 	e.goes("honest", "  phases: ["+records("one", "", map[string]string{"all": `printf "%d bytes" (len (toJson .))`})+"]\n")

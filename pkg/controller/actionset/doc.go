@@ -8,6 +8,7 @@
 //	launch.go    what can be checked before anything is done
 //	turn.go      a decision in the making, and the plan that it becomes; cancelling; the end
 //	advance.go   one action, phase by phase
+//	rendering.go  what is recorded before arguments are rendered of which a process may have ended
 //	status.go    what the status says
 //	params.go    what templates see: the frozen run, the outputs in the status, and what is read anew
 //	desired.go   the frozen run, in a Secret of the ActionSet's own, which the status identifies
@@ -36,6 +37,9 @@
 // recorded before what it has left is removed. So whoever finds a phase running asks its function: nothing was done yet (it is
 // started), it runs (it is waited for), it has ended (that is recorded), or it is lost, with the process that held it. To start
 // what another process has recorded is preceded by a write: from a status that is not the newest nothing is ever started.
+//
+// Templates are not trusted. They are rendered after the run is frozen or the phase before was started; a process that goes on with a run
+// of another one records that before, and after two that ended so the phase fails (RenderLost): nothing ends processes for ever.
 //
 // What an old process has asked for may arrive at any time. Functions that leave Pods make them in two steps (phase.Ready): such a Pod
 // does nothing until its UID is recorded, and is removed once its phase has ended. Where its ActionSet is gone, and the API server

@@ -20,10 +20,10 @@ import (
 
 // fetch reads what the action names.
 func (s *syncing) fetch(ctx context.Context, action *runAction) (f fetched, err error) {
-	if f.secrets, err = readAll(ctx, action.Spec.Secrets, s.readSecret); err != nil {
+	if f.secrets, err = readAll(ctx, &f, action.Spec.Secrets, s.readSecret); err != nil {
 		return f, err
 	}
-	if f.configMaps, err = readAll(ctx, action.Spec.ConfigMaps, s.readConfigMap); err != nil {
+	if f.configMaps, err = readAll(ctx, &f, action.Spec.ConfigMaps, s.readConfigMap); err != nil {
 		return f, err
 	}
 	f.profile, err = s.readProfile(ctx, action.Spec.Profile)
@@ -46,8 +46,8 @@ func (s *syncing) fetchObjects(ctx context.Context, f *fetched, action *runActio
 		}
 		var objects phaseObjects
 		secrets, configMaps := referencesOf(called)
-		if objects.secrets, err = readAll(ctx, secrets, s.readSecret); err == nil {
-			objects.configMaps, err = readAll(ctx, configMaps, s.readConfigMap)
+		if objects.secrets, err = readAll(ctx, f, secrets, s.readSecret); err == nil {
+			objects.configMaps, err = readAll(ctx, f, configMaps, s.readConfigMap)
 		}
 		f.objects[index] = objects
 		if err == nil {
@@ -67,13 +67,22 @@ func (s *syncing) fetchObjects(ctx context.Context, f *fetched, action *runActio
 	return nil, nil
 }
 
-// readAll reads what the references name, by the same names.
-func readAll[T any](ctx context.Context, references map[string]v1alpha1.ObjectReference, read func(context.Context, v1alpha1.ObjectReference) (*T, error)) (map[string]T, error) {
+// maxFetched is how much templates of one action may be given in Secrets and ConfigMaps, in bytes: each worker holds so much.
+const maxFetched = 8 << 20
+
+// readAll reads what the references name, by the same names. That it is too much together is a *phase.Failure.
+func readAll[T any](ctx context.Context, f *fetched, references map[string]v1alpha1.ObjectReference, read func(context.Context, v1alpha1.ObjectReference) (*T, error)) (map[string]T, error) {
 	objects := make(map[string]T, len(references))
 	for _, name := range slices.Sorted(maps.Keys(references)) {
 		object, err := read(ctx, references[name])
 		if err != nil {
 			return objects, err
+		}
+		if sized, ok := any(object).(interface{ Size() int }); ok {
+			f.size += sized.Size()
+		}
+		if f.size > maxFetched {
+			return objects, phase.Failf("the Secrets and ConfigMaps that the action and its phases name have more than %d bytes together: name fewer of them, or smaller ones", maxFetched)
 		}
 		objects[name] = *object
 	}

@@ -72,14 +72,14 @@ func launch(o observed) plan {
 		if o.unfrozen != "" {
 			return hold(o)
 		}
-		if len(r.Actions) > 0 {
-			// Before any of its arguments are rendered: who finds the Secret knows that another process was about to.
-			return plan{steps: append(finalizerSteps(o, r.needsFinalizer()), createRun{r}), again: true}
-		}
 	}
 	t := newTurn(o, r, initialStatus(o, r, snapshot))
 	if message := t.tooLarge("the phases and output artifacts of the Blueprints have", 0); message != "" {
 		return reject(o, v1alpha1.ReasonInvalid, *invalid(message))
+	}
+	if o.run == nil && len(r.Actions) > 0 {
+		// Before any of its arguments are rendered: who finds the Secret knows that another process was about to.
+		return plan{steps: append(finalizerSteps(o, r.needsFinalizer()), createRun{r}), again: true}
 	}
 	for i := range t.status.Actions {
 		action := &r.Actions[i]

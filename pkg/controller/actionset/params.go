@@ -23,6 +23,8 @@ type fetched struct {
 	profile    *blueprint.Profile
 	// objects of the phases that have begun, and of the one that begins.
 	objects map[int]phaseObjects
+	// size of all Secrets and ConfigMaps in bytes.
+	size int
 }
 
 // phaseObjects are what the objects of a phase refer to, by the names that the phase gives them.
