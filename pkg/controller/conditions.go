@@ -20,7 +20,7 @@ func SetCondition(conditions *[]metav1.Condition, now time.Time, generation int6
 		Type:               conditionType,
 		Status:             status,
 		Reason:             reason,
-		Message:            Truncate(message, maxConditionMessage),
+		Message:            Truncate(WithoutPorts(message), maxConditionMessage),
 		ObservedGeneration: generation,
 		LastTransitionTime: metav1.NewTime(now),
 	})

@@ -171,17 +171,17 @@ func (r laneRecorder) of(object runtime.Object) record.EventRecorder {
 
 // Event implements record.EventRecorder.
 func (r laneRecorder) Event(object runtime.Object, eventType, reason, message string) {
-	r.of(object).Event(object, eventType, reason, message)
+	r.of(object).Event(object, eventType, reason, WithoutPorts(message))
 }
 
 // Eventf implements record.EventRecorder.
 func (r laneRecorder) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
-	r.of(object).Eventf(object, eventType, reason, format, args...)
+	r.Event(object, eventType, reason, fmt.Sprintf(format, args...))
 }
 
 // AnnotatedEventf implements record.EventRecorder.
 func (r laneRecorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
-	r.of(object).AnnotatedEventf(object, annotations, eventType, reason, format, args...)
+	r.of(object).AnnotatedEventf(object, annotations, eventType, reason, "%s", WithoutPorts(fmt.Sprintf(format, args...)))
 }
 
 // flushableSink posts events one after the other. When an event of Flush gets to it, all before it are done.
