@@ -14,9 +14,12 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/component-base/term"
+
+	"millwright.dev/pkg/manager"
 )
 
 const (
@@ -70,7 +73,14 @@ func newRootCommand() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%w", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+			if advice := manager.MetacontrollerFlag(unknown.GetSpecifiedName()); advice != "" {
+				return misused(cmd, "%w: %s", err, advice)
+			}
+		}
+		return misused(cmd, "%w", err)
+	})
 	root.AddCommand(newControllersCommand(), newAPIServerCommand(), newVersionCommand())
 	return root
 }

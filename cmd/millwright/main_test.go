@@ -32,6 +32,7 @@ func TestMistakesAreToldInOneLine(t *testing.T) {
 		{[]string{"frobnicate"}, exitUsage, "Error: unknown command \"frobnicate\"; see 'millwright --help'"},
 		{[]string{"--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright --help'"},
 		{[]string{"controllers", "--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright controllers --help'"},
+		{[]string{"controllers", "--zap-log-level=4"}, exitUsage, "Error: unknown flag: --zap-log-level: --zap-log-level is a flag of Metacontroller: give -v; see 'millwright controllers --help'"},
 		{[]string{"controllers", "foo"}, exitUsage, "Error: 'millwright controllers' takes no arguments, and was given \"foo\"; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--workers=x"}, exitUsage, "Error: invalid argument \"x\" for \"--workers\" flag: strconv.ParseInt: parsing \"x\": invalid syntax; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--workers=0"}, exitUsage, "Error: --workers=0: at least one is needed; see 'millwright controllers --help'"},

@@ -34,11 +34,11 @@ const (
 	ReasonTooLarge Reason = "HookResponseTooLarge"
 	// ReasonInvalidJSON is a body that is not one JSON object, or is ambiguous: a key is there twice.
 	ReasonInvalidJSON Reason = "HookResponseInvalidJSON"
-	// ReasonInvalidResponse is a field of the wrong type.
+	// ReasonInvalidResponse is a field of the wrong type, or a status that the API server does not accept.
 	ReasonInvalidResponse Reason = "HookResponseInvalid"
 	// ReasonUnknownField is a field that the protocol does not have, or has only once, where decoding is strict.
 	ReasonUnknownField Reason = "HookResponseUnknownField"
-	// ReasonInvalidChild is a child that is null, or lacks what every object has.
+	// ReasonInvalidChild is a child that is null, or lacks what every object has, or that the API server does not accept.
 	ReasonInvalidChild Reason = "HookChildInvalid"
 	// ReasonUndeclaredChild is a child of a type that the controller does not declare.
 	ReasonUndeclaredChild Reason = "HookChildUndeclared"

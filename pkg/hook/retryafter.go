@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// MaxRetryAfter is the longest that a hook may put a parent off. A change of the parent is not kept waiting for it.
-const MaxRetryAfter = time.Hour
+// MaxRetryAfter is the longest that a hook may put a parent off, as long as any retry waits at most. A change of the parent is not kept
+// waiting for it.
+const MaxRetryAfter = time.Minute
 
 // retryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds, also with a fraction, or a date in one of the
 // three forms of HTTP, or with another zone than GMT. It is zero where the header says nothing that can be waited for.

@@ -75,6 +75,8 @@ type PhaseOptions struct {
 type HookOptions struct {
 	// TargetSelector says which CompositeControllers are served.
 	TargetSelector labels.Selector
+	// Workers for all CompositeControllers together.
+	Workers int
 	// AnswerMemory bounds the memory of all answers of hooks in flight, in bytes.
 	AnswerMemory int64
 }

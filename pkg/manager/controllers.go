@@ -68,6 +68,7 @@ func Descriptors() []Descriptor {
 					Recorder:       c.Events.Recorder(scheme.Scheme, composite.EventSource),
 					Namespace:      c.Namespace,
 					TargetSelector: c.Hooks.TargetSelector,
+					Workers:        c.Hooks.Workers,
 					AnswerMemory:   c.Hooks.AnswerMemory,
 				})
 			},

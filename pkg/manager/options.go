@@ -45,6 +45,8 @@ type Options struct {
 	SecureMetrics SecureMetrics
 	// TargetLabelSelector says which CompositeControllers are served; "" for all.
 	TargetLabelSelector string
+	// HookWorkers are those of CompositeControllers, instead of Workers.
+	HookWorkers int
 	// HookAnswerMemory bounds the memory of all answers of hooks in flight, as a quantity.
 	HookAnswerMemory string
 	// KeepManagedFields shows hooks the managedFields of objects.
@@ -63,12 +65,16 @@ type Options struct {
 	table []Descriptor
 }
 
+// defaultWorkers of each controller.
+const defaultWorkers = 16
+
 // NewOptions returns the defaults.
 func NewOptions() *Options {
 	return &Options{
 		Controllers:      []string{"*"},
-		Workers:          16,
 		FarmNamespace:    defaultFarmNamespace,
+		Workers:          defaultWorkers,
+		HookWorkers:      defaultWorkers,
 		HookAnswerMemory: "256Mi",
 		RequestTimeout:   deadline.Default,
 		ServingAddress:   "127.0.0.1:8080",
@@ -89,12 +95,13 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	fs := groups.FlagSet("controllers")
 	fs.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
 		"Controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo together with '*'. All controllers: "+strings.Join(names(o.table), ", ")+".")
-	fs.IntVar(&o.Workers, "workers", o.Workers, "How many objects each controller works on at the same time.")
+	fs.IntVar(&o.Workers, "workers", o.Workers, "How many objects each controller works on at the same time. For CompositeControllers see --hook-workers.")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "The only namespace to work in; empty for all.")
 	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", o.ShutdownTimeout, "How long controllers may take to finish what they have begun when the process is asked to stop.")
 
 	fs = groups.FlagSet("hooks")
 	fs.StringVar(&o.TargetLabelSelector, "target-label-selector", o.TargetLabelSelector, "The label selector of the CompositeControllers to serve; empty for all. Processes that share them out need a Lease each.")
+	fs.IntVar(&o.HookWorkers, "hook-workers", o.HookWorkers, "The workers for all CompositeControllers together. For each of them, eight parents are worked on at the same time, most of which wait for a hook, and two calls to one host.")
 	fs.StringVar(&o.HookAnswerMemory, "hook-answer-memory", o.HookAnswerMemory, "The memory that the answers of all hooks may take together while they are read and followed, at least 16Mi. The body of one answer may have a sixteenth of it, and take half of it once it is decoded; a larger one is refused. More than a quarter of the limit of the process leaves too little for objects.")
 	fs.BoolVar(&o.KeepManagedFields, "hook-managed-fields", o.KeepManagedFields, "Show hooks the metadata.managedFields of objects, as Metacontroller does. They are held in memory, and are about half of an object.")
 
@@ -138,6 +145,10 @@ func (o *Options) Validate() error {
 	if o.Workers < 1 {
 		invalid("--workers=%d: at least one is needed", o.Workers)
 	}
+	if o.HookWorkers < 1 {
+		invalid("--hook-workers=%d: at least one is needed", o.HookWorkers)
+	}
+	errs = append(errs, o.otherMeanings()...)
 	if problems := validation.IsDNS1123Label(o.Namespace); o.Namespace != "" && len(problems) > 0 {
 		invalid("--namespace=%q is not the name of a namespace: %s", o.Namespace, problems[0])
 	}
@@ -265,7 +276,7 @@ func (o *Options) Config(version string) (*Config, error) {
 		Namespace:         o.Namespace,
 		ServingAddress:    o.ServingAddress,
 		SecureMetrics:     o.SecureMetrics,
-		Hooks:             HookOptions{TargetSelector: targets, AnswerMemory: answerMemory.Value()},
+		Hooks:             HookOptions{TargetSelector: targets, Workers: o.HookWorkers, AnswerMemory: answerMemory.Value()},
 		Phases:            PhaseOptions{ServiceAccount: o.PhaseServiceAccount, OperatorNamespace: ownNamespace(o.Kubeconfig)},
 		FarmNamespace:     o.FarmNamespace,
 		KeepManagedFields: o.KeepManagedFields,

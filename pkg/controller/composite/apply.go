@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/merge"
 	"millwright.dev/pkg/objectcache"
 )
@@ -136,7 +137,7 @@ func (s *parentSync) take(ctx context.Context, step childStep) result {
 		if verb == "" {
 			verb = "delete"
 		}
-		return result{err: asTooLarge(s.denied(step.in, verb, fmt.Errorf("%s: %w", step, err)))}
+		return result{err: refused(hook.ReasonInvalidChild, asTooLarge(s.denied(step.in, verb, fmt.Errorf("%s: %w", step, err))))}
 	}
 }
 
@@ -183,6 +184,7 @@ func (s *parentSync) learn(p *plan, step childStep, r result) []outcome {
 	switch {
 	case r.taken:
 		p.requeue(takenRetry)
+		s.block(p, step)
 		if s.state.memory.exists(step.child) {
 			return []outcome{{controller.ReasonResourceExists, step.child}}
 		}
@@ -207,8 +209,21 @@ func (s *parentSync) learn(p *plan, step childStep, r result) []outcome {
 	return nil
 }
 
+// block has the parent synced when the object goes that is in the way of a child.
+func (s *parentSync) block(p *plan, step childStep) {
+	child := s.childIndex(step.in)
+	s.h.blocked.add(place{child, step.child.namespace, step.child.name}, s.key)
+	if s.h.children[child].Get(step.child.namespace, step.child.name) == nil {
+		p.requeue(controller.RecheckDelay) // it has gone meanwhile, or our watch has not shown it yet
+	}
+}
+
+func (s *parentSync) childIndex(of resource) int {
+	return slices.IndexFunc(s.h.rules.children, func(t childType) bool { return t.resource == of })
+}
+
 func (s *parentSync) childHandle(of resource) *objectcache.Handle {
-	return s.h.children[slices.IndexFunc(s.h.rules.children, func(t childType) bool { return t.resource == of })]
+	return s.h.children[s.childIndex(of)]
 }
 
 // wrote remembers how far the watch has to come before the parent is synced again.
@@ -266,7 +281,7 @@ func (s *parentSync) putStatus(ctx context.Context, status map[string]any) error
 		if isDenied(err) {
 			of.Resource += "/status"
 		}
-		return s.denied(of, "update", doing("writing the status of", of, s.parent, err))
+		return refused(hook.ReasonInvalidResponse, s.denied(of, "update", doing("writing the status of", of, s.parent, err)))
 	}
 	s.changed = true
 	s.state.memory.statusDone(status, before, written.GetResourceVersion())

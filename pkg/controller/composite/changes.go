@@ -50,6 +50,11 @@ func (c *Controller) childChanged(h *hosted, of int, before, after *objectcache.
 	if !h.ready.Load() {
 		return
 	}
+	if after == nil {
+		for _, parent := range h.blocked.freed(place{of, before.GetNamespace(), before.GetName()}) {
+			c.Enqueue(parent)
+		}
+	}
 	var queued key
 	for _, child := range []*objectcache.RawObject{before, after} {
 		if child == nil {

@@ -65,6 +65,8 @@ type Config struct {
 	Namespace string
 	// TargetSelector says which CompositeControllers are served; nil for all.
 	TargetSelector labels.Selector
+	// Workers for all CompositeControllers together; 0 for as many as any controller has.
+	Workers int
 	// AnswerMemory bounds the memory of all answers of hooks in flight, in bytes; 0 for the default.
 	AnswerMemory int64
 }
@@ -154,6 +156,9 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 // Run serves CompositeControllers until the context ends.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	c.standby.end()
+	if c.Workers > 0 {
+		workers = c.Workers
+	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	c.credentials = credentials.New(running, c.KubeClient)

@@ -22,6 +22,9 @@ func problemOf(err error) *problem {
 	if _, ok := errors.AsType[*tooLargeError](err); ok {
 		return &problem{v1alpha1.ReasonTooLarge, err.Error()}
 	}
+	if refused, ok := errors.AsType[*refusedError](err); ok {
+		return &problem{string(refused.reason), controller.WithoutPorts(controller.Truncate(err.Error(), maxMessage))}
+	}
 	return hookProblem(err)
 }
 

@@ -43,6 +43,10 @@ func (r *rules) desiredTree(parent object, child *hook.Child) (map[string]any, e
 	return tree, nil
 }
 
+// systemFields of the metadata are set by the API server. A hook that returns a child as it got it, or as it was before it was deleted, gives them
+// too: with a resourceVersion the API server creates nothing.
+var systemFields = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"}
+
 // newChild is a desired child as it is created: with the record of what was applied, and with its owner.
 func (r *rules) newChild(parent object, desired map[string]any) (map[string]any, error) {
 	created, err := merge.WithLastApplied(desired)
@@ -53,6 +57,10 @@ func (r *rules) newChild(parent object, desired map[string]any) (map[string]any,
 		return nil, err
 	}
 	metadata := maps.Clone(created["metadata"].(map[string]any))
+	for _, field := range systemFields {
+		delete(metadata, field)
+	}
+	created["metadata"] = metadata
 	owners, _ := metadata["ownerReferences"].([]any)
 	for _, owner := range owners {
 		if reference, ok := owner.(map[string]any); ok && reference["uid"] == string(parent.GetUID()) {
@@ -60,7 +68,6 @@ func (r *rules) newChild(parent object, desired map[string]any) (map[string]any,
 		}
 	}
 	metadata["ownerReferences"] = append(owners[:len(owners):len(owners)], r.ownerReference(parent))
-	created["metadata"] = metadata
 	return created, nil
 }
 

@@ -10,7 +10,7 @@
 //	finalizers.go    a CompositeController that is deleted takes its finalizers from all parents first
 //	formerparents.go the types that parents were of before, whose finalizers are removed
 //	hosting.go       what is held for one that is served: watches, hooks, what is known of parents
-//	changes.go, orphans.go   which parents a change concerns
+//	changes.go, orphans.go, blocked.go   which parents a change concerns
 //	sync.go, gather.go       the sync of a parent: gathers, calls the hook
 //	adopt.go, apply.go, denied.go   writes, by package objectwriter, and what the engine may not write
 //	failures.go      parents whose hook fails, told in the status of the CompositeController

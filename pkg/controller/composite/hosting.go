@@ -39,6 +39,7 @@ type hosted struct {
 	parents     *objectcache.Handle
 	children    []*objectcache.Handle // as rules.children
 	orphans     *orphans
+	blocked     *blocked
 	release     []func()
 
 	// ready tells that parents may be synced. Until then what happens to them is not even queued.
@@ -97,6 +98,7 @@ func (c *Controller) host(cc *v1alpha1.CompositeController, r *rules, wide bool)
 		rules:   r,
 		hooks:   map[phase]*hook.Hook{},
 		orphans: newOrphans(),
+		blocked: newBlocked(),
 		states:  map[cache.ObjectName]*parentState{},
 	}
 	h.calling, h.endCalling = context.WithCancelCause(context.Background())
@@ -239,6 +241,7 @@ func (h *hosted) forget(k key) (changed bool) {
 		}
 	}
 	h.orphans.forget(k)
+	h.blocked.forget(k)
 	h.written.Forget(k)
 	changed, _ = h.failures.report(k, "", nil)
 	return changed

@@ -61,7 +61,7 @@ const (
 	// maxRecreations is how often a child is deleted for the same difference, where a dry run has promised another outcome.
 	maxRecreations = 2
 
-	// takenRetry is how often we look whether an object that is not the parent's has gone: nothing need tell.
+	// takenRetry is how often we look whether an object that is not the parent's has gone. As a rule its deletion is observed.
 	takenRetry = 30 * time.Second
 )
 

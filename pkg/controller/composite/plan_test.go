@@ -6,6 +6,7 @@ package composite
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -369,5 +370,30 @@ func TestAnObjectInTheWayIsToldOnceAndLookedForAgain(t *testing.T) {
 			t.Errorf("time %d: news %v, want %v", i, news, want)
 		}
 		w.memory = p.memory
+	}
+}
+
+func TestAChildIsCreatedWithoutWhatOnlyTheAPIServerSets(t *testing.T) {
+	r := rulesWith(t)
+	parent := parentWith("")
+	answer := answerOf(t, r, parent, `{"children":[{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"b"},"metadata":{"name":"m","labels":{"app":"a"},"annotations":{"x":"y"},
+		"uid":"u","resourceVersion":"7","generation":3,"creationTimestamp":"2026-01-01T00:00:00Z","deletionTimestamp":"2026-01-01T00:00:00Z",
+		"deletionGracePeriodSeconds":30,"selfLink":"/m","managedFields":[{"manager":"m"}]}}]}`)
+	selector, err := r.selectorOf(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.conclude(observation{parent: parent, selector: selector}, phaseSync, answer, merge.Update)
+	if err != nil || len(p.steps) != 1 {
+		t.Fatalf("%d steps, error %v", len(p.steps), err)
+	}
+	metadata := p.steps[0].object["metadata"].(map[string]any)
+	var fields []string
+	for field := range metadata {
+		fields = append(fields, field)
+	}
+	slices.Sort(fields)
+	if want := []string{"annotations", "labels", "name", "namespace", "ownerReferences"}; !slices.Equal(fields, want) {
+		t.Errorf("the metadata has %v, want %v", fields, want)
 	}
 }

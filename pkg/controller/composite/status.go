@@ -104,7 +104,7 @@ func hookProblem(err error) *problem {
 		return &problem{reasonUnselected, err.Error()}
 	}
 	if reason := hook.ReasonOf(err); reason != "" {
-		return &problem{string(reason), hook.Message(err)}
+		return &problem{string(reason), controller.WithoutPorts(hook.Message(err))}
 	}
 	return nil
 }

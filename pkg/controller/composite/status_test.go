@@ -5,14 +5,17 @@ package composite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
@@ -182,5 +185,37 @@ func TestHooksSeeAControllerWithoutItsStatus(t *testing.T) {
 	if string(before) != string(after) || !strings.Contains(string(after), `"status":{}`) ||
 		!strings.HasPrefix(string(after), `{"kind":"CompositeController","apiVersion":"metacontroller.k8s.io/v1alpha1"`) {
 		t.Errorf("hooks see %s", after)
+	}
+}
+
+func TestWhatTheAPIServerDoesNotAcceptIsToldToTheAuthorOfTheHook(t *testing.T) {
+	of := schema.GroupKind{Kind: "ConfigMap"}
+	for name, test := range map[string]struct {
+		err    error
+		reason string
+	}{
+		"an invalid child":         {refused(hook.ReasonInvalidChild, fmt.Errorf("create a: %w", apierrors.NewInvalid(of, "a", nil))), "HookChildInvalid"},
+		"a child that is no child": {refused(hook.ReasonInvalidChild, apierrors.NewBadRequest("cannot be handled")), "HookChildInvalid"},
+		"an invalid status":        {refused(hook.ReasonInvalidResponse, apierrors.NewInvalid(of, "a", nil)), "HookResponseInvalid"},
+		"an outage":                {refused(hook.ReasonInvalidChild, apierrors.NewInternalError(errors.New("down"))), ""},
+		"a conflict":               {refused(hook.ReasonInvalidChild, apierrors.NewConflict(schema.GroupResource{}, "a", nil)), ""},
+		"no answer":                {refused(hook.ReasonInvalidChild, errors.New("EOF")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problem := problemOf(summed([]error{nil, test.err}))
+			if test.reason == "" && problem != nil || test.reason != "" && (problem == nil || problem.reason != test.reason) {
+				t.Errorf("the problem is %+v, want %q", problem, test.reason)
+			}
+		})
+	}
+}
+
+func TestADelayThatAHookAsksForIsAMinuteAtMost(t *testing.T) {
+	for _, asked := range []time.Duration{time.Second, 54 * time.Second, time.Minute, time.Hour} {
+		for range 100 {
+			if got := spread(asked); got > time.Minute || got < min(asked, 54*time.Second) {
+				t.Fatalf("asked for %s, the parent waits %s", asked, got)
+			}
+		}
 	}
 }

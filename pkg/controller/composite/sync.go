@@ -90,7 +90,7 @@ func (s *parentSync) settle(ctx context.Context, after time.Duration, err error)
 	failed, ofHook := errors.AsType[*hook.Error](err)
 	if ofHook && failed.RetryAfter > 0 {
 		klog.FromContext(ctx).V(2).Info("The hook is to be called later", "reason", failed.Reason, "after", failed.RetryAfter)
-		return earliest(after, wait.Jitter(failed.RetryAfter, 0.1)), nil
+		return earliest(after, spread(failed.RetryAfter)), nil
 	}
 	if ctx.Err() == nil {
 		e := syncError(err)
@@ -103,6 +103,12 @@ func (s *parentSync) settle(ctx context.Context, after time.Duration, err error)
 		after = earliest(after, rightsInterval)
 	}
 	return after, err
+}
+
+// spread is a delay that the hook asks for, with some of it added so that parents which were refused together do not come together. It is at most
+// hook.MaxRetryAfter.
+func spread(delay time.Duration) time.Duration {
+	return wait.Jitter(min(delay, hook.MaxRetryAfter*9/10), 0.1)
 }
 
 // hookFailed is the error of a hook.
