@@ -257,7 +257,7 @@ func newSyncing(t *testing.T, api *fakeAPI, edits ...edit) *syncing {
 		t.Fatal(err)
 	}
 	events := record.NewFakeRecorder(100)
-	h := &hosted{name: t.Name(), rules: rulesWith(t, edits...), orphans: newOrphans(), states: map[cache.ObjectName]*parentState{}}
+	h := &hosted{name: t.Name(), rules: rulesWith(t, edits...), orphans: newOrphans(), blocked: newBlocked(), states: map[cache.ObjectName]*parentState{}}
 	acquire := func(of resource) *objectcache.Handle {
 		handle, err := objects.Acquire(objectcache.Request{Resource: of.GroupVersionResource})
 		if err != nil {
