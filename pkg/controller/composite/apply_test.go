@@ -158,12 +158,17 @@ func TestAnObjectInTheWayIsAskedWhoseItIs(t *testing.T) {
 	}{
 		"another controller's": {child: childWith("a", foreign), events: []string{controller.ReasonResourceExists}},
 		"without an owner":     {child: childWith("a", `"labels":{"app":"b"}`), events: []string{controller.ReasonResourceExists}},
-		"ours":                 {child: childWith("a", owned), after: true},
+		"gone by now":          {after: true},
+		"ours":                 {child: strings.Replace(childWith("a", owned), `"5"`, `"500"`, 1), after: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := startFakeAPI(t, string(parentWith("")))
 			s := newSyncing(t, api)
-			api.put(test.child)
+			if test.child == "" {
+				api.exists("configmaps/a")
+			} else {
+				api.put(test.child)
+			}
 			p, err := s.h.rules.conclude(observation{parent: s.parent, selector: s.state.selector}, phaseSync, answerOf(t, s.h.rules, s.parent, one), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -191,6 +196,9 @@ func TestAnObjectInTheWayIsAskedWhoseItIs(t *testing.T) {
 			if s.changed {
 				t.Error("nothing was changed")
 			}
+			if name == "ours" {
+				s.wantWritten() // an earlier process did
+			}
 		})
 	}
 }
@@ -205,6 +213,63 @@ func TestWhatIsGoneOrAnotherByNowIsNoErrorForADeletion(t *testing.T) {
 		}
 		s.wantEvents()
 	}
+}
+
+func TestAChildThatIsGoneBeforeItsUpdateIsNoError(t *testing.T) {
+	api := startFakeAPI(t, string(parentWith("")), strings.Replace(childWith("a", owned), `"k":"1"`, `"k":"2"`, 1))
+	s := newSyncing(t, api)
+	api.fails("PUT configmaps", http.StatusNotFound, "gone")
+	if err := s.answered(phaseSync, one); err != nil {
+		t.Error(err)
+	}
+	s.wantEvents()
+}
+
+func TestAChildInANamespaceThatTerminatesIsNotCreatedAndIsNoError(t *testing.T) {
+	api := startFakeAPI(t, string(parentWith("")))
+	s := newSyncing(t, api)
+	api.fails("POST", terminating, "the namespace is being terminated")
+	if err := s.answered(phaseSync, one); err != nil {
+		t.Error(err)
+	}
+	s.wantEvents()
+}
+
+// Deletions come before creations, and one type after the other, though those of one type are written concurrently.
+func TestStepsAreTakenInTheirOrder(t *testing.T) {
+	var objects, children []string
+	for i := range 7 {
+		objects = append(objects, childWith(fmt.Sprintf("old%d", i), owned))
+	}
+	for i := range 9 {
+		children = append(children, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d","labels":{"app":"a"}}}`, i))
+		children = append(children, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Plain","metadata":{"name":"p%d","labels":{"app":"a"}}}`, i))
+	}
+	api := startFakeAPI(t, append(objects, string(parentWith("")))...)
+	s := newSyncing(t, api, func(spec *v1alpha1.CompositeControllerSpec) {
+		spec.ChildResources = append(spec.ChildResources, v1alpha1.CompositeControllerChildResourceRule{ResourceRule: v1alpha1.ResourceRule{APIVersion: "example.com/v1", Resource: "plains"}})
+	})
+	if err := s.answered(phaseSync, `{"children":[`+strings.Join(children, ",")+`]}`); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, request := range api.did() {
+		kind, _, _ := strings.Cut(request, "/")
+		if len(order) == 0 || order[len(order)-1] != kind {
+			order = append(order, kind)
+		}
+	}
+	if diff := cmp.Diff([]string{"DELETE configmaps", "POST configmaps", "POST plains", "PUT things"}, order); diff != "" {
+		t.Errorf("the order (-want +got):\n%s", diff)
+	}
+}
+
+func TestChildrenThatAreStuckAreReported(t *testing.T) {
+	s := newSyncing(t, startFakeAPI(t, string(parentWith(""))))
+	if _, err := s.apply(t.Context(), &plan{stuck: []childKey{configMaps.key("ns", "a")}}); err != nil {
+		t.Fatal(err)
+	}
+	s.wantEvents(eventStuck)
 }
 
 func TestOtherChildrenAndTheStatusAreWrittenThoughOneFails(t *testing.T) {
@@ -222,9 +287,11 @@ func TestOtherChildrenAndTheStatusAreWrittenThoughOneFails(t *testing.T) {
 func TestAMissingRightIsNamed(t *testing.T) {
 	for request, want := range map[string]deniedError{
 		"POST configmaps/b":       {of: configMaps, verb: "create"},
+		"DELETE configmaps/old":   {of: configMaps, verb: "delete"},
+		"PUT configmaps/a":        {of: configMaps, verb: "update"},
 		"PUT things/thing/status": {of: resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things/status"}, Kind: "Thing", Namespaced: true, Status: true}, verb: "update"},
 	} {
-		api := startFakeAPI(t, string(parentWith("")))
+		api := startFakeAPI(t, string(parentWith("")), childWith("old", owned), strings.Replace(childWith("a", owned), `"k":"1"`, `"k":"2"`, 1))
 		s := newSyncing(t, api)
 		api.fails(request, http.StatusForbidden, `User "u" cannot do that`)
 		err := s.answered(phaseSync, answered)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -40,6 +41,8 @@ type fakeAPI struct {
 	requests []string
 	// refuse a request: 0 lets it through.
 	refuse func(request string) (code int, message string)
+	// gone is an object that is there when it is to be created, and not when it is looked at.
+	gone string
 	// mutate is what becomes of objects that are created.
 	mutate func(tree map[string]any)
 }
@@ -82,12 +85,19 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, _ := io.ReadAll(r.Body)
 	code, answer := f.serve(r, resource, name, subresource, body)
-	if text, ok := answer.(string); ok {
+	if text, ok := answer.(string); ok && code == terminating {
+		code = http.StatusForbidden
+		answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+			Message: text, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}}}
+	} else if ok {
 		answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reasonsOf[code], Message: text}
 	}
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(answer)
 }
+
+// terminating is for refuse: forbidden because the namespace is being deleted.
+const terminating = 1403
 
 var reasonsOf = map[int]metav1.StatusReason{
 	http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusConflict: metav1.StatusReasonConflict,
@@ -122,7 +132,7 @@ func (f *fakeAPI) serve(r *http.Request, resource, name, subresource string, bod
 	switch {
 	case r.Method == http.MethodPost:
 		key = pathOf(tree)
-		if f.objects[key] != nil {
+		if f.objects[key] != nil || f.gone == key {
 			return http.StatusConflict, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonAlreadyExists, Message: "it exists"}
 		}
 		f.mutate(tree)
@@ -203,6 +213,13 @@ func (f *fakeAPI) put(object string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.objects[pathOf(tree)] = tree
+}
+
+// exists makes an object be in the way of its creation, and gone after that.
+func (f *fakeAPI) exists(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gone = path
 }
 
 // drop an object.
