@@ -264,6 +264,16 @@ func TestStepsAreTakenInTheirOrder(t *testing.T) {
 	}
 }
 
+func TestWhatAWriteHasTaughtIsKept(t *testing.T) {
+	s := newSyncing(t, startFakeAPI(t, string(parentWith("")), strings.Replace(childWith("a", owned), `"k":"1"`, `"k":"2"`, 1)))
+	if err := s.answered(phaseSync, one); err != nil {
+		t.Fatal(err)
+	}
+	if last := s.state.memory.children[configMaps.key("ns", "a")].last; last.times != 1 {
+		t.Errorf("the last try is %v: a fight would not be noticed", last)
+	}
+}
+
 func TestChildrenThatAreStuckAreReported(t *testing.T) {
 	s := newSyncing(t, startFakeAPI(t, string(parentWith(""))))
 	if _, err := s.apply(t.Context(), &plan{stuck: []childKey{configMaps.key("ns", "a")}}); err != nil {

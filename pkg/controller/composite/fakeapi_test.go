@@ -180,8 +180,14 @@ func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string)
 	}
 	version := strconv.Itoa(f.version)
 	f.mu.Unlock()
-	if !r.URL.Query().Has("watch") {
-		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": map[string]any{"resourceVersion": version}, "items": items})
+	if !r.URL.Query().Has("watch") { // a list, in pages of one
+		slices.SortFunc(items, func(a, b map[string]any) int { return strings.Compare(pathOf(a), pathOf(b)) })
+		at, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+		metadata := map[string]any{"resourceVersion": version}
+		if at+1 < len(items) {
+			metadata["continue"] = strconv.Itoa(at + 1)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": metadata, "items": items[min(at, len(items)):min(at+1, len(items))]})
 		return
 	}
 	encoder := json.NewEncoder(w)
