@@ -49,10 +49,15 @@ type Action struct {
 	Namespace string
 	// StatefulSet and Deployment are the subject; nil if it is something else.
 	StatefulSet, Deployment *blueprint.Workload
+	// Custom is the subject if it is of another API group than those of Kubernetes' core; nil if not.
+	Custom *Custom
 	// PodOverride, PodLabels and PodAnnotations are for the Pods that the phase makes.
 	PodOverride               map[string]any
 	PodLabels, PodAnnotations map[string]string
 }
+
+// Custom names a subject of any kind.
+type Custom struct{ Group, Kind, Namespace, Name string }
 
 // ID of a phase, the only one in the cluster. What functions make carries it.
 type ID struct {

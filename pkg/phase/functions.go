@@ -56,7 +56,7 @@ func New(ctx context.Context, env Environment) *Functions {
 			"KubeExec":          KubeExec{run},
 			"KubeExecAll":       KubeExecAll{run},
 			"KubeOps":           kubeOps,
-			"ScaleWorkload":     &ScaleWorkload{Client: env.Client, Wake: env.Wake, operator: operator{env.OperatorNamespace}},
+			"ScaleWorkload":     &ScaleWorkload{Client: env.Client, Dynamic: env.Dynamic, Mapper: env.Mapper, Wake: env.Wake, operator: operator{env.OperatorNamespace}},
 			"Wait":              wait(blueprint.WaitLanguage{}),
 			"WaitV2":            wait(blueprint.WaitV2Language{}),
 			"KubeTask":          &podFunction{pods, planKubeTask},

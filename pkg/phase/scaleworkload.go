@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
@@ -20,6 +23,9 @@ import (
 )
 
 const (
+	// scaleManager is the field manager of scale subresources that are written.
+	scaleManager = "millwright-scale"
+
 	// AnnotationScaled is on a workload that a phase has scaled, and says which. By it the effect is found again, and told from
 	// another's.
 	AnnotationScaled = "millwright.dev/scaled-by"
@@ -32,17 +38,23 @@ const (
 	kindDeploymentConfig = "deploymentconfig"
 )
 
-// ScaleWorkload sets the replicas of a Deployment or StatefulSet.
+// ScaleWorkload sets the replicas of a Deployment or StatefulSet, or of an object of any kind that has a scale subresource. Where a controller
+// owns the object, that is done to the owner: see scaledOwner.
 //
 // The request to do so carries the UID and the resourceVersion that were recorded before. So it is without effect if it arrives late,
 // after whatever has happened to the workload since: the phase after it, if that scales too, always writes. If something else has
 // changed the workload in between, the new resourceVersion is recorded first.
 type ScaleWorkload struct {
-	Client kubernetes.Interface
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+	// Mapper knows what the API server serves.
+	Mapper meta.ResettableRESTMapper
 	Wake   func(ID)
 
 	operator operator
 	stopped  stopped
+	// scaled are the calls whose scale subresource this process has written.
+	scaled sync.Map
 }
 
 var _ Function = (*ScaleWorkload)(nil)
@@ -57,7 +69,13 @@ type scaleIntent struct {
 	// ScaledBefore is the phase that has scaled it last, if any has.
 	ScaledBefore         string `json:"scaledBefore,omitempty"`
 	OriginalReplicaCount int32  `json:"originalReplicaCount"`
+	// Scale is the object whose scale subresource is written in the place of the workload. Of a kind that is none of the two there is nothing
+	// else.
+	Scale *target `json:"scale,omitempty"`
 }
+
+// workload tells whether it is of a kind whose Pods are known.
+func (i scaleIntent) workload() bool { return i.Kind == kindStatefulSet || i.Kind == kindDeployment }
 
 func (i scaleIntent) String() string { return fmt.Sprintf("%s %s/%s", i.Kind, i.Namespace, i.Name) }
 
@@ -70,9 +88,19 @@ func (s *ScaleWorkload) Validate(ctx context.Context, call Call) (map[string]any
 	if err := s.operator.refuse(intent.Namespace, "scales "+intent.String()); err != nil {
 		return nil, err
 	}
+	if !intent.workload() {
+		return s.validateOther(ctx, intent)
+	}
 	found, err := s.get(ctx, intent)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", intent, Definitive(err))
+	}
+	if intent.Scale, err = s.scaledOwner(ctx, found); err != nil {
+		return nil, err
+	}
+	if intent.Scale != nil {
+		intent.UID = found.UID
+		return s.validateScale(ctx, intent)
 	}
 	intent.UID, intent.ResourceVersion = found.UID, found.ResourceVersion
 	intent.ScaledBefore, intent.OriginalReplicaCount = found.Annotations[AnnotationScaled], found.replicas
@@ -91,6 +119,9 @@ func (s *ScaleWorkload) Start(ctx context.Context, call Call) (Observation, erro
 	}
 	if err != nil {
 		return failed(err)
+	}
+	if intent.Scale != nil {
+		return s.startScale(ctx, call, intent, args)
 	}
 	scaled, err := s.patch(ctx, intent, map[string]any{
 		"metadata": map[string]any{
@@ -132,6 +163,9 @@ func (s *ScaleWorkload) Poll(ctx context.Context, call Call) (Observation, error
 	if err != nil {
 		return failed(err)
 	}
+	if intent.Scale != nil {
+		return s.pollScale(ctx, call, intent, args)
+	}
 	found, err := s.get(ctx, intent)
 	if err != nil {
 		return failed(fmt.Errorf("reading %s: %w", intent, Definitive(err)))
@@ -167,6 +201,7 @@ func (s *ScaleWorkload) observe(ctx context.Context, call Call, intent scaleInte
 
 // Cancel implements Function. The workload goes on to be what it was scaled to.
 func (s *ScaleWorkload) Cancel(_ context.Context, call Call) error {
+	s.scaled.Delete(call.ID)
 	s.stopped.add(call.ID)
 	s.Wake(call.ID)
 	return nil
@@ -184,6 +219,8 @@ func scaleTarget(call Call) (scaleIntent, error) {
 		subject = scaleIntent{Kind: kindStatefulSet, Namespace: action.StatefulSet.Namespace, Name: action.StatefulSet.Name}
 	case action.Deployment != nil:
 		subject = scaleIntent{Kind: kindDeployment, Namespace: action.Deployment.Namespace, Name: action.Deployment.Name}
+	case action.Custom != nil:
+		subject = scaleIntent{Kind: strings.ToLower(action.Custom.Kind) + "." + action.Custom.Group, Namespace: action.Custom.Namespace, Name: action.Custom.Name}
 	}
 	target := scaleIntent{
 		Kind:      cmp.Or(strings.ToLower(args.Kind), subject.Kind),
@@ -198,8 +235,6 @@ func scaleTarget(call Call) (scaleIntent, error) {
 		return target, CheckNamespace("the argument namespace", target.Namespace)
 	case target.Kind == kindDeploymentConfig:
 		return target, Failf("workloads of kind DeploymentConfig are not supported yet")
-	case target.Kind != kindStatefulSet && target.Kind != kindDeployment:
-		return target, Failf("Workload type not supported %s: it is statefulset or deployment", args.Kind)
 	}
 	return target, nil
 }

@@ -206,7 +206,6 @@ func TestWhichWorkloadIsScaled(t *testing.T) {
 		"all given":                     {Action{}, map[string]any{"replicas": 1, "kind": "DEPLOYMENT", "namespace": "a", "name": "b"}, "deployment a/b"},
 		"too little":                    {Action{}, map[string]any{"replicas": 1, "kind": "deployment"}, "Workload information not available via defaults or namespace/name/kind parameters"},
 		"OpenShift's":                   {Action{Deployment: deployment}, map[string]any{"replicas": 1, "kind": "DeploymentConfig"}, "workloads of kind DeploymentConfig are not supported yet"},
-		"something else":                {Action{Deployment: deployment}, map[string]any{"replicas": 1, "kind": "daemonset"}, "Workload type not supported daemonset: it is statefulset or deployment"},
 		"no number":                     {Action{Deployment: deployment}, replicas(""), `replicas is "", which is no number of replicas`},
 		"a negative number":             {Action{Deployment: deployment}, replicas(-1), `replicas is "-1", which is no number of replicas`},
 		"too large a number":            {Action{Deployment: deployment}, replicas("3000000000"), `replicas is "3000000000", which is no number of replicas`},

@@ -180,6 +180,7 @@ func (a *runAction) call() phase.Action {
 	override, _ := objectOf(a.Spec.PodOverride) // it was read when the arguments were rendered
 	return phase.Action{
 		Namespace:   a.Subject.inNamespace(),
+		Custom:      a.Subject.custom(),
 		StatefulSet: a.Subject.StatefulSet, Deployment: a.Subject.Deployment,
 		PodOverride: override, PodLabels: a.Spec.PodLabels, PodAnnotations: a.Spec.PodAnnotations,
 	}

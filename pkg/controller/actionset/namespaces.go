@@ -20,6 +20,16 @@ func (s *subject) inNamespace() string {
 	return object.GetNamespace()
 }
 
+// custom is the subject if its kind is of an API group; nil if not.
+func (s *subject) custom() *phase.Custom {
+	object := unstructured.Unstructured{Object: s.Object}
+	kind := object.GroupVersionKind()
+	if kind.Group == "" || kind.Kind == "" {
+		return nil
+	}
+	return &phase.Custom{Group: kind.Group, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+}
+
 // checkNamespaces returns which phase makes a Pod that would be in no namespace; nothing if there is none. A namespace that is a template
 // is known when the phase begins.
 func checkNamespaces(i int, action *runAction) (key phaseKey, message string) {
