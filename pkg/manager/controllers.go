@@ -29,6 +29,9 @@ import (
 // defaultFarmNamespace is that of --farm-namespace.
 const defaultFarmNamespace = servingcert.DefaultFarmNamespace
 
+// hookController is the one that has workers of its own.
+const hookController = composite.ControllerName
+
 // Descriptors is the table of all controllers, in the order in which they are listed to users.
 func Descriptors() []Descriptor {
 	return checked([]Descriptor{

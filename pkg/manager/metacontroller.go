@@ -6,8 +6,6 @@ package manager
 import (
 	"fmt"
 	"net"
-
-	"millwright.dev/pkg/controller/composite"
 )
 
 // metacontrollerMetricsPort is the port of Metacontroller's --metrics-address, by default and in its manifests.
@@ -21,7 +19,7 @@ func (o *Options) otherMeanings() (errs []error) {
 			"to those whom the API server lets get them: give --serving-address=%s for HTTP, or another port for HTTPS", o.SecureMetrics.Address, o.SecureMetrics.Address))
 	}
 	selected, err := selectControllers(o.table, o.Controllers)
-	if err == nil && len(selected) == 1 && selected[0].Name == composite.ControllerName && o.Workers != defaultWorkers {
+	if err == nil && len(selected) == 1 && selected[0].Name == hookController && o.Workers != defaultWorkers {
 		errs = append(errs, fmt.Errorf("--workers=%d: in Metacontroller these are the workers of each CompositeController, and here they are not used for CompositeControllers: "+
 			"give --hook-workers, which all CompositeControllers share", o.Workers))
 	}
