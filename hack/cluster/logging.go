@@ -39,29 +39,38 @@ func divertOutput(file *os.File) (out, errOut *os.File, err error) {
 // configureLogging sets up what all components log by. Kubernetes allows that once per process, and therefore not to the
 // components themselves. A component may also end the process, by a fatal log message: gaveUp is called before, and gives
 // the exit code.
-func configureLogging(verbosity int, gaveUp func() int) error {
+func configureLogging(verbosity int, gaveUp func(error) int) error {
 	config := logsapi.NewLoggingConfiguration()
 	config.Verbosity = logsapi.VerbosityLevel(verbosity)
 	if err := logsapi.ValidateAndApply(config, nil); err != nil {
 		return fmt.Errorf("configuring the log: %w", err)
 	}
-	klog.OsExit = func(int) { os.Exit(gaveUp()) }
+	klog.OsExit = func(int) { os.Exit(gaveUp(nil)) }
 	// The warnings of an API server about its own requests, and about what its controllers use.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	return nil
 }
 
-// etcdLogger is for the warnings of etcd, which has a logging library of its own.
-func etcdLogger(gaveUp func() int) *zap.Logger {
+// etcdLogger is for the warnings of etcd, which has a logging library of its own. Its panics are messages like the fatal ones: what it
+// cannot do (write to a full disk, as a rule) is in their error.
+func etcdLogger(gaveUp func(error) int) *zap.Logger {
 	format := zap.NewProductionEncoderConfig()
 	format.EncodeTime = zapcore.ISO8601TimeEncoder
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(format), os.Stderr, zap.WarnLevel)
-	return zap.New(core, zap.AddCaller(), zap.WithFatalHook(exitHook(gaveUp))).Named("etcd")
+	hook := exitHook(gaveUp)
+	return zap.New(core, zap.AddCaller(), zap.WithFatalHook(hook), zap.WithPanicHook(hook)).Named("etcd")
 }
 
 // exitHook is what zap does after a fatal message.
-type exitHook func() int
+type exitHook func(error) int
 
-func (h exitHook) OnWrite(*zapcore.CheckedEntry, []zapcore.Field) {
-	os.Exit(h())
+// OnWrite implements zapcore.CheckWriteHook.
+func (h exitHook) OnWrite(_ *zapcore.CheckedEntry, fields []zapcore.Field) {
+	var reason error
+	for _, field := range fields {
+		if err, ok := field.Interface.(error); ok && field.Type == zapcore.ErrorType {
+			reason = err
+		}
+	}
+	os.Exit(h(reason))
 }

@@ -147,7 +147,7 @@ func (c *controlPlane) writeNodeCredentials(n node.Node, certificates *pki.PKI) 
 func (c *controlPlane) startNode(ctx context.Context, admin kubernetes.Interface) error {
 	begin := time.Now().Truncate(time.Second) // as precise as times in the API are
 	n := node.Of(c.dir)
-	c.run(ctx, "node", func(ctx context.Context) error { return n.Run(ctx, nodeInitCommand, "--dir", c.dir.Path()) })
+	c.run(ctx, nodePart, func(ctx context.Context) error { return n.Run(ctx, nodeInitCommand, "--dir", c.dir.Path()) })
 
 	if err := c.loadNodeImages(ctx, n); err != nil {
 		return err

@@ -31,6 +31,9 @@ const (
 	nodeStopTimeout = 12 * time.Second
 )
 
+// nodePart is the name of the real node among the parts of the control plane.
+const nodePart = "node"
+
 var (
 	errStopRequested = errors.New("asked to stop")
 	errStartTimeout  = fmt.Errorf("not ready after %v", startTimeout)
@@ -110,14 +113,17 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 	}
 	cmd.SetOut(out)
 	cmd.SetErr(errOut)
-	gaveUp := func() (exitCode int) {
+	gaveUp := func(reason error) (exitCode int) {
 		_ = dir.ClearReady()
-		if errors.Is(context.Cause(ctx), errStopRequested) {
-			// An API server that is stopped while it starts finds that fatal.
+		switch {
+		case errors.Is(context.Cause(ctx), errStopRequested):
 			fmt.Fprintln(out, "Stopped while it was starting. The state is kept.")
 			return 0
+		case isFull(dir.Path(), reason):
+			cmd.PrintErrf("cluster: %v\n", errFull(dir.Path()))
+		default:
+			cmd.PrintErrf("cluster: a component gave up%s\n", endOfLog(dir))
 		}
-		cmd.PrintErrf("cluster: a component gave up%s\n", endOfLog(dir))
 		return 1
 	}
 	if err := configureLogging(o.verbosity, gaveUp); err != nil {
@@ -139,12 +145,25 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 		etcdLogger:     etcdLogger(gaveUp),
 		parts:          supervise.New(cancel),
 	}
+	wasReady := false
 	err = c.serve(ctx, func() {
+		wasReady = true
 		fmt.Fprintf(out, "Ready after %.1f s at %s. Stop it with Ctrl-C.\n  export KUBECONFIG=%q\n", time.Since(begin).Seconds(), c.url, dir.AdminKubeconfig())
 	})
 
+	if errors.Is(err, errStopRequested) && !wasReady {
+		if hanging := c.stopNode(); hanging != nil {
+			cmd.PrintErrf("cluster: cut off: %v\n", hanging)
+		}
+		// Components that are asked to end while they start panic. They are cut off, which etcd survives, in the midst of their work: this
+		// returns nothing that closes what they use.
+		os.Exit(gaveUp(nil))
+	}
 	begin = time.Now()
 	hanging := c.stop()
+	if isFull(dir.Path(), err) {
+		return errFull(dir.Path())
+	}
 	if !errors.Is(err, errStopRequested) {
 		return fmt.Errorf("%w%s", err, endOfLog(dir))
 	}
@@ -179,6 +198,9 @@ func (o *upOptions) listen(out io.Writer) (*net.TCPListener, error) {
 func claim(path string) (statedir.Dir, *os.File, error) {
 	dir, err := statedir.At(path)
 	if err != nil {
+		return dir, nil, err
+	}
+	if err := mustHaveRoom(dir); err != nil {
 		return dir, nil, err
 	}
 	if err := dir.Create(); err != nil {
@@ -223,6 +245,9 @@ func (c *controlPlane) stop() error {
 	}
 	return errors.Join(c.dir.ClearReady(), c.parts.Stop(timeout))
 }
+
+// stopNode stops the real node alone, if there is one: its containers are processes of the machine.
+func (c *controlPlane) stopNode() error { return c.parts.StopOnly(nodePart, nodeStopTimeout) }
 
 // stopOnRequest cancels when a signal comes, or standard input ends if that counts. A second signal ends the process at once.
 func (o *upOptions) stopOnRequest(cancel context.CancelCauseFunc) {

@@ -69,6 +69,22 @@ func (g *Group) Stop(timeout time.Duration) error {
 	return errors.Join(hanging...)
 }
 
+// StopOnly stops the part of that name, if there is one, and leaves the others running. The error says that it still runs after the timeout.
+func (g *Group) StopOnly(name string, timeout time.Duration) error {
+	for _, p := range g.parts {
+		if p.name != name {
+			continue
+		}
+		p.cancel()
+		select {
+		case <-p.done:
+		case <-time.After(timeout):
+			return fmt.Errorf("%s did not end within %v", name, timeout)
+		}
+	}
+	return nil
+}
+
 // stillRunning returns nil when the part has ended.
 func (p *part) stillRunning() error {
 	select {

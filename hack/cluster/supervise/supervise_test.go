@@ -35,6 +35,32 @@ func TestStopEndsTheLatestFirstAndWaitsForEach(t *testing.T) {
 	})
 }
 
+func TestOnePartCanBeStoppedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(func(err error) { t.Errorf("unexpected end: %v", err) })
+		var ended []string
+		for _, name := range []string{"etcd", "node"} {
+			g.Go(t.Context(), name, func(ctx context.Context) error {
+				<-ctx.Done()
+				ended = append(ended, name)
+				return nil
+			})
+		}
+		if err := g.StopOnly("node", time.Second); err != nil {
+			t.Error(err)
+		}
+		if err := g.StopOnly("absent", time.Second); err != nil {
+			t.Error(err)
+		}
+		if want := []string{"node"}; !slices.Equal(ended, want) {
+			t.Errorf("ended: %v, want %v", ended, want)
+		}
+		if err := g.Stop(time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestCancellingTheCallersContextEndsNoPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
