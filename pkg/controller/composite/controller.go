@@ -139,7 +139,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	})
 	err = controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.CompositeController, key]{
 		Informer: config.Controllers.TypedInformer(),
-		Keys:     func(cc *v1alpha1.CompositeController) []key { return []key{controllerKey(cc.Name)} },
+		Keys:     c.concernedBy,
 		Observed: c.standby.observe,
 		Deleted:  func(cc *v1alpha1.CompositeController, _ bool) { c.standby.release(cc.UID) },
 	})

@@ -10,7 +10,7 @@
 //	finalizers.go    a CompositeController that is deleted takes its finalizers from all parents first
 //	formerparents.go the types that parents were of before, whose finalizers are removed
 //	hosting.go       what is held for one that is served: watches, hooks, what is known of parents
-//	changes.go, orphans.go, blocked.go   which parents a change concerns
+//	changes.go, orphans.go, blocked.go, rivals.go   which parents, and CompositeControllers, a change concerns
 //	sync.go, gather.go       the sync of a parent: gathers, calls the hook
 //	adopt.go, apply.go, denied.go   writes, by package objectwriter, and what the engine may not write
 //	failures.go      parents whose hook fails, told in the status of the CompositeController
@@ -21,6 +21,7 @@
 // What is decided is pure: it is given what was observed, and says what to do. For one parent that goes so:
 //
 //	compile          (rules.go)    once for each spec: what it says, or why it cannot be served
+//	overlapOf        (overlap.go)  which parents, or whose status, are left to an older CompositeController
 //	counts, matters  (parent.go)   which parents and which changes of them lead to a sync
 //	open             (parent.go)   our finalizer, and which hook is called, if any
 //	selectorOf, claim (claim.go)   which observed objects are children, and which are to be adopted or released

@@ -6,13 +6,17 @@ package composite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // obstacle is why parents or children are not watched, nil if they are or soon will be.
@@ -36,6 +40,9 @@ func (h *hosted) obstacle() *problem {
 	return nil
 }
 
+// warnedOf are the reasons of the condition Ready that have an event, too, when they come.
+var warnedOf = []string{v1alpha1.ReasonParentsOverlap, v1alpha1.ReasonNeverSettles, v1alpha1.ReasonServedByBuiltIn}
+
 // publish writes the status if it has changed. Where it tells of hooks it does so only now and then: the rest has to wait.
 func (c *Controller) publish(ctx context.Context, cc *v1alpha1.CompositeController, s *service, h health) (wait time.Duration, err error) {
 	now := time.Now()
@@ -52,8 +59,14 @@ func (c *Controller) publish(ctx context.Context, cc *v1alpha1.CompositeControll
 	changed := cc.DeepCopy()
 	changed.Status = status
 	_, err = c.Client.MetacontrollerV1alpha1().CompositeControllers().UpdateStatus(ctx, changed, metav1.UpdateOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
+		return 0, nil
+	case err != nil:
 		return 0, fmt.Errorf("writing the status of CompositeController %s: %w", cc.Name, err)
+	}
+	if ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); slices.Contains(warnedOf, ready.Reason) && ready.Reason != reasonOf(cc) {
+		c.Recorder.Event(cc, corev1.EventTypeWarning, ready.Reason, controller.Truncate(ready.Message, maxMessage))
 	}
 	return 0, nil
 }

@@ -32,6 +32,8 @@ type hosted struct {
 	resync time.Duration
 	// shown is the CompositeController as hooks see it.
 	shown atomic.Pointer[string]
+	// overlap with older CompositeControllers, as it was when one of them changed last.
+	overlap atomic.Pointer[overlap]
 
 	hooks map[phase]*hook.Hook
 	// credentials of the hooks.

@@ -129,6 +129,7 @@ func (c *Controller) serve(ctx context.Context, cc *v1alpha1.CompositeController
 			return health{}, 0, err
 		}
 	}
+	c.observeRivals(cc, h)
 	synced, wrong := h.synced(), h.obstacle()
 	after := time.Duration(0)
 	switch {
@@ -142,7 +143,7 @@ func (c *Controller) serve(ctx context.Context, cc *v1alpha1.CompositeController
 			c.Enqueue(controllerKey(h.name)) // maybe no parent has ours any more: see keepFinalizer
 		}
 	}
-	return health{wrong: wrong, synced: synced, hook: h.failures.current()}, after, nil
+	return health{wrong: wrong, synced: synced, overlap: h.overlap.Load().always(), hook: h.failures.current()}, after, nil
 }
 
 // replace puts a host in the place of the one there is, if that serves something else, or tells why there is none.

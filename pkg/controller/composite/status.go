@@ -89,6 +89,8 @@ type health struct {
 	wrong *problem
 	// synced tells that parents and children are all observed.
 	synced bool
+	// overlap is why no parent is served although they are all observed, nil if some are.
+	overlap *problem
 	// hook is why the last call of a hook failed, nil if it did not.
 	hook *problem
 	// uncleared is why parents of a type before still have our finalizer, nil if none has.
@@ -128,6 +130,8 @@ func controllerStatus(cc *v1alpha1.CompositeController, h health, now time.Time)
 		why = &problem{v1alpha1.ReasonStarting, "the caches of parents and children are being filled"}
 	case h.uncleared != nil:
 		why = h.uncleared
+	case h.overlap != nil:
+		why = h.overlap
 	case h.hook != nil:
 		why = h.hook
 	default:

@@ -30,6 +30,8 @@ type parentSync struct {
 	called phase
 	// changed tells whether anything was written.
 	changed bool
+	// problem is what the author of the controller is to know of a sync that has not failed.
+	problem *problem
 }
 
 // rightsInterval is how often it is tried whether the engine has been given a right that it lacked: nothing tells.
@@ -62,6 +64,9 @@ func (c *Controller) syncParent(ctx context.Context, k key) (time.Duration, erro
 		return 0, nil
 	}
 	s := &parentSync{Controller: c, h: h, key: k, parent: parent}
+	if s.isLeft() {
+		return s.settle(ctx, 0, nil)
+	}
 	after, err := s.run(ctx)
 	switch {
 	case apierrors.IsConflict(err), controller.IsOwnerUnknown(err):
@@ -75,7 +80,11 @@ func (c *Controller) syncParent(ctx context.Context, k key) (time.Duration, erro
 // settle tells how the sync went, and when there is to be another one.
 func (s *parentSync) settle(ctx context.Context, after time.Duration, err error) (time.Duration, error) {
 	countSync(s.h.name, s.result(err))
-	changed, wake := s.h.failures.report(s.key, s.called, problemOf(err))
+	problem := problemOf(err)
+	if err == nil {
+		problem = s.problem
+	}
+	changed, wake := s.h.failures.report(s.key, s.called, problem)
 	if changed {
 		s.Enqueue(controllerKey(s.h.name))
 	}
@@ -225,7 +234,10 @@ func (s *parentSync) follow(ctx context.Context, children *children, answer *hoo
 		return 0, err
 	}
 	s.state.memory = p.memory
-	if p.leadsToNothing(response.ResyncAfter) {
+	if _, older := s.h.overlap.Load().on(s.parent.Labels()); older != "" {
+		s.problem = p.leaveStatus(s.parent, older)
+	}
+	if s.problem == nil && p.leadsToNothing(response.ResyncAfter) {
 		now.requeueAfter = p.requeueAfter
 		s.state.last = now
 		return p.requeueAfter, nil

@@ -211,6 +211,12 @@ const (
 	ReasonForbidden = "Forbidden"
 	// ReasonTooLarge: a child or a status in an answer of a hook is larger than the API server accepts.
 	ReasonTooLarge = "TooLarge"
+	// ReasonParentsOverlap: an older CompositeController has some of the same parents, and their children or their status are its own.
+	ReasonParentsOverlap = "ParentsOverlap"
+	// ReasonNeverSettles: the hook answers otherwise each time, though nothing has changed.
+	ReasonNeverSettles = "NeverSettles"
+	// ReasonServedByBuiltIn: the parents are of a kind that a controller of Millwright serves.
+	ReasonServedByBuiltIn = "ServedByBuiltIn"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
