@@ -41,7 +41,7 @@ func (s *parentSync) apply(ctx context.Context, p *plan) (time.Duration, error) 
 	if p.status != nil {
 		errs = append(errs, s.putStatus(ctx, p.status))
 	}
-	for _, e := range eventsOf(outcomes) {
+	for _, e := range append(eventsOf(outcomes), p.warnings()...) {
 		s.Recorder.Event(s.parent, e.eventType, e.reason, controller.Truncate(e.message, maxMessage))
 	}
 	if err := summed(errs); err != nil {
@@ -284,7 +284,7 @@ func (s *parentSync) putStatus(ctx context.Context, status map[string]any) error
 		return refused(hook.ReasonInvalidResponse, s.denied(of, "update", doing("writing the status of", of, s.parent, err)))
 	}
 	s.changed = true
-	s.state.memory.statusDone(status, before, written.GetResourceVersion())
+	s.state.memory.statusDone(status, before, written, time.Now())
 	s.wrote(s.h.parents, written.GetResourceVersion())
 	s.parent = written
 	return nil

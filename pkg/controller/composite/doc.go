@@ -28,13 +28,15 @@
 //	hookConfig, controllerJSON, decodingRules (hooks.go)   how the hook is called, and by what its answer is judged
 //	differencesOf, futile (recreation.go) whether a child that is created again would be another one
 //	conclude         (plan.go)     the answer as a plan: finalizer, children, status. All of it is refused, or none
+//	pace             (settling.go) holds back the answers of a hook that never settles
 //	done, statusDone (memory.go, status.go)   what a write has taught
 //	eventsOf         (events.go)   what happened to children, in few events
 //	controllerStatus (status.go)   how the controller itself does, as its condition Ready
 //
 // A child of which the same is desired, in the version in which nothing was to be done, is not looked at again. A difference
 // that comes back after each write is written against ever more rarely. A child is not deleted for a difference that it had when it was
-// created, and would have again: the child shows that, or a dry run (recreation.go), not what a process remembers.
+// created, and would have again: the child shows that, or a dry run (recreation.go), not what a process remembers. What another client changes
+// back each time is repaired ever more rarely, too (controller.Rewrites).
 //
 // Of parents and children the engine has those rights that the ClusterRoles with the label millwright.dev/aggregate-to-engine give.
 //

@@ -23,6 +23,8 @@ const (
 	eventRecreated = "ChildrenRecreated"
 	eventDeleted   = "ChildrenDeleted"
 	eventStuck     = "ChildrenStuck"
+	// eventStatusStuck is likewise of the parent's status.
+	eventStatusStuck = "StatusStuck"
 )
 
 // Event reasons on a CompositeController.
@@ -105,6 +107,18 @@ func listed(outcomes []outcome) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+// warnings are the events of what does not last, or never comes to an end.
+func (p *plan) warnings() (events []event) {
+	if p.restless != nil {
+		events = append(events, event{corev1.EventTypeWarning, p.restless.reason, p.restless.message})
+	}
+	if p.statusStuck {
+		events = append(events, event{corev1.EventTypeWarning, eventStatusStuck,
+			"The status does not last: another client changes it each time that it is written. It is written ever more rarely"})
+	}
+	return events
 }
 
 // syncError is the event of a sync that failed.

@@ -312,7 +312,7 @@ func (s *syncing) answered(called phase, body string) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.h.rules.conclude(observation{s.parent, s.state.selector, children.byKey, s.state.memory, time.Now()}, called, answerOf(s.api.t, s.h.rules, s.parent, body), merge.Update)
+	p, err := s.h.rules.conclude(observation{parent: s.parent, selector: s.state.selector, children: children.byKey, memory: s.state.memory, now: time.Now()}, called, answerOf(s.api.t, s.h.rules, s.parent, body), merge.Update)
 	if err != nil {
 		return err
 	}

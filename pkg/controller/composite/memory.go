@@ -8,16 +8,36 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"millwright.dev/pkg/controller"
 )
 
 // memory is what one process has learned of a parent and of its children. It never decides what is desired: without it, the
 // same is done, only more often.
 type memory struct {
+	// generation of the parent that the rest is of.
+	generation int64
 	// parent is the status with which a write has changed nothing, and the version of the parent.
 	parent version
 	// refused is a status that was too large.
 	refused  refusal
 	children map[childKey]childMemory
+	status   statusMemory
+	settling settling
+}
+
+// of the parent as it is now. What its user has changed is a reason to try again what was put off.
+func (m memory) of(parent object) memory {
+	if m.generation == parent.GetGeneration() {
+		return m
+	}
+	m.generation, m.settling, m.status.rewrites = parent.GetGeneration(), settling{}, controller.Rewrites{}
+	m.children = maps.Clone(m.children)
+	for key, child := range m.children {
+		child.rewrites = controller.Rewrites{}
+		m.children[key] = child
+	}
+	return m
 }
 
 // version is what was desired, as a hash, of an object as it was observed. The zero value is none.
@@ -40,6 +60,15 @@ type childMemory struct {
 	refused refusal
 	// taken is that an object of the child's name exists that is not the parent's.
 	taken bool
+	// existed tells that it was there, and that we have not deleted it since.
+	existed bool
+	// rewrites are the repairs of what another client has changed, or deleted.
+	rewrites controller.Rewrites
+}
+
+// settle forgets all but how often it was repaired.
+func (m childMemory) settle(at version, now time.Time) childMemory {
+	return childMemory{settled: at, existed: true, rewrites: m.rewrites, told: m.told && m.rewrites.Slowed(now)}
 }
 
 // recreation of a child for its differences from what is desired, both as hashes. The zero value is none.
@@ -92,6 +121,12 @@ func (m childMemory) wait(verb verb, t try, now time.Time) (wait time.Duration, 
 
 // done learns from a step that has succeeded. The resourceVersion is that of the object which an update returned.
 func (m memory) done(s childStep, resourceVersion string) {
+	if known, desired := m.children[s.child]; desired {
+		if known.existed = s.verb != verbRecreate; s.repairs {
+			known.rewrites = known.rewrites.Add(s.at)
+		}
+		m.children[s.child] = known
+	}
 	switch s.verb {
 	case verbUpdate:
 		known := m.children[s.child]

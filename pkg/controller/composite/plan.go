@@ -28,6 +28,10 @@ type observation struct {
 	// children that are the parent's, adopted ones included.
 	children map[childKey]object
 	memory   memory
+	// answer is a hash of the answer.
+	answer uint64
+	// statusBy is the older CompositeController that writes the status of the parent, "" if none does.
+	statusBy string
 	now      time.Time
 }
 
@@ -45,6 +49,12 @@ type plan struct {
 	stuck []childKey
 	// problems are children that cannot be brought to what is desired. The others are.
 	problems []error
+	// held tells that something waits for its time that would otherwise be written.
+	held bool
+	// problem is what the author of the controller is to know, restless the same where it is new, and statusStuck tells that it has
+	// turned out that the status does not last.
+	problem, restless *problem
+	statusStuck       bool
 }
 
 // verb is what is done to a child.
@@ -70,6 +80,9 @@ type childStep struct {
 	try    try
 	// trial comes before a recreation of which the child does not show whether it changes anything; nil where it does.
 	trial *trial
+	// repairs tells that it does again what was done before, because another client has changed it since, and at is when that was decided.
+	repairs bool
+	at      time.Time
 }
 
 func (s childStep) String() string { return fmt.Sprintf("%s %s", s.verb, s.child) }
@@ -92,9 +105,10 @@ func (r *rules) conclude(o observation, called phase, answer *hook.CompositeResp
 		}
 	}
 	p := plan{
+		memory: o.memory.of(o.parent),
 		// Only the answer to a request that was finalizing can say that it has finished.
 		removeFinalizer: called == phaseFinalize && answer.Finalized && hasFinalizer(o.parent, r.finalizer),
-		requeueAfter:    answer.ResyncAfter,
+		requeueAfter:    resyncAfter(answer),
 	}
 	if p.removeFinalizer && o.parent.Deleting() {
 		p.requeueAfter = 0
@@ -103,13 +117,14 @@ func (r *rules) conclude(o observation, called phase, answer *hook.CompositeResp
 	if r.manages(o.parent) {
 		r.planChildren(&p, o, answer.Children, update)
 	} else {
-		p.memory = memory{parent: o.memory.parent, refused: o.memory.refused}
+		p.memory.children = nil
 	}
 	status, err := statusOf(o.parent, answer.Status)
 	if err != nil {
 		return plan{}, err
 	}
 	p.planStatus(o, status)
+	p.pace(o)
 	return p, nil
 }
 
@@ -134,9 +149,10 @@ func (r *rules) planChildren(p *plan, o observation, children []hook.Child, upda
 		}
 	}
 	p.planDeletions(r, o, keys)
-	p.memory = memory{parent: o.memory.parent, refused: o.memory.refused, children: make(map[childKey]childMemory, len(desired))}
+	known := p.memory.children
+	p.memory.children = make(map[childKey]childMemory, len(desired))
 	for _, child := range desired {
-		if err := r.planChild(p, o, child, update); err != nil {
+		if err := r.planChild(p, o, child, known[child.key], update); err != nil {
 			p.problems = append(p.problems, fmt.Errorf("planning %s: %w", child.key, err))
 		}
 	}
@@ -156,8 +172,7 @@ func (p *plan) planDeletions(r *rules, o observation, desired map[childKey]bool)
 }
 
 // planChild decides about one desired child. What costs time is done only if something is new.
-func (r *rules) planChild(p *plan, o observation, child wantedChild, update merger) error {
-	known := o.memory.children[child.key]
+func (r *rules) planChild(p *plan, o observation, child wantedChild, known childMemory, update merger) error {
 	observed, found := o.children[child.key]
 	if found && observed.Deleting() {
 		p.memory.children[child.key] = known // of what was tried; the child is created anew once it has gone
@@ -186,8 +201,8 @@ func (r *rules) planChild(p *plan, o observation, child wantedChild, update merg
 	if !found {
 		object, err := r.newChild(o.parent, desired)
 		if err == nil {
-			p.steps = append(p.steps, childStep{verb: verbCreate, child: child.key, in: child.in.resource, object: object, try: try{desired: hash}})
-			p.memory.children[child.key] = known
+			step := childStep{verb: verbCreate, child: child.key, in: child.in.resource, object: object, try: try{desired: hash}}
+			p.rewrite(step, known, known.existed, o.now)
 			if known.taken {
 				p.requeue(takenRetry)
 			}
@@ -203,7 +218,7 @@ func (r *rules) planChild(p *plan, o observation, child wantedChild, update merg
 		return err
 	}
 	if !verdict.Differs || child.in.method == v1alpha1.ChildUpdateOnDelete {
-		p.memory.children[child.key] = childMemory{settled: version{hash, observed.GetResourceVersion()}}
+		p.memory.children[child.key] = known.settle(version{hash, observed.GetResourceVersion()}, o.now)
 		return nil
 	}
 	return r.planDifference(p, o, differing{child, observed, tree, desired, hash, verdict}, known)
@@ -251,7 +266,8 @@ func (p *plan) leave(child differing, known childMemory) {
 	if !known.told {
 		p.stuck = append(p.stuck, child.key)
 	}
-	p.memory.children[child.key] = childMemory{settled: version{child.hash, child.observed.GetResourceVersion()}, told: true, futile: known.futile}
+	p.memory.children[child.key] = childMemory{settled: version{child.hash, child.observed.GetResourceVersion()}, told: true, futile: known.futile,
+		existed: true, rewrites: known.rewrites}
 }
 
 // planChange changes a child that differs, unless the same was tried before and has led nowhere.
@@ -259,15 +275,33 @@ func (p *plan) planChange(step childStep, known childMemory, now time.Time) {
 	if step.try.times > 2 && !known.told {
 		p.stuck = append(p.stuck, step.child)
 	}
-	known.told = step.try.times > 2
+	known.told = step.try.times > 2 || known.told && known.rewrites.Slowed(now)
 	p.memory.children[step.child] = known
 	switch wait, never := known.wait(step.verb, step.try, now); {
 	case never:
 	case wait > 0:
+		p.held = true
 		p.requeue(wait)
 	default:
-		p.steps = append(p.steps, step)
+		p.rewrite(step, known, known.settled.desired == step.try.desired, now)
 	}
+}
+
+// rewrite takes the step, unless it repairs what another client changes back each time, and it is too soon for that.
+func (p *plan) rewrite(step childStep, known childMemory, repairs bool, now time.Time) {
+	step.repairs, step.at = repairs, now
+	wait := known.rewrites.Wait(now)
+	if !repairs || wait == 0 {
+		p.steps = append(p.steps, step)
+	} else {
+		p.held = true
+		p.requeue(wait)
+	}
+	if repairs && known.rewrites.Slowed(now) && !known.told {
+		known.told = true
+		p.stuck = append(p.stuck, step.child)
+	}
+	p.memory.children[step.child] = known
 }
 
 // requeue asks for a sync then, or earlier.

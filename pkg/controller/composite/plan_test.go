@@ -6,6 +6,7 @@ package composite
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,8 @@ type world struct {
 	generations bool
 	// trials counts dry runs, and told the children that were told to be stuck.
 	trials, told int
+	// last is the plan that was carried out last.
+	last plan
 }
 
 func newWorld(t *testing.T, edits ...edit) *world {
@@ -50,7 +53,7 @@ func (w *world) conclude(called phase, body string) (plan, error) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.rules.conclude(observation{w.parent, selector, w.children, w.memory, w.now}, called, answerOf(w.t, w.rules, w.parent, body), merge.Update)
+	return w.rules.conclude(observation{parent: w.parent, selector: selector, children: w.children, memory: w.memory, answer: maphash.String(seed, body), now: w.now}, called, answerOf(w.t, w.rules, w.parent, body), merge.Update)
 }
 
 // sync concludes from the answer, carries it out, and returns what was done.
@@ -81,11 +84,12 @@ func (w *world) sync(body string) (did []string) {
 	}
 	if p.status != nil {
 		did = append(did, "status")
-		tree, _ := treeOf(w.parent)
-		tree["status"] = p.status
-		w.parent = textOf(w.t, tree)
+		before := w.parent.GetResourceVersion()
+		w.setStatus(p.status)
+		p.memory.statusDone(p.status, before, w.parent, w.now)
 	}
 	w.memory = p.memory
+	w.last = p
 	return did
 }
 
@@ -104,6 +108,18 @@ func (w *world) isFutile(s childStep) bool {
 		w.t.Fatal(err)
 	}
 	return futile
+}
+
+// setStatus of the parent, as its hook or another client wants it.
+func (w *world) setStatus(status map[string]any) {
+	tree, err := treeOf(w.parent)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.version++
+	tree["status"] = status
+	tree["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(w.version)
+	w.parent = textOf(w.t, tree)
 }
 
 func (w *world) write(tree map[string]any) text {

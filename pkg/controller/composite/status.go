@@ -34,16 +34,47 @@ func statusOf(parent object, wanted []byte) (map[string]any, error) {
 // cannot be read the status is written.
 func (p *plan) planStatus(o observation, status map[string]any) {
 	wanted := withoutNulls(status)
-	if tree, err := treeOf(o.parent); err == nil && equality.Semantic.DeepEqual(withoutNulls(tree["status"]), wanted) {
+	tree, err := treeOf(o.parent)
+	if err == nil && equality.Semantic.DeepEqual(withoutNulls(tree["status"]), wanted) {
 		return
 	}
 	switch (version{hashOf(wanted), o.parent.GetResourceVersion()}) {
 	case o.memory.parent:
+		return
 	case o.memory.refused.version:
-		p.problems = append(p.problems, &tooLargeError{o.memory.refused.text})
-	default:
-		p.status = status
+		if o.statusBy == "" {
+			p.problems = append(p.problems, &tooLargeError{o.memory.refused.text})
+		}
+		return
 	}
+	p.status = status
+	if o.statusBy != "" {
+		p.problem = p.leaveStatus(o.parent, o.statusBy)
+		return
+	}
+	known := &p.memory.status
+	known.repairs = known.written != 0 && err == nil && known.written != hashOf(withoutNulls(tree["status"]))
+	if !known.repairs {
+		return
+	}
+	if wait := known.rewrites.Wait(o.now); wait > 0 {
+		p.status, p.held = nil, true
+		p.requeue(wait)
+	}
+	slowed := known.rewrites.Slowed(o.now)
+	p.statusStuck = slowed && !known.told
+	known.told = slowed
+}
+
+// statusMemory is what one process has learned of the status of a parent.
+type statusMemory struct {
+	// written is a hash of the status as our last write left it, 0 if there was none.
+	written uint64
+	// repairs tells that another client has changed it since.
+	repairs bool
+	// rewrites are the writes that have put it right.
+	rewrites controller.Rewrites
+	told     bool
 }
 
 // statusTooLarge learns from a status that was refused for its size, of a parent in this version.
@@ -51,11 +82,25 @@ func (m *memory) statusTooLarge(status map[string]any, resourceVersion, text str
 	m.refused = refusal{version{hashOf(withoutNulls(status)), resourceVersion}, text}
 }
 
-// statusDone learns from a status that was written. The resourceVersion is that of the parent which the write returned.
-func (m *memory) statusDone(status map[string]any, before, resourceVersion string) {
-	if before == resourceVersion {
-		m.parent = version{hashOf(withoutNulls(status)), resourceVersion}
+// statusDone learns from a status that was written then. The resourceVersion is that of the parent which the write returned.
+func (m *memory) statusDone(status map[string]any, before string, written object, now time.Time) {
+	if before == written.GetResourceVersion() {
+		m.parent = version{hashOf(withoutNulls(status)), before}
 	}
+	if tree, err := treeOf(written); err == nil {
+		m.status.written = hashOf(withoutNulls(tree["status"]))
+	}
+	if m.status.repairs {
+		m.status.rewrites = m.status.rewrites.Add(now)
+	}
+}
+
+// resyncAfter is when the hook wants to be called again, within reason; 0 if it does not.
+func resyncAfter(answer *hook.CompositeResponse) time.Duration {
+	if answer.ResyncAfter == 0 {
+		return 0
+	}
+	return max(answer.ResyncAfter, minResyncAfter)
 }
 
 // withoutNulls is a tree as an API server keeps it: a member that is null is not there, and whole numbers are integers.

@@ -223,31 +223,37 @@ func (s *parentSync) follow(ctx context.Context, children *children, answer *hoo
 	for _, warning := range response.Warnings {
 		klog.FromContext(ctx).V(2).Info("The answer of the hook is not what it should be", "hook", of.URL(), "warning", warning)
 	}
+	_, older := s.h.overlap.Load().on(s.parent.Labels())
 	p, err := s.h.rules.conclude(observation{
 		parent:   s.parent,
 		selector: s.state.selector,
 		children: children.byKey,
 		memory:   s.state.memory,
+		answer:   answer.Sum,
+		statusBy: older,
 		now:      time.Now(),
 	}, s.called, response, merge.Update)
 	if err != nil {
 		return 0, err
 	}
-	s.state.memory = p.memory
-	if _, older := s.h.overlap.Load().on(s.parent.Labels()); older != "" {
-		s.problem = p.leaveStatus(s.parent, older)
-	}
-	if s.problem == nil && p.leadsToNothing(response.ResyncAfter) {
+	before := s.state.memory.of(s.parent).settling
+	s.state.memory, s.problem = p.memory, p.problem
+	if p.leadsToNothing(resyncAfter(response)) {
 		now.requeueAfter = p.requeueAfter
 		s.state.last = now
 		return p.requeueAfter, nil
 	}
-	return s.apply(ctx, &p)
+	after, err := s.apply(ctx, &p)
+	if err != nil {
+		s.state.memory.settling = before // what has failed has led to nothing
+	}
+	return after, err
 }
 
 // leadsToNothing tells that the plan is empty, and stays so until something is observed.
 func (p *plan) leadsToNothing(resyncAfter time.Duration) bool {
-	return !p.removeFinalizer && len(p.steps) == 0 && p.status == nil && len(p.stuck) == 0 && len(p.problems) == 0 && p.requeueAfter == resyncAfter
+	return !p.removeFinalizer && len(p.steps) == 0 && p.status == nil && !p.held && len(p.stuck) == 0 && len(p.problems) == 0 && p.problem == nil &&
+		p.requeueAfter == resyncAfter
 }
 
 // earliest of two delays; zero is none.
