@@ -95,6 +95,13 @@ func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, 
 		c.say(o, s.say...)
 	}
 	o.deployment = applied
+	news := false
+	c.memories.update(key, func(memory *memory) {
+		memory.deployment, news = memory.deployment.of(o.app.Generation).applied(s.repair, time.Now())
+	})
+	if news {
+		c.say(o, contestedEvent("Deployment", key.Name))
+	}
 	return nil
 }
 
@@ -115,6 +122,13 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 		c.say(o, s.say...)
 	}
 	o.service = applied
+	news := false
+	c.memories.update(key, func(memory *memory) {
+		memory.service, news = memory.service.of(o.app.Generation).applied(s.repair, time.Now())
+	})
+	if news {
+		c.say(o, contestedEvent("Service", key.Name))
+	}
 	return nil
 }
 

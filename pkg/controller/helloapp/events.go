@@ -21,6 +21,7 @@ const (
 	eventUpdated       = "Updated"
 	eventDriftRestored = "DriftRestored"
 	eventApplyFailed   = "FailedApply"
+	eventContested     = "Contested"
 )
 
 func createdEvent(app *v1.HelloApp) recordEvent {

@@ -48,7 +48,7 @@ func init() {
 
 // readyReasons are told apart in millwright_objects: ours, and those of Deployments that do not get on.
 var readyReasons = []string{
-	v1.ReasonProgressing, v1.ReasonImageNotSet, eventApplyFailed,
+	v1.ReasonProgressing, v1.ReasonImageNotSet, v1.ReasonContested, eventApplyFailed,
 	"ProgressDeadlineExceeded", "FailedCreate", "ReplicaSetCreateError", "DeploymentPaused",
 	string(metav1.StatusReasonForbidden), string(metav1.StatusReasonInvalid),
 }

@@ -47,6 +47,8 @@ type memory struct {
 	foreignDeployment, foreignService time.Time
 	// deleting are the UIDs of the objects whose deletion the API server has accepted.
 	deleting [2]types.UID
+	// deployment and service are their repairs.
+	deployment, service contest
 }
 
 // generationPath is the one field of the Deployment that may be out of date.
@@ -67,14 +69,16 @@ type (
 	lookAtDeployment struct{}
 	lookAtService    struct{}
 	// applyDeployment and applyService apply what the spec says: to the object of that UID and no other, or, without a
-	// UID, only where there is none. What they say is said once the object has changed.
+	// UID, only where there is none. What they say is said once the object has changed. A repair does again what was done before.
 	applyDeployment struct {
-		uid types.UID
-		say []recordEvent
+		uid    types.UID
+		say    []recordEvent
+		repair bool
 	}
 	applyService struct {
-		uid types.UID
-		say []recordEvent
+		uid    types.UID
+		say    []recordEvent
+		repair bool
 	}
 	// deleteDeployment and deleteService are guarded by the UID.
 	deleteDeployment struct{ uid types.UID }
@@ -139,14 +143,15 @@ func decideDeployment(o observed) plan {
 		if mayBeGone(o) {
 			return plan{steps: []step{lookAtApp{}}}
 		}
-		return plan{steps: []step{applyDeployment{say: []recordEvent{createdEvent(o.app)}}}}
+		contest := o.deploymentContest()
+		return contest.pace(o.now, applyDeployment{say: []recordEvent{createdEvent(o.app)}, repair: contest.made}, contest.made)
 	case orphan:
 		if !o.appLive {
 			return plan{steps: []step{lookAtApp{}}}
 		}
-		return plan{steps: bringUpDeployment(o)}
+		return bringUpDeployment(o)
 	case ours:
-		return plan{steps: bringUpDeployment(o)}
+		return bringUpDeployment(o)
 	default:
 		return plan{requeueAfter: o.nextLook(o.memory.foreignDeployment)}
 	}
@@ -180,15 +185,24 @@ func withoutImage(o observed) plan {
 }
 
 // bringUpDeployment applies the spec where it has changed since it was applied last, or the Deployment has.
-func bringUpDeployment(o observed) []step {
+func bringUpDeployment(o observed) plan {
 	drifted := drift(newDeployment(o.app, o.deployment), o.deployment)
 	if !isBehind(o) { // an edit of nothing that matters is not worth a request
 		drifted = slices.DeleteFunc(drifted, func(path string) bool { return path == generationPath })
 	}
 	if len(drifted) == 0 {
-		return nil
+		return plan{}
 	}
-	return []step{applyDeployment{o.deployment.UID, changeEvents(o, drifted)}}
+	repair := o.standingOfDeployment() == ours && o.deployment.Annotations[AnnotationSpecHash] == specHash(o.app.Spec)
+	return o.deploymentContest().pace(o.now, applyDeployment{o.deployment.UID, changeEvents(o, drifted), repair}, repair)
+}
+
+// pace puts a repair off for which it is too soon.
+func (c contest) pace(now time.Time, apply step, isRepair bool) plan {
+	if wait := c.repairs.Wait(now); isRepair && wait > 0 {
+		return plan{requeueAfter: wait}
+	}
+	return plan{steps: []step{apply}}
 }
 
 // decideService makes the Service of the port, or removes it, whatever becomes of the Deployment: what there is in the end
@@ -215,17 +229,19 @@ func decideService(o observed, deploymentChanges bool) plan {
 		if mayBeGone(o) {
 			return plan{steps: []step{lookAtApp{}}}
 		}
-		return plan{steps: []step{applyService{say: say(eventCreated, fmt.Sprintf("Created Service %s", o.app.Name))}}}
+		contest := o.serviceContest()
+		return contest.pace(o.now, applyService{say: say(eventCreated, fmt.Sprintf("Created Service %s", o.app.Name)), repair: contest.made}, contest.made)
 	case ours:
 		if drifted := drift(newService(o.app), o.service); len(drifted) > 0 {
-			return plan{steps: []step{applyService{o.service.UID, say(eventDriftRestored, restoredMessage("Service", o.app.Name, drifted))}}}
+			repair := applyService{o.service.UID, say(eventDriftRestored, restoredMessage("Service", o.app.Name, drifted)), true}
+			return o.serviceContest().pace(o.now, repair, true)
 		}
 		return plan{}
 	case orphan:
 		if !o.appLive {
 			return plan{steps: []step{lookAtApp{}}}
 		}
-		return plan{steps: []step{applyService{o.service.UID, say(eventAdopted, fmt.Sprintf("Adopted Service %s", o.app.Name))}}}
+		return plan{steps: []step{applyService{uid: o.service.UID, say: say(eventAdopted, fmt.Sprintf("Adopted Service %s", o.app.Name))}}}
 	default:
 		return plan{requeueAfter: o.nextLook(o.memory.foreignService)}
 	}

@@ -28,14 +28,14 @@ func mirror(o observed) plan {
 	}
 	status := statusOf(o)
 	if equality.Semantic.DeepEqual(o.app.Status, status) {
-		return plan{}
+		return plan{requeueAfter: o.contestOver()}
 	}
 	if !isNews(&o.app.Status, &status) {
 		if wait := min(o.memory.mirrored.Add(settleTime).Sub(o.now), settleTime); wait > 0 {
 			return plan{requeueAfter: wait}
 		}
 	}
-	return plan{steps: append([]step{writeStatus{status}}, warnings(o, &status)...)}
+	return plan{steps: append([]step{writeStatus{status}}, warnings(o, &status)...), requeueAfter: o.contestOver()}
 }
 
 // isNews tells whether more has changed than the counts and the texts of a rollout on its way.
@@ -134,8 +134,10 @@ func readiness(o observed) (status metav1.ConditionStatus, reason, message strin
 		return metav1.ConditionFalse, v1.ReasonConflict, conflictMessage(o)
 	case position == leaving:
 		return metav1.ConditionFalse, v1.ReasonProgressing, fmt.Sprintf("Deployment %s is being deleted; then it is made anew", o.app.Name)
-	case position != ours:
+	case position != ours && !o.deploymentContest().repairs.Slowed(o.now):
 		return metav1.ConditionFalse, v1.ReasonProgressing, fmt.Sprintf("Deployment %s is being made", o.app.Name)
+	case o.deploymentContest().repairs.Slowed(o.now):
+		return metav1.ConditionFalse, v1.ReasonContested, contestedMessage("Deployment", o.app.Name)
 	default:
 		return rollout(o.app, o.deployment)
 	}

@@ -155,6 +155,8 @@ const (
 	ReasonImageNotSet = "ImageNotSet"
 	// ReasonConflict: an object that is not ours has the name that ours needs.
 	ReasonConflict = "Conflict"
+	// ReasonContested: another client changes or deletes the Deployment each time that it is restored.
+	ReasonContested = "Contested"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

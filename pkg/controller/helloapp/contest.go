@@ -1,0 +1,63 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helloapp
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright.dev/pkg/controller"
+)
+
+// contest is what one process remembers of the repairs of one Deployment or Service. Another client may change it, or delete it, each time
+// that it is restored.
+type contest struct {
+	// generation of the HelloApp that the rest is of: a new spec is applied immediately.
+	generation int64
+	// made tells that this process has applied it, and not deleted it since.
+	made bool
+	// repairs do again what was done before for the same spec.
+	repairs controller.Rewrites
+}
+
+// of the spec as it is observed.
+func (c contest) of(generation int64) contest {
+	if c.generation != generation {
+		return contest{generation: generation, made: c.made}
+	}
+	return c
+}
+
+// applied is what is known after an apply, and whether it is news that the next repair waits.
+func (c contest) applied(isRepair bool, now time.Time) (after contest, news bool) {
+	before := c.repairs.Slowed(now)
+	if isRepair {
+		c.repairs = c.repairs.Add(now)
+	}
+	c.made = true
+	return c, c.repairs.Slowed(now) && !before
+}
+
+func (o *observed) deploymentContest() contest { return o.memory.deployment.of(o.app.Generation) }
+func (o *observed) serviceContest() contest    { return o.memory.service.of(o.app.Generation) }
+
+// contestedEvent goes with the repair that makes it true.
+func contestedEvent(what, name string) recordEvent {
+	return recordEvent{corev1.EventTypeWarning, eventContested, contestedMessage(what, name)}
+}
+
+func contestedMessage(what, name string) string {
+	return fmt.Sprintf("%s %s is changed or deleted each time that it is restored: it is restored ever more rarely, at last every %s. "+
+		"Its managedFields, or the audit log, show which client does so", what, name, controller.MaxRewritePause)
+}
+
+// contestOver is when the condition Ready ceases to say so, 0 if it does not.
+func (o *observed) contestOver() time.Duration {
+	if repairs := o.deploymentContest().repairs; repairs.Slowed(o.now) {
+		return repairs.ForgottenAfter(o.now)
+	}
+	return 0
+}
