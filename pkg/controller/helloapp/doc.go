@@ -11,7 +11,8 @@
 // read tells by whom. Every later apply is forced, and holds for the very object that was observed.
 //
 // What has the name that we need is one of these (standing.go): absent (create), ours (repair), an orphan with our mark
-// (adopt), leaving (wait), or foreign (Conflict: never touched). What differs from the spec is found by drift.go.
+// (adopt), leaving (wait), or foreign (Conflict: never touched). What differs from the spec is found by drift.go. What another client
+// takes back each time is repaired ever more rarely (contest.go).
 //
 // +kubebuilder:rbac:groups=apps.anupam.com,resources=helloapps,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps.anupam.com,resources=helloapps/status,verbs=update
