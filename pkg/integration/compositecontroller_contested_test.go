@@ -85,7 +85,9 @@ func TestAClientThatTakesBackWhatTheEngineWritesMeetsItEverMoreRarely(t *testing
 		write    string
 	}{
 		"by editing a child": {
-			func(e *engineEnv, round int) { e.change("ConfigMap", "web", fmt.Sprintf("{data: {who: round-%d}}", round)) },
+			func(e *engineEnv, round int) {
+				e.change("ConfigMap", "web", fmt.Sprintf("{data: {who: round-%d}}", round))
+			},
 			func(e *engineEnv) { e.awaitChild("ConfigMap", "web", has("me", "data", "who")) },
 			"ChildrenStuck", "update configmaps",
 		},
@@ -95,7 +97,9 @@ func TestAClientThatTakesBackWhatTheEngineWritesMeetsItEverMoreRarely(t *testing
 			"ChildrenStuck", "create configmaps",
 		},
 		"by writing the status": {
-			func(e *engineEnv, round int) { e.change(widget, "web", fmt.Sprintf("{status: {rumour: %d}}", round), "status") },
+			func(e *engineEnv, round int) {
+				e.change(widget, "web", fmt.Sprintf("{status: {rumour: %d}}", round), "status")
+			},
 			func(e *engineEnv) { e.awaitChild(widget, "web", has(nil, "status", "rumour")) },
 			"StatusStuck", "update widgets/status",
 		},
