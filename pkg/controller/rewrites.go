@@ -22,17 +22,17 @@ const (
 // What is counted is for the controller to judge. A write that a user has asked for, or that a change of the world has led to, is none.
 type Rewrites struct {
 	times int
-	last  time.Time
+	last  int64 // in nanoseconds since 1970: there may be one for each of many objects
 }
 
 // Add counts a write.
 func (r Rewrites) Add(now time.Time) Rewrites {
-	return Rewrites{r.current(now).times + 1, now}
+	return Rewrites{r.current(now).times + 1, now.UnixNano()}
 }
 
 // Touch keeps that a write was made which does not count. The next one keeps its pause from it.
 func (r Rewrites) Touch(now time.Time) Rewrites {
-	return Rewrites{r.current(now).times, now}
+	return Rewrites{r.current(now).times, now.UnixNano()}
 }
 
 // Ease shortens the pause to the shortest one, if there is one.
@@ -44,7 +44,7 @@ func (r Rewrites) Ease() Rewrites {
 // Wait returns how long the next write has to wait, 0 if not at all.
 func (r Rewrites) Wait(now time.Time) time.Duration {
 	pause := r.current(now).pause()
-	return max(0, min(pause, r.last.Add(pause).Sub(now)))
+	return max(0, min(pause, r.left(now, pause)))
 }
 
 // Slowed tells whether the row has become so long that writes wait.
@@ -56,7 +56,12 @@ func (r Rewrites) ForgottenAfter(now time.Time) time.Duration {
 		return 0
 	}
 	whole := rewriteWindow + 2*r.pause()
-	return max(0, min(whole, r.last.Add(whole).Sub(now)))
+	return max(0, min(whole, r.left(now, whole)))
+}
+
+// left is how much is left of a duration since the last write.
+func (r Rewrites) left(now time.Time, whole time.Duration) time.Duration {
+	return time.Unix(0, r.last).Add(whole).Sub(now)
 }
 
 // current is the row, or none if that is over.

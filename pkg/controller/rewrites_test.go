@@ -63,7 +63,7 @@ func TestARowIsOverSomeTimeAfterItsLastWrite(t *testing.T) {
 	if over := now.Add(after); r.Slowed(over) || r.Wait(over) > 0 || r.ForgottenAfter(over) > 0 {
 		t.Error("it is not over when it says")
 	}
-	if again := r.Add(now.Add(after)); again != (Rewrites{1, now.Add(after)}) {
+	if again := r.Add(now.Add(after)); again != (Rewrites{1, now.Add(after).UnixNano()}) {
 		t.Errorf("the next write makes it %+v", again)
 	}
 	if before := now.Add(after - time.Nanosecond); !r.Slowed(before) {

@@ -284,7 +284,7 @@ func (s *parentSync) putStatus(ctx context.Context, status map[string]any) error
 		return refused(hook.ReasonInvalidResponse, s.denied(of, "update", doing("writing the status of", of, s.parent, err)))
 	}
 	s.changed = true
-	s.state.memory.statusDone(status, before, written, time.Now())
+	s.state.memory.statusDone(status, before, written)
 	s.wrote(s.h.parents, written.GetResourceVersion())
 	s.parent = written
 	return nil

@@ -15,8 +15,9 @@ import (
 // memory is what one process has learned of a parent and of its children. It never decides what is desired: without it, the
 // same is done, only more often.
 type memory struct {
-	// generation of the parent that the rest is of.
+	// generation of the parent that the rest is of, and now the time of the last plan.
 	generation int64
+	now        time.Time
 	// parent is the status with which a write has changed nothing, and the version of the parent.
 	parent version
 	// refused is a status that was too large.
@@ -27,7 +28,8 @@ type memory struct {
 }
 
 // of the parent as it is now. What its user has changed is a reason to try again what was put off.
-func (m memory) of(parent object) memory {
+func (m memory) of(parent object, now time.Time) memory {
+	m.now = now
 	if m.generation == parent.GetGeneration() {
 		return m
 	}
@@ -123,7 +125,7 @@ func (m childMemory) wait(verb verb, t try, now time.Time) (wait time.Duration, 
 func (m memory) done(s childStep, resourceVersion string) {
 	if known, desired := m.children[s.child]; desired {
 		if known.existed = s.verb != verbRecreate; s.repairs {
-			known.rewrites = known.rewrites.Add(s.at)
+			known.rewrites = known.rewrites.Add(m.now)
 		}
 		m.children[s.child] = known
 	}

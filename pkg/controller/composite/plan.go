@@ -80,9 +80,8 @@ type childStep struct {
 	try    try
 	// trial comes before a recreation of which the child does not show whether it changes anything; nil where it does.
 	trial *trial
-	// repairs tells that it does again what was done before, because another client has changed it since, and at is when that was decided.
+	// repairs tells that it does again what was done before, because another client has changed it since.
 	repairs bool
-	at      time.Time
 }
 
 func (s childStep) String() string { return fmt.Sprintf("%s %s", s.verb, s.child) }
@@ -105,7 +104,7 @@ func (r *rules) conclude(o observation, called phase, answer *hook.CompositeResp
 		}
 	}
 	p := plan{
-		memory: o.memory.of(o.parent),
+		memory: o.memory.of(o.parent, o.now),
 		// Only the answer to a request that was finalizing can say that it has finished.
 		removeFinalizer: called == phaseFinalize && answer.Finalized && hasFinalizer(o.parent, r.finalizer),
 		requeueAfter:    resyncAfter(answer),
@@ -289,7 +288,7 @@ func (p *plan) planChange(step childStep, known childMemory, now time.Time) {
 
 // rewrite takes the step, unless it repairs what another client changes back each time, and it is too soon for that.
 func (p *plan) rewrite(step childStep, known childMemory, repairs bool, now time.Time) {
-	step.repairs, step.at = repairs, now
+	step.repairs = repairs
 	wait := known.rewrites.Wait(now)
 	if !repairs || wait == 0 {
 		p.steps = append(p.steps, step)

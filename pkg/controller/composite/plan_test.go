@@ -86,7 +86,7 @@ func (w *world) sync(body string) (did []string) {
 		did = append(did, "status")
 		before := w.parent.GetResourceVersion()
 		w.setStatus(p.status)
-		p.memory.statusDone(p.status, before, w.parent, w.now)
+		p.memory.statusDone(p.status, before, w.parent)
 	}
 	w.memory = p.memory
 	w.last = p

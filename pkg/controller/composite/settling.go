@@ -33,10 +33,10 @@ type settling struct {
 	answer  uint64
 	answers controller.Rewrites
 	fresh   int
-	// followed are the children that the answers have led to writes of, while that matters.
-	followed map[childKey]struct{}
+	// followed are the children that the answers have led to writes of, as hashes, while that matters.
+	followed map[uint64]struct{}
 	// wrote are those of the last answer, and wroteStatus tells whether that led to a status.
-	wrote       map[childKey]struct{}
+	wrote       map[uint64]struct{}
 	wroteStatus bool
 	// others is a hash of the versions of parent and children that the last answer has left alone.
 	others uint64
@@ -86,17 +86,18 @@ func (s settling) isOld(o observation) bool {
 
 // follow is what is known once the plan is carried out.
 func (s settling) follow(p *plan, o observation, counts bool) settling {
-	wrote, isFresh, replaces := make(map[childKey]struct{}, len(p.steps)), false, false
+	wrote, isFresh, replaces := make(map[uint64]struct{}, len(p.steps)), false, false
 	followed := maps.Clone(s.followed)
 	if followed == nil {
-		followed = map[childKey]struct{}{}
+		followed = make(map[uint64]struct{}, len(p.steps))
 	}
 	for _, step := range p.steps {
-		wrote[step.child] = struct{}{}
-		_, again := followed[step.child]
+		child := step.child.hash()
+		wrote[child] = struct{}{}
+		_, again := followed[child]
 		isFresh = isFresh || !again && step.verb != verbDelete
 		replaces = replaces || again && step.verb == verbDelete
-		followed[step.child] = struct{}{}
+		followed[child] = struct{}{}
 	}
 	if counts && isFresh && !replaces && !s.answers.Slowed(o.now) {
 		s.fresh++
@@ -115,13 +116,15 @@ func (s settling) follow(p *plan, o observation, counts bool) settling {
 	return s
 }
 
+func (k childKey) hash() uint64 { return maphash.Comparable(seed, k) }
+
 // othersOf is a hash of the versions of what is observed, without what was written.
-func othersOf(o observation, wrote map[childKey]struct{}, wroteStatus bool) (sum uint64) {
+func othersOf(o observation, wrote map[uint64]struct{}, wroteStatus bool) (sum uint64) {
 	if !wroteStatus {
 		sum = maphash.String(seed, o.parent.GetResourceVersion())
 	}
 	for key, child := range o.children {
-		if _, own := wrote[key]; !own {
+		if _, own := wrote[key.hash()]; !own {
 			sum ^= maphash.String(seed, string(child.GetUID())+" "+child.GetResourceVersion())
 		}
 	}

@@ -82,8 +82,8 @@ func (m *memory) statusTooLarge(status map[string]any, resourceVersion, text str
 	m.refused = refusal{version{hashOf(withoutNulls(status)), resourceVersion}, text}
 }
 
-// statusDone learns from a status that was written then. The resourceVersion is that of the parent which the write returned.
-func (m *memory) statusDone(status map[string]any, before string, written object, now time.Time) {
+// statusDone learns from a status that was written. The resourceVersion is that of the parent which the write returned.
+func (m *memory) statusDone(status map[string]any, before string, written object) {
 	if before == written.GetResourceVersion() {
 		m.parent = version{hashOf(withoutNulls(status)), before}
 	}
@@ -91,7 +91,7 @@ func (m *memory) statusDone(status map[string]any, before string, written object
 		m.status.written = hashOf(withoutNulls(tree["status"]))
 	}
 	if m.status.repairs {
-		m.status.rewrites = m.status.rewrites.Add(now)
+		m.status.rewrites = m.status.rewrites.Add(m.now)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestAStatusOfWhichTheAPIServerTakesNothingIsNotWrittenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.memory = p.memory
-	w.memory.statusDone(p.status, "1", w.parent, w.now)
+	w.memory.statusDone(p.status, "1", w.parent)
 	w.want(`{"status":{"unknown":1}}`)
 	w.want(`{"status":{"unknown":2}}`, "status")
 }

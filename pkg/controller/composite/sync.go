@@ -236,7 +236,7 @@ func (s *parentSync) follow(ctx context.Context, children *children, answer *hoo
 	if err != nil {
 		return 0, err
 	}
-	before := s.state.memory.of(s.parent).settling
+	before := s.state.memory.of(s.parent, time.Now()).settling
 	s.state.memory, s.problem = p.memory, p.problem
 	if p.leadsToNothing(resyncAfter(response)) {
 		now.requeueAfter = p.requeueAfter
