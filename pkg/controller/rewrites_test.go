@@ -30,7 +30,7 @@ func TestWritesThatDoNotLastAreImmediateAtFirstAndThenWaitEverLonger(t *testing.
 		t.Errorf("the writes wait %v, want %v", waits, want)
 	}
 	if !r.Slowed(now) || (Rewrites{}).Slowed(now) {
-		t.Error("who asks is not told which of them waits")
+		t.Error("Slowed does not return which of them waits")
 	}
 	waits, _, _ = fight(r, now, time.Second, 1000)
 	if slices.Max(waits) > MaxRewritePause || slices.Min(waits) < MaxRewritePause-time.Second {

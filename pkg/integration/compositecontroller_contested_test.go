@@ -24,7 +24,7 @@ func mostWrites(since *unstructured.Unstructured) int {
 	return controller.FreeRewrites + 5 + int(math.Log2(max(1, age.Seconds()))) + int(age.Minutes())
 }
 
-func TestAHookThatAnswersOtherwiseEachTimeIsFollowedEverMoreRarelyAndToldSo(t *testing.T) {
+func TestAHookThatAnswersOtherwiseEachTimeIsFollowedEverMoreRarelyAndReported(t *testing.T) {
 	for name, answer := range map[string]func(*hookCall, int64) any{
 		"the status": func(_ *hookCall, n int64) any { return tree{"status": tree{"n": n}} },
 		"a child": func(call *hookCall, n int64) any {

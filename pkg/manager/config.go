@@ -50,6 +50,14 @@ type Config struct {
 	exit      func(code int) // ends the process at once
 }
 
+// leaseNamespace is where the Lease is, "" if there is none.
+func (c *Config) leaseNamespace() string {
+	if c.LeaderElection == nil {
+		return ""
+	}
+	return c.LeaderElection.Namespace
+}
+
 // reviewClient asks the API server about those who ask us. A process that stands by does so too.
 func (c *Config) reviewClient() (kubernetes.Interface, error) {
 	_, client, err := c.clients.clients("metrics", func() error { return nil })

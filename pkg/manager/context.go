@@ -61,6 +61,9 @@ type Context struct {
 	Phases    PhaseOptions
 	// FarmNamespace is where the API server of Llamas runs.
 	FarmNamespace string
+	// Running are the names of the controllers of this process, and LeaseNamespace is where its Lease is; "" if it has none.
+	Running        []string
+	LeaseNamespace string
 }
 
 // PhaseOptions are for controllers that run phases.
@@ -96,6 +99,9 @@ type shared struct {
 	hooks         HookOptions
 	phases        PhaseOptions
 	farm          string
+	// running are the names of the controllers of this process, and leaseNamespace is where its Lease is, "" if it has none.
+	running        []string
+	leaseNamespace string
 }
 
 // newShared starts posting events, until the context ends. Informers are started by startInformers.
@@ -121,15 +127,17 @@ func newShared(ctx context.Context, config *Config, mayWrite func() error) (*sha
 		return nil, fmt.Errorf("making the client of selected objects: %w", err)
 	}
 	return &shared{
-		clients:   config.clients,
-		mayWrite:  mayWrite,
-		metadata:  metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, 0, metadatainformer.WithTransform(dropManagedFields)),
-		objects:   objects,
-		dynamic:   dynamicClient,
-		namespace: config.Namespace,
-		hooks:     config.Hooks,
-		phases:    config.Phases,
-		farm:      config.FarmNamespace,
+		clients:        config.clients,
+		mayWrite:       mayWrite,
+		metadata:       metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, 0, metadatainformer.WithTransform(dropManagedFields)),
+		objects:        objects,
+		dynamic:        dynamicClient,
+		namespace:      config.Namespace,
+		hooks:          config.Hooks,
+		phases:         config.Phases,
+		farm:           config.FarmNamespace,
+		running:        names(config.Controllers),
+		leaseNamespace: config.leaseNamespace(),
 		informers: externalversions.NewSharedInformerFactoryWithOptions(client, 0,
 			externalversions.WithNamespace(config.Namespace),
 			externalversions.WithTransform(dropManagedFields),
@@ -160,20 +168,22 @@ func (s *shared) contextFor(name string) (*Context, error) {
 		return nil, err
 	}
 	return &Context{
-		Client:        client,
-		KubeClient:    kubeClient,
-		Informers:     s.informers,
-		KubeInformers: s.kubeInformers,
-		Recorder:      s.events.Recorder(scheme.Scheme, name),
-		Metadata:      s.metadata,
-		Objects:       s.objects,
-		Select:        s.selectObjects,
-		RESTConfig:    s.clients.restConfig(name, s.mayWrite),
-		Events:        s.events,
-		Namespace:     s.namespace,
-		Hooks:         s.hooks,
-		Phases:        s.phases,
-		FarmNamespace: s.farm,
+		Client:         client,
+		KubeClient:     kubeClient,
+		Informers:      s.informers,
+		KubeInformers:  s.kubeInformers,
+		Recorder:       s.events.Recorder(scheme.Scheme, name),
+		Metadata:       s.metadata,
+		Objects:        s.objects,
+		Select:         s.selectObjects,
+		RESTConfig:     s.clients.restConfig(name, s.mayWrite),
+		Events:         s.events,
+		Namespace:      s.namespace,
+		Hooks:          s.hooks,
+		Phases:         s.phases,
+		FarmNamespace:  s.farm,
+		Running:        s.running,
+		LeaseNamespace: s.leaseNamespace,
 	}, nil
 }
 

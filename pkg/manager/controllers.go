@@ -36,7 +36,8 @@ const hookController = composite.ControllerName
 func Descriptors() []Descriptor {
 	return checked([]Descriptor{
 		{
-			Name: actionset.ControllerName,
+			Name:   actionset.ControllerName,
+			Serves: []schema.GroupResource{crv1alpha1.Resource("actionsets")},
 			Requires: []schema.GroupVersionResource{
 				crv1alpha1.Resource("actionsets").WithVersion(crv1alpha1.GroupVersion.Version),
 				crv1alpha1.Resource("blueprints").WithVersion(crv1alpha1.GroupVersion.Version),
@@ -59,8 +60,13 @@ func Descriptors() []Descriptor {
 		},
 		{
 			Name:     composite.ControllerName,
+			Serves:   []schema.GroupResource{metacontrollerv1alpha1.Resource("compositecontrollers")},
 			Requires: []schema.GroupVersionResource{metacontrollerv1alpha1.Resource("compositecontrollers").WithVersion(metacontrollerv1alpha1.GroupVersion.Version)},
 			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
+				builtIns, err := newBuiltIns(c)
+				if err != nil {
+					return nil, err
+				}
 				return composite.New(ctx, composite.Config{
 					Client:         c.Client,
 					KubeClient:     c.KubeClient,
@@ -72,12 +78,14 @@ func Descriptors() []Descriptor {
 					Namespace:      c.Namespace,
 					TargetSelector: c.Hooks.TargetSelector,
 					Workers:        c.Hooks.Workers,
+					BuiltIn:        builtIns.servedBy,
 					AnswerMemory:   c.Hooks.AnswerMemory,
 				})
 			},
 		},
 		{
 			Name:     helloapp.ControllerName,
+			Serves:   []schema.GroupResource{appsv1.Resource("helloapps")},
 			Requires: []schema.GroupVersionResource{appsv1.Resource("helloapps").WithVersion(appsv1.GroupVersion.Version)},
 			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
 				return helloapp.New(ctx, c.Client, c.KubeClient,
@@ -86,6 +94,7 @@ func Descriptors() []Descriptor {
 		},
 		{
 			Name:     immortalcontainer.ControllerName,
+			Serves:   []schema.GroupResource{immortalcontainersv1alpha1.Resource("immortalcontainers")},
 			Requires: []schema.GroupVersionResource{immortalcontainersv1alpha1.Resource("immortalcontainers").WithVersion(immortalcontainersv1alpha1.GroupVersion.Version)},
 			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
 				return immortalcontainer.New(ctx, c.Client, c.KubeClient,
@@ -93,7 +102,8 @@ func Descriptors() []Descriptor {
 			},
 		},
 		{
-			Name: machine.ControllerName,
+			Name:   machine.ControllerName,
+			Serves: []schema.GroupResource{uselessv1alpha1.Resource("machines"), uselessv1alpha1.Resource("switches")},
 			Requires: []schema.GroupVersionResource{
 				uselessv1alpha1.Resource("machines").WithVersion(uselessv1alpha1.GroupVersion.Version),
 				uselessv1alpha1.Resource("switches").WithVersion(uselessv1alpha1.GroupVersion.Version),
@@ -128,6 +138,8 @@ func Descriptors() []Descriptor {
 type Descriptor struct {
 	// Name in --controllers, in logs, metrics, /readyz and User-Agents. Users depend on it: it never changes.
 	Name string
+	// Serves are the resources whose status the controller writes. A CompositeController for them would fight with it.
+	Serves []schema.GroupResource
 	// Requires are the resources without which the controller cannot be built, as a rule those of our own CRDs. Until the
 	// API server serves them, this controller waits and the others do not.
 	Requires []schema.GroupVersionResource

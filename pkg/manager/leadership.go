@@ -77,6 +77,7 @@ func newLeadership(ctx context.Context, c *Config, onLost, onBackwards func(erro
 		LeaseLock: resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name},
 			Client:    &leaseVersions{LeasesGetter: client, onBackwards: onBackwards},
+			Labels:    leaseLabels(c.Controllers, c.Namespace),
 			// Two processes on one host must not take each other for themselves.
 			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
 		},

@@ -67,6 +67,9 @@ type Config struct {
 	TargetSelector labels.Selector
 	// Workers for all CompositeControllers together; 0 for as many as any controller has.
 	Workers int
+	// BuiltIn returns which controller of Millwright serves a resource, "" if none ever does, and whether it runs. Where that is not known
+	// yet, known is false. nil where none does.
+	BuiltIn func(schema.GroupResource) (name string, on, known bool)
 	// AnswerMemory bounds the memory of all answers of hooks in flight, in bytes; 0 for the default.
 	AnswerMemory int64
 }

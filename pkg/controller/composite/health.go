@@ -41,7 +41,7 @@ func (h *hosted) obstacle() *problem {
 }
 
 // warnedOf are the reasons of the condition Ready that have an event, too, when they come.
-var warnedOf = []string{v1alpha1.ReasonParentsOverlap, v1alpha1.ReasonNeverSettles, v1alpha1.ReasonServedByBuiltIn}
+var warnedOf = []string{v1alpha1.ReasonParentsOverlap, v1alpha1.ReasonNeverSettles}
 
 // publish writes the status if it has changed. Where it tells of hooks it does so only now and then: the rest has to wait.
 func (c *Controller) publish(ctx context.Context, cc *v1alpha1.CompositeController, s *service, h health) (wait time.Duration, err error) {

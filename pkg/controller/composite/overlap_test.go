@@ -136,23 +136,23 @@ func TestAnOverlapIsAnotherOneWhenAnOlderControllerChanges(t *testing.T) {
 	}
 }
 
-func TestTheStatusIsLeftToTheOlderControllerAndADifferenceIsToldOnceThatHasWritten(t *testing.T) {
+func TestTheStatusIsLeftToTheOlderControllerAndADifferenceIsReportedOnceThatHasWritten(t *testing.T) {
 	for name, test := range map[string]struct {
-		status string
-		wanted map[string]any
-		told   bool
+		status   string
+		wanted   map[string]any
+		reported bool
 	}{
 		"both want the same":                {status: `{"observedGeneration":3}`},
 		"the older one has yet to write":    {status: `{}`, wanted: map[string]any{"a": 1}},
 		"the older one has yet to catch up": {status: `{"observedGeneration":2}`, wanted: map[string]any{"a": 1}},
-		"the older one wants another":       {status: `{"observedGeneration":3}`, wanted: map[string]any{"a": 1}, told: true},
+		"the older one wants another":       {status: `{"observedGeneration":3}`, wanted: map[string]any{"a": 1}, reported: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := text(strings.TrimSuffix(string(parentWith("")), "}") + `,"status":` + test.status + "}")
 			p := plan{status: test.wanted}
 			wrong := p.leaveStatus(parent, "older")
-			if p.status != nil || (wrong != nil) != test.told {
-				t.Errorf("status %v is written, and told is %v", p.status, wrong)
+			if p.status != nil || (wrong != nil) != test.reported {
+				t.Errorf("status %v is written, and reported is %v", p.status, wrong)
 			}
 			if wrong != nil && (wrong.reason != v1alpha1.ReasonParentsOverlap || olderIn(wrong) != "older" || !strings.Contains(wrong.message, "ns/thing")) {
 				t.Errorf("it says %+v", *wrong)

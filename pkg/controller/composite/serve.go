@@ -112,9 +112,13 @@ func (c *Controller) syncController(ctx context.Context, k key) (time.Duration, 
 
 // serve makes the CompositeController be served as it is now.
 func (c *Controller) serve(ctx context.Context, cc *v1alpha1.CompositeController, s *service) (health, time.Duration, error) {
-	again := s.again.Swap(false)
+	builtIn, known := c.builtInFor(cc)
+	if !known {
+		return health{}, fillingInterval, nil
+	}
+	again := s.again.Swap(false) || builtIn != nil && s.host != nil
 	if again || s.host == nil || s.host.uid != cc.UID || s.host.of.Generation != cc.Generation {
-		if err := c.replace(ctx, cc, s); err != nil {
+		if err := c.replace(ctx, cc, s, builtIn); err != nil {
 			s.again.Store(true)
 			return health{}, 0, err
 		}
@@ -131,7 +135,7 @@ func (c *Controller) serve(ctx context.Context, cc *v1alpha1.CompositeController
 	}
 	c.observeRivals(cc, h)
 	synced, wrong := h.synced(), h.obstacle()
-	after := time.Duration(0)
+	after := c.untilBuiltIn(cc)
 	switch {
 	case wrong != nil:
 		h.ready.Store(false) // what is not watched must not be decided from
@@ -147,10 +151,13 @@ func (c *Controller) serve(ctx context.Context, cc *v1alpha1.CompositeController
 }
 
 // replace puts a host in the place of the one there is, if that serves something else, or tells why there is none.
-func (c *Controller) replace(ctx context.Context, cc *v1alpha1.CompositeController, s *service) error {
+func (c *Controller) replace(ctx context.Context, cc *v1alpha1.CompositeController, s *service, builtIn *problem) error {
 	r, wrong, err := c.compile(ctx, cc)
 	if err != nil {
 		return err
+	}
+	if wrong == nil {
+		wrong = builtIn
 	}
 	if wrong == nil && s.host != nil && s.host.uid == cc.UID && s.host.of.Generation == cc.Generation && s.host.rules.sameResources(r) {
 		return nil
@@ -269,6 +276,8 @@ func (s *service) setWrong(wrong *problem) {
 // untilAsked is when to ask the API server again: what it does not serve now it may serve soon.
 func (s *service) untilAsked() time.Duration {
 	switch s.wrong.reason {
+	case v1alpha1.ReasonServedByBuiltIn:
+		return builtInInterval
 	case v1alpha1.ReasonParentNotServed, v1alpha1.ReasonChildNotServed, v1alpha1.ReasonStatusSubresourceMissing:
 		s.again.Store(true)
 		return min(max(time.Since(s.since), minServedInterval), maxServedInterval)

@@ -39,8 +39,8 @@ type settling struct {
 	wrote       map[uint64]struct{}
 	wroteStatus bool
 	// others is a hash of the versions of parent and children that the last answer has left alone.
-	others uint64
-	told   bool
+	others   uint64
+	reported bool
 }
 
 // pace holds the plan back where answers like this one have been followed too often. What is left of the plan counts as followed.
@@ -71,10 +71,10 @@ func (p *plan) pace(o observation) {
 		s = s.follow(p, o, counts)
 	}
 	if s.answers.Slowed(o.now) {
-		if p.problem = wrong; !s.told {
+		if p.problem = wrong; !s.reported {
 			p.restless = wrong
 		}
-		s.told = true
+		s.reported = true
 	}
 	p.memory.settling = s
 }

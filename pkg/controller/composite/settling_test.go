@@ -68,7 +68,7 @@ func (w *world) touch(name string) {
 // most writes in an hour: those that are immediate, the six pauses that grow, and one a minute, some of which are two or three.
 const most = 4 * (controller.FreeRewrites + 6 + 60)
 
-func TestAHookThatNeverAnswersTheSameIsFollowedEverMoreRarelyAndToldSo(t *testing.T) {
+func TestAHookThatNeverAnswersTheSameIsFollowedEverMoreRarelyAndReported(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for name, test := range map[string]struct {
 		answer func() string
