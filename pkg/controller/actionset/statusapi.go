@@ -5,7 +5,7 @@ package actionset
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -125,7 +125,7 @@ func (c *Controller) Ready() error {
 	c.statusAPI.mu.Lock()
 	defer c.statusAPI.mu.Unlock()
 	if c.statusAPI.missing {
-		return errors.New(noStatusAPI)
+		return fmt.Errorf("%s", noStatusAPI)
 	}
 	return nil
 }

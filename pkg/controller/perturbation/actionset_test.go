@@ -137,6 +137,9 @@ func startActionSets(ctx context.Context, config *rest.Config, namespace string)
 func normalizeRun(object *unstructured.Unstructured) {
 	normalizeDeployment(object)
 	removeVersions(object.Object["status"])
+	// What is made from times and UIDs.
+	unstructured.RemoveNestedField(object.Object, "status", "lastEvent", "name")
+	unstructured.RemoveNestedField(object.Object, "status", "snapshot", "digest")
 }
 
 func removeVersions(value any) {
