@@ -94,6 +94,9 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, o *obs
 		podsStarted.WithLabelValues(string(s.cause)).Inc()
 		c.written.Wrote(key, c.podStore, pod.ResourceVersion)
 		c.memories.saw(key, pod)
+		if s.cause == causeDeleted {
+			c.memories.recreated(key, pod, time.Now(), s.afterPause)
+		}
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		return errLookLive

@@ -29,7 +29,7 @@ func causeOf(before *v1alpha1.ImmortalContainerStatus, number int64) startCause 
 	switch {
 	case number <= 1:
 		return causeFirst
-	case before.NextStartTime != nil && before.LastTermination != nil:
+	case before.NextStartTime != nil && before.LastTermination != nil && !isContestPause(before):
 		if ptr.Deref(before.LastTermination.ExitCode, 1) == 0 {
 			return causeSucceeded
 		}

@@ -5,6 +5,7 @@ package immortalcontainer
 
 import (
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,6 +54,11 @@ func (m *memories) unwatched(key cache.ObjectName, pod *corev1.Pod, gone bool) {
 			memory.gone = max(memory.gone, startOf(pod))
 		}
 	})
+}
+
+// recreated remembers that a Pod was created in the place of a deleted one.
+func (m *memories) recreated(key cache.ObjectName, pod *corev1.Pod, now time.Time, afterPause bool) {
+	m.update(key, pod, func(memory *podMemory) { memory.contest = memory.contest.started(now, afterPause) })
 }
 
 // deleting remembers that the API server has accepted our deletion of the Pod.

@@ -56,6 +56,8 @@ type podMemory struct {
 	seen, gone, watched int64
 	// deleting is the UID of the Pod that we have asked to be deleted.
 	deleting types.UID
+	// contest is of Pods that are deleted soon after they were created.
+	contest contest
 }
 
 // plan is what to do, in order, and when to look again if nothing happens before.
@@ -74,10 +76,12 @@ type (
 	writeStatus struct {
 		status v1alpha1.ImmortalContainerStatus
 	}
-	// createPod creates the Pod of a start. The cause is only counted.
+	// createPod creates the Pod of a start. The cause is only counted. A start after a pause belongs to the same contest as the one
+	// before it.
 	createPod struct {
-		start int64
-		cause startCause
+		start      int64
+		cause      startCause
+		afterPause bool
 	}
 	// deletePod deletes the Pod with its normal grace period, guarded by the UID.
 	deletePod struct{ uid types.UID }
@@ -192,6 +196,9 @@ func decideWithoutPod(o observed) plan {
 		// cache may lag behind, or somebody may have stripped the label by which we watch.
 		return plan{steps: []step{lookLive{}}}
 	default:
+		if wait := contestWait(o); wait > 0 {
+			return pauseContest(o, wait)
+		}
 		return reserve(o)
 	}
 }
@@ -215,7 +222,7 @@ func complete(o observed) plan {
 }
 
 func start(o observed, steps []step, number int64) plan {
-	return plan{steps: append(steps, createPod{number, causeOf(&o.container.Status, number)},
+	return plan{steps: append(steps, createPod{number, causeOf(&o.container.Status, number), isContestPause(&o.container.Status)},
 		recordEvent{corev1.EventTypeNormal, eventStarted, fmt.Sprintf("Created Pod %s, start %d", podName(o.container.Name), number)})}
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // planCase is one row of a table of decisions at noon.
@@ -37,7 +38,7 @@ func testPlans(t *testing.T, cases map[string]planCase) {
 			if diff := cmp.Diff(want, describe(decide(tc.observed))); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(before, tc.observed, cmp.AllowUnexported(observed{}, podMemory{})); diff != "" {
+			if diff := cmp.Diff(before, tc.observed, cmp.AllowUnexported(observed{}, podMemory{}, contest{}, controller.Rewrites{})); diff != "" {
 				t.Errorf("deciding changed what was observed (-before +after):\n%s", diff)
 			}
 		})

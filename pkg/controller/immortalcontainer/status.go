@@ -237,6 +237,9 @@ func setBackingOff(o observed, status *v1alpha1.ImmortalContainerStatus) {
 }
 
 func backingOffMessage(status *v1alpha1.ImmortalContainerStatus) string {
+	if isContestPause(status) {
+		return fmt.Sprintf("Next start at %s: the Pod is deleted each time, soon after it was created", status.NextStartTime.UTC().Format(time.RFC3339))
+	}
 	return fmt.Sprintf("Next start at %s, after %d terminations in a row", status.NextStartTime.UTC().Format(time.RFC3339), status.ConsecutiveTerminations)
 }
 

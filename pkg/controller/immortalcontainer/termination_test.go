@@ -224,7 +224,7 @@ func TestACrashLoopStartsAtTheExpectedTimes(t *testing.T) {
 
 		p = decide(observed{container: container, memory: podMemory{seen: startOf(pod), gone: startOf(pod)}, now: now})
 		container.Status = p.steps[0].(writeStatus).status
-		if p.steps[1] != (createPod{startOf(pod) + 1, causeFailed}) {
+		if p.steps[1] != (createPod{startOf(pod) + 1, causeFailed, false}) {
 			t.Fatalf("at %v: %q, want start %d", now.Sub(noon), describe(p), startOf(pod)+1)
 		}
 		starts = append(starts, now.Sub(noon))

@@ -1,0 +1,85 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package immortalcontainer
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
+)
+
+// contestedLife is how long a Pod lives, at most, whose deletion counts as one of a row. A client that deletes it more rarely, a chaos
+// test for example, never makes the next one wait.
+const contestedLife = 3 * time.Second
+
+const eventContested = "Contested"
+
+// contest is what one process remembers of Pods that another client deletes each time, soon after they were created.
+type contest struct {
+	starts controller.Rewrites
+	// created is when the newest of them was.
+	created time.Time
+}
+
+// started is what is known after a start that replaces a deleted Pod. One that follows a pause belongs to the row, however long that was.
+func (c contest) started(now time.Time, afterPause bool) contest {
+	if !afterPause && !c.isSoon(now) {
+		c.starts = controller.Rewrites{}
+	}
+	return contest{c.starts.Add(now), now}
+}
+
+// wait is how long the start has to wait that replaces a Pod which is found to be deleted now.
+func (c contest) wait(now time.Time) time.Duration {
+	if !c.isSoon(now) {
+		return 0
+	}
+	return c.starts.Wait(now)
+}
+
+func (c contest) isSoon(now time.Time) bool { return now.Sub(c.created) < contestedLife }
+
+// isContestPause is true for a status that waits for the start after a deletion, and not for one after a termination.
+func isContestPause(status *v1alpha1.ImmortalContainerStatus) bool {
+	return status.NextStartTime != nil && status.ConsecutiveTerminations == 0
+}
+
+// contestWait is how long the next start has to wait because Pods are deleted soon after they are created. An edit ends the wait, and a
+// wait that is over is not begun again.
+func contestWait(o observed) time.Duration {
+	status := &o.container.Status
+	if o.container.Generation != status.ObservedGeneration || isContestPause(status) || causeOf(status, status.StartTimes+1) != causeDeleted {
+		return 0
+	}
+	return o.memory.contest.wait(o.now)
+}
+
+// pauseContest puts the next start off. The time is recorded: another process waits for it too.
+func pauseContest(o observed, wait time.Duration) plan {
+	status := contestedStatus(o, wait)
+	return plan{
+		steps:        []step{writeStatus{status}, recordEvent{corev1.EventTypeWarning, eventContested, contestedMessage(podName(o.container.Name))}},
+		requeueAfter: status.NextStartTime.Sub(o.now),
+	}
+}
+
+func contestedStatus(o observed, wait time.Duration) v1alpha1.ImmortalContainerStatus {
+	status := baseStatus(o)
+	status.CurrentPod, status.PodPhase = "", ""
+	status.ConsecutiveTerminations = 0
+	next := o.now.Add(wait + time.Second - 1).Truncate(time.Second) // the API keeps whole seconds
+	status.NextStartTime = &metav1.Time{Time: next}
+	setBackingOff(o, &status)
+	return status
+}
+
+func contestedMessage(pod string) string {
+	return fmt.Sprintf("Pod %s is deleted each time, soon after it was created: the next one is created ever more rarely, at last every %s. "+
+		"The audit log shows which client deletes it", pod, controller.MaxRewritePause)
+}
