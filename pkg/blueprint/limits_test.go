@@ -26,7 +26,7 @@ func renderBomb(t *testing.T, source string, part int) error {
 	runtime.ReadMemStats(&before)
 	rendered, err := r.Args("p", Function{}, map[string]any{"a": source})
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > uint64(maxAllocated/part) {
+	if used := after.TotalAlloc - before.TotalAlloc; used > uint64(allocationFactor*maxAllocated/part) {
 		t.Errorf("%s took %d MiB", shorten(source, 2000), used>>20)
 	}
 	if err == nil && len(rendered["a"].(string)) > maxOutput {
