@@ -259,7 +259,9 @@ func TestARunOfAnOlderReleaseIsMadeFromWhatIsFoundAndFromNothingElseAfterThat(t 
 				a.end()
 				a.operate()
 			}
+			a.mu.Lock()
 			held = false
+			a.mu.Unlock()
 			a.settles()
 			want := allComplete
 			if restarts {
