@@ -97,6 +97,8 @@ func TestMemoryIsGivenInTheOrderInWhichItIsAskedFor(t *testing.T) {
 		synctest.Wait()
 		inLane.release()
 		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		if fmt.Sprint(order) != "[0 1 2]" {
 			t.Errorf("the order is %v: a small one that came later goes before a large one", order)
 		}

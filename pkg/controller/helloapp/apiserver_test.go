@@ -257,6 +257,7 @@ func (a *apiServer) watch(action clienttesting.Action) (bool, watch.Interface, e
 	all, err := a.kube.Tracker().Watch(action.GetResource(), action.GetNamespace(), options)
 	shown := map[types.UID]bool{}
 	return true, watch.Filter(all, func(event watch.Event) (watch.Event, bool) {
+		event.Object = event.Object.DeepCopyObject() // the tracker's own one may come first, and informers trim what they get
 		object := asObject(event.Object)
 		before, selected := shown[object.GetUID()], selector.Matches(labels.Set(object.GetLabels()))
 		delete(shown, object.GetUID())

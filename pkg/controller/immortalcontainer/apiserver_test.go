@@ -246,7 +246,7 @@ func (a *apiServer) watchPods(action clienttesting.Action) (bool, watch.Interfac
 	shown := map[types.UID]*corev1.Pod{}
 	return true, watch.Filter(all, func(event watch.Event) (watch.Event, bool) {
 		a.pass("pods")
-		pod := event.Object.(*corev1.Pod)
+		pod := event.Object.(*corev1.Pod).DeepCopy() // the tracker's own one may come first, and informers trim what they get
 		before, selected := shown[pod.UID], selector.Matches(labels.Set(pod.Labels))
 		delete(shown, pod.UID)
 		switch {
@@ -271,6 +271,7 @@ func (a *apiServer) watchContainers(action clienttesting.Action) (bool, watch.In
 	all, err := a.containers.Tracker().Watch(containersResource, action.GetNamespace(), action.(clienttesting.WatchActionImpl).ListOptions)
 	return true, watch.Filter(all, func(event watch.Event) (watch.Event, bool) {
 		a.pass("immortalcontainers")
+		event.Object = event.Object.DeepCopyObject()
 		return event, true
 	}), err
 }
