@@ -102,6 +102,10 @@ test-integration: check-race bin/cluster ## Run the tests that need a cluster
 test-node: bin/cluster ## Run the tests of the local cluster's real node: on Linux as root; it installs containerd and runc by apt if they are missing
 	@cd hack/cluster && NODE_TESTS=yes CGO_ENABLED=0 go test -trimpath -count=1 -timeout 1h ./e2e -run Node
 
+.PHONY: test-memory
+test-memory: bin/cluster ## Run the tests of the memory that is shipped, minutes each: on Linux as root, on a machine that does nothing else
+	MEMORY_TESTS=yes go test -count=1 -timeout 2h -run 'TestTheCoreLives|TestNoTemplateKills|TestNoAnswerOfAHookKills' ./pkg/integration
+
 .PHONY: e2e
 e2e: bin/cluster ## Run the end-to-end tests, with the image and the manifests, on a real node: needs what test-node needs
 	@exec hack/e2e.sh

@@ -170,7 +170,8 @@ func configMapOf(c corev1.ConfigMap) configMap {
 
 func objectMetaOf(m *metav1.ObjectMeta) ObjectMeta {
 	of := ObjectMeta{
-		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace, SelfLink: m.SelfLink, UID: string(m.UID),
+		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace, UID: string(m.UID),
+		SelfLink:        m.SelfLink, //lint:ignore SA1019 templates may ask for it
 		ResourceVersion: m.ResourceVersion, Generation: m.Generation, CreationTimestamp: timeText(&m.CreationTimestamp),
 		DeletionTimestamp: timeText(m.DeletionTimestamp), DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds,
 		Labels: m.Labels, Annotations: m.Annotations, Finalizers: m.Finalizers,
@@ -186,7 +187,7 @@ func objectMetaOf(m *metav1.ObjectMeta) ObjectMeta {
 			FieldsType: f.FieldsType, Subresource: f.Subresource,
 		}
 		if f.FieldsV1 != nil {
-			entry.FieldsV1 = f.FieldsV1.Raw
+			entry.FieldsV1 = f.FieldsV1.GetRawBytes()
 		}
 		of.ManagedFields = append(of.ManagedFields, entry)
 	}

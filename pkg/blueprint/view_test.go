@@ -17,12 +17,13 @@ import (
 func fullMeta() metav1.ObjectMeta {
 	at := metav1.NewTime(time.Date(2026, 8, 1, 4, 3, 2, 1, time.FixedZone("", 7200)))
 	return metav1.ObjectMeta{
-		Name: "n", GenerateName: "g", Namespace: "ns", SelfLink: "/s", UID: "u", ResourceVersion: "7", Generation: 3, CreationTimestamp: at,
+		SelfLink: "/s", //lint:ignore SA1019 templates may ask for it
+		Name:     "n", GenerateName: "g", Namespace: "ns", UID: "u", ResourceVersion: "7", Generation: 3, CreationTimestamp: at,
 		DeletionTimestamp: &at, DeletionGracePeriodSeconds: ptr.To[int64](0), Labels: map[string]string{"b": "<", "a": "1"},
 		Annotations: map[string]string{"x": "y"}, Finalizers: []string{"f"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "o", UID: "p", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false)}, {}},
 		ManagedFields: []metav1.ManagedFieldsEntry{
-			{Manager: "m", Operation: "Apply", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:z": {}, "f:a":"<"}`)}, Subresource: "status"}, {},
+			{Manager: "m", Operation: "Apply", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:z": {}, "f:a":"<"}`), Subresource: "status"}, {},
 		},
 	}
 }

@@ -49,6 +49,7 @@ var templateBombs = map[string]struct{ template, why string }{
 
 // A controller of ActionSets in as much memory as is shipped outlives templates that would take more, and any time; and ends when asked.
 func TestNoTemplateKillsTheController(t *testing.T) {
+	onlyAsMemoryTest(t)
 	e := newActionsEnv(t)
 	var limit int64
 	for _, shipped := range readDeployments(t) {

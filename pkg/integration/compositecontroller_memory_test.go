@@ -171,6 +171,7 @@ func shippedMemory(t *testing.T, file string) int64 {
 
 // An engine in as much memory as is shipped outlives hooks that answer with anything, and serves the others meanwhile.
 func TestNoAnswerOfAHookKillsTheEngine(t *testing.T) {
+	onlyAsMemoryTest(t)
 	e := newEngineEnv(t)
 	limit := shippedMemory(t, "30-engine.yaml")
 	memory := testcluster.WithMemoryLimit(t, limit)

@@ -77,8 +77,9 @@ func TestAHookSaysWhenItWantsToBeAskedAgain(t *testing.T) {
 		}
 		return ""
 	})
+	before := told.Load() + 1 // something that has happened may lead to one more call
 	e.stays(1500*time.Millisecond, func() string {
-		if told.Load() > 1 {
+		if told.Load() > before {
 			return "it is asked again though it does not want to be any more"
 		}
 		return ""
@@ -119,7 +120,8 @@ func TestNothingIsAskedWhileNothingHappens(t *testing.T) {
 	var again []string
 	for name, calls := range calls {
 		// What happens is that the parent is created, and its child, and that its status is written with no child and with one.
-		if len(calls) > 4 {
+		// Once more where the cache was behind.
+		if len(calls) > 5 {
 			t.Errorf("%s took %d calls of the hook", name, len(calls))
 		}
 		for i, call := range calls[1:] {

@@ -163,7 +163,7 @@ func (s *farmServer) terminate() error {
 		<-s.ended
 		return fmt.Errorf("an API server of the farm did not end within %s of SIGTERM; its log:\n%s", patience, s.log)
 	}
-	if code := s.ProcessState.ExitCode(); code != 0 || strings.Contains(s.log.String(), "panic") {
+	if code := s.ProcessState.ExitCode(); code != 0 || strings.Contains(s.log.String(), "panic: ") {
 		return fmt.Errorf("an API server of the farm ended with exit code %d; its log:\n%s", code, s.log)
 	}
 	return nil

@@ -18,6 +18,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// onlyAsMemoryTest leaves the test to "make test-memory": it takes minutes, and what it measures needs a machine that does nothing else.
+func onlyAsMemoryTest(t *testing.T) {
+	t.Helper()
+	if os.Getenv("MEMORY_TESTS") == "" {
+		t.Skip("MEMORY_TESTS is not set: make test-memory runs this test")
+	}
+}
+
 // memoryLimit of the Deployment's container, as shipped, and the variables by which the process knows it.
 func (d deployment) memoryLimit(t testing.TB) (limit int64, env []string) {
 	t.Helper()

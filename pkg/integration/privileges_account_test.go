@@ -140,7 +140,14 @@ func bindInNamespace(e *env, d deployment, account *testcluster.Account) {
 		}
 	}
 	if d == actions { // as the guide says
-		e.kubectl("create", "rolebinding", applicationRole, "--clusterrole="+applicationRole, "--serviceaccount="+accountNamespace+":"+string(actions))
+		binding := rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: applicationRole},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: applicationRole},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: string(actions)}},
+		}
+		if _, err := e.kube.RbacV1().RoleBindings(e.namespace).Create(e.Context(), &binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			e.Fatal(err)
+		}
 	}
 	bound := []authorizationv1.ResourceAttributes{{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: string(d)}}
 	if d == actions {

@@ -63,11 +63,6 @@ func TestErrorsOfRecordsAreToldAsErrorsOfLlamas(t *testing.T) {
 	}
 }
 
-func retryAfter(err error) int {
-	seconds, _ := apierrors.SuggestsClientDelay(err)
-	return seconds
-}
-
 func TestAnApiServerThatDoesNotAnswerIsToldAsOneThatIsUnavailable(t *testing.T) {
 	store, _ := newServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	for name, err := range map[string]error{
