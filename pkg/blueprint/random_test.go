@@ -99,9 +99,7 @@ func (w *templateWriter) statements(depth int) {
 
 func randomTemplate(seed uint64) string {
 	w := &templateWriter{Rand: rand.New(rand.NewPCG(seed, 1)), functions: slices.Sorted(maps.Keys(functionsOf(time.Time{}, NewBudget(context.Background()))))}
-	for _, engines := range []string{"len", "not", "and", "or", "call", "slice"} {
-		w.functions = append(w.functions, engines)
-	}
+	w.functions = append(w.functions, "len", "not", "and", "or", "call", "slice")
 	w.functions = slices.DeleteFunc(w.functions, func(name string) bool { return denied[name] != "" })
 	w.statements(0)
 	return prepared + w.out.String()
