@@ -45,7 +45,7 @@ func mustHaveRoom(dir statedir.Dir) error {
 	}
 }
 
-// isFull tells whether the file system of the directory is the reason why a component gave up.
+// isFull reports whether the file system of the directory is the reason why a component gave up.
 func isFull(path string, reason error) bool {
 	if errors.Is(reason, unix.ENOSPC) || errors.Is(reason, unix.EDQUOT) || reason != nil && strings.Contains(reason.Error(), unix.ENOSPC.Error()) {
 		return true

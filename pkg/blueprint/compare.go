@@ -43,7 +43,7 @@ func basic(of any) any {
 	}
 }
 
-// eq tells whether the first argument equals any of the others.
+// eq reports whether the first argument equals any of the others.
 func (c comparer) eq(first any, others ...any) (bool, error) {
 	if len(others) == 0 {
 		return false, errNoComparison

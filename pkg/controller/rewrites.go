@@ -47,7 +47,7 @@ func (r Rewrites) Wait(now time.Time) time.Duration {
 	return max(0, min(pause, r.left(now, pause)))
 }
 
-// Slowed tells whether the row has become so long that writes wait.
+// Slowed reports whether the row has become so long that writes wait.
 func (r Rewrites) Slowed(now time.Time) bool { return r.current(now).times >= FreeRewrites }
 
 // ForgottenAfter returns how long it takes, without another write, until the row is over; 0 if it is.

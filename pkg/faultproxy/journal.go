@@ -47,7 +47,7 @@ type Entry struct {
 	Faked bool
 }
 
-// IsWrite tells whether it asks for something to be changed. A dry run does not.
+// IsWrite reports whether it asks for something to be changed. A dry run does not.
 func (r Request) IsWrite() bool {
 	if r.Query.Has("dryRun") {
 		return false

@@ -61,7 +61,7 @@ func (r redirecting) CloseIdleConnections() {
 	}
 }
 
-// isRedirect tells whether http.Client would act on an answer. One without a Location is just a failure.
+// isRedirect reports whether http.Client would act on an answer. One without a Location is just a failure.
 func isRedirect(response *http.Response) bool {
 	switch response.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -102,7 +102,7 @@ func (b *builtIns) servedBy(resource schema.GroupResource) (name string, on, kno
 	return name, false, b.leases.HasSynced() || b.forbidden.Load()
 }
 
-// runs tells whether the holder of a Lease runs the controller, in one of the namespaces that matter. One that has not been renewed for
+// runs reports whether the holder of a Lease runs the controller, in one of the namespaces that matter. One that has not been renewed for
 // its duration, and the time of a handover, is not held.
 func runs(lease *coordinationv1.Lease, name, namespace string, now time.Time) bool {
 	if lease.Labels[runsPrefix+name] != runsOn || lease.Spec.RenewTime == nil {

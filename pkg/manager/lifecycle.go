@@ -175,7 +175,7 @@ func (l *life) check(*http.Request) error {
 	return nil
 }
 
-// checkSyncs tells whether a sync of the controller does not end.
+// checkSyncs reports whether a sync of the controller does not end.
 func (l *life) checkSyncs(*http.Request) error {
 	l.mu.Lock()
 	check := l.syncs

@@ -117,7 +117,7 @@ func (s *ScaleWorkload) observeScale(ctx context.Context, call Call, intent scal
 	return Observation{State: Succeeded, Output: map[string]any{"originalReplicaCount": int64(intent.OriginalReplicaCount)}}, nil
 }
 
-// followed tells whether what was scaled has as many replicas: the workload that the owner has, with its Pods, or the object itself by its own
+// followed reports whether what was scaled has as many replicas: the workload that the owner has, with its Pods, or the object itself by its own
 // account.
 func (s *ScaleWorkload) followed(ctx context.Context, intent scaleIntent, replicas int32, found scale) (bool, error) {
 	if !intent.workload() {

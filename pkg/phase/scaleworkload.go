@@ -74,7 +74,7 @@ type scaleIntent struct {
 	Scale *target `json:"scale,omitempty"`
 }
 
-// workload tells whether it is of a kind whose Pods are known.
+// workload reports whether it is of a kind whose Pods are known.
 func (i scaleIntent) workload() bool { return i.Kind == kindStatefulSet || i.Kind == kindDeployment }
 
 func (i scaleIntent) String() string { return fmt.Sprintf("%s %s/%s", i.Kind, i.Namespace, i.Name) }

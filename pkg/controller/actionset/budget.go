@@ -102,7 +102,7 @@ func small(status *v1alpha1.ActionSetStatus) v1alpha1.ActionSetStatus {
 	return kept
 }
 
-// shrunk tells whether outputs and artifacts are left out of a status.
+// shrunk reports whether outputs and artifacts are left out of a status.
 func shrunk(status *v1alpha1.ActionSetStatus) bool {
 	cancelled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionCancelled)
 	return cancelled != nil && cancelled.Reason == v1alpha1.ReasonStatusTooLarge

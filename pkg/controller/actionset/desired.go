@@ -129,7 +129,7 @@ func newRun(set *v1alpha1.ActionSet, r *run) (*corev1.Secret, error) {
 	}, nil
 }
 
-// madeFor tells whether a Secret says that it is the frozen run of the ActionSet. Who may edit Secrets can make one that does.
+// madeFor reports whether a Secret says that it is the frozen run of the ActionSet. Who may edit Secrets can make one that does.
 func madeFor(set *v1alpha1.ActionSet, secret *corev1.Secret) bool {
 	return metav1.IsControlledBy(secret, set) && secret.Type == typeRun && secret.Immutable != nil && *secret.Immutable
 }

@@ -12,21 +12,21 @@ import (
 const elsewhereMessage = "The run was started by another controller: what it has done is not known, and nothing of it is executed here. " +
 	"See what was done, and create another ActionSet if it is to run again"
 
-// ours tells whether this controller has written how a run goes: every run that it starts or ends has one of these times. Kanister
+// ours reports whether this controller has written how a run goes: every run that it starts or ends has one of these times. Kanister
 // writes neither.
 func ours(status *v1alpha1.ActionSetStatus) bool { return launched(status) || finished(status) }
 
-// endedElsewhere tells whether another controller has ended the run. Such an ActionSet is a record, and stays as it is.
+// endedElsewhere reports whether another controller has ended the run. Such an ActionSet is a record, and stays as it is.
 func endedElsewhere(status *v1alpha1.ActionSetStatus) bool {
 	return status != nil && !ours(status) && (status.State == v1alpha1.StateComplete || status.State == v1alpha1.StateFailed)
 }
 
-// startedElsewhere tells whether another controller has begun the run, or may have: all but a status by which nothing was begun.
+// startedElsewhere reports whether another controller has begun the run, or may have: all but a status by which nothing was begun.
 func startedElsewhere(status *v1alpha1.ActionSetStatus) bool {
 	return status != nil && !ours(status) && !endedElsewhere(status) && !untouched(status)
 }
 
-// untouched tells whether a status says that nothing was begun.
+// untouched reports whether a status says that nothing was begun.
 func untouched(status *v1alpha1.ActionSetStatus) bool {
 	waits := func(state v1alpha1.State) bool { return state == "" || state == v1alpha1.StatePending }
 	if !waits(status.State) {

@@ -39,7 +39,7 @@ type memory struct {
 	unstarted map[phaseKey]string
 }
 
-// startedFrom tells whether the run that is remembered is the one that the status says. Another process may have launched another one.
+// startedFrom reports whether the run that is remembered is the one that the status says. Another process may have launched another one.
 func (m *memory) startedFrom(status *v1alpha1.ActionSetStatus) bool {
 	return m.run != nil && (status == nil || status.Snapshot == nil || m.snapshot != nil && *status.Snapshot == *m.snapshot)
 }

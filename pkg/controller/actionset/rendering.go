@@ -19,7 +19,7 @@ const maxRenderings = 2
 // next phase. A process that goes on with a run of which another one has made these records records first that it is about to render: a
 // phase that is pending is startedBy all processes that were about to render its arguments, with commas between.
 
-// mayRender tells whether the arguments of a phase may be rendered now. If not the status says so, and is to be written first.
+// mayRender reports whether the arguments of a phase may be rendered now. If not the status says so, and is to be written first.
 func (t *turn) mayRender(key phaseKey) bool {
 	if !t.o.adopted {
 		return true
@@ -52,7 +52,7 @@ func renderedBy(p *v1alpha1.Phase) []string {
 	return strings.Split(p.StartedBy, ",")
 }
 
-// startedBy tells whether a process has started any phase.
+// startedBy reports whether a process has started any phase.
 func startedBy(status *v1alpha1.ActionSetStatus, identity string) bool {
 	for i := range status.Actions {
 		action := &status.Actions[i]

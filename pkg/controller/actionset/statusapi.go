@@ -103,7 +103,7 @@ func (a *statusAPI) doubt() {
 	}
 }
 
-// holds tells whether the key has to wait for the status to be served. It is enqueued then.
+// holds reports whether the key has to wait for the status to be served. It is enqueued then.
 func (a *statusAPI) holds(key cache.ObjectName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +113,7 @@ func (a *statusAPI) holds(key cache.ObjectName) bool {
 	return a.missing
 }
 
-// needsStatus tells whether the next step of an ActionSet needs its status to be served. What is at rest, or is let go, does not.
+// needsStatus reports whether the next step of an ActionSet needs its status to be served. What is at rest, or is let go, does not.
 func needsStatus(o observed) bool {
 	atRest := finished(o.set.Status) || endedElsewhere(o.set.Status)
 	letGo := o.set.DeletionTimestamp != nil && (o.namespaceGoes || !launched(o.set.Status))

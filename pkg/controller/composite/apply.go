@@ -141,7 +141,7 @@ func (s *parentSync) take(ctx context.Context, step childStep) result {
 	}
 }
 
-// try creates a child in a dry run, and tells whether to create it again changes nothing. Without that the child is not deleted.
+// try creates a child in a dry run, and reports whether to create it again changes nothing. Without that the child is not deleted.
 func (s *parentSync) try(ctx context.Context, step childStep) (futile bool, err error) {
 	body, err := json.Marshal(step.trial.object)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // The status of a CompositeController records on which parents its finalizer may be: before the first one gets it, so that whichever process
 // finds spec.parentResource edited knows the type of the parents before, and removes the finalizer from them.
 
-// finalizes tells whether parents get our finalizer.
+// finalizes reports whether parents get our finalizer.
 func finalizes(cc *v1alpha1.CompositeController) bool {
 	return cc.Spec.Hooks != nil && enabled(cc.Spec.Hooks.Finalize)
 }

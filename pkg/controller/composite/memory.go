@@ -148,7 +148,7 @@ func (m memory) done(s childStep, resourceVersion string) {
 	}
 }
 
-// changesNothing learns from a trial that the recreation of a child does not, and tells whether that is news.
+// changesNothing learns from a trial that the recreation of a child does not, and reports whether that is news.
 func (m memory) changesNothing(s childStep) (news bool) {
 	known := m.children[s.child]
 	news = !known.told

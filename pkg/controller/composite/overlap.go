@@ -78,7 +78,7 @@ func byAge(a, b *v1alpha1.CompositeController) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// same tells whether two overlaps lead to the same.
+// same reports whether two overlaps lead to the same.
 func (o *overlap) same(as *overlap) bool {
 	return o.of == as.of && slices.EqualFunc(o.rivals, as.rivals, func(a, b rival) bool {
 		return a.name == b.name && a.parents.String() == b.parents.String() && a.children.Equal(b.children)
@@ -126,7 +126,7 @@ func sharing(rivals []rival, children sets.Set[schema.GroupResource]) (shared, b
 	return "", ""
 }
 
-// includes tells whether a selector is known to select all that the other one does: it has no requirement that the other one lacks.
+// includes reports whether a selector is known to select all that the other one does: it has no requirement that the other one lacks.
 func includes(wide, narrow labels.Selector) bool {
 	required, _ := wide.Requirements()
 	given, _ := narrow.Requirements()

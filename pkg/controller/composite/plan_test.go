@@ -34,7 +34,7 @@ type world struct {
 	version  int
 	// mutate is what the API server makes of each object that is written.
 	mutate func(tree map[string]any)
-	// generations tells whether the children are of a kind that has them.
+	// generations reports whether the children are of a kind that has them.
 	generations bool
 	// trials counts dry runs, and told the children that were told to be stuck.
 	trials, told int

@@ -78,7 +78,7 @@ func (d differences) sinceCreation(generation int64) differences {
 	return d
 }
 
-// within tells whether all of these differences are among others.
+// within reports whether all of these differences are among others.
 func (d differences) within(others differences) bool {
 	for path, value := range d {
 		if other, found := others[path]; !found || other != value {
@@ -116,7 +116,7 @@ func newTrial(created map[string]any, name, resourceVersion string, differs diff
 	return &trial{object, differs, resourceVersion}
 }
 
-// futile tells whether the object that the dry run returned differs as the child does: to create the child again changes nothing.
+// futile reports whether the object that the dry run returned differs as the child does: to create the child again changes nothing.
 func (t *trial) futile(created map[string]any, update merger) (bool, error) {
 	verdict, err := update(created, t.object)
 	if err != nil {

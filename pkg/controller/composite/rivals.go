@@ -49,7 +49,7 @@ func (c *Controller) observeRivals(cc *v1alpha1.CompositeController, h *hosted) 
 	}
 }
 
-// isLeft tells whether a parent is left to an older CompositeController, and keeps why. One that has our finalizer and is to be
+// isLeft reports whether a parent is left to an older CompositeController, and keeps why. One that has our finalizer and is to be
 // finalized is not: it would never go.
 func (s *parentSync) isLeft() bool {
 	wrong, _ := s.h.overlap.Load().on(s.parent.Labels())

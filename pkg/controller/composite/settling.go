@@ -35,7 +35,7 @@ type settling struct {
 	fresh   int
 	// followed are the children that the answers have led to writes of, as hashes, while that matters.
 	followed map[uint64]struct{}
-	// wrote are those of the last answer, and wroteStatus tells whether that led to a status.
+	// wrote are those of the last answer, and wroteStatus reports whether that led to a status.
 	wrote       map[uint64]struct{}
 	wroteStatus bool
 	// others is a hash of the versions of parent and children that the last answer has left alone.
@@ -79,7 +79,7 @@ func (p *plan) pace(o observation) {
 	p.memory.settling = s
 }
 
-// isOld tells whether something has changed that the last answer has not: its writes, and what others make of what was written, do not count.
+// isOld reports whether something has changed that the last answer has not: its writes, and what others make of what was written, do not count.
 func (s settling) isOld(o observation) bool {
 	return s.wrote != nil && s.others != othersOf(o, s.wrote, s.wroteStatus)
 }

@@ -53,7 +53,7 @@ func checkAnnotations(object map[string]any) error {
 		total, validation.TotalAnnotationSizeLimitB, record)}
 }
 
-// onlyTooLarge tells whether nothing but the size of objects has failed.
+// onlyTooLarge reports whether nothing but the size of objects has failed.
 func onlyTooLarge(errs []error) bool {
 	for _, err := range errs {
 		if _, ok := errors.AsType[*tooLargeError](err); err != nil && !ok {

@@ -27,7 +27,7 @@ func trimContainer(container *v1alpha1.ImmortalContainer) {
 	}
 }
 
-// isHeader tells whether the object is what trimContainer leaves. The API server lets no image be empty.
+// isHeader reports whether the object is what trimContainer leaves. The API server lets no image be empty.
 func isHeader(container *v1alpha1.ImmortalContainer) bool {
 	return container.Spec.Image == "" && container.Annotations[AnnotationSpecHash] != ""
 }

@@ -152,7 +152,7 @@ func ofEarlier(container *v1alpha1.ImmortalContainer, pod *corev1.Pod) bool {
 		owner.Name == container.Name && owner.UID != container.UID
 }
 
-// isOrphan tells whether the Pod was made for an ImmortalContainer of this name, and has lost it: by a deletion with --cascade=orphan, as
+// isOrphan reports whether the Pod was made for an ImmortalContainer of this name, and has lost it: by a deletion with --cascade=orphan, as
 // a rule. The name alone proves nothing, nor does a label that users may select Pods by: our marks are there, all of them.
 func isOrphan(pod *corev1.Pod) bool {
 	return metav1.GetControllerOf(pod) == nil && pod.Labels[controller.LabelManagedBy] == controller.ManagedBy &&
