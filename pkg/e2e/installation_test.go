@@ -12,7 +12,7 @@ func (s *suite) testInstallation(t *testing.T) {
 	output := s.deploy(t, "deploy", millwright1)
 	contains(t, "deploy", output, "successfully rolled out", "Millwright is at work")
 	pods := s.Kubectl(t, "get", "pods", "-n", systemNamespace, "-o", `jsonpath={range .items[*]}{.spec.containers[0].image} {.status.phase} {.spec.serviceAccountName}{"\n"}{end}`)
-	want := strings.Repeat(millwright1+" Running "+actions+"\n", 2) + strings.Repeat(millwright1+" Running "+core+"\n", 2) + strings.Repeat(millwright1+" Running "+engine+"\n", 2)
+	want := strings.Repeat(millwright1+" Running farm-operator\n", 2) + strings.Repeat(millwright1+" Running "+actions+"\n", 2) + strings.Repeat(millwright1+" Running "+core+"\n", 2) + strings.Repeat(millwright1+" Running "+engine+"\n", 2)
 	if pods != want {
 		t.Errorf("there are the Pods\n%swant\n%s", pods, want)
 	}

@@ -228,6 +228,9 @@ func TestAtTheSwitchFromKanisterNothingRunsTwice(t *testing.T) {
 		return ""
 	})
 	for name, version := range versions {
+		if name == "pending" {
+			continue // it may get its finalizer before the first answer of the discovery
+		}
 		if set := e.getSet(name); set.ResourceVersion != version {
 			t.Errorf("%s was written: %s", name, summary(set))
 		}
