@@ -87,7 +87,14 @@ type lastAnswer struct {
 	known         bool
 	called        phase
 	sum, observed uint64
-	requeueAfter  time.Duration
+	// statusBy is the older CompositeController that the status was left to.
+	statusBy     string
+	requeueAfter time.Duration
+}
+
+// same reports whether both are the same answer to the same.
+func (a *lastAnswer) same(as *lastAnswer) bool {
+	return a.known == as.known && a.called == as.called && a.sum == as.sum && a.observed == as.observed && a.statusBy == as.statusBy
 }
 
 // host begins to serve a CompositeController. wide is to watch parents that are not selected too.

@@ -91,6 +91,13 @@ func (o *overlap) on(parent labels.Labels) (children *problem, status string) {
 	return o.among(func(r rival) bool { return r.parents.Matches(parent) })
 }
 
+// agrees reports whether the other overlap leaves the same of a parent with these labels to the same CompositeControllers.
+func (o *overlap) agrees(other *overlap, parent labels.Labels) bool {
+	children, status := o.on(parent)
+	otherChildren, otherStatus := other.on(parent)
+	return status == otherStatus && (children == nil) == (otherChildren == nil) && (children == nil || *children == *otherChildren)
+}
+
 // always is why no parent can be served, whatever its labels: nil where that depends on them.
 func (o *overlap) always() *problem {
 	wrong, _ := o.among(func(r rival) bool { return includes(r.parents, o.parents) })

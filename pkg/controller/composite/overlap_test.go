@@ -136,6 +136,36 @@ func TestAnOverlapIsAnotherOneWhenAnOlderControllerChanges(t *testing.T) {
 	}
 }
 
+func TestOnlyParentsThatAnOlderControllerTakesOrLeavesAreSyncedAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, after []*v1alpha1.CompositeController
+		labels        string
+		want          bool
+	}{
+		"one of other parents comes":         {after: list(created("a", 0, withParents("on=no"))), labels: "on=yes", want: true},
+		"one of other parents goes":          {before: list(created("a", 0, withParents("on=no"))), labels: "on=yes", want: true},
+		"one of this parent comes":           {after: list(created("a", 0, withParents("on=yes"))), labels: "on=yes"},
+		"one of this parent goes":            {before: list(created("a", 0, withParents("on=yes"))), labels: "on=yes"},
+		"another one has its children":       {before: list(created("a", 0), created("b", 1)), after: list(created("b", 1))},
+		"another one has its status":         {before: list(created("a", 0, withChildren()), created("b", 1, withChildren())), after: list(created("b", 1, withChildren()))},
+		"its status is left to one":          {after: list(created("a", 0, withChildren()))},
+		"one more has the same, and waits":   {before: list(created("a", 0)), after: list(created("a", 0), created("b", 1)), want: true},
+		"one has children of one type fewer": {before: list(created("a", 0, withChildren("pods", "services"))), after: list(created("a", 0, withChildren("services"))), want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cc := created("m", 30)
+			parent, err := labels.ConvertSelectorToLabelsMap(test.labels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, after := overlapOf(cc, append(test.before, cc)), overlapOf(cc, append(test.after, cc))
+			if got := before.agrees(&after, parent); got != test.want {
+				t.Errorf("it agrees: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
 func TestTheStatusIsLeftToTheOlderControllerAndADifferenceIsReportedOnceThatHasWritten(t *testing.T) {
 	for name, test := range map[string]struct {
 		status   string

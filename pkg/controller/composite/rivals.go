@@ -32,18 +32,19 @@ func (c *Controller) selected() []*v1alpha1.CompositeController {
 	return slices.DeleteFunc(all, func(cc *v1alpha1.CompositeController) bool { return !c.TargetSelector.Matches(labels.Set(cc.Labels)) })
 }
 
-// observeRivals keeps which older CompositeControllers have the same parents. When that changes, all parents are synced.
+// observeRivals keeps which older CompositeControllers have the same parents. Parents for which that makes a difference are synced.
 func (c *Controller) observeRivals(cc *v1alpha1.CompositeController, h *hosted) {
 	now := overlapOf(cc, c.selected())
-	if before := h.overlap.Load(); before != nil && before.same(&now) {
+	before := h.overlap.Load()
+	if before != nil && before.same(&now) {
 		return
 	}
 	h.overlap.Store(&now)
-	if !h.ready.Load() {
+	if before == nil || !h.ready.Load() {
 		return // all are synced when it is
 	}
 	for _, parent := range h.parents.List("", nil) {
-		if h.rules.counts(parent) {
+		if h.rules.counts(parent) && !before.agrees(&now, parent.Labels()) {
 			c.Enqueue(h.parentKey(parent.GetNamespace(), parent.GetName()))
 		}
 	}

@@ -207,8 +207,9 @@ func (s *parentSync) call(ctx context.Context, children *children) (*hook.Answer
 
 // follow does what an answer leads to.
 func (s *parentSync) follow(ctx context.Context, children *children, answer *hook.Answer) (time.Duration, error) {
-	now := lastAnswer{known: true, called: s.called, sum: answer.Sum, observed: children.observed}
-	if last := s.state.last; last.known && last.called == now.called && last.sum == now.sum && last.observed == now.observed {
+	_, older := s.h.overlap.Load().on(s.parent.Labels())
+	now := lastAnswer{known: true, called: s.called, sum: answer.Sum, observed: children.observed, statusBy: older}
+	if last := s.state.last; last.same(&now) {
 		return last.requeueAfter, nil
 	}
 	s.state.last = lastAnswer{}
@@ -223,7 +224,6 @@ func (s *parentSync) follow(ctx context.Context, children *children, answer *hoo
 	for _, warning := range response.Warnings {
 		klog.FromContext(ctx).V(2).Info("The answer of the hook is not what it should be", "hook", of.URL(), "warning", warning)
 	}
-	_, older := s.h.overlap.Load().on(s.parent.Labels())
 	p, err := s.h.rules.conclude(observation{
 		parent:   s.parent,
 		selector: s.state.selector,
