@@ -4,15 +4,9 @@
 package integration
 
 import (
-	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-
-	"millwright.dev/pkg/testcluster"
 )
 
 // templateBombsOfEachKind is how many ActionSets throw each bomb.
@@ -51,45 +45,11 @@ var templateBombs = map[string]struct{ template, why string }{
 func TestNoTemplateKillsTheController(t *testing.T) {
 	onlyAsMemoryTest(t)
 	e := newActionsEnv(t)
-	var limit int64
-	for _, shipped := range readDeployments(t) {
-		if shipped.Name == string(actions) {
-			limit = shipped.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value()
-		}
-	}
-	memory := testcluster.WithMemoryLimit(t, limit)
-	// Without the race detector, which takes memory of its own.
-	binary := filepath.Join(t.TempDir(), "millwright")
-	if output, err := exec.Command("go", "build", "-o", binary, "millwright.dev/cmd/millwright").CombinedOutput(); err != nil {
-		t.Fatalf("building the operator: %v\n%s", err, output)
-	}
-	command := memory.Command("/usr/bin/env", fmt.Sprintf("MEMORY_LIMIT=%d", limit), binary, "controllers",
-		"--kubeconfig", e.account.WriteKubeconfig(t), "--controllers", strings.Join(actions.controllers(t), ","), "--namespace", e.namespace,
-		"--leader-elect=false", "--serving-address=")
-	p, err := launch(command.Path, command.Args[1:]...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.Process.Kill()
-		<-p.ended
-		if t.Failed() {
-			t.Logf("the end of the log:\n%s", p.log.String()[max(0, len(p.log.String())-20_000):])
-		}
-	})
-
-	alive := func() string {
-		select {
-		case <-p.ended:
-			kills, err := memory.Kills()
-			t.Fatalf("the controller ended with %v; %d processes were killed for lack of memory (%v)", p.ProcessState, kills, err)
-		default:
-		}
-		return ""
-	}
+	p := startLimited(t, actions, "controllers", "--kubeconfig", e.account.WriteKubeconfig(t), "--controllers", strings.Join(actions.controllers(t), ","),
+		"--namespace", e.namespace, "--leader-elect=false", "--serving-address=")
 	e.eventually(func() string {
 		if !strings.Contains(p.log.String(), `"Started"`) {
-			return alive() + "the controller has not started"
+			return p.mustRun(t) + "the controller has not started"
 		}
 		return ""
 	})
@@ -108,31 +68,20 @@ func TestNoTemplateKillsTheController(t *testing.T) {
 	throw("in-objects", "  phases: [{func: KubeTask, name: one, args: {image: none, command: [sh]}, objects: {s: {kind: Secret, name: '"+templateBombs["kept"].template+"'}}}]\n", tooExpensive)
 	throw("in-artifacts", "  outputArtifacts: {a: {kopiaSnapshot: '"+templateBombs["kept"].template+"'}}\n  phases: []\n", tooExpensive)
 	for set, why := range sets {
-		alive()
+		p.mustRun(t)
 		live := e.awaitSet(set, ended)
 		if message := live.Status.Error.Message; !strings.Contains(message, "Failed to render template: ") || !strings.Contains(message, why) {
 			t.Errorf("ActionSet %s has failed with %.300q, want %q", set, message, why)
 		}
-		alive()
+		p.mustRun(t)
 	}
 
 	e.goes("honest", "  phases: ["+records("one", "", map[string]string{"all": `printf "%d bytes" (len (toJson .))`})+"]\n")
 	e.ends("honest", "complete one=complete; 100%")
-	peak, err := memory.Peak()
-	t.Logf("after %d bombs it has had %d MiB of %d MiB at most (%v)", len(sets), peak>>20, limit>>20, err)
 
 	// It ends while bombs are thrown, too.
 	e.actionSet("last", strings.ReplaceAll(goOnNamespace, "$ME", "compare"))
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	<-p.ended
-	if !p.ProcessState.Success() {
-		t.Errorf("it has ended with %v", p.ProcessState)
-	}
-	if kills, err := memory.Kills(); kills != 0 || err != nil {
-		t.Errorf("%d processes were killed for lack of memory (%v)", kills, err)
-	}
+	p.mustHaveFit(t)
 }
 
 func TestArtifactsAsJSONHaveTheKeysThatTheToolsRead(t *testing.T) {

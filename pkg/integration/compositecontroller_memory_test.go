@@ -11,21 +11,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
-	"millwright.dev/pkg/testcluster"
 )
 
 const (
@@ -155,55 +149,12 @@ func (b *bomber) missed() (kinds []string) {
 	return kinds
 }
 
-// shippedMemory returns limits.memory of a Deployment in the manifests, in bytes.
-func shippedMemory(t *testing.T, file string) int64 {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join("../../manifests", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var deployment appsv1.Deployment
-	if err := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096).Decode(&deployment); err != nil || deployment.Kind != "Deployment" {
-		t.Fatalf("reading %s: a %s, error %v", file, deployment.Kind, err)
-	}
-	return deployment.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value()
-}
-
 // An engine in as much memory as is shipped outlives hooks that answer with anything, and serves the others meanwhile.
 func TestNoAnswerOfAHookKillsTheEngine(t *testing.T) {
 	onlyAsMemoryTest(t)
 	e := newEngineEnv(t)
-	limit := shippedMemory(t, "30-engine.yaml")
-	memory := testcluster.WithMemoryLimit(t, limit)
-	binary := buildBinary(t)
-	if raceDetector() {
-		t.Skip("the race detector takes memory of its own: run this test without -race")
-	}
-	t.Setenv("MEMORY_LIMIT", strconv.FormatInt(limit, 10))
-	kubeconfig := engine.account(t, e.cluster).WriteKubeconfig(t)
-	command := memory.Command(binary, "controllers", "--kubeconfig", kubeconfig, "--controllers", strings.Join(engine.controllers(t), ","),
+	p := startLimited(t, engine, "controllers", "--kubeconfig", engine.account(t, e.cluster).WriteKubeconfig(t), "--controllers", strings.Join(engine.controllers(t), ","),
 		"--leader-elect=false", "--serving-address=", "--target-label-selector", engineTest+"="+e.servedBy)
-	p, err := launch(command.Path, command.Args[1:]...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.Process.Kill()
-		<-p.ended
-		if t.Failed() {
-			t.Logf("the end of the log:\n%s", p.log.String()[max(0, len(p.log.String())-20_000):])
-		}
-	})
-	alive := func() string {
-		select {
-		case <-p.ended:
-			kills, err := memory.Kills()
-			t.Fatalf("the engine ended with %v; %d processes were killed for lack of memory (%v)", p.ProcessState, kills, err)
-		default:
-		}
-		return ""
-	}
-
 	thrown := &bomber{parents: map[string]map[string]bool{}}
 	server := httptest.NewServer(thrown)
 	t.Cleanup(func() {
@@ -231,9 +182,9 @@ func TestNoAnswerOfAHookKillsTheEngine(t *testing.T) {
 		e.parent(name, "{spec: {who: you}}")
 		e.eventually(func() string {
 			if e.look("ConfigMap", name) == nil {
-				return alive() + name + " has no child; not all bombs were thrown: " + strings.Join(thrown.missed(), ", ")
+				return p.mustRun(t) + name + " has no child; not all bombs were thrown: " + strings.Join(thrown.missed(), ", ")
 			}
-			return alive()
+			return p.mustRun(t)
 		})
 		time.Sleep(100 * time.Millisecond) // how often a good parent comes
 		if round == 3000 {
@@ -247,19 +198,12 @@ func TestNoAnswerOfAHookKillsTheEngine(t *testing.T) {
 				if ready == nil || ready.Reason != bomb.reason && ready.Reason != "HookMemoryBusy" && ready.Reason != "HookSuspended" {
 					return fmt.Sprintf("the hook with the bomb %s is %+v, want %s", kind, ready, bomb.reason)
 				}
-				return alive()
+				return p.mustRun(t)
 			})
 		}
 	}
 	e.awaitReason(v1alpha1.ReasonServing)
-	alive()
-	kills, err := memory.Kills()
-	if err != nil || kills > 0 {
-		t.Errorf("%d processes were killed for lack of memory, error %v", kills, err)
-	}
-	if peak, err := memory.Peak(); err == nil {
-		t.Logf("the engine took %d MiB of %d at most", peak/mebibyte, limit/mebibyte)
-	}
+	p.mustHaveFit(t)
 }
 
 func readyOf(cc *v1alpha1.CompositeController) *metav1.Condition {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"millwright.dev/pkg/testcluster"
 )
 
 // onlyAsMemoryTest leaves the test to "make test-memory": it takes minutes, and what it measures needs a machine that does nothing else.
@@ -47,12 +48,11 @@ func (d deployment) memoryLimit(t testing.TB) (limit int64, env []string) {
 	return limit, env
 }
 
-// limitedProcess has as much memory as its Deployment gives it, as shipped. The kernel kills it if it takes more, where this system lets
-// us make a memory cgroup; mustHaveFit judges it everywhere.
+// limitedProcess has as much memory as its Deployment gives it, as shipped: the kernel kills it if it takes more, as it does with a container.
 type limitedProcess struct {
 	*process
 	limit  int64
-	cgroup string // "" without one
+	memory *testcluster.MemoryLimit
 }
 
 // startLimited starts "millwright" with these arguments and the limits of the Deployment. It is built without the race detector, which
@@ -60,89 +60,53 @@ type limitedProcess struct {
 func startLimited(t *testing.T, d deployment, args ...string) *limitedProcess {
 	t.Helper()
 	limit, env := d.memoryLimit(t)
+	memory := testcluster.WithMemoryLimit(t, limit)
 	binary := filepath.Join(t.TempDir(), "millwright")
 	if output, err := exec.Command("go", "build", "-o", binary, "millwright.dev/cmd/millwright").CombinedOutput(); err != nil {
 		t.Fatalf("building the operator: %v\n%s", err, output)
 	}
-	p := &limitedProcess{limit: limit}
-	// The shell enters the cgroup and becomes the operator.
-	script := `exec env "$@"`
-	if cgroup, err := makeMemoryCgroup(fmt.Sprintf("millwright-%d-%s", os.Getpid(), d), limit); err != nil {
-		t.Logf("no memory cgroup, so the kernel does not kill the process: %v", err)
-	} else {
-		p.cgroup, script = cgroup, `echo $$ >"`+cgroup+`/cgroup.procs" && exec env "$@"`
-	}
-	started, err := launch("/bin/sh", slices.Concat([]string{"-c", script, "sh"}, env, []string{binary}, args)...)
+	command := memory.Command("/usr/bin/env", slices.Concat(env, []string{binary}, args)...)
+	started, err := launch(command.Path, command.Args[1:]...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.process = started
 	t.Cleanup(func() {
-		_ = p.Process.Kill()
-		<-p.ended
-		if p.cgroup != "" {
-			_ = os.Remove(p.cgroup)
-		}
+		_ = started.Process.Kill()
+		<-started.ended
 		if t.Failed() {
-			t.Logf("the log of %v:\n%s", p.Args, p.log)
+			t.Logf("the end of the log:\n%s", started.log.String()[max(0, len(started.log.String())-20_000):])
 		}
 	})
-	return p
+	return &limitedProcess{process: started, limit: limit, memory: memory}
 }
 
-// makeMemoryCgroup returns the folder of a new one.
-func makeMemoryCgroup(name string, limit int64) (folder string, err error) {
-	const root = "/sys/fs/cgroup"
-	text := []byte(strconv.FormatInt(limit, 10))
-	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
-		_ = os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+memory"), 0) // it fails where it is so already
-		folder = filepath.Join(root, name)
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(filepath.Join(folder, "memory.max"), text, 0); err != nil {
-			_ = os.Remove(folder)
-			return "", err
-		}
-		_ = os.WriteFile(filepath.Join(folder, "memory.swap.max"), []byte("0"), 0) // absent without swap
-		return folder, nil
-	}
-	own, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return "", err
-	}
-	found := regexp.MustCompile(`(?m)^\d+:memory:(.*)$`).FindSubmatch(own)
-	if found == nil {
-		return "", fmt.Errorf("there is no memory controller in %q", own)
-	}
-	folder = filepath.Join(root, "memory", string(found[1]), name)
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(filepath.Join(folder, "memory.limit_in_bytes"), text, 0); err != nil {
-		_ = os.Remove(folder)
-		return "", err
-	}
-	return folder, nil
-}
-
-// mustHaveFit ends the process, and fails the test if it had ended before, or has taken more than its limit.
-func (p *limitedProcess) mustHaveFit(t *testing.T) {
+// mustRun fails the test if the process has ended. It returns "", for checks that are repeated.
+func (p *limitedProcess) mustRun(t *testing.T) string {
 	t.Helper()
 	select {
 	case <-p.ended:
-		t.Fatalf("the process has ended by itself (killed for its memory, if by signal 9): %v", p.ProcessState)
+		kills, err := p.memory.Kills()
+		t.Fatalf("the process ended with %v; %d processes were killed for lack of memory (%v)", p.ProcessState, kills, err)
 	default:
 	}
+	return ""
+}
+
+// mustHaveFit ends the process, and fails the test if it does not end well, or if the kernel has killed any for lack of memory.
+func (p *limitedProcess) mustHaveFit(t *testing.T) {
+	t.Helper()
+	p.mustRun(t)
+	peak, err := p.memory.Peak() // with the cache of files, which the kernel takes back first
+	t.Logf("it had %d MiB of %d MiB at most (%v)", peak>>20, p.limit>>20, err)
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	<-p.ended
-	const kib = 1 << 10
-	taken := p.ProcessState.SysUsage().(*syscall.Rusage).Maxrss * kib
-	t.Logf("it took %d MiB of %d MiB at most", taken>>20, p.limit>>20)
-	if taken > p.limit {
-		t.Errorf("it took %d bytes, and has %d", taken, p.limit)
+	if !p.ProcessState.Success() {
+		t.Errorf("it ended with %v", p.ProcessState)
+	}
+	if kills, err := p.memory.Kills(); kills != 0 || err != nil {
+		t.Errorf("%d processes were killed for lack of memory (%v)", kills, err)
 	}
 }
 
