@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# e2e.sh [FLAGS OF go test]: the end-to-end tests, of pkg/e2e, on a real node: it builds two versions of the image, and the images that
+# e2e.sh [FLAGS OF go test]: the end-to-end tests, of pkg/testing/e2e, on a real node: it builds two versions of the image, and the images that
 # the tests run in containers. Exit code 3 and a word why where this machine cannot have a node.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,7 +16,7 @@ for version in 1 2; do
   make image IMG="millwright:e2e-$version" VERSION="e2e-$version"
   mv bin/image/image.tar "$images/millwright-$version.tar"
 done
-CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$images/app" ./pkg/e2e/app
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$images/app" ./pkg/testing/e2e/app
 for version in 1 2; do
   bin/cluster image pack --name "millwright.dev/e2e/app:$version" --entrypoint "/app,serve,$version" "$images/app" "$images/app-$version.tar"
 done
@@ -85,4 +85,4 @@ trap 'rm -rf "$images"/.work.*' EXIT
 root python CompositeControllers
 root postgres ActionSets
 
-E2E_IMAGES=$images go test -count=1 -timeout 1h -v "$@" ./pkg/e2e
+E2E_IMAGES=$images go test -count=1 -timeout 1h -v "$@" ./pkg/testing/e2e

@@ -11,7 +11,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 # Most of a run is waiting, so many of them go at a time.
-if ! go test -race -v -timeout 2h -parallel 16 ./pkg/controller/perturbation >"$log" 2>&1; then
+if ! go test -race -v -timeout 2h -parallel 16 ./pkg/testing/perturbation >"$log" 2>&1; then
   grep -vE '^(=== |[[:space:]]*--- PASS)' "$log" >&2
   exit 1
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh PART...: runs parts of the tests and tells how long each took.
 #   unit          of the packages whose tests need no cluster
-#   integration   of those whose tests import pkg/testcluster: on real control planes, which need bin/cluster; but perturbation
+#   integration   of those whose tests import pkg/testing/testcluster: on real control planes, which need bin/cluster; but perturbation
 #   perturbation  the one of them that disturbs the controllers at each of their writes; perturb.sh
 #   cluster       of hack/cluster, the module that bin/cluster is built from
 set -o errexit -o nounset -o pipefail
@@ -14,7 +14,7 @@ packages() {
   go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}{{end}}' ./... |
     awk -v part="$1" '{
       needs = 0
-      for (i = 1; i <= NF; i++) if ($i == "millwright.dev/pkg/testcluster") needs = 1
+      for (i = 1; i <= NF; i++) if ($i == "millwright.dev/pkg/testing/testcluster") needs = 1
       if (needs == (part == "integration")) print $1
     }'
 }

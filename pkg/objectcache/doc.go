@@ -26,7 +26,7 @@
 // How an event goes: HTTP, client-go's frames, decode.go and parse.go (bytes to RawObject), the Reflector, source.go (its store), state.go
 // (the feed takes it in), queue.go (one per user), handle.go (OnChange).
 //
-// Memory is measured by "go test -run '^$' -bench Memory -benchtime 1x ./pkg/objectcache/integration".
+// Memory is measured by "go test -run '^$' -bench Memory -benchtime 1x ./pkg/testing/integration/objectcache".
 //
 // A [SelectorIndex] finds the users' own keys whose selectors match an ownerless object.
 package objectcache

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
-	"millwright.dev/pkg/controller/metricstest"
+	"millwright.dev/pkg/testing/metricstest"
 )
 
 func TestWhatAControllerDoesIsCountedUntilItGoes(t *testing.T) {

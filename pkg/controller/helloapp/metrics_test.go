@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
-	"millwright.dev/pkg/controller/metricstest"
+	"millwright.dev/pkg/testing/metricstest"
 )
 
 func TestEveryApplyThatChangesSomethingIsCountedByItsResult(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
-	"millwright.dev/pkg/controller/metricstest"
+	"millwright.dev/pkg/testing/metricstest"
 )
 
 func TestEveryStartIsCountedOnceByItsCause(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/testutil"
 
-	"millwright.dev/pkg/controller/metricstest"
+	"millwright.dev/pkg/testing/metricstest"
 )
 
 func TestFlipsAreCountedWithHowLateTheyWere(t *testing.T) {

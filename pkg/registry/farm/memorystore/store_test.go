@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
-	"millwright.dev/pkg/registry/farm/storetest"
+	"millwright.dev/pkg/testing/storetest"
 )
 
 func newLlama() runtime.Object { return &farmv1alpha.Llama{} }

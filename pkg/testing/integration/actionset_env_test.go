@@ -1,0 +1,177 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// actionsEnv is what a test of ActionSets has: a namespace that it alone works in, with the rights that the guide has users give there,
+// and a node if it starts one.
+type actionsEnv struct {
+	*env
+	account *testcluster.Account
+	node    *testNode
+}
+
+// newActionsEnv gives a test what it needs, beside others. No controller runs yet.
+func newActionsEnv(t *testing.T) *actionsEnv {
+	t.Helper()
+	t.Parallel()
+	cluster := testcluster.Shared(t)
+	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
+	bindInNamespace(e.env, actions, e.account)
+	// What the phases of most tests create, patch and delete.
+	e.grantForKubeOps(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "delete", "get", "patch"}})
+	return e
+}
+
+// grantForKubeOps does what users do who want KubeOps to work on objects of a kind, and returns when it may. It may so in the whole
+// cluster: what is missing somewhere shows as missing.
+func (e *actionsEnv) grantForKubeOps(rules ...rbacv1.PolicyRule) {
+	e.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: e.namespace + "-"}, Rules: rules}
+	role, err := e.kube.RbacV1().ClusterRoles().Create(e.Context(), role, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	_, err = e.kube.RbacV1().ClusterRoleBindings().Create(e.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: string(actions)}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	for _, r := range rightsOf(rules) {
+		e.cluster.AwaitRight(e, e.account, r.attributes())
+	}
+}
+
+// startNode starts a node for the Pods of the test.
+func (e *actionsEnv) startNode(programs map[string]program) *testNode {
+	e.Helper()
+	e.node = startNode(e.env, programs)
+	return e.node
+}
+
+// actionsProcess is a controller in this process that cannot be told from one of its own.
+type actionsProcess struct {
+	// stop ends it as a signal does, and kill takes all its connections away before.
+	stop, kill func()
+	// proxy is the way to the API server.
+	proxy *faultproxy.Proxy
+}
+
+// run a controller for the namespace of the test, until it is stopped. Its requests are in the journal, if there is one.
+func (e *actionsEnv) run(journal *faultproxy.Journal) *actionsProcess {
+	e.Helper()
+	if journal == nil {
+		journal = &faultproxy.Journal{}
+	}
+	proxy, err := faultproxy.Start("actions", e.account.Config, journal)
+	if err != nil {
+		e.Fatal(err)
+	}
+	options := manager.NewOptions()
+	options.Kubeconfig = filepath.Join(e.TempDir(), "kubeconfig")
+	if err := proxy.WriteKubeconfig(options.Kubeconfig); err != nil {
+		e.Fatal(err)
+	}
+	options.Controllers, options.Namespace = actions.controllers(e.T), e.namespace
+	options.LeaderElect, options.ServingAddress = false, ""
+	config, err := options.Config("test")
+	if err != nil {
+		e.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- manager.Run(ctx, config) }()
+	end := sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			e.Errorf("the controller ended with %v", err)
+		}
+		proxy.Close()
+	})
+	e.Cleanup(end)
+	return &actionsProcess{stop: end, kill: func() { proxy.Refuse(); end() }, proxy: proxy}
+}
+
+// text puts the names of the test into a manifest.
+func (e *actionsEnv) text(name, manifest string) string {
+	return strings.NewReplacer("$NS", e.namespace, "$ME", name).Replace(manifest)
+}
+
+// blueprint creates one of that name, with actions in YAML, in which $NS is the namespace of the test and $ME the name.
+func (e *actionsEnv) blueprint(name, actions string) *v1alpha1.Blueprint {
+	e.Helper()
+	b := &v1alpha1.Blueprint{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := yaml.UnmarshalStrict([]byte(e.text(name, actions)), &b.Actions); err != nil {
+		e.Fatalf("Blueprint %s: %v", name, err)
+	}
+	created, err := e.client.CrV1alpha1().Blueprints(e.namespace).Create(e.Context(), b, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return created
+}
+
+// goOnNamespace is an action go of the Blueprint of the same name, on the namespace of the test.
+const goOnNamespace = "{name: go, blueprint: $ME, object: {kind: Namespace, name: $NS, namespace: $NS}}"
+
+// actionSet creates one of that name, with actions in YAML likewise. Where the test has a node, it is where its Pods run.
+func (e *actionsEnv) actionSet(name string, actions ...string) *v1alpha1.ActionSet {
+	e.Helper()
+	set := &v1alpha1.ActionSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: &v1alpha1.ActionSetSpec{}}
+	if len(actions) == 0 {
+		actions = []string{goOnNamespace}
+	}
+	for _, text := range actions {
+		var action v1alpha1.ActionSpec
+		if err := yaml.UnmarshalStrict([]byte(e.text(name, text)), &action); err != nil {
+			e.Fatalf("ActionSet %s: %v", name, err)
+		}
+		if e.node != nil && action.PodOverride == nil {
+			raw, err := json.Marshal(e.node.podOverride())
+			if err != nil {
+				e.Fatal(err)
+			}
+			action.PodOverride = &runtime.RawExtension{Raw: raw}
+		}
+		set.Spec.Actions = append(set.Spec.Actions, action)
+	}
+	return e.createSet(set)
+}
+
+func (e *actionsEnv) createSet(set *v1alpha1.ActionSet) *v1alpha1.ActionSet {
+	e.Helper()
+	created, err := e.client.CrV1alpha1().ActionSets(e.namespace).Create(e.Context(), set, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return created
+}
+
+// goes creates a Blueprint and an ActionSet that runs its action go.
+func (e *actionsEnv) goes(name, phases string) {
+	e.Helper()
+	e.blueprint(name, "go:\n"+phases)
+	e.actionSet(name)
+}

@@ -1,0 +1,105 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+var (
+	toFinalizers    = right{"update", v1alpha1.GroupName, "actionsets/finalizers"}
+	toCreateStreams = right{"create", "", "pods/exec"}
+)
+
+// newRestrictedActionsEnv is for a test whose account has these rights in its namespace, and none elsewhere.
+func newRestrictedActionsEnv(t *testing.T, rules []rbacv1.PolicyRule) *actionsEnv {
+	t.Helper()
+	t.Parallel()
+	e := &actionsEnv{env: newEnv(t, testcluster.Shared(t))}
+	e.account = e.accountWith(rules)
+	return e
+}
+
+// shippedActionsRules are those that the manifests bind in the operator's namespace.
+func shippedActionsRules(t *testing.T) (rules []rbacv1.PolicyRule) {
+	t.Helper()
+	for _, role := range readRights(t, actions).clusterRoles {
+		rules = append(rules, role.Rules...)
+	}
+	return rules
+}
+
+// The frozen run is a Secret that its ActionSet owns in a way that blocks its deletion.
+func TestWithoutTheRightToItsFinalizersNoActionSetStarts(t *testing.T) {
+	e := newRestrictedActionsEnv(t, without(shippedActionsRules(t), toFinalizers))
+	e.run(nil)
+	e.goes("waits", `
+  phases:
+  - func: WaitV2
+    name: wait
+    args: {timeout: 1s, conditions: {allOf: [{condition: "true", objectReference: {apiVersion: v1, resource: namespaces, name: $NS}}]}}
+`)
+	e.eventually(func() string {
+		set := e.getSet("waits")
+		if set.Status == nil {
+			return "it has no status"
+		}
+		if set.Status.StartTime != nil {
+			t.Fatalf("it has started: %s", summary(set))
+		}
+		progressing := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionProgressing)
+		if progressing == nil || progressing.Reason != v1alpha1.ReasonLaunching || !strings.Contains(progressing.Message, "you can't set finalizers on") {
+			return fmt.Sprintf("it does not say why: %+v", progressing)
+		}
+		return ""
+	})
+
+	e.grant(shippedActionsRules(t))
+	there := toFinalizers.attributes()
+	there.Namespace = e.namespace
+	e.cluster.AwaitRight(e, e.account, there)
+	e.kubectl("annotate", "actionset", "waits", "note=granted") // whoever grants a right does not have to wait until it is tried again
+	e.ends("waits", "complete wait=complete; 100%")
+}
+
+func TestWithoutTheRightToCreateAStreamNoCommandRuns(t *testing.T) {
+	e := newRestrictedActionsEnv(t, without(shippedActionsRules(t), toCreateStreams))
+	e.run(nil)
+	const command = `
+  phases:
+  - {func: KubeExec, name: command, args: {namespace: $NS, pod: gone, command: [true]}}
+`
+	e.goes("refused", command)
+	if message := e.awaitEnd("refused").Status.Error.Message; !strings.Contains(message, `cannot create resource "pods/exec"`) {
+		t.Errorf("its error is %q", message)
+	}
+
+	e.grant(shippedActionsRules(t))
+	there := toCreateStreams.attributes()
+	there.Namespace = e.namespace
+	e.cluster.AwaitRight(e, e.account, there)
+	e.goes("goes", command)
+	e.ends("goes", `failed command=failed; 0%; Failed to exec command in pod: pods "gone" not found`)
+}
+
+// The guide says to bind a ClusterRole in the namespace of the application.
+func TestAnActionSetOnANamespaceWhereNobodyHasLetTheOperatorInSaysSo(t *testing.T) {
+	e := newRestrictedActionsEnv(t, shippedActionsRules(t))
+	e.run(nil)
+	elsewhere := e.cluster.Namespace(t)
+	e.blueprint("waits", `{go: {phases: [{func: WaitV2, name: wait, args: {timeout: 1s, conditions: {}}}]}}`)
+	e.actionSet("waits", `{name: go, blueprint: waits, object: {kind: StatefulSet, name: db, namespace: `+elsewhere+`}}`)
+	set := e.awaitEnd("waits")
+	if message := set.Status.Error.Message; !strings.Contains(message, `cannot get resource "statefulsets"`) || !strings.Contains(message, elsewhere) {
+		t.Errorf("its error is %q", message)
+	}
+}

@@ -1,0 +1,291 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// keyPair is a certificate with its key, and what it is in files.
+type keyPair struct {
+	tls.Certificate
+	cert, key string
+}
+
+// authority signs certificates.
+func authority(t *testing.T) *keyPair { return issue(t, nil, "authority") }
+
+// issue makes a certificate for 127.0.0.1, or for a client of the name, signed by the authority, or one that signs others.
+func issue(t *testing.T, by *keyPair, name string) *keyPair {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		BasicConstraintsValid: true, IsCA: by == nil, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := template, any(key)
+	if by != nil {
+		parent, signer = by.Leaf, by.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &keyPair{
+		cert: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		key:  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})),
+	}
+	if p.Certificate, err = tls.X509KeyPair([]byte(p.cert), []byte(p.key)); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// secure makes the test's hook one that speaks TLS, with what it is told at each handshake.
+func (e *engineEnv) secure(config *tls.Config) {
+	e.hook = newHook(e.T)
+	e.hook.TLS = config
+	e.hook.StartTLS()
+	e.hook.Answers(oneConfigMap)
+}
+
+// letEngineRead gives the engine the Role that the guide tells of, for all Secrets and ConfigMaps of the test's namespace.
+func (e *engineEnv) letEngineRead() {
+	e.Helper()
+	name := metav1.ObjectMeta{Name: "hook-credentials"}
+	role := &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"list", "watch"}}}}
+	if _, err := e.kube.RbacV1().Roles(e.namespace).Create(e.Context(), role, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: name,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: string(engine)}},
+	}
+	if _, err := e.kube.RbacV1().RoleBindings(e.namespace).Create(e.Context(), binding, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	account := engine.account(e.T, testcluster.Shared(e.T))
+	e.cluster.AwaitRight(e, account, authorizationv1.ResourceAttributes{Verb: "watch", Resource: "secrets", Namespace: e.namespace})
+}
+
+// secret creates or replaces a Secret.
+func (e *engineEnv) secret(name string, data map[string]string) {
+	e.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
+	secrets := e.kube.CoreV1().Secrets(e.namespace)
+	_, err := secrets.Get(e.Context(), name, metav1.GetOptions{})
+	if err == nil {
+		_, err = secrets.Update(e.Context(), secret, metav1.UpdateOptions{})
+	} else {
+		_, err = secrets.Create(e.Context(), secret, metav1.CreateOptions{})
+	}
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// withAccess is configMaps with more in its webhook.
+func (e *engineEnv) withAccess(access string) string {
+	return strings.Replace(configMaps, "url: HOOK/sync", "url: HOOK/sync, "+strings.ReplaceAll(access, "NAMESPACE", e.namespace), 1)
+}
+
+func TestAHookIsTrustedByItsAuthorityWhereverThatStands(t *testing.T) {
+	ca := authority(t)
+	server := issue(t, ca, "hook")
+	inline := `caBundle: {inline: "` + strings.ReplaceAll(ca.cert, "\n", `\n`) + `"}`
+	for name, access := range map[string]string{
+		"inline":                "caBundle",
+		"in a Secret":           "caBundle: {secretRef: {name: ca, namespace: NAMESPACE}}",
+		"in a Secret's own key": "caBundle: {secretRef: {name: ca, namespace: NAMESPACE, key: other.crt}}",
+		"in a ConfigMap":        "caBundle: {configMapRef: {name: ca, namespace: NAMESPACE}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := inSharedEngine(t)
+			e.secure(&tls.Config{Certificates: []tls.Certificate{server.Certificate}})
+			e.letEngineRead()
+			e.secret("ca", map[string]string{"ca.crt": ca.cert, "other.crt": ca.cert})
+			e.put(`{apiVersion: v1, kind: ConfigMap, metadata: {name: ca}, data: {ca.crt: "%s"}}`, strings.ReplaceAll(ca.cert, "\n", `\n`))
+			if access == "caBundle" {
+				access = inline
+			}
+			e.serves(e.withAccess(access))
+			e.parent("web")
+			e.awaitChild("ConfigMap", "web")
+			if call := e.hook.Calls()[0]; !call.tls {
+				t.Error("the hook was called without TLS")
+			}
+		})
+	}
+	t.Run("nowhere", func(t *testing.T) {
+		e := inSharedEngine(t)
+		e.secure(&tls.Config{Certificates: []tls.Certificate{server.Certificate}})
+		e.serves(configMaps)
+		parent := e.parent("web")
+		e.awaitEventOn(parent, "SyncError", "certificate signed by unknown authority")
+		e.awaitReason("HookUnreachable")
+		if len(e.hook.Calls()) > 0 {
+			t.Error("it was called nonetheless")
+		}
+	})
+}
+
+func TestTheEngineProvesWhoItIs(t *testing.T) {
+	ca := authority(t)
+	server, client := issue(t, ca, "hook"), issue(t, ca, "engine-of-test")
+	type proof struct{ peer, authorization string }
+	for name, test := range map[string]struct {
+		access, endpoint string
+		want             proof
+	}{
+		"by a certificate":          {"clientTLS: {secretRef: {name: tls, namespace: NAMESPACE}}", "", proof{peer: "engine-of-test"}},
+		"by a token":                {"authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}", "", proof{authorization: "Bearer s3cret"}},
+		"by a token of its own":     {"authorization: {type: Custom, secretRef: {name: token, namespace: NAMESPACE, key: token}}", "", proof{authorization: "Custom s3cret"}},
+		"by a name and a password":  {"basicAuth: {secretRef: {name: basic, namespace: NAMESPACE}}", "", proof{authorization: "Basic bWU6cGFzczp3b3Jk"}},
+		"as for all of the host":    {"", "authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}", proof{authorization: "Bearer s3cret"}},
+		"as for it, not for others": {"basicAuth: {secretRef: {name: basic, namespace: NAMESPACE}}", "authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}", proof{authorization: "Basic bWU6cGFzczp3b3Jk"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := inSharedEngine(t)
+			roots := x509.NewCertPool()
+			roots.AddCert(ca.Leaf)
+			config := &tls.Config{Certificates: []tls.Certificate{server.Certificate}, ClientCAs: roots}
+			if test.want.peer != "" {
+				config.ClientAuth = tls.RequireAndVerifyClientCert
+			}
+			e.secure(config)
+			e.letEngineRead()
+			e.secret("ca", map[string]string{"ca.crt": ca.cert})
+			e.secret("tls", map[string]string{"tls.crt": client.cert, "tls.key": client.key})
+			e.secret("token", map[string]string{"token": " s3cret\n"})
+			e.secret("basic", map[string]string{"username": "me\n", "password": "pass:word\n"})
+			trust := "caBundle: {secretRef: {name: ca, namespace: NAMESPACE}}"
+			spec := configMaps
+			if test.access != "" {
+				spec = e.withAccess(trust + ", " + test.access)
+			}
+			if test.endpoint != "" {
+				host := strings.TrimPrefix(e.hook.URL, "https://")
+				spec += strings.ReplaceAll("\nendpointConfigs: [{host: example.com}, {host: '"+host+"', "+trust+", "+test.endpoint+"}]\n", "NAMESPACE", e.namespace)
+			}
+			e.serves(spec)
+			e.parent("web")
+			e.awaitChild("ConfigMap", "web")
+			for _, call := range e.hook.Calls() {
+				if got := (proof{call.peer, call.header.Get("Authorization")}); got != test.want {
+					t.Errorf("the hook sees %+v, want %+v", got, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestNewCredentialsAreUsedAtOnce(t *testing.T) {
+	e := inSharedEngine(t)
+	first, second := authority(t), authority(t)
+	var server atomic.Pointer[tls.Certificate]
+	server.Store(&issue(t, first, "hook").Certificate)
+	e.secure(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: []tls.Certificate{*server.Load()}}, nil
+	}})
+	e.letEngineRead()
+	e.secret("ca", map[string]string{"ca.crt": first.cert})
+	e.secret("token", map[string]string{"token": "one"})
+	e.serves(e.withAccess("caBundle: {secretRef: {name: ca, namespace: NAMESPACE}}, authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}"))
+	e.parent("web", "{spec: {who: me}}")
+	e.awaitChild("ConfigMap", "web", has("me", "data", "who"))
+
+	e.secret("token", map[string]string{"token": "two"})
+	e.eventually(func() string {
+		calls := e.hook.Calls()
+		if got := calls[len(calls)-1].header.Get("Authorization"); got != "Bearer two" {
+			e.change(widget, "web", "{metadata: {annotations: {at: '"+time.Now().Format(time.RFC3339Nano)+"'}}}")
+			return "the hook sees " + got
+		}
+		return ""
+	})
+	// The hook has a new certificate, by an authority that the engine is told of a moment later.
+	server.Store(&issue(t, second, "hook").Certificate)
+	e.hook.CloseClientConnections()
+	e.change(widget, "web", "{spec: {who: you}}")
+	e.awaitReason("HookUnreachable")
+	told := time.Now()
+	e.secret("ca", map[string]string{"ca.crt": second.cert})
+	e.awaitChild("ConfigMap", "web", has("you", "data", "who"))
+	if took := time.Since(told); took > testcluster.Stretch(15*time.Second, told) {
+		t.Errorf("with the new authority it took %s", took)
+	}
+	e.awaitReason(v1alpha1.ReasonServing)
+}
+
+func TestMissingCredentialsAreToldInTheConditionReady(t *testing.T) {
+	e := inSharedEngine(t)
+	requests[engine].expectForbidden(schema.GroupResource{Resource: "secrets"})
+	e.hook.Answers(oneConfigMap)
+	e.serves(e.withAccess("authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}"))
+	parent := e.parent("web")
+	message := e.awaitReason("InvalidHookCredentials")
+	for _, text := range []string{"Role", e.namespace, `resources: ["secrets"]`, `resourceNames: ["token"]`} {
+		if !strings.Contains(message, text) {
+			t.Errorf("the condition says %q, and nothing of %s", message, text)
+		}
+	}
+	e.awaitEventOn(parent, "SyncError", "secret")
+	granted := time.Now()
+	e.letEngineRead()
+	e.eventually(func() string {
+		if message := e.awaitReason("InvalidHookCredentials"); !strings.Contains(message, "does not exist") {
+			return "the condition says " + message
+		}
+		return ""
+	})
+	e.secret("token", map[string]string{"other": "a"})
+	e.eventually(func() string {
+		if message := e.awaitReason("InvalidHookCredentials"); !strings.Contains(message, "token") || strings.Contains(message, "does not exist") {
+			return "the condition says " + message
+		}
+		return ""
+	})
+	if len(e.hook.Calls()) > 0 {
+		t.Error("the hook was called without the credentials that it wants")
+	}
+	e.secret("token", map[string]string{"token": "s3cret"})
+	e.awaitChild("ConfigMap", "web")
+	e.awaitReason(v1alpha1.ReasonServing)
+	t.Logf("served %s after the right was granted", time.Since(granted).Round(time.Millisecond))
+	if strings.Contains(message, "s3cret") {
+		t.Error("the condition has the token")
+	}
+}

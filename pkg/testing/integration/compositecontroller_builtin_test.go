@@ -1,0 +1,99 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/faultproxy"
+)
+
+// machinesByHook is a spec whose parents are of a kind that Millwright serves itself.
+const machinesByHook = `
+generateSelector: true
+parentResource: {apiVersion: useless.container.training/v1alpha1, resource: machines}
+childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}]
+hooks: {sync: {webhook: {url: HOOK/sync}}}
+`
+
+// The Lease of this test's other process is one that no Deployment has. Its engine has the Lease that its rights are for, so that no other test
+// may run at the same time.
+func TestACompositeControllerForAKindThatMillwrightServesWaitsUntilThatIsOff(t *testing.T) {
+	e := newEngineEnv(t)
+	e.grantEngine(rightsOnParents("useless.container.training", "machines")...)
+	e.hook.Answers(oneConfigMap)
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: e.name, Labels: map[string]string{
+			"app.kubernetes.io/managed-by": "millwright", "controllers.millwright.dev/machine": "on", "millwright.dev/namespace": "",
+		}},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("core"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NowMicro())},
+	}
+	leases := e.kube.CoordinationV1().Leases(accountNamespace)
+	if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := leases.Delete(context.Background(), e.name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	var journal faultproxy.Journal
+	e.run(&journal, func(options *manager.Options) {
+		options.LeaderElect = true
+		options.LeaderElection.Namespace, options.LeaderElection.Name = accountNamespace, string(engine)
+	})
+	e.serves(machinesByHook)
+	if message := e.awaitReason(v1alpha1.ReasonServedByBuiltIn); !strings.Contains(message, "controller machine") {
+		t.Errorf("it says %q", message)
+	}
+	parent := e.put("{apiVersion: useless.container.training/v1alpha1, kind: Machine, metadata: {name: m, labels: {%s: %s}}, spec: {}}", testLabel, e.namespace)
+	set := func(change func(*coordinationv1.Lease)) {
+		t.Helper()
+		e.eventually(func() string {
+			now, err := leases.Get(t.Context(), e.name, metav1.GetOptions{})
+			if err != nil {
+				return err.Error()
+			}
+			change(now)
+			if _, err := leases.Update(t.Context(), now, metav1.UpdateOptions{}); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+	}
+	set(func(l *coordinationv1.Lease) { l.Spec.RenewTime = ptr.To(metav1.NowMicro()) })
+	if writes := writesOf(&journal, e.namespace); len(writes) > 0 || len(e.hook.Calls()) > 0 {
+		t.Errorf("it wrote %v, after %d calls of the hook", writes, len(e.hook.Calls()))
+	}
+	// The next leader runs everything else.
+	set(func(l *coordinationv1.Lease) { l.Labels["controllers.millwright.dev/machine"] = "off" })
+	e.awaitReason(v1alpha1.ReasonServing)
+	e.awaitChild("ConfigMap", "m", ownedBy(parent))
+	// It is on again, and then its process is gone for longer than any handover takes.
+	set(func(l *coordinationv1.Lease) {
+		l.Labels["controllers.millwright.dev/machine"], l.Spec.RenewTime = "on", ptr.To(metav1.NowMicro())
+	})
+	e.awaitReason(v1alpha1.ReasonServedByBuiltIn)
+	set(func(l *coordinationv1.Lease) {
+		l.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
+	})
+	e.awaitReason(v1alpha1.ReasonServing)
+	// What leads publishes what it runs.
+	own, err := leases.Get(t.Context(), string(engine), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own.Labels["controllers.millwright.dev/compositecontroller"] != "on" || own.Labels["controllers.millwright.dev/machine"] != "off" || own.Labels["app.kubernetes.io/managed-by"] != "millwright" {
+		t.Errorf("the labels of its Lease are %v", own.Labels)
+	}
+}

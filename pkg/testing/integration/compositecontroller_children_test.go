@@ -1,0 +1,292 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"millwright.dev/pkg/testing/faultproxy"
+)
+
+// with is configMaps with another update method, and children of that resource.
+func with(method, apiVersion, resource string) string {
+	return strings.NewReplacer("method: InPlace", "method: "+method, "apiVersion: v1, resource: configmaps", "apiVersion: "+apiVersion+", resource: "+resource).Replace(configMaps)
+}
+
+func TestAChildIsChangedAsItsUpdateStrategySays(t *testing.T) {
+	for _, method := range []string{"OnDelete", "", "Recreate", "InPlace"} {
+		t.Run("method "+method, func(t *testing.T) {
+			e := inSharedEngine(t)
+			e.hook.Answers(oneConfigMap)
+			spec := with(method, "v1", "configmaps")
+			if method == "" {
+				spec = strings.Replace(configMaps, ", updateStrategy: {method: InPlace}", "", 1)
+			}
+			e.serves(spec)
+			parent := e.parent("web", "{spec: {who: me}}")
+			before := e.awaitChild("ConfigMap", "web", has("me", "data", "who"))
+			e.change(widget, "web", "{spec: {who: you}}")
+			switch method {
+			case "InPlace":
+				after := e.awaitChild("ConfigMap", "web", has("you", "data", "who"))
+				if after.GetUID() != before.GetUID() {
+					t.Error("it was made anew")
+				}
+				e.awaitEventOn(parent, "ChildrenUpdated", "web")
+			case "Recreate":
+				after := e.awaitChild("ConfigMap", "web", has("you", "data", "who"))
+				if after.GetUID() == before.GetUID() {
+					t.Error("it was written to")
+				}
+				e.awaitEventOn(parent, "ChildrenRecreated", "Deleted ConfigMap "+e.namespace+"/web, to be created anew")
+			default:
+				e.awaitCall(0, func(call *hookCall) bool { return call.spec("who") == "you" })
+				e.stays(500*time.Millisecond, func() string {
+					if now := e.look("ConfigMap", "web"); now == nil || now.GetResourceVersion() != before.GetResourceVersion() {
+						return "it was changed"
+					}
+					return ""
+				})
+				e.remove("ConfigMap", "web")
+				e.awaitChild("ConfigMap", "web", has("you", "data", "who"))
+			}
+		})
+	}
+}
+
+func TestAChildThatSomebodyDeletesOrEditsIsMended(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(oneConfigMap)
+	e.serves(configMaps)
+	e.parent("web", "{spec: {who: me}}")
+	e.awaitChild("ConfigMap", "web")
+	e.change("ConfigMap", "web", "{data: {who: intruder}}")
+	e.awaitChild("ConfigMap", "web", has("me", "data", "who"))
+	e.remove("ConfigMap", "web")
+	e.awaitChild("ConfigMap", "web", has("me", "data", "who"))
+}
+
+func TestAnUpdateRemovesWhatTheHookNoLongerWantsAndKeepsWhatIsOfOthers(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Wants(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {mine: a, old: a}, annotations: {mine: a, old: a}}, data: {keep: a, drop: a}}")
+	e.serves(configMaps)
+	parent := e.parent("web")
+	e.awaitChild("ConfigMap", "a")
+	e.change("ConfigMap", "a", "{metadata: {labels: {theirs: b}, annotations: {theirs: b}, finalizers: [example.com/theirs]}, data: {theirs: b}}")
+	e.hook.Wants(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {mine: a}, annotations: {mine: a}}, data: {keep: a, new: a}}")
+	e.change(widget, "web", "{spec: {new: true}}")
+	after := e.awaitChild("ConfigMap", "a",
+		has(map[string]any{"keep": "a", "new": "a", "theirs": "b"}, "data"),
+		has(map[string]any{"mine": "a", "theirs": "b", "controller-uid": parent.GetUID()}, "metadata", "labels"),
+		has("b", "metadata", "annotations", "theirs"), has(nil, "metadata", "annotations", "old"), ownedBy(parent))
+	if !strings.Contains(after.GetAnnotations()["metacontroller.k8s.io/last-applied-configuration"], `"new":"a"`) {
+		t.Errorf("the record of what was applied is %v", after.GetAnnotations())
+	}
+	e.change("ConfigMap", "a", "{metadata: {finalizers: null}}")
+}
+
+func TestTheStatusOfAChildIsItsOwnControllersBusiness(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(func(call *hookCall) any {
+		pod := object(t, "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: LoadBalancer, ports: [{port: 80}]}, status: {loadBalancer: {ingress: [{ip: 10.1.1.1}]}}}").Object
+		pod["metadata"].(tree)["labels"] = tree{"who": call.spec("who")}
+		return tree{"children": list{pod}}
+	})
+	e.serves(with("InPlace", "v1", "services"))
+	e.parent("web", "{spec: {who: me}}")
+	e.awaitChild("Service", "a")
+	e.change("Service", "a", "{status: {loadBalancer: {ingress: [{ip: 10.2.2.2}]}}}", "status")
+	e.change(widget, "web", "{spec: {who: you}}")
+	child := e.awaitChild("Service", "a", has("you", "metadata", "labels", "who"))
+	if ingress := typed[corev1.Service](t, child).Status.LoadBalancer.Ingress; len(ingress) != 1 || ingress[0].IP != "10.2.2.2" {
+		t.Errorf("its status says %v", ingress)
+	}
+}
+
+// Ports are told apart by number and protocol: not by the number alone, which made two of them one.
+func TestAServiceKeepsAPortForEachProtocol(t *testing.T) {
+	e := inSharedEngine(t)
+	dns := func(name string) string {
+		return "{apiVersion: v1, kind: Service, metadata: {name: dns, labels: {name: " + name + "}}, spec: {ports: [{name: tcp, port: 53, protocol: TCP}, {name: udp, port: 53, protocol: UDP}]}}"
+	}
+	e.hook.Wants(t, dns("a"))
+	e.serves(with("InPlace", "v1", "services"))
+	e.parent("web")
+	before := typed[corev1.Service](t, e.awaitChild("Service", "dns"))
+	e.hook.Wants(t, dns("b"))
+	e.change(widget, "web", "{spec: {new: true}}")
+	after := typed[corev1.Service](t, e.awaitChild("Service", "dns", has("b", "metadata", "labels", "name")))
+	if len(after.Spec.Ports) != 2 || after.Spec.Ports[0].Protocol != corev1.ProtocolTCP || after.Spec.Ports[1].Protocol != corev1.ProtocolUDP {
+		t.Errorf("its ports are %v", after.Spec.Ports)
+	}
+	if after.UID != before.UID || after.Spec.ClusterIP != before.Spec.ClusterIP {
+		t.Error("it is another Service")
+	}
+}
+
+// childOf is a child, and its type.
+type childOf struct{ apiVersion, resource, child string }
+
+// What the API server fills in is no difference.
+var defaulted = map[string]childOf{
+	"Deployment": {"apps/v1", "deployments", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, creationTimestamp: null}, spec: {replicas: 0, selector: {matchLabels: {app: a}}, strategy: {},
+  template: {metadata: {labels: {app: a}, creationTimestamp: null}, spec: {containers: [{name: a, image: nginx, resources: {limits: {cpu: 500m}}, env: [{name: A, value: b}], ports: [{containerPort: 80}], livenessProbe: {httpGet: {port: 80}}}], volumes: [{name: v, configMap: {name: c}}]}}}, status: {}}`},
+	"StatefulSet": {"apps/v1", "statefulsets", `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {replicas: 0, serviceName: a, selector: {matchLabels: {app: a}},
+  template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: nginx}]}}}}`},
+	"Service": {"v1", "services", `{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {selector: {app: a}, ports: [{port: 80}]}}`},
+	"Pod":     {"v1", "pods", `{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: nginx, resources: {requests: {cpu: 500m}}}], volumes: [{name: v, emptyDir: {}}]}}`},
+	"nulls":   {"v1", "configmaps", `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: null, labels: {a: b}}, data: {a: "1"}, binaryData: null, immutable: null}`},
+}
+
+// observedChild is a child that was left alone for a while.
+type observedChild struct {
+	*engineEnv
+	method        string
+	parent, child *unstructured.Unstructured
+	// writes of the engine that concern it, and how long it was there by then.
+	writes map[string]int
+	age    time.Duration
+}
+
+// leaveAlone serves each of these children by a CompositeController of its own, with both methods, resynced each second, for so long
+// after all are there. One engine serves them all.
+func leaveAlone(t *testing.T, howLong time.Duration, children map[string]childOf) map[string]*observedChild {
+	t.Helper()
+	observed := map[string]*observedChild{}
+	first := newEngineEnv(t)
+	var journal faultproxy.Journal
+	first.run(&journal)
+	for name, of := range children {
+		for _, method := range []string{"InPlace", "Recreate"} {
+			e := newEngineEnv(t)
+			e.servedBy = first.servedBy
+			e.hook.Wants(t, of.child)
+			e.serves(with(method, of.apiVersion, of.resource) + "\nresyncPeriodSeconds: 1\n")
+			parent := e.parent("web")
+			observed[name+", "+method] = &observedChild{engineEnv: e, method: method, parent: parent, child: e.awaitChild(kindOf(object(t, "%s", of.child)), "a")}
+		}
+	}
+	calls := map[string]int{}
+	for name, o := range observed {
+		calls[name] = len(o.hook.Calls())
+	}
+	time.Sleep(howLong)
+	for name, o := range observed {
+		o.eventually(func() string {
+			if now := len(o.hook.Calls()) - calls[name]; now < 3 {
+				return fmt.Sprintf("%d resyncs: nothing is tested", now)
+			}
+			return ""
+		})
+		o.writes, o.age = writesOf(&journal, o.namespace), time.Since(o.parent.GetCreationTimestamp().Time)
+	}
+	return observed
+}
+
+// writesOf counts what was written in a namespace, but events.
+func writesOf(journal *faultproxy.Journal, namespace string) map[string]int {
+	writes := map[string]int{}
+	for _, entry := range journal.Entries() {
+		if entry.Namespace == namespace && entry.TookEffect() && entry.Resource != "events" {
+			what := entry.Verb + " " + entry.Resource
+			if entry.Subresource != "" {
+				what += "/" + entry.Subresource
+			}
+			writes[what]++
+		}
+	}
+	return writes
+}
+
+func TestWhatTheAPIServerFillsIntoAChildLeadsToNoMoreWrites(t *testing.T) {
+	t.Parallel()
+	for name, o := range leaveAlone(t, 3*time.Second, defaulted) {
+		resource := defaulted[strings.Split(name, ",")[0]].resource
+		if diff := cmp.Diff(map[string]int{"create " + resource: 1, "update widgets/status": 1}, o.writes); diff != "" {
+			t.Errorf("%s: the engine's writes (-want +got):\n%s", name, diff)
+		}
+		if now := o.look(kindOf(o.child), "a"); now == nil || now.GetUID() != o.child.GetUID() {
+			t.Errorf("%s: the child is another one", name)
+		}
+	}
+}
+
+// What the API server drops or adds to is written twice or thrice, and then left, and told.
+var normalised = map[string]childOf{
+	"defaults in lists":        {"networking.k8s.io/v1", "networkpolicies", `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: a}, spec: {podSelector: {}, ingress: [{ports: [{port: 80}]}]}}`},
+	"lists that are empty":     {"networking.k8s.io/v1", "networkpolicies", `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: a}, spec: {podSelector: {}, ingress: [{ports: [{port: 80}], from: []}]}}`},
+	"quantities":               {"apps/v1", "deployments", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 0, selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: nginx, resources: {limits: {cpu: 1000m}}}]}}}}`},
+	"templates of claims":      {"apps/v1", "statefulsets", `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a}, spec: {replicas: 0, selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: nginx}]}}, volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}`},
+	"what the scheduler sets":  {"v1", "pods", `{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: nginx}], nodeName: null, tolerations: [{key: a, operator: Exists}]}}`},
+	"tolerations that it adds": {"v1", "pods", `{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: nginx}], tolerations: [{key: a, operator: Exists}]}}`},
+}
+
+func TestWhatTheAPIServerMakesOfAChildIsNotFoughtAgainst(t *testing.T) {
+	t.Parallel()
+	for name, o := range leaveAlone(t, 5*time.Second, normalised) {
+		resource := normalised[strings.Split(name, ",")[0]].resource
+		t.Logf("%s: %v", name, o.writes)
+		// Two updates, then one after each time that is twice as long as the one before, which was a second at first.
+		most := 3 + int(math.Log2(o.age.Seconds()))
+		if updates, deletions := o.writes["update "+resource], o.writes["delete "+resource]; updates > most || deletions > 0 {
+			t.Errorf("%s: %d updates and %d deletions in %s", name, updates, deletions, o.age)
+		}
+		if o.method == "Recreate" {
+			o.awaitEventOn(o.parent, "ChildrenStuck", o.child.GetKind()+" "+o.namespace+"/a")
+		}
+		o.awaitChild(kindOf(o.child), "a")
+	}
+}
+
+func TestAChildBeingDeletedIsLeftAloneAndCreatedAnewWhenItHasGone(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(oneConfigMap)
+	e.serves(configMaps)
+	e.parent("web", "{spec: {who: me}}")
+	e.awaitChild("ConfigMap", "web")
+	e.change("ConfigMap", "web", "{metadata: {finalizers: [example.com/wait]}}")
+	e.remove("ConfigMap", "web")
+	deleting := e.look("ConfigMap", "web")
+	e.change(widget, "web", "{spec: {who: you}}")
+	e.awaitCall(0, func(call *hookCall) bool { return call.spec("who") == "you" })
+	e.stays(300*time.Millisecond, func() string {
+		if e.look("ConfigMap", "web").GetResourceVersion() != deleting.GetResourceVersion() {
+			return "it was written to"
+		}
+		return ""
+	})
+	e.change("ConfigMap", "web", "{metadata: {finalizers: null}}")
+	e.awaitChild("ConfigMap", "web", has("you", "data", "who"), func(o *unstructured.Unstructured) string {
+		if o.GetUID() == deleting.GetUID() {
+			return "it is the same one"
+		}
+		return ""
+	})
+}
+
+func TestManyChildrenAreToldInOneEvent(t *testing.T) {
+	e := inSharedEngine(t)
+	var children []string
+	for i := range 40 {
+		children = append(children, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: c%02d}}", i))
+	}
+	e.hook.Wants(t, children...)
+	e.serves(configMaps)
+	parent := e.parent("web")
+	e.awaitEventOn(parent, "ChildrenCreated", "Created 40 ConfigMap: ")
+	for i := range 40 {
+		e.awaitChild("ConfigMap", fmt.Sprintf("c%02d", i), ownedBy(parent))
+	}
+	if events := e.eventsOn(parent); len(events) != 1 {
+		t.Errorf("there are %d events", len(events))
+	}
+}

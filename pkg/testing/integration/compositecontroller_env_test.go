@@ -1,0 +1,249 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// testLabel says of which test a parent is: all tests share one cluster, and most of them one engine, which serves the
+// CompositeControllers whose label engineTest has the value sharedName.
+const (
+	testLabel  = "parent-of.test"
+	sharedName = "shared"
+)
+
+// engineEnv is what a test of the engine has: a namespace, a CompositeController, and a hook.
+type engineEnv struct {
+	*env
+	dynamic dynamic.Interface
+	hook    *testHook
+	// name of the test's CompositeController: a finalizer has room for 43 characters of it.
+	name string
+	// servedBy is the value of the label by which an engine knows the test's CompositeControllers.
+	servedBy string
+}
+
+// newEngineEnv gives a test what it needs. No engine runs yet.
+func newEngineEnv(t *testing.T) *engineEnv {
+	t.Helper()
+	cluster := testcluster.Shared(t)
+	e := newEnv(t, cluster)
+	client, err := dynamic.NewForConfig(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	installParents(e)
+	return &engineEnv{env: e, dynamic: client, hook: startHook(t), name: "test" + e.namespace[len(e.namespace)-6:], servedBy: e.namespace}
+}
+
+// inSharedEngine is for a test that needs an engine, whichever: it runs beside others, with one engine for all of them.
+func inSharedEngine(t *testing.T) *engineEnv {
+	t.Helper()
+	t.Parallel()
+	e := newEngineEnv(t)
+	e.servedBy = sharedName
+	theSharedEngine.use(t)
+	return e
+}
+
+// sharedEngine runs while a test uses it.
+type sharedEngine struct {
+	mu    sync.Mutex
+	users int
+	stop  func() error
+}
+
+var theSharedEngine sharedEngine
+
+func (s *sharedEngine) use(t *testing.T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users++; s.users == 1 {
+		s.stop = startEngine(t, sharedName, engine.account(t, testcluster.Shared(t)).WriteKubeconfig(t))
+	}
+	t.Cleanup(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.users--; s.users > 0 {
+			return
+		}
+		if err := s.stop(); err != nil {
+			t.Errorf("the engine ended with %v", err)
+		}
+	})
+}
+
+// run starts an engine for this test alone, until stop, and keeps its requests in the journal.
+func (e *engineEnv) run(journal *faultproxy.Journal, changes ...func(*manager.Options)) (stop func()) {
+	e.Helper()
+	proxy, err := faultproxy.Start("engine", engine.account(e.T, e.cluster).Config, journal)
+	if err != nil {
+		e.Fatal(err)
+	}
+	kubeconfig := filepath.Join(e.TempDir(), "kubeconfig")
+	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
+		e.Fatal(err)
+	}
+	stopEngine := startEngine(e.T, e.servedBy, kubeconfig, changes...)
+	stop = sync.OnceFunc(func() {
+		if err := stopEngine(); err != nil {
+			e.Errorf("the engine ended with %v", err)
+		}
+		proxy.Close()
+	})
+	e.Cleanup(stop)
+	return stop
+}
+
+// startEngine starts one that serves the CompositeControllers with the label.
+func startEngine(t *testing.T, label, kubeconfig string, changes ...func(*manager.Options)) (stop func() error) {
+	t.Helper()
+	options := manager.NewOptions()
+	options.Kubeconfig, options.Controllers = kubeconfig, engine.controllers(t)
+	options.TargetLabelSelector = engineTest + "=" + label
+	options.LeaderElect, options.ServingAddress = false, ""
+	for _, change := range changes {
+		change(options)
+	}
+	config, err := options.Config("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- manager.Run(ctx, config) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+var parentsInstalled struct {
+	sync.Mutex
+	done bool
+}
+
+// installParents installs the CustomResourceDefinitions that most tests share, and lets engines have such parents, and children.
+func installParents(e *env) {
+	e.Helper()
+	parentsInstalled.Lock()
+	defer parentsInstalled.Unlock()
+	if !parentsInstalled.done {
+		e.cluster.InstallCRDs(e, "pkg/testing/integration/testdata/compositecontroller")
+		e.grantEngine(slices.Concat(
+			rightsOnParents("test.example.com", "widgets"), rightsOnParents("test.example.com", "clusterwidgets"),
+			rightsOnChildren("test.example.com", "clusterwidgets"), rightsOnChildren("", "configmaps"), rightsOnChildren("", "services"), rightsOnChildren("", "pods"),
+			rightsOnChildren("apps", "deployments"), rightsOnChildren("apps", "statefulsets"),
+			rightsOnChildren("networking.k8s.io", "networkpolicies"),
+		)...)
+		parentsInstalled.done = true
+	}
+}
+
+// serves creates the test's CompositeController. Its spec is YAML in which HOOK stands for the hook's address, and it counts the test's
+// parents only unless it says which.
+func (e *engineEnv) serves(spec string) *unstructured.Unstructured {
+	e.Helper()
+	cc := e.composite(e.name, spec)
+	created, err := e.at(composite).Create(e.Context(), cc, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.cleanUp(composite, created.GetName())
+	return created
+}
+
+// composite is the kind of CompositeControllers.
+const composite = "CompositeController.metacontroller.k8s.io/v1alpha1"
+
+// cleanUp deletes a cluster-scoped object when the test ends, while its engine still runs, and wants it to be gone soon.
+func (e *engineEnv) cleanUp(kind, name string) {
+	objects := e.at(kind)
+	e.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
+			err := objects.Delete(ctx, name, metav1.DeleteOptions{})
+			if apierrors.IsNotFound(err) {
+				return true, nil
+			}
+			return false, err
+		})
+		if err != nil {
+			e.Errorf("deleting %s %s: %v", kind, name, err)
+		}
+	})
+}
+
+// composite builds a CompositeController.
+func (e *engineEnv) composite(name, spec string) *unstructured.Unstructured {
+	e.Helper()
+	cc := object(e, "{apiVersion: metacontroller.k8s.io/v1alpha1, kind: CompositeController, metadata: {name: %s, labels: {%s: %s}}}", name, engineTest, e.servedBy)
+	cc.Object["spec"] = object(e, "%s", strings.ReplaceAll(spec, "HOOK", e.hook.URL)).Object
+	if parent, ok := cc.Object["spec"].(map[string]any)["parentResource"].(map[string]any); ok && parent["labelSelector"] == nil {
+		parent["labelSelector"] = map[string]any{"matchLabels": map[string]any{testLabel: e.namespace}}
+	}
+	return cc
+}
+
+// configMaps is a spec: Widgets with ConfigMaps that are updated in place, found by generated labels.
+const configMaps = `
+generateSelector: true
+parentResource: {apiVersion: test.example.com/v1, resource: widgets}
+childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}]
+hooks: {sync: {webhook: {url: HOOK/sync}}}
+`
+
+// controller is the CompositeController of the name.
+func (e *engineEnv) controller(name string) *v1alpha1.CompositeController {
+	e.Helper()
+	cc, err := e.client.MetacontrollerV1alpha1().CompositeControllers().Get(e.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return cc
+}
+
+// awaitReason waits until the condition Ready of the test's CompositeController has the reason, and returns its message.
+func (e *engineEnv) awaitReason(reason string) (message string) {
+	e.Helper()
+	return e.awaitReasonOf(e.name, reason)
+}
+
+func (e *engineEnv) awaitReasonOf(name, reason string) (message string) {
+	e.Helper()
+	e.eventually(func() string {
+		cc := e.controller(name)
+		ready := meta.FindStatusCondition(cc.Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Reason != reason || ready.ObservedGeneration != cc.Generation {
+			return fmt.Sprintf("CompositeController %s is %+v, want reason %s", name, ready, reason)
+		}
+		if (ready.Status == metav1.ConditionTrue) != (reason == v1alpha1.ReasonServing) {
+			e.Fatalf("Ready is %+v", ready)
+		}
+		message = ready.Message
+		return ""
+	})
+	return message
+}

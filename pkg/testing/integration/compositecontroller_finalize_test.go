@@ -1,0 +1,302 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/testing/faultproxy"
+)
+
+// finalized is a spec with both hooks.
+const finalized = `
+generateSelector: true
+parentResource: {apiVersion: test.example.com/v1, resource: widgets}
+childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}]
+hooks: {sync: {webhook: {url: HOOK/sync}}, finalize: {webhook: {url: HOOK/finalize}}}
+`
+
+// finalizer of the test's CompositeController on parents: that of Metacontroller.
+func (e *engineEnv) finalizer() string { return "metacontroller.io/compositecontroller-" + e.name }
+
+// finalizers wants an object to have these.
+func finalizers(want ...string) func(*unstructured.Unstructured) string {
+	return func(o *unstructured.Unstructured) string {
+		if got := o.GetFinalizers(); !slices.Equal(got, want) {
+			return fmt.Sprintf("the finalizers of %s are %v, want %v", o.GetName(), got, want)
+		}
+		return ""
+	}
+}
+
+// clearsAway answers finalize hooks: first the children go, then the parent.
+func clearsAway(call *hookCall) any {
+	if !call.Finalizing {
+		return oneConfigMap(call)
+	}
+	return tree{"status": tree{"left": len(call.Children["ConfigMap.v1"])}, "children": list{}, "finalized": len(call.Children["ConfigMap.v1"]) == 0}
+}
+
+func TestTheFinalizerIsThereBeforeTheHookAndTheChildren(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(clearsAway)
+	e.serves(finalized)
+	e.parent("web", "{metadata: {finalizers: [example.com/other]}}")
+	e.awaitChild("ConfigMap", "web")
+	first := typed[metav1.PartialObjectMetadata](t, &unstructured.Unstructured{Object: e.hook.Calls()[0].Parent})
+	if !slices.Equal(first.Finalizers, []string{"example.com/other", e.finalizer()}) {
+		t.Errorf("the first call of the hook shows the finalizers %v", first.Finalizers)
+	}
+	e.change(widget, "web", "{metadata: {finalizers: ["+e.finalizer()+"]}}")
+	e.remove(widget, "web")
+	e.awaitGone(widget, "web")
+}
+
+func TestADeletedParentGoesWhenItsFinalizeHookHasFinished(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(clearsAway)
+	e.serves(finalized)
+	e.parent("web", "{metadata: {finalizers: [example.com/watch]}}")
+	e.awaitChild("ConfigMap", "web")
+	e.awaitChild(widget, "web", has(1, "status", "seen"))
+	synced := len(e.hook.CallsOf("/sync"))
+	e.remove(widget, "web")
+	e.awaitGone("ConfigMap", "web")
+	e.awaitChild(widget, "web", finalizers("example.com/watch"))
+	e.change(widget, "web", "{metadata: {finalizers: null}}")
+	e.awaitGone(widget, "web")
+
+	calls := e.hook.CallsOf("/finalize")
+	if len(calls) < 2 || len(calls[0].Children["ConfigMap.v1"]) != 1 || len(calls[len(calls)-1].Children["ConfigMap.v1"]) != 0 {
+		t.Errorf("%d calls of finalize", len(calls))
+	}
+	for _, call := range calls {
+		if !call.Finalizing {
+			t.Error("a call of finalize is not finalizing")
+		}
+	}
+	for _, call := range e.hook.CallsOf("/sync")[synced:] {
+		if metadata := call.Parent["metadata"].(map[string]any); metadata["deletionTimestamp"] != nil {
+			t.Error("sync was called for a parent that is deleted")
+		}
+	}
+}
+
+func TestFinalizedInTheAnswerOfSyncMeansNothing(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(func(call *hookCall) any {
+		answer := oneConfigMap(call).(tree)
+		answer["finalized"] = true
+		return answer
+	})
+	e.serves(finalized)
+	e.parent("web")
+	e.awaitChild(widget, "web", has(1, "status", "seen"))
+	version := e.look(widget, "web").GetResourceVersion()
+	e.stays(time.Second, func() string {
+		now := e.look(widget, "web")
+		if now.GetResourceVersion() != version {
+			return "the parent was written to"
+		}
+		return finalizers(e.finalizer())(now)
+	})
+}
+
+func TestAParentThatLeavesTheSelectorIsFinalizedAndLetGo(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(clearsAway)
+	e.serves(finalized)
+	e.parent("web")
+	e.awaitChild("ConfigMap", "web")
+	e.change(widget, "web", "{metadata: {labels: {"+testLabel+": null}}}")
+	e.awaitGone("ConfigMap", "web")
+	e.awaitChild(widget, "web", finalizers())
+	if call := e.hook.CallsOf("/finalize")[0]; !call.Finalizing || call.Parent["metadata"].(map[string]any)["deletionTimestamp"] != nil {
+		t.Errorf("finalize was called with finalizing %t", call.Finalizing)
+	}
+	calls := len(e.hook.Calls())
+	e.change(widget, "web", "{spec: {a: b}}")
+	e.stays(300*time.Millisecond, func() string {
+		if len(e.hook.Calls()) > calls {
+			return "a hook was called for an object that is no parent any more"
+		}
+		return ""
+	})
+	e.change(widget, "web", "{metadata: {labels: {"+testLabel+": "+e.namespace+"}}}")
+	e.awaitChild("ConfigMap", "web")
+	e.awaitChild(widget, "web", finalizers(e.finalizer()))
+}
+
+// While the garbage collector deletes the children first, the engine keeps its hands off them; it lets the parent go nonetheless.
+func TestAParentThatIsDeletedInTheForegroundIsFinalizedWithoutTouchingItsChildren(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(func(call *hookCall) any {
+		answer := oneConfigMap(call).(tree)
+		answer["finalized"] = call.Finalizing && len(call.Children["ConfigMap.v1"]) == 0
+		return answer
+	})
+	e.serves(finalized)
+	e.parent("web")
+	child := e.awaitChild("ConfigMap", "web")
+	foreground := metav1.DeletePropagationForeground
+	if err := e.at(widget).Delete(t.Context(), "web", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitGone(widget, "web")
+	if now := e.look("ConfigMap", "web"); now != nil && now.GetUID() != child.GetUID() {
+		t.Error("a child was created for a parent that is being deleted in the foreground")
+	}
+	e.awaitGone("ConfigMap", "web")
+}
+
+func TestAControllerWithNothingButAFinalizeHookGuardsItsParents(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Says(tree{"finalized": true})
+	e.serves(`
+generateSelector: true
+parentResource: {apiVersion: test.example.com/v1, resource: widgets}
+hooks: {finalize: {webhook: {url: HOOK/finalize}}}
+`)
+	parent := e.parent("web")
+	e.awaitChild(widget, "web", finalizers(e.finalizer()))
+	e.awaitReason(v1alpha1.ReasonServing)
+	if calls := e.hook.Calls(); len(calls) > 0 {
+		t.Errorf("the hook was called %d times for a parent that is not deleted", len(calls))
+	}
+	if events := e.countEvents(parent, "SyncError"); events > 0 {
+		t.Errorf("%d events of errors", events)
+	}
+	e.remove(widget, "web")
+	e.awaitGone(widget, "web")
+}
+
+func TestAFinalizeHookWithoutAWebhookIsAsGoodAsNone(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(oneConfigMap)
+	e.serves(`
+generateSelector: true
+parentResource: {apiVersion: test.example.com/v1, resource: widgets}
+childResources: [{apiVersion: v1, resource: configmaps}]
+hooks: {sync: {webhook: {url: HOOK/sync}}, finalize: {}}
+`)
+	e.parent("web")
+	e.awaitChild("ConfigMap", "web")
+	if got := e.look(widget, "web").GetFinalizers(); len(got) > 0 {
+		t.Errorf("the parent has the finalizers %v", got)
+	}
+	e.remove(widget, "web")
+	e.awaitGone(widget, "web")
+	e.awaitGone("ConfigMap", "web")
+}
+
+func TestSwitchingFinalizeOffTakesTheFinalizersAway(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(clearsAway)
+	e.serves(finalized)
+	for _, name := range []string{"a", "b", "c"} {
+		e.parent(name)
+		e.awaitChild(widget, name, finalizers(e.finalizer()))
+	}
+	// One that has left the selector, and is not let go yet.
+	e.hook.Says(tree{"finalized": false})
+	e.change(widget, "c", "{metadata: {labels: {"+testLabel+": null}}}")
+	e.awaitCall(0, func(call *hookCall) bool { return call.Finalizing && call.name() == "c" })
+	e.hook.Answers(clearsAway)
+	e.change(composite, e.name, "{spec: {hooks: {finalize: null}}}")
+	for _, name := range []string{"a", "b", "c"} {
+		e.awaitChild(widget, name, finalizers())
+	}
+	e.awaitChild(composite, e.name, finalizers())
+	if calls := len(e.hook.CallsOf("/finalize")); calls == 0 {
+		t.Error("nothing is tested")
+	}
+}
+
+func TestFinalizeCanBeSwitchedOffWhileNoEngineRuns(t *testing.T) {
+	t.Parallel()
+	e := newEngineEnv(t)
+	e.hook.Answers(clearsAway)
+	stop := e.run(&faultproxy.Journal{})
+	e.serves(finalized)
+	for _, name := range []string{"in", "out"} {
+		e.parent(name)
+		e.awaitChild(widget, name, finalizers(e.finalizer()))
+	}
+	stop()
+	e.change(composite, e.name, "{spec: {hooks: {finalize: null}}}")
+	e.change(widget, "out", "{metadata: {labels: {"+testLabel+": null}}}") // no watch of those that are selected shows it
+	e.run(&faultproxy.Journal{})
+	e.awaitChild(widget, "in", finalizers())
+	e.awaitChild(widget, "out", finalizers())
+	e.awaitChild(composite, e.name, finalizers())
+}
+
+func TestDeletingACompositeControllerTakesItsFinalizersFromParentsThoughItsHookIsGone(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(clearsAway)
+	cc := e.serves(finalized)
+	for _, name := range []string{"a", "b"} {
+		e.parent(name, "{metadata: {finalizers: [example.com/other]}}")
+		e.awaitChild(widget, name, finalizers("example.com/other", e.finalizer()))
+		e.awaitChild("ConfigMap", name)
+	}
+	e.remove(widget, "b")
+	e.awaitCall(0, func(call *hookCall) bool { return call.Finalizing })
+	e.hook.CloseClientConnections()
+	e.hook.Close()
+	e.remove(composite, e.name)
+	e.awaitGone(composite, e.name)
+	e.awaitChild(widget, "a", finalizers("example.com/other"))
+	if b := e.look(widget, "b"); b != nil {
+		e.awaitChild(widget, "b", finalizers("example.com/other"))
+		e.change(widget, "b", "{metadata: {finalizers: null}}")
+	}
+	if e.look("ConfigMap", "a") == nil {
+		t.Error("a child has gone with the CompositeController, though its parent has not")
+	}
+	for _, reason := range []string{"Stopping", "Stopped"} {
+		e.awaitEventOn(cc, reason, e.name)
+	}
+	e.change(widget, "a", "{metadata: {finalizers: null}}")
+}
+
+func TestAnEngineThatEndsAmidTheDeletionOfACompositeControllerFinishesItWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	e := newEngineEnv(t)
+	e.hook.Answers(clearsAway)
+	stop := e.run(&faultproxy.Journal{})
+	e.serves(finalized)
+	e.parent("web")
+	e.awaitChild(widget, "web", finalizers(e.finalizer()))
+	stop()
+	e.remove(composite, e.name)
+	e.remove(widget, "web")
+	if e.look(composite, e.name) == nil || e.look(widget, "web") == nil {
+		t.Fatal("what has a finalizer is gone though no engine runs")
+	}
+	e.run(&faultproxy.Journal{})
+	e.awaitGone(composite, e.name)
+	e.awaitGone(widget, "web")
+}
+
+func TestANamespaceFullOfFinalizedParentsCanBeDeleted(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(clearsAway)
+	e.serves(finalized)
+	for _, name := range []string{"a", "b", "c"} {
+		e.parent(name)
+		e.awaitChild("ConfigMap", name)
+	}
+	if err := e.kube.CoreV1().Namespaces().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitGone("Namespace", e.namespace)
+}

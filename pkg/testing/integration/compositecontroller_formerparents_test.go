@@ -1,0 +1,152 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/testing/faultproxy"
+)
+
+// gadgets installs a second type of parents, and returns its kind and a patch that makes it that of the test's CompositeController.
+func (e *engineEnv) gadgets() (kind, patch string) {
+	e.Helper()
+	e.definition("Gadget", "gadgets", "{status: {}}")
+	group := e.name + ".example.com"
+	e.grantEngine(rightsOnParents(group, "gadgets")...)
+	return "Gadget." + group + "/v1", fmt.Sprintf("{spec: {parentResource: {apiVersion: %s/v1, resource: gadgets}}}", group)
+}
+
+// parentOf puts a parent of another kind, with the label of the test's parents.
+func (e *engineEnv) parentOf(kind, name string) {
+	e.Helper()
+	short, apiVersion, _ := strings.Cut(kind, ".")
+	e.put("{apiVersion: %s, kind: %s, metadata: {name: %s, labels: {%s: %s}}}", apiVersion, short, name, testLabel, e.namespace)
+}
+
+// finalizedParents wants the status of a CompositeController to record these resources.
+func finalizedParents(want ...string) func(*unstructured.Unstructured) string {
+	return func(o *unstructured.Unstructured) string {
+		recorded, _, _ := unstructured.NestedSlice(o.Object, "status", "finalizedParents")
+		var got []string
+		for _, rule := range recorded {
+			got = append(got, rule.(tree)["resource"].(string))
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			return fmt.Sprintf("recorded are %v, want %v", got, want)
+		}
+		return ""
+	}
+}
+
+func TestParentsOfTheTypeBeforeLoseTheFinalizer(t *testing.T) {
+	e := inSharedEngine(t)
+	kind, patch := e.gadgets()
+	e.hook.Answers(clearsAway)
+	e.serves(finalized)
+	e.parent("before", "{metadata: {finalizers: [example.com/theirs]}}")
+	child := e.awaitChild("ConfigMap", "before")
+	e.awaitChild(widget, "before", finalizers("example.com/theirs", e.finalizer()))
+	e.awaitChild(composite, e.name, finalizedParents("widgets"))
+
+	e.change(composite, e.name, patch)
+	e.awaitChild(widget, "before", finalizers("example.com/theirs"))
+	e.awaitChild(composite, e.name, finalizedParents("gadgets"))
+	e.awaitReason(v1alpha1.ReasonServing)
+	e.parentOf(kind, "after")
+	e.awaitChild(kind, "after", finalizers(e.finalizer()))
+	e.awaitChild("ConfigMap", "after")
+	if now := e.look("ConfigMap", "before"); now == nil || now.GetUID() != child.GetUID() {
+		t.Error("the child of the parent before is gone")
+	}
+	e.change(widget, "before", "{metadata: {finalizers: null}}")
+	e.remove(widget, "before")
+	e.awaitGone(widget, "before")
+	e.remove(kind, "after")
+	e.awaitGone(kind, "after")
+}
+
+func TestParentsOfTheTypeBeforeLoseTheFinalizerThoughTheEditWasMadeWhileNoEngineRan(t *testing.T) {
+	t.Parallel()
+	e := newEngineEnv(t)
+	kind, patch := e.gadgets()
+	e.hook.Answers(clearsAway)
+	stop := e.run(&faultproxy.Journal{})
+	e.serves(finalized)
+	e.parent("before")
+	e.awaitChild(widget, "before", finalizers(e.finalizer()))
+	stop()
+	e.change(composite, e.name, patch)
+	stop = e.run(&faultproxy.Journal{})
+	e.awaitChild(widget, "before", finalizers())
+	e.parentOf(kind, "after")
+	e.awaitChild(kind, "after", finalizers(e.finalizer()))
+	stop()
+
+	// An edit and a deletion, both while no engine runs.
+	e.change(composite, e.name, "{spec: {parentResource: {apiVersion: test.example.com/v1, resource: widgets}}}")
+	e.remove(composite, e.name)
+	e.run(&faultproxy.Journal{})
+	e.awaitGone(composite, e.name)
+	e.awaitChild(kind, "after", finalizers())
+}
+
+func TestAnEditOfTheParentsTypeThatIsASlipClearsNothing(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(clearsAway)
+	e.serves(finalized)
+	e.parent("web")
+	e.awaitChild(widget, "web", finalizers(e.finalizer()))
+	e.change(composite, e.name, "{spec: {parentResource: {resource: widgetz}}}")
+	e.awaitReason(v1alpha1.ReasonParentNotServed)
+	e.change(composite, e.name, "{spec: {parentResource: {resource: widgets}}}")
+	e.awaitReason(v1alpha1.ReasonServing)
+	e.awaitChild(composite, e.name, finalizedParents("widgets"))
+	if complaint := finalizers(e.finalizer())(e.look(widget, "web")); complaint != "" {
+		t.Error(complaint)
+	}
+	e.remove(widget, "web")
+	e.awaitGone(widget, "web")
+	if calls := e.hook.CallsOf("/finalize"); len(calls) == 0 {
+		t.Error("the finalize hook was not called")
+	}
+}
+
+func TestARightThatIsMissingForTheParentsBeforeIsShownWhileTheNewOnesAreServed(t *testing.T) {
+	e := inSharedEngine(t)
+	kind, patch := e.gadgets()
+	requests[engine].expectForbidden(schema.GroupResource{Group: e.name + ".example.com", Resource: "tools"})
+	e.hook.Answers(clearsAway)
+	role := object(e, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s-tools, labels: {millwright.dev/aggregate-to-engine: 'true'}}, rules: [{apiGroups: [%s.example.com], resources: [tools, tools/status], verbs: ['*']}]}", e.namespace, e.name)
+	e.definition("Tool", "tools", "{status: {}}")
+	if _, err := e.at("ClusterRole.rbac.authorization.k8s.io/v1").Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.serves(strings.NewReplacer("test.example.com/v1", e.name+".example.com/v1", "widgets", "tools").Replace(finalized))
+	e.awaitReason(v1alpha1.ReasonServing)
+	tool := strings.Replace(kind, "Gadget", "Tool", 1)
+	e.parentOf(tool, "before")
+	e.awaitChild(tool, "before", finalizers(e.finalizer()))
+	if err := e.at("ClusterRole.rbac.authorization.k8s.io/v1").Delete(t.Context(), role.GetName(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.change(composite, e.name, patch)
+	if message := e.awaitReason(v1alpha1.ReasonForbidden); !strings.Contains(message, "tools") {
+		t.Errorf("the message is %s", message)
+	}
+	e.parentOf(kind, "after")
+	e.awaitChild(kind, "after", finalizers(e.finalizer()))
+	if _, err := e.at("ClusterRole.rbac.authorization.k8s.io/v1").Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitChild(tool, "before", finalizers())
+	e.awaitReason(v1alpha1.ReasonServing)
+}

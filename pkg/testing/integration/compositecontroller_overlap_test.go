@@ -1,0 +1,110 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/testing/faultproxy"
+)
+
+// servesToo creates a second CompositeController of the test, which is younger than the first.
+func (e *engineEnv) servesToo(spec string) (name string) {
+	e.Helper()
+	cc := e.composite(e.name+"-2", spec)
+	if _, err := e.at(composite).Create(e.Context(), cc, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	e.cleanUp(composite, cc.GetName())
+	return cc.GetName()
+}
+
+// eachItsOwn wants a ConfigMap named after the path that is called, and a status that says so.
+func eachItsOwn(call *hookCall) any {
+	name := strings.TrimPrefix(call.path, "/")
+	return tree{"status": tree{"by": name}, "children": list{tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": call.name() + "-" + name}, "data": tree{"who": call.spec("who")}}}}
+}
+
+func TestOfTwoCompositeControllersWithTheSameParentsAndChildrenTheOlderWorksAndTheYoungerSaysWhyNot(t *testing.T) {
+	t.Parallel()
+	e := newEngineEnv(t)
+	e.hook.Answers(eachItsOwn)
+	var first faultproxy.Journal
+	stop := e.run(&first)
+	e.serves(configMaps)
+	older := e.parent("web", "{spec: {who: me}}")
+	e.awaitChild("ConfigMap", "web-sync", ownedBy(older))
+	younger := e.servesToo(strings.Replace(configMaps, "/sync", "/other", 1))
+	message := e.awaitReasonOf(younger, v1alpha1.ReasonParentsOverlap)
+	if !strings.Contains(message, e.name+",") || !strings.Contains(message, "configmaps") {
+		t.Errorf("the younger one says %q", message)
+	}
+	e.awaitReason(v1alpha1.ReasonServing)
+	for _, who := range []string{"you", "them", "us"} {
+		e.change(widget, "web", "{spec: {who: "+who+"}}")
+		e.awaitChild("ConfigMap", "web-sync", has(who, "data", "who"))
+	}
+	stop()
+	// Another process decides the same.
+	var second faultproxy.Journal
+	e.run(&second)
+	e.change(widget, "web", "{spec: {who: all}}")
+	e.awaitChild("ConfigMap", "web-sync", has("all", "data", "who"))
+	e.awaitChild(widget, "web", has("sync", "status", "by"), has(5, "status", "observedGeneration"))
+	e.awaitReasonOf(younger, v1alpha1.ReasonParentsOverlap)
+	before, after := writesOf(&first, e.namespace), writesOf(&second, e.namespace)
+	if before["create configmaps"] != 1 || before["delete configmaps"]+after["delete configmaps"]+after["create configmaps"] > 0 {
+		t.Errorf("the engines wrote %v and %v", before, after)
+	}
+	if calls := len(e.hook.CallsOf("/other")); calls > 0 {
+		t.Errorf("the hook of the younger one was called %d times", calls)
+	}
+	// The older one gives the parents up.
+	e.change(composite, e.name, "{spec: {parentResource: {labelSelector: {matchLabels: {on: \"yes\"}}}}}")
+	e.awaitReasonOf(younger, v1alpha1.ReasonServing)
+	e.awaitChild("ConfigMap", "web-other", ownedBy(older))
+	e.awaitGone("ConfigMap", "web-sync")
+	// It takes them again, and then is deleted.
+	e.change(composite, e.name, "{spec: {parentResource: {labelSelector: {matchLabels: {on: null}}}}}")
+	e.awaitReasonOf(younger, v1alpha1.ReasonParentsOverlap)
+	e.awaitChild("ConfigMap", "web-sync", ownedBy(older))
+	e.remove(composite, e.name)
+	e.awaitReasonOf(younger, v1alpha1.ReasonServing)
+	e.awaitChild("ConfigMap", "web-other", ownedBy(older))
+}
+
+func TestOfTwoCompositeControllersWithTheSameParentsAndOtherChildrenTheOlderWritesTheStatus(t *testing.T) {
+	t.Parallel()
+	e := newEngineEnv(t)
+	e.hook.Answers(func(call *hookCall) any {
+		if call.path == "/services" {
+			return tree{"status": tree{"by": call.spec("status")}, "children": list{tree{"apiVersion": "v1", "kind": "Service", "metadata": tree{"name": call.name()}, "spec": tree{"ports": list{tree{"port": 80}}}}}}
+		}
+		answer := oneConfigMap(call).(tree)
+		answer["status"] = tree{"by": "older"}
+		return answer
+	})
+	var journal faultproxy.Journal
+	e.run(&journal)
+	e.serves(configMaps)
+	younger := e.servesToo(strings.Replace(with("InPlace", "v1", "services"), "/sync", "/services", 1))
+	parent := e.parent("web", "{spec: {status: younger}}")
+	e.awaitChild("ConfigMap", "web", ownedBy(parent))
+	e.awaitChild("Service", "web", ownedBy(parent))
+	e.awaitChild(widget, "web", has("older", "status", "by"))
+	if message := e.awaitReasonOf(younger, v1alpha1.ReasonParentsOverlap); !strings.Contains(message, "status") {
+		t.Errorf("the younger one says %q", message)
+	}
+	// Where both want the same, nothing is wrong.
+	e.change(widget, "web", "{spec: {status: older}}")
+	e.awaitReasonOf(younger, v1alpha1.ReasonServing)
+	e.awaitReason(v1alpha1.ReasonServing)
+	if writes := writesOf(&journal, e.namespace)["update widgets/status"]; writes > 2 {
+		t.Errorf("%d status writes for two generations", writes)
+	}
+}

@@ -1,0 +1,221 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/generated/clientset/versioned"
+	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// patience bounds what is waited for; what should come sooner is asserted otherwise.
+const patience = 3 * time.Minute
+
+func TestMain(m *testing.M) {
+	status := testcluster.Run(m, clusterOptions...)
+	removeBinary()
+	os.Exit(judgePrivileges(status))
+}
+
+// runManager runs the controllers of the Deployment core until the test and its subtests end, or until stop is called.
+func runManager(t *testing.T, cluster *testcluster.Cluster) (stop func()) {
+	t.Helper()
+	kubeconfig := operatorAccount(t, cluster).WriteKubeconfig(t)
+	return runManagerWith(t, func(options *manager.Options) { options.Kubeconfig = kubeconfig })
+}
+
+// runManagerWith likewise, with other options.
+func runManagerWith(t *testing.T, change func(*manager.Options)) (stop func()) {
+	t.Helper()
+	options := manager.NewOptions()
+	options.Controllers = core.controllers(t)
+	change(options)
+	options.LeaderElect = false
+	options.ServingAddress = ""
+	config, err := options.Config("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- manager.Run(ctx, config) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the manager ended with %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// env is what one test has: a namespace of its own, and clients of an administrator.
+type env struct {
+	*testing.T
+	cluster   *testcluster.Cluster
+	namespace string
+	client    versioned.Interface
+	kube      kubernetes.Interface
+}
+
+func newEnv(t *testing.T, cluster *testcluster.Cluster) *env {
+	t.Helper()
+	client, err := versioned.NewForConfig(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(cluster.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &env{T: t, cluster: cluster, namespace: cluster.Namespace(t), client: client, kube: kube}
+}
+
+// eventually waits until check is silent, and fails with what it said last.
+func (e *env) eventually(check func() (complaint string)) {
+	e.Helper()
+	complaint := ""
+	err := wait.PollUntilContextTimeout(e.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		complaint = check()
+		return complaint == "", nil
+	})
+	if err != nil {
+		e.Fatalf("still after %s: %s", patience, complaint)
+	}
+}
+
+func (e *env) create(container *v1alpha1.ImmortalContainer) *v1alpha1.ImmortalContainer {
+	e.Helper()
+	created, err := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace).Create(e.Context(), container, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return created
+}
+
+func (e *env) get(name string) *v1alpha1.ImmortalContainer {
+	e.Helper()
+	container, err := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace).Get(e.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return container
+}
+
+// patch applies a merge patch to the ImmortalContainer.
+func (e *env) patch(name, patch string) {
+	e.Helper()
+	_, err := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace).Patch(e.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// pod of the ImmortalContainer; nil if there is none.
+func (e *env) pod(name string) *corev1.Pod {
+	e.Helper()
+	pod, err := e.kube.CoreV1().Pods(e.namespace).Get(e.Context(), name+"-immortalpod", metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		e.Fatal(err)
+	}
+	return pod
+}
+
+func (e *env) deletePod(name string) {
+	e.Helper()
+	if err := e.kube.CoreV1().Pods(e.namespace).Delete(e.Context(), name+"-immortalpod", metav1.DeleteOptions{}); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// awaitReady waits until the ImmortalContainer is Ready in its Pod of that start, and returns both.
+func (e *env) awaitReady(name string, starts int64) (*v1alpha1.ImmortalContainer, *corev1.Pod) {
+	e.Helper()
+	var container *v1alpha1.ImmortalContainer
+	e.eventually(func() string {
+		container = e.get(name)
+		switch {
+		case container.Status.ObservedGeneration != container.Generation:
+			return "the status is not of this generation"
+		case container.Status.StartTimes < starts || !meta.IsStatusConditionTrue(container.Status.Conditions, v1alpha1.ConditionReady):
+			return describe(container)
+		}
+		return ""
+	})
+	if container.Status.StartTimes != starts {
+		e.Fatalf("startTimes is %d, not %d", container.Status.StartTimes, starts)
+	}
+	pod := e.pod(name)
+	if pod == nil || !metav1.IsControlledBy(pod, container) {
+		e.Fatalf("Ready, but its Pod is %v", pod)
+	}
+	return container, pod
+}
+
+// awaitCondition waits until the condition has the status and the reason, and returns its message.
+func (e *env) awaitCondition(name, conditionType string, status metav1.ConditionStatus, reason string) (message string) {
+	e.Helper()
+	e.eventually(func() string {
+		container := e.get(name)
+		condition := meta.FindStatusCondition(container.Status.Conditions, conditionType)
+		if condition == nil || condition.Status != status || condition.Reason != reason {
+			return describe(container)
+		}
+		message = condition.Message
+		return ""
+	})
+	return message
+}
+
+// awaitEvent waits for an event of the reason on the ImmortalContainer, and returns its message.
+func (e *env) awaitEvent(name, reason string) (message string) {
+	e.Helper()
+	e.eventually(func() string {
+		for _, event := range e.events(name) {
+			if event.Reason == reason {
+				message = event.Message
+				return ""
+			}
+		}
+		return "no event " + reason
+	})
+	return message
+}
+
+func (e *env) events(name string) []corev1.Event {
+	e.Helper()
+	list, err := e.kube.CoreV1().Events(e.namespace).List(e.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=ImmortalContainer,involvedObject.name=" + name})
+	if err != nil {
+		e.Fatal(err)
+	}
+	return list.Items
+}
+
+// kubectl runs kubectl in the test's namespace and returns what it prints.
+func (e *env) kubectl(args ...string) string {
+	e.Helper()
+	return e.cluster.Kubectl(e, append([]string{"--namespace", e.namespace}, args...)...)
+}

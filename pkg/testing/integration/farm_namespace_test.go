@@ -1,0 +1,342 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"sigs.k8s.io/yaml"
+
+	"millwright.dev/pkg/certs"
+	"millwright.dev/pkg/controller/servingcert"
+	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// tutorialNamespace is where the component farm-tutorial has the farm, and where an earlier version had it.
+const tutorialNamespace = metav1.NamespaceDefault
+
+// kustomizeFarm returns the objects of the farm as hack/deploy.sh renders them, without those that are about Pods. The patches are of a
+// kustomization.
+func kustomizeFarm(t *testing.T, cluster *testcluster.Cluster, tutorial bool, patches string) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	manifests, err := filepath.Abs("../../../manifests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(manifests, filepath.Join(dir, "manifests")); err != nil {
+		t.Fatal(err)
+	}
+	text := "resources: [manifests/farm]\n"
+	if tutorial {
+		text += "components: [manifests/farm-tutorial]\n"
+	}
+	if patches != "" {
+		text += "patches:\n" + patches
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(cluster.Kubectl(t, "kustomize", dir), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+func TestNothingOfTheFarmIsWhereOthersEdit(t *testing.T) {
+	t.Parallel()
+	cluster := testcluster.Shared(t)
+	for _, object := range kustomizeFarm(t, cluster, false, "") {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if namespace := object.GetNamespace(); namespace != "" && namespace != farmNamespace && namespace != metav1.NamespaceSystem || strings.Contains(string(text), "default/") || strings.Contains(string(text), "namespace: default") {
+			t.Errorf("%s %s is in the namespace default, or refers to it:\n%s", object.GetKind(), object.GetName(), text)
+		}
+	}
+	for _, object := range kustomizeFarm(t, cluster, true, "") {
+		switch namespace := object.GetNamespace(); {
+		case object.GetKind() == "RoleBinding" && object.GetName() == "millwright-core-farm":
+		case namespace != "" && namespace != tutorialNamespace && namespace != metav1.NamespaceSystem:
+			t.Errorf("with farm-tutorial, %s %s is in namespace %s", object.GetKind(), object.GetName(), namespace)
+		default:
+			if text, _ := yaml.Marshal(object); strings.Contains(string(text), farmNamespace) {
+				t.Errorf("with farm-tutorial, %s %s refers to %s:\n%s", object.GetKind(), object.GetName(), farmNamespace, text)
+			}
+		}
+	}
+}
+
+// TestWhoEditsTheNamespaceDefaultGetsNeitherTheKeyNorThePods is what an attacker would try, with a token of his own.
+func TestWhoEditsTheNamespaceDefaultGetsNeitherTheKeyNorThePods(t *testing.T) {
+	e := inSharedFarm(t)
+	cluster := e.cluster
+	cluster.Kubectl(t, "create", "serviceaccount", "editor", "-n", tutorialNamespace)
+	cluster.Kubectl(t, "create", "rolebinding", "editor", "-n", tutorialNamespace, "--clusterrole=edit", "--serviceaccount="+tutorialNamespace+":editor")
+	editor := cluster.Account(t, tutorialNamespace, "editor")
+	cluster.AwaitRight(t, editor, authorizationv1.ResourceAttributes{Verb: "list", Resource: "secrets", Namespace: tutorialNamespace})
+
+	secrets, err := e.kube.CoreV1().Secrets(tutorialNamespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range secrets.Items {
+		if _, has := secret.Data[certs.DataAuthorityKeys]; has || secret.Name == servingSecret {
+			t.Errorf("Secret %s is readable by who edits the namespace %s", secret.Name, tutorialNamespace)
+		}
+	}
+	accounts, err := e.kube.CoreV1().ServiceAccounts(tutorialNamespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, account := range accounts.Items {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               serviceaccount.MakeUsername(tutorialNamespace, account.Name),
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"},
+		}}
+		review, err := e.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err != nil || review.Status.Allowed {
+			t.Errorf("a Pod that runs as %s there lists all Pods of the cluster (%v)", account.Name, err)
+		}
+	}
+	serving, err := e.kube.CoreV1().Secrets(farmNamespace).Get(t.Context(), servingSecret, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range serving.Data {
+		if key != corev1.TLSCertKey && key != corev1.TLSPrivateKeyKey && key != certs.DataBundle {
+			t.Errorf("the server reads %s", key)
+		}
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               farmOperator.user(),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: farmNamespace, Name: authoritySecret},
+	}}
+	if review, err = e.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{}); err != nil || review.Status.Allowed {
+		t.Errorf("the server reads the key of the authority (%v)", err)
+	}
+}
+
+// script runs functions of hack/farm.sh against the cluster, as hack/deploy.sh does.
+func script(t *testing.T, cluster *testcluster.Cluster, commands string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "bash", "-c", `set -o errexit -o nounset -o pipefail
+fail() { printf '%s\n' "$@" >&2; exit 1; }
+kubectl() { bin/kubectl --kubeconfig "$CLUSTER_KUBECONFIG" "$@"; }
+source hack/farm.sh
+`+commands)
+	command.Dir = filepath.Join("..", "..")
+	command.Env = append(os.Environ(), "CLUSTER_KUBECONFIG="+cluster.Kubeconfig())
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", commands, err, output)
+	}
+	return string(output)
+}
+
+// place is one of the two namespaces of the farm, with a server of its own behind its Service.
+type place struct {
+	namespace string
+	tutorial  bool
+	front     *front
+	server    *farmServer
+}
+
+// install what is not about Pods, and the Service, with the APIService or without it.
+func (p *place) install(t *testing.T, cluster *testcluster.Cluster, patches string, withAPIService bool) {
+	t.Helper()
+	objects := []*unstructured.Unstructured{externalService(p.namespace)}
+	for _, object := range kustomizeFarm(t, cluster, p.tutorial, patches) {
+		if object.GetKind() == "APIService" {
+			if !withAPIService {
+				continue
+			}
+			setPort(t, object, p.front.port())
+		}
+		if !slices.Contains(notInstalled, object.GetKind()) {
+			objects = append(objects, object)
+		}
+	}
+	applyObjects(t, cluster, objects)
+}
+
+// start a server in the namespace, with the rights of its account there.
+func (p *place) start(t *testing.T, cluster *testcluster.Cluster) {
+	t.Helper()
+	account := cluster.Account(t, p.namespace, string(farmOperator))
+	cluster.AwaitRight(t, account, authorizationv1.ResourceAttributes{Verb: "list", Group: "storage.farm.example.com", Resource: "llamarecords"})
+	server, err := launchFarmServer(buildBinary(t), account.WriteKubeconfig(t), "--serving-secret="+p.namespace+"/"+servingSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.server = server
+	p.front.add(server.address)
+	t.Cleanup(func() {
+		if err := server.terminate(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTheFarmMovesFromTheNamespaceDefaultWithoutARequestThatFails does what make deploy does over an installation of an earlier version,
+// which had one Secret for all in the namespace default.
+func TestTheFarmMovesFromTheNamespaceDefaultWithoutARequestThatFails(t *testing.T) {
+	t.Parallel()
+	cluster := testcluster.Start(t, clusterOptions...)
+	e := newEnv(t, cluster)
+	from, to := &place{namespace: tutorialNamespace, tutorial: true}, &place{namespace: farmNamespace}
+	for _, p := range []*place{from, to} {
+		var err error
+		if p.front, err = openFront(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.front.close)
+	}
+	account := core.account(t, cluster)
+	kubeconfig := account.WriteKubeconfig(t)
+	keepCertificate := func(namespace string) (stop func()) {
+		right := authorizationv1.ResourceAttributes{Verb: "list", Resource: "secrets", Namespace: namespace, Name: servingSecret}
+		cluster.AwaitRight(t, account, right)
+		return runManagerWith(t, func(options *manager.Options) {
+			options.Kubeconfig, options.Controllers, options.FarmNamespace = kubeconfig, []string{servingcert.ControllerName}, namespace
+		})
+	}
+	from.install(t, cluster, "", true)
+	stop := keepCertificate(tutorialNamespace)
+	from.start(t, cluster)
+	cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.String(), "apiservice", farmAPIService)
+	stop()
+	// So it was in the earlier version: all in one Secret, and the rights of millwright-core to it by another name.
+	authority, err := e.kube.CoreV1().Secrets(farmNamespace).Get(t.Context(), authoritySecret, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	former, err := e.kube.CoreV1().Secrets(tutorialNamespace).Get(t.Context(), servingSecret, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range authority.Data {
+		former.Data[key] = value
+	}
+	if _, err := e.kube.CoreV1().Secrets(tutorialNamespace).Update(t.Context(), former, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Kubectl(t, "delete", "secret", "-n", farmNamespace, authoritySecret)
+	cluster.Kubectl(t, "create", "role", "millwright-core", "-n", tutorialNamespace, "--verb=get", "--resource=secrets", "--resource-name="+servingSecret)
+
+	load := startLlamaLoad(t, e)
+	if got := strings.TrimSpace(script(t, cluster, "former_farm "+farmNamespace)); got != tutorialNamespace {
+		t.Fatalf("the farm is said to be in %q", got)
+	}
+	to.install(t, cluster, script(t, cluster, "both_farms "+tutorialNamespace+" "+farmNamespace), false)
+	keepCertificate(farmNamespace)
+	to.start(t, cluster)
+	to.server.awaitReady(t, cluster)
+	script(t, cluster, fmt.Sprintf("farm_port=%d; switch_farm %s", to.front.port(), farmNamespace))
+	to.install(t, cluster, "", true)
+	load.more(t, 20)
+	cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.String(), "apiservice", farmAPIService)
+	script(t, cluster, "remove_farm "+tutorialNamespace)
+	from.front.remove(from.server.address)
+	load.more(t, 20)
+	load.stop(t)
+
+	left := cluster.Kubectl(t, "get", "services,serviceaccounts,roles,rolebindings,secrets", "-n", tutorialNamespace, "-o", "name")
+	for name := range strings.Lines(left) {
+		if strings.Contains(name, "farm-operator") && !strings.HasPrefix(name, "service/") || strings.Contains(name, "millwright") {
+			t.Errorf("there is still %s", name)
+		}
+	}
+	if got := strings.TrimSpace(script(t, cluster, "former_farm "+farmNamespace)); got != "" {
+		t.Errorf("the farm is said to be in %q still", got)
+	}
+	if _, err := e.client.FarmV1alpha().Llamas(e.namespace).Create(t.Context(), newLlama("last"), metav1.CreateOptions{}); err != nil {
+		t.Errorf("creating a Llama after the move: %v", err)
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               serviceaccount.MakeUsername(tutorialNamespace, string(farmOperator)),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"},
+	}}
+	if review, err = e.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{}); err != nil || review.Status.Allowed {
+		t.Errorf("the account in the namespace default keeps its rights (%v)", err)
+	}
+}
+
+// llamaLoad creates Llamas one after the other, and reads them.
+type llamaLoad struct {
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	done   atomic.Int64
+	mu     sync.Mutex
+	failed error
+}
+
+func startLlamaLoad(t *testing.T, e *env) *llamaLoad {
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &llamaLoad{cancel: cancel}
+	llamas := e.client.FarmV1alpha().Llamas(e.namespace)
+	l.ended.Go(func() {
+		for ctx.Err() == nil {
+			created := newLlama("")
+			created.GenerateName = "load-"
+			created, err := llamas.Create(ctx, created, metav1.CreateOptions{})
+			if err == nil {
+				_, err = llamas.Get(ctx, created.Name, metav1.GetOptions{})
+			}
+			if err != nil && ctx.Err() == nil {
+				l.mu.Lock()
+				l.failed = errors.Join(l.failed, err)
+				l.mu.Unlock()
+			}
+			l.done.Add(1)
+		}
+	})
+	l.more(t, 5)
+	return l
+}
+
+// more waits until so much more has been done.
+func (l *llamaLoad) more(t *testing.T, n int64) {
+	t.Helper()
+	begin := l.done.Load()
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		return l.done.Load() >= begin+n, nil
+	})
+	if err != nil {
+		t.Fatalf("only %d Llamas were created: %v", l.done.Load()-begin, err)
+	}
+}
+
+func (l *llamaLoad) stop(t *testing.T) {
+	t.Helper()
+	l.cancel()
+	l.ended.Wait()
+	t.Logf("%d Llamas were created and read", l.done.Load())
+	if l.failed != nil {
+		t.Errorf("requests failed: %v", l.failed)
+	}
+}

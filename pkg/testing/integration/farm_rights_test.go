@@ -1,0 +1,58 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"millwright.dev/pkg/testing/faultproxy"
+)
+
+// It is what the right to list is for, as TestWhereAWatchCannotBeginWithAllObjectsTheyAreListed says of the controllers.
+func TestWhereAWatchCannotBeginWithAllTheFarmListsWhatItHasToKnow(t *testing.T) {
+	e := inSharedFarm(t)
+	var journal faultproxy.Journal
+	proxy, err := faultproxy.Start("farm", e.farm.account.Config, &journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	unsupported := apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
+		field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
+	})
+	t.Cleanup(proxy.Answer(func(r faultproxy.Request) bool {
+		return r.Verb == "watch" && r.Query.Get("sendInitialEvents") == "true"
+	}, unsupported))
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	server := startFarmServer(t, kubeconfig, "--serving-secret="+farmNamespace+"/"+servingSecret)
+	server.awaitReady(t, e.cluster)
+	wanted := sets.New("namespaces", "secrets", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations",
+		"validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations")
+	e.eventually(func() string {
+		listed := sets.New[string]()
+		for _, entry := range journal.Entries() {
+			if entry.Verb == "list" && entry.Code == http.StatusOK {
+				listed.Insert(entry.Resource)
+			}
+		}
+		if missing := wanted.Difference(listed); len(missing) > 0 {
+			return "these are not listed: " + join(missing)
+		}
+		return ""
+	})
+	if _, err := server.client(t, e.cluster).FarmV1alpha().Llamas(e.namespace).Create(t.Context(), newLlama("dolly"), metav1.CreateOptions{}); err != nil {
+		t.Errorf("creating a Llama: %v", err)
+	}
+}

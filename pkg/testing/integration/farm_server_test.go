@@ -1,0 +1,223 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"millwright.dev/pkg/generated/clientset/versioned"
+	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+const (
+	// farmNamespace is where the farm is.
+	farmNamespace = accountNamespace
+	// servingSecret has its certificate.
+	servingSecret = "farm-operator-serving"
+	// authoritySecret has what that is signed by.
+	authoritySecret = "farm-operator-ca"
+	// servedAs is the name that the aggregation layer wants the certificate to be for.
+	servedAs = "farm-operator.millwright-system.svc"
+)
+
+// farm is a control plane with the API server of the farm. That one runs beside the cluster, in two processes, with the rights of its
+// ServiceAccount and no others; the Service is of type ExternalName and leads to the front, and that to the processes.
+type farm struct {
+	cluster    *testcluster.Cluster
+	account    *testcluster.Account
+	kubeconfig string
+	front      *front
+	replicas   []*farmServer
+}
+
+// installFarm installs the manifests. No server runs yet.
+func installFarm(t *testing.T, cluster *testcluster.Cluster) *farm {
+	t.Helper()
+	f := &farm{cluster: cluster, kubeconfig: filepath.Join(filepath.Dir(cluster.Kubeconfig()), "farm.kubeconfig")}
+	var err error
+	if f.front, err = openFront(); err != nil {
+		t.Fatal(err)
+	}
+	installFarmManifests(t, cluster, f.front.port())
+	f.account = farmOperator.account(t, cluster)
+	if err := f.account.WriteKubeconfigTo(f.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// start two servers with the certificate that the controller keeps, and return when the cluster has taken them in.
+func (f *farm) start(t *testing.T) {
+	t.Helper()
+	kubeconfig := operatorAccount(t, f.cluster).WriteKubeconfig(t)
+	stop := runManagerWith(t, func(options *manager.Options) {
+		options.Kubeconfig, options.Controllers = kubeconfig, []string{"servingcert"}
+	})
+	for range 2 {
+		f.add(t)
+	}
+	f.awaitAvailable(t)
+	stop()
+}
+
+// add one more server, which is one of those behind the front.
+func (f *farm) add(t *testing.T, args ...string) *farmServer {
+	t.Helper()
+	server, err := launchFarmServer(buildBinary(t), f.kubeconfig, append([]string{"--serving-secret=" + farmNamespace + "/" + servingSecret}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.replicas = append(f.replicas, server)
+	f.front.add(server.address)
+	return server
+}
+
+// remove a server that is to end, or has ended.
+func (f *farm) remove(server *farmServer) {
+	f.replicas = slices.DeleteFunc(f.replicas, func(other *farmServer) bool { return other == server })
+	f.front.remove(server.address)
+}
+
+// awaitAvailable waits until the API server serves what the farm does.
+func (f *farm) awaitAvailable(t testing.TB) {
+	t.Helper()
+	f.cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.String(), "apiservice", "v1alpha.farm.example.com")
+}
+
+// stop the servers, and tell what was wrong with them.
+func (f *farm) stop() (err error) {
+	for _, server := range f.replicas {
+		err = errors.Join(err, server.terminate())
+	}
+	f.front.close()
+	return err
+}
+
+// farmServer is a process "millwright apiserver".
+type farmServer struct {
+	*process
+	address string
+}
+
+func launchFarmServer(binary, kubeconfig string, args ...string) (*farmServer, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	p, err := launch(binary, append([]string{"apiserver", "--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--secure-port", port, "--shutdown-delay-duration", "0s"}, args...)...)
+	return &farmServer{process: p, address: net.JoinHostPort("127.0.0.1", port)}, err
+}
+
+// startFarmServer starts a server of this test alone, to which no Service leads.
+func startFarmServer(t *testing.T, kubeconfig string, args ...string) *farmServer {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startSubcommand(t, append([]string{"apiserver", "--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--secure-port", port, "--shutdown-delay-duration", "0s"}, args...)...)
+	return &farmServer{process: p, address: net.JoinHostPort("127.0.0.1", port)}
+}
+
+// freePort is below those that the system gives to whoever wants any: it stays free until the server takes it.
+func freePort() (string, error) {
+	const lowest, count = 20000, 10000
+	var err error
+	for range 100 {
+		port := strconv.Itoa(lowest + rand.IntN(count))
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+			return port, listener.Close()
+		}
+	}
+	return "", fmt.Errorf("looking for a free port: %w", err)
+}
+
+// terminate asks the process to stop, waits until it has, and tells what was wrong with it. Races are in the exit code.
+func (s *farmServer) terminate() error {
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("an API server of the farm has ended by itself: %v; its log:\n%s", s.ProcessState, s.log)
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		_ = s.Process.Kill()
+		<-s.ended
+		return fmt.Errorf("an API server of the farm did not end within %s of SIGTERM; its log:\n%s", patience, s.log)
+	}
+	if code := s.ProcessState.ExitCode(); code != 0 || strings.Contains(s.log.String(), "panic: ") {
+		return fmt.Errorf("an API server of the farm ended with exit code %d; its log:\n%s", code, s.log)
+	}
+	return nil
+}
+
+// as is a configuration for requests straight to the server, by whoever the other one is for. The certificate is not looked at.
+func (s *farmServer) as(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Host = "https://" + s.address
+	config.Insecure, config.CAData, config.CAFile = true, nil, ""
+	config.QPS = -1
+	return config
+}
+
+// client of an administrator, straight to the server.
+func (s *farmServer) client(t testing.TB, cluster *testcluster.Cluster) versioned.Interface {
+	t.Helper()
+	t.Helper()
+	client, err := versioned.NewForConfig(s.as(cluster.Config()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// get a path with the configuration and return the answer.
+func (s *farmServer) get(ctx context.Context, config *rest.Config, path string) ([]byte, error) {
+	client, err := kubernetes.NewForConfig(s.as(config))
+	if err != nil {
+		return nil, err
+	}
+	return client.RESTClient().Get().AbsPath(path).DoRaw(ctx)
+}
+
+// awaitReady waits until the server is ready, or fails when it has ended.
+func (s *farmServer) awaitReady(t *testing.T, cluster *testcluster.Cluster) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-s.ended:
+			return false, fmt.Errorf("it has ended: %v", s.ProcessState)
+		default:
+		}
+		_, last = s.get(ctx, cluster.Config(), "/readyz")
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("waiting until the API server of the farm is ready: %v: %v", err, last)
+	}
+}
+
+// poke the APIService: the cluster looks at once whether the server is there, which it else does every half minute.
+func (f *farm) poke(t testing.TB) {
+	t.Helper()
+	f.cluster.Kubectl(t, "annotate", "--overwrite", "apiservice", "v1alpha.farm.example.com", "poked="+metav1.Now().Format(time.RFC3339Nano))
+}

@@ -1,0 +1,121 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// recoveryGoal is how soon after a fault everything is as it should be, on an idle machine.
+const recoveryGoal = 10 * time.Second
+
+// patientElection lets a leader outlive a fault that keeps it from renewing its Lease. What it does otherwise is tested with the
+// leadership.
+var patientElection = manager.LeaderElection{LeaseDuration: 2 * time.Minute, RenewDeadline: 100 * time.Second, RetryPeriod: time.Second}
+
+// faults is one process that goes through several faults, one after the other.
+type faults struct {
+	*env
+	journal  *faultproxy.Journal
+	operator *operator
+	before   usage
+	pid      int
+}
+
+// fault is one of them. It has to prove that it struck.
+type fault func(f *faults, w *work)
+
+// runFaults lets the process do the same work without a fault first, after which it takes what it normally does.
+func runFaults(t *testing.T, cluster *testcluster.Cluster, names []string, all map[string]fault) {
+	t.Helper()
+	e := newEnv(t, cluster)
+	f := &faults{env: e, journal: &faultproxy.Journal{}}
+	f.operator = startOperator(e, "operator", f.journal, electionFlags(patientElection)...)
+	f.operator.awaitWarm()
+	f.pid = f.operator.Process.Pid
+	w := startWork(e, "undisturbed")
+	w.do(0)
+	w.awaitConverged()
+	f.before = f.operator.usage()
+	t.Logf("before the faults: %s", f.before)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) { f.in(t).run(name, all[name]) })
+	}
+	f.operator.terminate()
+}
+
+// in is the same for a subtest.
+func (f *faults) in(t *testing.T) *faults {
+	e := *f.env
+	e.T = t
+	o := *f.operator
+	o.e = &e
+	return &faults{env: &e, journal: f.journal, operator: &o, before: f.before, pid: f.pid}
+}
+
+func (f *faults) run(name string, strike fault) {
+	f.Helper()
+	f.operator.mustRun()
+	begin := time.Now()
+	f.Cleanup(func() {
+		if f.Failed() {
+			f.Log("What the process has asked for, without its Lease:")
+			for _, entry := range f.since(begin, notOnLease) {
+				f.Log(entry)
+			}
+		}
+	})
+	w := startWork(f.env, strings.ToLower(strings.ReplaceAll(name, " ", "-")))
+	strike(f, w)
+	ended := time.Now()
+	took := w.awaitConverged()
+	f.Logf("converged %s after the fault", took.Round(time.Millisecond))
+	if took > testcluster.Stretch(recoveryGoal, ended) {
+		f.Errorf("it took %s from the end of the fault until everything was as it should be: at most %s are allowed", took, recoveryGoal)
+	}
+	f.operator.mustRun()
+	if strings.Contains(f.operator.log.String(), "DATA RACE") || strings.Contains(f.operator.log.String(), "panic") {
+		f.Error("the process has a data race, or something has panicked")
+	}
+	f.awaitUsageOfBefore()
+}
+
+// awaitUsageOfBefore waits until the process takes about what it took before. Each fault adds some objects, which are in its caches;
+// connections and timers of the fault may take a while to go.
+func (f *faults) awaitUsageOfBefore() {
+	f.Helper()
+	const (
+		moreGoroutines = 10
+		moreMemory     = 1.5
+	)
+	var now usage
+	f.eventually(func() string {
+		now = f.operator.usage()
+		if now.goroutines > f.before.goroutines+moreGoroutines || float64(now.memory) > moreMemory*float64(f.before.memory) {
+			return "the process took " + f.before.String() + " before the faults, and takes " + now.String()
+		}
+		return ""
+	})
+	f.Logf("after the fault: %s", now)
+}
+
+// since returns the requests that have come since then.
+func (f *faults) since(begin time.Time, condition func(faultproxy.Entry) bool) []faultproxy.Entry {
+	return f.journal.Select(func(entry faultproxy.Entry) bool { return entry.Received.After(begin) && condition(entry) })
+}
+
+// mustStrike fails the test if the fault has not met at least so many requests: it would prove nothing.
+func (f *faults) mustStrike(struck []faultproxy.Entry, least int) {
+	f.Helper()
+	f.Logf("%d requests were struck", len(struck))
+	if len(struck) < least {
+		f.Errorf("the fault struck %d requests, want at least %d: nothing is tested", len(struck), least)
+	}
+}

@@ -1,0 +1,138 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// faultTime is how long a fault lasts.
+const faultTime = 8 * time.Second
+
+// What can happen on the way to an API server that is well, and what one answers that is overloaded.
+func TestTheOperatorRecoversFromFaultsOnTheWayToTheAPIServer(t *testing.T) {
+	t.Parallel()
+	runFaults(t, testcluster.Shared(t), []string{
+		"watches cut every second",
+		"watches expired",
+		"bursts of 429",
+		"bursts of 429 with Retry-After",
+		"bursts of 500",
+		"latency",
+		"a frozen connection",
+		"refused connections",
+	}, map[string]fault{
+		"watches cut every second": func(f *faults, w *work) {
+			cut := 0
+			stop := every(time.Second, func() { cut += f.operator.proxy.CutWatches() })
+			w.do(faultTime)
+			stop()
+			f.Logf("%d watches were cut", cut)
+			if cut < int(faultTime/time.Second) {
+				f.Error("too few watches were cut: nothing is tested")
+			}
+		},
+		// A watch that is away for long cannot go on where it ended, and has to begin with a list.
+		"watches expired": func(f *faults, w *work) {
+			begin := time.Now()
+			going := func(r faultproxy.Request) bool {
+				return r.Verb == "watch" && r.Query.Get("sendInitialEvents") != "true"
+			}
+			end := f.operator.proxy.Answer(going, apierrors.NewResourceExpired("too old resource version"))
+			stop := every(2*time.Second, func() { f.operator.proxy.CutWatches() })
+			w.do(faultTime)
+			stop()
+			end()
+			f.mustStrike(f.since(begin, answeredByProxy(http.StatusGone)), 2)
+		},
+		"bursts of 429":                  bursts(apierrors.NewTooManyRequests("the server is overloaded", 0)),
+		"bursts of 429 with Retry-After": bursts(apierrors.NewTooManyRequests("the server is overloaded", 1)),
+		"bursts of 500":                  bursts(apierrors.NewInternalError(errors.New("the server is broken"))),
+		"latency": func(f *faults, w *work) {
+			f.operator.proxy.SetLatency(2 * time.Second)
+			begin := time.Now()
+			w.do(faultTime)
+			slow := f.since(begin, func(entry faultproxy.Entry) bool { return entry.TookEffect() && notOnLease(entry) })
+			f.operator.proxy.SetLatency(0)
+			f.mustStrike(slow, 2*each) // it works on, slowly
+		},
+		// Nothing breaks, and nothing comes through.
+		"a frozen connection": func(f *faults, w *work) {
+			begin := time.Now()
+			f.operator.proxy.Freeze()
+			w.do(faultTime)
+			passed := f.since(begin.Add(time.Second), func(faultproxy.Entry) bool { return true })
+			f.operator.proxy.Thaw()
+			if len(passed) > 0 {
+				f.Errorf("while nothing could pass, this came: %s", passed[0])
+			}
+		},
+		"refused connections": func(f *faults, w *work) {
+			f.operator.proxy.Refuse()
+			w.do(faultTime)
+			if err := f.operator.proxy.Accept(); err != nil {
+				f.Fatal(err)
+			}
+		},
+	})
+}
+
+// bursts of errors in the place of answers to all requests, each of a second with a half between. The watches are cut at the
+// beginning of each, since they would know nothing of it otherwise.
+func bursts(of *apierrors.StatusError) fault {
+	return func(f *faults, w *work) {
+		begin := time.Now()
+		end := func() {}
+		on := false
+		stop := every(500*time.Millisecond, func() {
+			phase := int(time.Since(begin)/(500*time.Millisecond)) % 3
+			switch {
+			case phase != 0 && !on:
+				end, on = f.operator.proxy.Answer(faultproxy.All, of), true
+				f.operator.proxy.CutWatches()
+			case phase == 0 && on:
+				end()
+				on = false
+			}
+		})
+		w.do(faultTime)
+		stop()
+		end()
+		f.mustStrike(f.since(begin, answeredByProxy(int(of.Status().Code))), 2*each)
+	}
+}
+
+func answeredByProxy(code int) func(faultproxy.Entry) bool {
+	return func(entry faultproxy.Entry) bool { return entry.Faked && entry.Code == code }
+}
+
+// every calls a function so often until stop is called, which returns when no call is under way.
+func every(interval time.Duration, call func()) (stop func()) {
+	stopping, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				call()
+			case <-stopping:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stopping)
+		<-ended
+	}
+}

@@ -1,0 +1,278 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	v1 "millwright.dev/pkg/apis/apps/v1"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+func TestHelloApp(t *testing.T) {
+	cluster := testcluster.Shared(t)
+	runManager(t, cluster)
+	for name, test := range map[string]func(*env){
+		"two fields make Ready Pods, and kubectl shows all of it":   twoFieldsMakePods,
+		"kubectl scale scales it":                                   appIsScaled,
+		"an autoscaler raises its size":                             appIsAutoscaled,
+		"another image is rolled out":                               appImageChange,
+		"a variable that is removed is removed":                     appVariableRemoved,
+		"a port makes a Service with endpoints, and takes it along": appPort,
+		"drift is restored, and what others add stays":              appDrift,
+		"a deleted Deployment is made again":                        appDeploymentDeleted,
+		"a Service of somebody is left alone until it goes":         appForeignService,
+		"an orphan is adopted with its Pods":                        appOrphan,
+		"the old operator's Deployment keeps its selector":          appOldDeployment,
+		"without an image there is no Deployment":                   appWithoutImage,
+		"a rollout that is stuck is shown to be":                    appDeadline,
+		"Pods that cannot be made are shown":                        appQuota,
+		"what the API server calls invalid is told once":            appInvalid,
+		"size 0 is Ready without Pods":                              appSizeZero,
+		"deleting it deletes all":                                   appDeletion,
+		"a deleted namespace goes without a complaint":              appNamespaceDeletion,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newEnv(t, cluster))
+		})
+	}
+	for name, foreign := range map[string]*appsv1.Deployment{
+		"a Deployment of somebody is left alone until it goes":                    newDeployment("web", map[string]string{"app": "theirs"}, "theirs"),
+		"even one that agrees with all that we would set is not taken for an own": newDeployment("web", map[string]string{"app.kubernetes.io/name": "helloapp", "app.kubernetes.io/instance": "web"}, "web"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			appForeignDeployment(newEnv(t, cluster), foreign)
+		})
+	}
+}
+
+// newDeployment is a Deployment of somebody.
+func newDeployment(name string, selector map[string]string, container string) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](1),
+			Selector: &metav1.LabelSelector{MatchLabels: selector},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: selector},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: container, Image: "nginx:latest"}}},
+			},
+		},
+	}
+}
+
+func twoFieldsMakePods(e *env) {
+	e.createApp(helloApp("web", 2))
+	e.kubectl("wait", "--for=condition=Ready", "ha/web", "--timeout=60s")
+	e.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+	_, deployment := e.awaitApp("web", 2)
+	if container := deployment.Spec.Template.Spec.Containers[0]; container.Name != "web" || container.Image != "nginx:latest" || len(deployment.Spec.Template.Spec.Containers) != 1 {
+		e.Errorf("the Deployment runs %+v", deployment.Spec.Template.Spec.Containers)
+	}
+	e.awaitAppEvent("web", "Created", "Created Deployment web with image nginx:latest and size 2")
+	all := e.kubectl("get", "all")
+	for _, part := range []string{"helloapp.apps.anupam.com/web", "deployment.apps/web", "replicaset.apps/web-", "pod/web-"} {
+		if !strings.Contains(all, part) {
+			e.Errorf("kubectl get all does not show %s:\n%s", part, all)
+		}
+	}
+	if got := strings.Fields(e.kubectl("get", "HelloApp", "--no-headers")); len(got) != 5 || strings.Join(got[:4], " ") != "web 2 2 nginx:latest" {
+		e.Errorf("kubectl get HelloApp shows %q", got)
+	}
+	header := strings.Fields(strings.SplitN(e.kubectl("get", "ha", "-o", "wide"), "\n", 2)[0])
+	if got, want := strings.Join(header, " "), "NAME SIZE READY IMAGE AGE AVAILABLE REASON"; got != want {
+		e.Errorf("kubectl get ha -o wide has the columns %q, not %q", got, want)
+	}
+	if described := e.kubectl("describe", "ha", "web"); !strings.Contains(described, "Created Deployment web") {
+		e.Errorf("kubectl describe does not tell of the start:\n%s", described)
+	}
+}
+
+func appIsScaled(e *env) {
+	e.createApp(helloApp("web", 1))
+	e.awaitApp("web", 1)
+	e.kubectl("scale", "ha/web", "--replicas=3")
+	e.awaitApp("web", 3)
+	e.awaitAppEvent("web", "Scaled", "Scaled from 1 to 3")
+	if got := e.kubectl("get", "ha", "web", "--subresource=scale", "-o", "jsonpath={.spec.replicas} {.status.replicas} {.status.selector}"); got != "3 3 app.kubernetes.io/instance=web,app.kubernetes.io/name=helloapp" {
+		e.Errorf("the scale is %s", got)
+	}
+}
+
+func appIsAutoscaled(e *env) {
+	e.createApp(helloApp("web", 1))
+	e.awaitApp("web", 1)
+	_, err := e.kube.AutoscalingV2().HorizontalPodAutoscalers(e.namespace).Create(e.Context(), &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps.anupam.com/v1", Kind: "HelloApp", Name: "web"},
+			MinReplicas:    ptr.To[int32](3), MaxReplicas: 5,
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	if app, _ := e.awaitApp("web", 3); app.Spec.Size != 3 {
+		e.Errorf("the size is %d", app.Spec.Size)
+	}
+}
+
+func appImageChange(e *env) {
+	e.createApp(helloApp("web", 2))
+	_, before := e.awaitApp("web", 2)
+	old := e.podUIDs("web")
+	e.patchApp("web", `{"spec":{"image":"nginx:1.29"}}`)
+	_, after := e.awaitApp("web", 2)
+	if before.UID != after.UID || after.Spec.Template.Spec.Containers[0].Image != "nginx:1.29" {
+		e.Errorf("the Deployment %s runs %s", after.UID, after.Spec.Template.Spec.Containers[0].Image)
+	}
+	e.awaitAppEvent("web", "Updated", "Updated the image from nginx:latest to nginx:1.29")
+	e.eventually(func() string {
+		for uid := range e.podUIDs("web") {
+			if old[uid] {
+				return "an old Pod still runs"
+			}
+		}
+		return ""
+	})
+}
+
+func appVariableRemoved(e *env) {
+	e.createApp(helloApp("web", 1, func(s *v1.HelloAppSpec) { s.Env = []corev1.EnvVar{{Name: "A", Value: "a"}, {Name: "B", Value: "b"}} }))
+	e.awaitApp("web", 1)
+	e.patchApp("web", `{"spec":{"env":[{"name":"B","value":"b"}]}}`)
+	e.awaitApp("web", 1)
+	e.eventually(func() string {
+		if env := e.deployment("web").Spec.Template.Spec.Containers[0].Env; len(env) != 1 || env[0].Name != "B" {
+			return "the Deployment has other variables"
+		}
+		return ""
+	})
+	e.awaitAppEvent("web", "Updated", "Updated: the spec has changed")
+}
+
+func appPort(e *env) {
+	e.createApp(helloApp("web", 2, func(s *v1.HelloAppSpec) { s.Port = 8080 }))
+	app, _ := e.awaitApp("web", 2)
+	service := e.service("web")
+	if service == nil || !metav1.IsControlledBy(service, app) || len(service.Spec.Ports) != 1 || service.Spec.Ports[0].Port != 8080 || service.Spec.Ports[0].TargetPort.IntValue() != 8080 {
+		e.Fatalf("the Service is %+v", service)
+	}
+	e.eventually(func() string {
+		slices, err := e.kube.DiscoveryV1().EndpointSlices(e.namespace).List(e.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=web"})
+		if err != nil || len(slices.Items) != 1 || len(slices.Items[0].Endpoints) != 2 || *slices.Items[0].Ports[0].Port != 8080 {
+			return "the Service does not have two endpoints"
+		}
+		return ""
+	})
+	e.patchApp("web", `{"spec":{"port":9090}}`)
+	e.eventually(func() string {
+		if got := e.service("web"); got.UID != service.UID || len(got.Spec.Ports) != 1 || got.Spec.Ports[0].Port != 9090 {
+			return "the Service does not have the new port"
+		}
+		return ""
+	})
+	e.patchApp("web", `{"spec":{"port":null}}`)
+	e.eventually(func() string {
+		if e.service("web") != nil {
+			return "the Service is still there"
+		}
+		return ""
+	})
+	if _, deployment := e.awaitApp("web", 2); len(deployment.Spec.Template.Spec.Containers[0].Ports) != 0 {
+		e.Errorf("the container has the ports %v", deployment.Spec.Template.Spec.Containers[0].Ports)
+	}
+}
+
+func appDrift(e *env) {
+	e.createApp(helloApp("web", 1))
+	e.awaitApp("web", 1)
+	e.patchDeployment("web", `{"metadata":{"annotations":{"note":"mine"}},"spec":{"replicas":4,"template":{"spec":{"containers":[{"name":"web","image":"other"},{"name":"proxy","image":"envoy"}]}}}}`)
+	e.awaitAppEvent("web", "DriftRestored", "Restored Deployment web, which differed in spec.replicas, spec.template.spec.containers[web].image")
+	_, deployment := e.awaitApp("web", 1)
+	images := map[string]string{}
+	for _, container := range deployment.Spec.Template.Spec.Containers {
+		images[container.Name] = container.Image
+	}
+	if !maps.Equal(images, map[string]string{"web": "nginx:latest", "proxy": "envoy"}) || *deployment.Spec.Replicas != 1 || deployment.Annotations["note"] != "mine" {
+		e.Errorf("the Deployment runs %d of %v, with annotations %v", *deployment.Spec.Replicas, images, deployment.Annotations)
+	}
+}
+
+func appDeploymentDeleted(e *env) {
+	e.createApp(helloApp("web", 1))
+	_, first := e.awaitApp("web", 1)
+	e.kubectl("delete", "deployment", "web")
+	e.eventually(func() string {
+		if second := e.deployment("web"); second == nil || second.UID == first.UID {
+			return "there is no new Deployment"
+		}
+		return ""
+	})
+	e.awaitApp("web", 1)
+}
+
+func appForeignDeployment(e *env, theirs *appsv1.Deployment) {
+	foreign := e.createDeployment(theirs)
+	e.createApp(helloApp("web", 1))
+	const message = `Deployment "web" already exists and is not managed by this HelloApp`
+	if got := e.awaitAppCondition("web", v1.ConditionConflict, metav1.ConditionTrue, "ErrResourceExists"); got != message {
+		e.Errorf("the condition says %q", got)
+	}
+	e.awaitAppCondition("web", v1.ConditionReady, metav1.ConditionFalse, v1.ReasonConflict)
+	e.awaitAppEvent("web", "ErrResourceExists", message)
+	now := e.deployment("web")
+	if now == nil || now.UID != foreign.UID || now.Generation != foreign.Generation || len(now.OwnerReferences)+len(now.Labels) > 0 {
+		e.Errorf("the foreign Deployment was touched: %+v", now)
+	}
+	for _, field := range now.ManagedFields {
+		if strings.HasPrefix(field.Manager, "millwright") {
+			e.Errorf("%s manages fields of the foreign Deployment", field.Manager)
+		}
+	}
+	e.kubectl("delete", "deployment", "web")
+	e.awaitApp("web", 1)
+	e.awaitAppCondition("web", v1.ConditionConflict, metav1.ConditionFalse, "Resolved")
+	if events := slices.DeleteFunc(e.appEvents("web"), func(event corev1.Event) bool { return event.Type != corev1.EventTypeWarning }); len(events) != 1 || events[0].Count > 1 {
+		e.Errorf("the conflict was told by %d events", len(events))
+	}
+}
+
+func appDeletion(e *env) {
+	e.createApp(helloApp("web", 2, func(s *v1.HelloAppSpec) { s.Port = 80 }))
+	e.awaitApp("web", 2)
+	e.kubectl("delete", "ha", "web")
+	e.eventually(func() string {
+		if left := e.kubectl("get", "all", "-o", "name"); left != "" {
+			return "still there: " + left
+		}
+		return ""
+	})
+}
+
+func appNamespaceDeletion(e *env) {
+	e.createApp(helloApp("web", 2, func(s *v1.HelloAppSpec) { s.Port = 80 }))
+	e.awaitApp("web", 2)
+	if err := e.kube.CoreV1().Namespaces().Delete(e.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	e.eventually(func() string {
+		if _, err := e.kube.CoreV1().Namespaces().Get(e.Context(), e.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return "the namespace is still there"
+		}
+		return ""
+	})
+}

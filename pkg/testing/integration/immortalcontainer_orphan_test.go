@@ -1,0 +1,93 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+func TestImmortalContainersAdoptTheirOrphans(t *testing.T) {
+	cluster := testcluster.Shared(t)
+	runManager(t, cluster)
+	for name, test := range map[string]func(*env){
+		"the same spec keeps the Pod and its count of starts": orphanIsKept,
+		"another spec replaces the Pod":                       orphanOfAnotherSpec,
+		"a Pod without our marks is in the way":               orphanWithoutMarks,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newEnv(t, cluster))
+		})
+	}
+}
+
+// orphan is the Pod of start 2 of web, which is gone. Its UID is returned.
+func orphan(e *env) types.UID {
+	e.Helper()
+	e.create(immortal("web"))
+	e.awaitReady("web", 1)
+	e.deletePod("web")
+	_, pod := e.awaitReady("web", 2)
+	e.kubectl("delete", "ic", "web", "--cascade=orphan", "--timeout=60s")
+	if left := e.pod("web"); left == nil || left.UID != pod.UID || len(left.OwnerReferences) > 0 {
+		e.Fatalf("there is no orphan, but %+v", left)
+	}
+	return pod.UID
+}
+
+func orphanIsKept(e *env) {
+	left := orphan(e)
+	e.create(immortal("web"))
+	if _, pod := e.awaitReady("web", 2); pod.UID != left {
+		e.Errorf("the Pod was %s, and is %s", left, pod.UID)
+	}
+	e.awaitEvent("web", "Adopted")
+	e.deletePod("web")
+	e.awaitReady("web", 3)
+	e.kubectl("delete", "ic", "web")
+	e.eventually(func() string {
+		if e.pod("web") != nil {
+			return "its Pod is left"
+		}
+		return ""
+	})
+}
+
+func orphanOfAnotherSpec(e *env) {
+	left := orphan(e)
+	e.create(immortal("web", func(container *v1alpha1.ImmortalContainer) { container.Spec.Image = newImage }))
+	e.eventually(func() string {
+		if pod := e.pod("web"); pod == nil || pod.UID == left {
+			return "the Pod is not replaced"
+		}
+		return ""
+	})
+	if _, pod := e.awaitReady("web", 3); pod.Spec.Containers[0].Image != newImage {
+		e.Errorf("it runs %s", pod.Spec.Containers[0].Image)
+	}
+	e.awaitEvent("web", "Adopted")
+	e.awaitEvent("web", "Replaced")
+}
+
+func orphanWithoutMarks(e *env) {
+	left := orphan(e)
+	patch := []byte(`{"metadata":{"annotations":null}}`)
+	if _, err := e.kube.CoreV1().Pods(e.namespace).Patch(e.Context(), "web-immortalpod", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	e.create(immortal("web"))
+	e.awaitCondition("web", v1alpha1.ConditionConflict, metav1.ConditionTrue, "ErrResourceExists")
+	if pod := e.pod("web"); pod == nil || pod.UID != left || metav1.GetControllerOf(pod) != nil {
+		e.Errorf("the Pod is %+v", pod)
+	}
+	if err := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace).Delete(e.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		e.Error(err)
+	}
+}

@@ -1,0 +1,176 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/controller/machine"
+	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// runMachines runs the controller of Machines in the namespace, until stop, and keeps its requests in the journal.
+func runMachines(e *env, journal *faultproxy.Journal) (stop func()) {
+	e.Helper()
+	_, stop = runMachinesBehindProxy(e, journal)
+	return stop
+}
+
+func runMachinesBehindProxy(e *env, journal *faultproxy.Journal) (proxy *faultproxy.Proxy, stop func()) {
+	e.Helper()
+	proxy, err := faultproxy.Start("machine", operatorAccount(e.T, e.cluster).Config, journal)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(proxy.Close)
+	kubeconfig := filepath.Join(e.TempDir(), "kubeconfig")
+	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
+		e.Fatal(err)
+	}
+	stop = runManagerWith(e.T, func(options *manager.Options) {
+		options.Kubeconfig, options.Namespace, options.Controllers = kubeconfig, e.namespace, []string{machine.ControllerName}
+	})
+	return proxy, stop
+}
+
+// neverHas is a selector that no new Switch would satisfy: its Machine says so, and creates nothing.
+func neverHas(spec *v1alpha1.MachineSpec) {
+	spec.Selector = &metav1.LabelSelector{
+		MatchLabels:      map[string]string{"room": "hall"},
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "room", Operator: metav1.LabelSelectorOpDoesNotExist}},
+	}
+}
+
+func TestAMachineTakesAsFewRequestsAsPromisedAndASecondProcessNone(t *testing.T) {
+	e := newEnv(t, testcluster.Shared(t))
+	var first faultproxy.Journal
+	stop := runMachines(e, &first)
+	e.createMachine(newMachine("m", 10, quick))
+	_, switches := e.awaitMachine("m", 10)
+	e.awaitMachineEvent("m", "SwitchCreated", "Created: switch-")
+	created := requestsFor(&first, e.namespace)
+	if created["create switches"] != 10 || created["update machines/status"] > 2 || created["create events"] != 1 || len(created) != 3 {
+		t.Errorf("a Machine of ten switches took %v, want ten creates, two status writes at most, and an event", created)
+	}
+	e.flipUp(switches[3].Name)
+	e.awaitMachineEvent("m", "Flipped", "Moved switch "+switches[3].Name+" down")
+	e.awaitMachine("m", 10)
+	flipped := requestsFor(&first, e.namespace)
+	for what, count := range created {
+		flipped[what] -= count
+	}
+	t.Logf("from nothing: %v; one flip: %v", created, flipped)
+	// The Switch was seen up, which Machine and Switch say; the flip is reserved and done; both say that it is down.
+	if flipped["patch switches"] != 1 || flipped["update switches/status"] != 2 || flipped["update machines/status"] > 3 || flipped["create events"] > 2 {
+		t.Errorf("one flip took %v", flipped)
+	}
+	stop()
+
+	var second faultproxy.Journal
+	stop = runMachines(e, &second)
+	// What a new process finds it syncs before what comes later, and it ends only when all that it has begun is done.
+	e.createMachine(newMachine(lastName, 1, neverHas))
+	e.awaitMachineReason(lastName, v1alpha1.ReasonInvalidSelector)
+	stop()
+	for _, entry := range second.Entries() {
+		if entry.IsWrite() && entry.Name != lastName {
+			t.Errorf("the second process sends %s", entry)
+		}
+	}
+}
+
+// Nothing elects a leader here: both believe to lead, and write.
+func TestTwoManagersAtOnceKeepThePaceOfAMachine(t *testing.T) {
+	e := newEnv(t, testcluster.Shared(t))
+	flips := recordFlips(e, time.Second, time.Second)
+	var journals [2]faultproxy.Journal
+	for i := range journals {
+		defer runMachines(e, &journals[i])()
+	}
+	e.createMachine(newMachine("m", 4, quick))
+	_, switches := e.awaitMachine("m", 4)
+	for range 2 {
+		for _, sw := range switches {
+			e.flipUp(sw.Name)
+		}
+		e.awaitMachine("m", 4)
+	}
+	if all := e.switches(); len(all) != 4 {
+		t.Errorf("there are %d switches", len(all))
+	}
+	if flips.flips() != 8 {
+		t.Errorf("there were %d flips, want 8", flips.flips())
+	}
+	for i := range journals {
+		if writes := journals[i].Select(func(entry faultproxy.Entry) bool { return entry.IsWrite() }); len(writes) == 0 {
+			t.Errorf("manager %d has done nothing: this shows nothing", i)
+		}
+	}
+}
+
+func TestAMachineThatCannotBeIsRefusedAndToldWhy(t *testing.T) {
+	e := newEnv(t, testcluster.Shared(t))
+	for name, test := range map[string]struct {
+		machine *v1alpha1.Machine
+		refusal string // empty: it is accepted
+	}{
+		"the longest name":            {newMachine(strings.Repeat("a", 63), 1), ""},
+		"a name of 64 characters":     {newMachine(strings.Repeat("a", 64), 1), "metadata.name must be at most 63 characters: it becomes the value of a label"},
+		"too many switches":           {newMachine("m", 101), "spec.switches in body should be less than or equal to 100"},
+		"less than none":              {newMachine("m", -1), "spec.switches in body should be greater than or equal to 1"},
+		"a position that is too long": {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.SwitchPosition = strings.Repeat("u", 64) }), "may not be more than 63"},
+		"a selector of everything":    {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.Selector = &metav1.LabelSelector{} }), "an empty selector would match every switch of the namespace"},
+		"a negative delay":            {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.FlipDelaySeconds = -1 }), "spec.flipDelaySeconds in body should be greater than or equal to 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			created, err := e.client.UselessV1alpha1().Machines(e.namespace).Create(t.Context(), test.machine, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			switch {
+			case test.refusal == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case test.refusal == "" && (created.Spec.FlipDelaySeconds != 5 || created.Spec.FlipIntervalSeconds != 5):
+				t.Errorf("the defaults are %+v", created.Spec)
+			case test.refusal != "" && (err == nil || !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.refusal)):
+				t.Errorf("the answer is %v, want %q", err, test.refusal)
+			}
+		})
+	}
+	e.kubectl("apply", "-f", e.file(`{apiVersion: useless.container.training/v1alpha1, kind: Machine, metadata: {name: bare}}`))
+	if got := e.machine("bare").Spec.Switches; got != 1 {
+		t.Errorf("without a spec it is to have %d switches", got)
+	}
+	e.createMachine(newMachine("selects", 1, selecting("room", "hall")))
+	for name, patch := range map[string]string{
+		"bare":    `{"spec":{"selector":{"matchLabels":{"room":"hall"}}}}`,
+		"selects": `{"spec":{"selector":{"matchLabels":{"room":"attic"}}}}`,
+	} {
+		_, err := e.client.UselessV1alpha1().Machines(e.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err == nil || !strings.Contains(err.Error(), "selector is immutable") {
+			t.Errorf("another selector for %s: %v", name, err)
+		}
+	}
+	if _, err := e.client.UselessV1alpha1().Machines(e.namespace).Patch(t.Context(), "selects", types.MergePatchType, []byte(`{"spec":{"selector":null}}`), metav1.PatchOptions{}); err == nil {
+		t.Error("the selector could be removed")
+	}
+	for _, kind := range []string{"machine", "switch"} {
+		if explained := e.kubectl("explain", kind, "--recursive"); !strings.Contains(explained, "seenAt") {
+			t.Errorf("kubectl explain %s --recursive prints\n%s", kind, explained)
+		}
+	}
+	for _, field := range []string{"machine", "machine.spec", "machine.spec.selector", "machine.status", "machine.status.flip", "machine.status.conditions", "switch", "switch.spec", "switch.status"} {
+		explained := e.kubectl("explain", field)
+		if !strings.Contains(explained, "FIELDS:") || strings.Contains(explained, "<no description>") {
+			t.Errorf("kubectl explain %s lacks text:\n%s", field, explained)
+		}
+	}
+}

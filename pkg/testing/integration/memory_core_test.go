@@ -1,0 +1,78 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1 "millwright.dev/pkg/apis/apps/v1"
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// The core, as it is shipped, with objects as large as users can make them: it is not killed for its memory, and does its work.
+func TestTheCoreLivesWithLargeObjectsWithinItsMemoryLimit(t *testing.T) {
+	onlyAsMemoryTest(t)
+	cluster := testcluster.Start(t, clusterOptions...)
+	e := newEnv(t, cluster)
+	const (
+		suspendedOnes, others = 100, 20
+		large                 = 900_000 // bytes; the API server takes 1.5 MiB
+		largestAnnotations    = 250_000 // it takes 256 KiB of them
+	)
+	ballast := []corev1.EnvVar{{Name: "BALLAST", Value: strings.Repeat("x", large)}}
+	note := map[string]string{"note": strings.Repeat("x", largestAnnotations)}
+	withBallast := func(container *v1alpha1.ImmortalContainer) {
+		container.Spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "acontainer", Env: ballast}}}}
+	}
+	for i := range suspendedOnes {
+		e.create(immortal(fmt.Sprintf("suspended-%d", i), withBallast, func(container *v1alpha1.ImmortalContainer) { container.Spec.Suspend = true }))
+	}
+	p := startLimited(t, core, "controllers", "--kubeconfig", operatorAccount(t, cluster).WriteKubeconfig(t), "--serving-address", "127.0.0.1:0",
+		"--controllers", strings.Join(core.controllers(t), ","), "--leader-elect-lease-namespace", accountNamespace, "--leader-elect-lease-name", string(core),
+		"--leader-elect-lease-duration", patientElection.LeaseDuration.String(), "--leader-elect-renew-deadline", patientElection.RenewDeadline.String())
+	for i := range suspendedOnes {
+		e.awaitCondition(fmt.Sprintf("suspended-%d", i), v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
+	}
+	e.eventually(func() string { // of the garbage that came with them some may be left
+		if heap := p.metric(e, "go_memstats_heap_alloc_bytes"); heap < 0 || heap > suspendedOnes*large/2 {
+			return fmt.Sprintf("its heap is %.0f bytes with %d suspended ImmortalContainers of %d bytes", heap, suspendedOnes, large)
+		}
+		return ""
+	})
+
+	for i := range others {
+		e.create(immortal(fmt.Sprintf("running-%d", i), withBallast, func(container *v1alpha1.ImmortalContainer) { container.Annotations = note }))
+		e.createApp(helloApp(fmt.Sprintf("app-%d", i), 1, func(spec *appsv1.HelloAppSpec) { spec.Port, spec.Env = 80, ballast }))
+		machine := newMachine(fmt.Sprintf("machine-%d", i), 2)
+		machine.Annotations = note
+		e.createMachine(machine)
+	}
+	for i := range others {
+		_, pod := e.awaitReady(fmt.Sprintf("running-%d", i), 1)
+		if len(pod.Spec.Containers[0].Env) != 1 {
+			t.Errorf("Pod %s has not all of its spec", pod.Name)
+		}
+		e.awaitApp(fmt.Sprintf("app-%d", i), 1)
+	}
+	// All of them again at the same time, as after an upgrade of the images.
+	for i := range others {
+		e.patch(fmt.Sprintf("running-%d", i), `{"spec":{"image":"`+newImage+`"}}`)
+	}
+	for i := range others {
+		e.patch(fmt.Sprintf("suspended-%d", i), `{"spec":{"suspend":false}}`)
+	}
+	for i := range others {
+		e.awaitReady(fmt.Sprintf("running-%d", i), 2)
+	}
+	for i := range others {
+		e.awaitReady(fmt.Sprintf("suspended-%d", i), 1)
+	}
+	p.mustHaveFit(t)
+}

@@ -1,0 +1,127 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// onlyAsMemoryTest leaves the test to "make test-memory": it takes minutes, and what it measures needs a machine that does nothing else.
+func onlyAsMemoryTest(t *testing.T) {
+	t.Helper()
+	if os.Getenv("MEMORY_TESTS") == "" {
+		t.Skip("MEMORY_TESTS is not set: make test-memory runs this test")
+	}
+}
+
+// memoryLimit of the Deployment's container, as shipped, and the variables by which the process knows it.
+func (d deployment) memoryLimit(t testing.TB) (limit int64, env []string) {
+	t.Helper()
+	for _, shipped := range readDeployments(t) {
+		if shipped.Name != string(d) {
+			continue
+		}
+		container := shipped.Spec.Template.Spec.Containers[0]
+		limit = container.Resources.Limits.Memory().Value()
+		for _, variable := range container.Env {
+			if from := variable.ValueFrom; from != nil && from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "limits."+string(corev1.ResourceMemory) {
+				env = append(env, fmt.Sprintf("%s=%d", variable.Name, limit))
+			}
+		}
+	}
+	if limit == 0 || len(env) == 0 {
+		t.Fatalf("the manifests do not limit the memory of the Deployment %s, or its process does not know: limit %d, variables %q", d, limit, env)
+	}
+	return limit, env
+}
+
+// limitedProcess has as much memory as its Deployment gives it, as shipped: the kernel kills it if it takes more, as it does with a container.
+type limitedProcess struct {
+	*process
+	limit  int64
+	memory *testcluster.MemoryLimit
+}
+
+// startLimited starts "millwright" with these arguments and the limits of the Deployment. It is built without the race detector, which
+// takes many times the memory.
+func startLimited(t *testing.T, d deployment, args ...string) *limitedProcess {
+	t.Helper()
+	limit, env := d.memoryLimit(t)
+	memory := testcluster.WithMemoryLimit(t, limit)
+	binary := filepath.Join(t.TempDir(), "millwright")
+	if output, err := exec.Command("go", "build", "-o", binary, "millwright.dev/cmd/millwright").CombinedOutput(); err != nil {
+		t.Fatalf("building the operator: %v\n%s", err, output)
+	}
+	command := memory.Command("/usr/bin/env", slices.Concat(env, []string{binary}, args)...)
+	started, err := launch(command.Path, command.Args[1:]...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = started.Process.Kill()
+		<-started.ended
+		if t.Failed() {
+			t.Logf("the end of the log:\n%s", started.log.String()[max(0, len(started.log.String())-20_000):])
+		}
+	})
+	return &limitedProcess{process: started, limit: limit, memory: memory}
+}
+
+// mustRun fails the test if the process has ended. It returns "", for checks that are repeated.
+func (p *limitedProcess) mustRun(t *testing.T) string {
+	t.Helper()
+	select {
+	case <-p.ended:
+		kills, err := p.memory.Kills()
+		t.Fatalf("the process ended with %v; %d processes were killed for lack of memory (%v)", p.ProcessState, kills, err)
+	default:
+	}
+	return ""
+}
+
+// mustHaveFit ends the process, and fails the test if it does not end well, or if the kernel has killed any for lack of memory.
+func (p *limitedProcess) mustHaveFit(t *testing.T) {
+	t.Helper()
+	p.mustRun(t)
+	peak, err := p.memory.Peak() // with the cache of files, which the kernel takes back first
+	t.Logf("it had %d MiB of %d MiB at most (%v)", peak>>20, p.limit>>20, err)
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	if !p.ProcessState.Success() {
+		t.Errorf("it ended with %v", p.ProcessState)
+	}
+	if kills, err := p.memory.Kills(); kills != 0 || err != nil {
+		t.Errorf("%d processes were killed for lack of memory (%v)", kills, err)
+	}
+}
+
+// metric that the process serves at the address in its log; -1 if it is not there yet.
+func (p *process) metric(e *env, name string) float64 {
+	e.Helper()
+	o := &operator{process: p, e: e}
+	for line := range strings.Lines(o.get("/metrics")) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				e.Fatal(err)
+			}
+			return number
+		}
+	}
+	return -1
+}

@@ -1,0 +1,169 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"millwright.dev/pkg/testing/faultproxy"
+)
+
+// operator is a process that works in the test's namespace alone, reaches the API server through a proxy of its own, and serves
+// its metrics.
+type operator struct {
+	*process
+	e     *env
+	named string
+	proxy *faultproxy.Proxy
+	args  []string
+}
+
+// name of the process in the journal.
+func (o *operator) name() string { return o.named }
+
+// startOperator starts a process of the Deployment core, and the proxy under this name.
+func startOperator(e *env, name string, journal *faultproxy.Journal, args ...string) *operator {
+	e.Helper()
+	return startProcessOf(core, e, name, journal, args...)
+}
+
+// startProcessOf likewise, of any Deployment. An engine serves the CompositeControllers of this test only.
+func startProcessOf(d deployment, e *env, name string, journal *faultproxy.Journal, args ...string) *operator {
+	e.Helper()
+	account := d.account(e.T, e.cluster)
+	bindInNamespace(e, d, account)
+	proxy, err := faultproxy.Start(name, account.Config, journal)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(proxy.Close)
+	kubeconfig := filepath.Join(e.TempDir(), name+".kubeconfig")
+	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
+		e.Fatal(err)
+	}
+	o := &operator{e: e, named: name, proxy: proxy, args: append([]string{
+		"--kubeconfig", kubeconfig, "--serving-address", "127.0.0.1:0",
+		"--controllers", strings.Join(d.controllers(e.T), ","), "--namespace", e.namespace,
+		"--leader-elect-lease-namespace", e.namespace, "--leader-elect-lease-name", string(d), "--target-label-selector", engineTest + "=" + e.namespace,
+	}, args...)}
+	o.restart()
+	return o
+}
+
+// restart starts the process anew after it has ended, as a kubelet does.
+func (o *operator) restart() {
+	o.e.Helper()
+	o.process = startProcess(o.e.T, o.args...)
+}
+
+// servingAddress is in the log, at the end of this line.
+var servingAddress = regexp.MustCompile(`Serving /metrics.* address="([^"]+)"`)
+
+// get asks the process for a path and returns the answer; it is "" if there is none, or another one than 200.
+func (o *operator) get(path string) string {
+	found := servingAddress.FindStringSubmatch(o.log.String())
+	if found == nil {
+		return ""
+	}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get("http://" + found[1] + path)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return ""
+	}
+	return string(body)
+}
+
+// awaitWarm waits until the process has filled its caches and leads, or could.
+func (o *operator) awaitWarm() {
+	o.e.Helper()
+	o.e.eventually(func() string {
+		o.mustRun()
+		if o.get("/readyz") == "" {
+			return "the process is not ready"
+		}
+		return ""
+	})
+}
+
+// mustRun fails the test if the process has ended.
+func (o *operator) mustRun() {
+	o.e.Helper()
+	select {
+	case <-o.ended:
+		o.e.Fatalf("the process has ended: %v", o.ProcessState)
+	default:
+	}
+}
+
+func (o *operator) signal(signal syscall.Signal) {
+	o.e.Helper()
+	if err := o.Process.Signal(signal); err != nil {
+		o.e.Fatal(err)
+	}
+}
+
+// terminate asks the process to stop, and waits until it has. What went wrong in it, races included, is in its exit code.
+func (o *operator) terminate() {
+	o.e.Helper()
+	o.signal(syscall.SIGTERM)
+	if code := o.awaitEnd(o.e.T, 30*time.Second); code != 0 {
+		o.e.Errorf("asked to stop, it ended with exit code %d", code)
+	}
+	if strings.Contains(o.log.String(), "panic") {
+		o.e.Error("something has panicked")
+	}
+}
+
+// usage is what a process takes.
+type usage struct {
+	goroutines int
+	memory     int64 // resident, in bytes
+}
+
+// String is fit for messages.
+func (u usage) String() string {
+	return fmt.Sprintf("%d goroutines, %d MiB", u.goroutines, u.memory>>20)
+}
+
+// usage of the process at this moment.
+func (o *operator) usage() usage {
+	o.e.Helper()
+	var u usage
+	metrics := o.get("/metrics")
+	for line := range strings.Lines(metrics) {
+		if value, ok := strings.CutPrefix(line, "go_goroutines "); ok {
+			u.goroutines, _ = strconv.Atoi(strings.TrimSpace(value))
+		}
+	}
+	file, err := os.Open(fmt.Sprintf("/proc/%d/status", o.Process.Pid))
+	if err != nil {
+		o.e.Skipf("this system does not tell how much memory a process takes: %v", err)
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
+			kilobytes, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 10, 64)
+			u.memory = kilobytes << 10
+		}
+	}
+	if u.goroutines == 0 || u.memory == 0 {
+		o.e.Fatalf("the process does not tell what it takes (%s):\n%s", u, metrics)
+	}
+	return u
+}

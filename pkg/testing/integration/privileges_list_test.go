@@ -1,0 +1,73 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// A watch begins with all objects if the API server can do that. One that cannot, before Kubernetes 1.32, says so, and is asked for
+// lists. It is what the right to list is for.
+func TestWhereAWatchCannotBeginWithAllObjectsTheyAreListed(t *testing.T) {
+	for d, wanted := range map[deployment]sets.Set[string]{
+		actions: sets.New("actionsets", "blueprints", "leases"),
+		core:    sets.New("deployments", "helloapps", "immortalcontainers", "leases", "machines", "pods", "services", "switches"),
+		engine:  sets.New("compositecontrollers", "customresourcedefinitions", "leases"),
+	} {
+		t.Run(string(d), func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, testcluster.Shared(t))
+			p := startPairOf(d, e, defaultElection)
+			unsupported := apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
+				field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
+			})
+			beginsWithAll := func(r faultproxy.Request) bool {
+				return r.Verb == "watch" && r.Query.Get("sendInitialEvents") == "true"
+			}
+			p.standby.terminate()
+			defer p.standby.proxy.Answer(beginsWithAll, unsupported)()
+			begin := time.Now()
+			p.standby.restart()
+			p.standby.awaitWarm()
+
+			listed := sets.New[string]()
+			e.eventually(func() string {
+				for _, entry := range p.journal.Entries() {
+					if entry.Proxy == p.standby.name() && entry.Received.After(begin) && entry.Verb == "list" && entry.Code == http.StatusOK {
+						listed.Insert(entry.Resource)
+					}
+				}
+				if missing := wanted.Difference(listed); len(missing) > 0 {
+					return "these are not listed: " + join(missing)
+				}
+				return ""
+			})
+			p.leader.terminate()
+			if d == core {
+				e.create(immortal("web"))
+				e.awaitReady("web", 1)
+			}
+			p.standby.terminate()
+		})
+	}
+}
+
+func join(names sets.Set[string]) (line string) {
+	for _, name := range sets.List(names) {
+		line += " " + name
+	}
+	return line
+}

@@ -1,0 +1,72 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"net/http"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// For up to half a minute after a kind was installed, an object of it cannot own another one in a way that blocks its deletion: the
+// API server reads only so often which kinds there are, and refuses with the code of a missing permission. Nobody is told of that.
+func TestWhatIsMadeOfAKindThatWasJustInstalledComesUpWithoutAComplaint(t *testing.T) {
+	t.Parallel()
+	cluster := testcluster.Start(t, rightsOptions...)
+	var journal faultproxy.Journal
+	e := newEnv(t, cluster)
+	proxy, err := faultproxy.Start("operator", operatorAccount(t, cluster).Config, &journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	kubeconfig := e.TempDir() + "/kubeconfig"
+	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	runManagerWith(t, func(options *manager.Options) { options.Kubeconfig = kubeconfig })
+
+	// With the first one the API server reads which kinds there are, unless its time comes just then: the last one is too late for it.
+	install := func(crd string) { cluster.InstallCRDs(t, "manifests/00-crds/"+crd) }
+	install("apps.anupam.com_helloapps.yaml")
+	e.createApp(helloApp("web", 1))
+	e.awaitApp("web", 1)
+	install("immortalcontainers.flugel.it_immortalcontainers.yaml")
+	e.create(immortal("web"))
+	e.eventually(func() string {
+		if len(writesTo(&journal, "pods")) == 0 {
+			return "no Pod was asked for"
+		}
+		return ""
+	})
+	install("useless.container.training_switches.yaml")
+	install("useless.container.training_machines.yaml")
+	e.createMachine(newMachine("web", 2))
+	e.awaitReady("web", 1)
+	e.awaitMachine("web", 2)
+
+	refused := journal.Select(func(entry faultproxy.Entry) bool { return entry.Code == http.StatusForbidden })
+	t.Logf("%d writes were refused", len(refused))
+	if len(refused) == 0 {
+		t.Error("none was refused: nothing is tested")
+	}
+	events, err := e.kube.CoreV1().Events(e.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "type=Warning"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range events.Items {
+		t.Errorf("there is a warning: %s of %s %s: %s", event.Reason, event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Message)
+	}
+}
+
+func writesTo(journal *faultproxy.Journal, resource string) []faultproxy.Entry {
+	return journal.Select(func(entry faultproxy.Entry) bool {
+		return entry.IsWrite() && entry.Resource == resource && entry.Code != 0
+	})
+}

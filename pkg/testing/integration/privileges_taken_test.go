@@ -1,0 +1,72 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+// The names of a Machine's switches are its own choice. Only a cache that is behind makes it try one that is taken, and then it has to
+// look at who has it.
+func TestASwitchWhoseNameSomebodyTookUnseenGetsAnotherAndTheirsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, testcluster.Shared(t))
+	var journal faultproxy.Journal
+	proxy, _ := runMachinesBehindProxy(e, &journal)
+	e.createMachine(newMachine("m", 1, quick))
+	_, kept := e.awaitMachine("m", 1)
+	e.eventually(func() string { // the API server keeps whole seconds, and the newest of too many is deleted
+		if time.Since(kept[0].CreationTimestamp.Time) < 2*time.Second {
+			return "the next Switch would look as old as the first"
+		}
+		return ""
+	})
+	scale := func(replicas string) { e.kubectl("scale", "machine", "m", "--replicas="+replicas) }
+	scale("2")
+	_, both := e.awaitMachine("m", 2)
+	name := both[0].Name
+	if name == kept[0].Name {
+		name = both[1].Name
+	}
+	scale("1")
+	e.awaitMachine("m", 1)
+	e.flipUp(kept[0].Name)
+	e.awaitMachine("m", 1) // whose watch has told of the deletion before it told of this
+
+	watchesSwitches := func(r faultproxy.Request) bool { return r.Verb == "watch" && r.Resource == "switches" }
+	seeAgain := proxy.Answer(watchesSwitches, apierrors.NewInternalError(errors.New("blind")))
+	proxy.CutWatches()
+	theirs, err := e.client.UselessV1alpha1().Switches(e.namespace).Create(t.Context(), &v1alpha1.Switch{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale("2")
+	e.eventually(func() string {
+		if len(journal.Select(func(entry faultproxy.Entry) bool {
+			return entry.Verb == "get" && entry.Resource == "switches" && entry.Name == name && entry.Code == http.StatusOK
+		})) == 0 {
+			return "nobody has looked at the Switch that has the name"
+		}
+		return ""
+	})
+	seeAgain()
+	e.awaitMachine("m", 2)
+	now, err := e.client.UselessV1alpha1().Switches(e.namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("theirs was touched: %+v", now)
+	}
+}

@@ -1,0 +1,55 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"testing"
+
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/client-go/rest"
+
+	"millwright.dev/pkg/registry/farm/recordstore"
+	"millwright.dev/pkg/testing/storetest"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+func TestMain(m *testing.M) { testcluster.Main(m, testcluster.WithCRDs("manifests/00-crds")) }
+
+// newStore returns a storage in use, which asks again where the API server asks for patience: for a moment after the CRD was made, and after
+// a restart, while it fills the cache of it.
+func newStore(t testing.TB, cluster *testcluster.Cluster) storage.Interface {
+	t.Helper()
+	store := patient{unusedStore(t, cluster.Config())}
+	eventually(t, func() string {
+		w, err := store.Watch(t.Context(), "/llamas", storage.ListOptions{Recursive: true})
+		if err != nil {
+			return err.Error()
+		}
+		w.Stop()
+		return ""
+	})
+	return store
+}
+
+func unusedStore(t testing.TB, config *rest.Config) storage.Interface {
+	t.Helper()
+	store, err := recordstore.NewLlamas(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func TestRecordsAreAStorage(t *testing.T) {
+	cluster := testcluster.Shared(t)
+	storetest.Run(t, storetest.Subject{Interface: newStore(t, cluster), Namespace: cluster.Namespace})
+}
+
+func TestRecordsThatAreForgottenAreAStorage(t *testing.T) {
+	cluster := testcluster.Start(t, testcluster.WithCRDs("manifests/00-crds"))
+	storetest.RunForgetting(t, storetest.Subject{Interface: newStore(t, cluster), Namespace: cluster.Namespace}, func(t testing.TB) {
+		cluster.Compact(t)
+		cluster.Restart(t)
+	})
+}

@@ -1,0 +1,222 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perturbation_test
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
+	"millwright.dev/pkg/testing/perturbation"
+)
+
+// effectsAre: the phases of each action had these effects and no others, in this order, each while the status in force said that the
+// phase runs.
+func effectsAre(want [][]string) func([]perturbation.Change) error {
+	return func(history []perturbation.Change) error {
+		got, states := make([][]string, len(want)), map[string]string{}
+		sets := map[types.UID]*v1alpha1.ActionSet{}
+		for _, change := range history {
+			if change.Resource == actionSets {
+				set, err := typed[v1alpha1.ActionSet](change.Object)
+				if err != nil {
+					return err
+				}
+				switch {
+				case change.Deleted:
+					delete(sets, set.UID)
+				case set.Status != nil:
+					sets[set.UID] = set
+				}
+				continue
+			}
+			object := change.Resource.Resource + "/" + change.Object.GetName()
+			state, err := effectOn(change)
+			if err != nil {
+				return err
+			}
+			if state == states[object] {
+				continue
+			}
+			states[object] = state
+			if action, by := causeOf(change, sets); by != "" {
+				got[action] = append(got[action], by+": "+state)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("the effects were others (- asked for, + were):\n%s", diff)
+		}
+		return nil
+	}
+}
+
+// effectOn tells what an object is after a change.
+func effectOn(change perturbation.Change) (string, error) {
+	switch {
+	case change.Deleted:
+		return change.Object.GetName() + " is gone", nil
+	case change.Resource == configMaps:
+		value, _, err := unstructured.NestedString(change.Object.Object, "data", "value")
+		return change.Object.GetName() + "=" + value, err
+	}
+	deployment, err := typed[appsv1.Deployment](change.Object)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s x%d", deployment.Name, ptr.Deref(deployment.Spec.Replicas, 1)), nil
+}
+
+// causeOf is the action and the phase that an effect is of: what its mark says, or else what runs. "" is that the user has done it.
+func causeOf(change perturbation.Change, sets map[types.UID]*v1alpha1.ActionSet) (action int, by string) {
+	annotation := phase.AnnotationPhase
+	if change.Resource == deployments {
+		annotation = phase.AnnotationScaled
+	}
+	mark := change.Object.GetAnnotations()[annotation]
+	for uid, set := range sets {
+		for i := range set.Status.Actions {
+			for p, of := range phasesOf(&set.Status.Actions[i]) {
+				running := of.State == v1alpha1.StateRunning
+				switch {
+				case mark == fmt.Sprintf("%s.%d.%s", uid, i, indexOf(p)) && !change.Deleted:
+					if !running {
+						return i, fmt.Sprintf("%s, which is %s", of.Name, of.State)
+					}
+					return i, of.Name
+				case mark == "" && running:
+					action, by = i, of.Name
+				}
+			}
+		}
+	}
+	if mark != "" && !change.Deleted {
+		return 0, "a phase of an ActionSet that is gone, or has not begun"
+	}
+	return action, by
+}
+
+func indexOf(p int) string {
+	if p == 0 {
+		return "defer"
+	}
+	return fmt.Sprint(p - 1)
+}
+
+// phasesOf an action, the deferPhase first.
+func phasesOf(action *v1alpha1.ActionStatus) []v1alpha1.Phase {
+	return append([]v1alpha1.Phase{action.DeferPhase}, action.Phases...)
+}
+
+// askedOnce: each effect was asked for with success once, by whichever instance, and so was each frozen run. What comes late is not
+// counted; it must not have an effect.
+func askedOnce(effects [][]string, runs int) func([]perturbation.Change, []perturbation.Write) error {
+	return func(_ []perturbation.Change, writes []perturbation.Write) error {
+		done, frozen := 0, 0
+		for _, write := range writes {
+			switch {
+			case write.Code >= 300:
+			case write.Resource == secrets.Resource && write.Verb == "create":
+				frozen++
+			case write.Resource == configMaps.Resource, write.Resource == deployments.Resource:
+				done++
+			}
+		}
+		if want := len(slices.Concat(effects...)); done != want {
+			return fmt.Errorf("%d effects were asked for with success, want %d: %+v", done, want, writes)
+		}
+		if frozen > runs {
+			return fmt.Errorf("%d frozen runs were made, want %d: %+v", frozen, runs, writes)
+		}
+		return nil
+	}
+}
+
+// ranks of states: from one on there is no way back to one of a lower rank, or to another of the same.
+var ranks = map[v1alpha1.State]int{v1alpha1.StatePending: 1, v1alpha1.StateRunning: 2, v1alpha1.StateFailed: 3, v1alpha1.StateComplete: 3}
+
+// statesGoOn: no state of an ActionSet or of a phase goes back; what has ended stays as it is; phases of an action run one after the
+// other, after one that was not completed none but the deferPhase, and that at the very last.
+func statesGoOn(history []perturbation.Change) error {
+	last := map[types.UID]*v1alpha1.ActionSet{}
+	for _, change := range history {
+		if change.Resource != actionSets || change.Deleted {
+			continue
+		}
+		set, err := typed[v1alpha1.ActionSet](change.Object)
+		if err != nil {
+			return err
+		}
+		before := last[set.UID]
+		last[set.UID] = set
+		if before != nil && before.Status != nil {
+			err = goesOn(before.Status, set.Status)
+		}
+		if err == nil && set.Status != nil {
+			err = inOrder(set.Status)
+		}
+		if err != nil {
+			return fmt.Errorf("at version %s %w", set.ResourceVersion, err)
+		}
+	}
+	return nil
+}
+
+func goesOn(before, after *v1alpha1.ActionSetStatus) error {
+	if after == nil {
+		return errors.New("the status is gone")
+	}
+	if goesBack(before.State, after.State) {
+		return fmt.Errorf("the state goes from %s to %s", before.State, after.State)
+	}
+	if before.CompletionTime != nil && !equality.Semantic.DeepEqual(before, after) {
+		return fmt.Errorf("the status changes after the end:\n%s", cmp.Diff(before, after))
+	}
+	for i := range before.Actions {
+		was, is := phasesOf(&before.Actions[i]), phasesOf(&after.Actions[i])
+		for p := range was {
+			if goesBack(was[p].State, is[p].State) {
+				return fmt.Errorf("phase %s goes from %s to %s", was[p].Name, was[p].State, is[p].State)
+			}
+			if ranks[was[p].State] == 3 && !equality.Semantic.DeepEqual(was[p], is[p]) {
+				return fmt.Errorf("phase %s changes after its end:\n%s", was[p].Name, cmp.Diff(was[p], is[p]))
+			}
+		}
+	}
+	return nil
+}
+
+func goesBack(before, after v1alpha1.State) bool {
+	return before != after && ranks[after] <= ranks[before]
+}
+
+// Phases of an action, by their states: at every instant, and once its deferPhase has begun.
+var (
+	phasesInOrder = regexp.MustCompile(`^(complete )*((running|failed) )?(pending )*$`)
+	phasesOver    = regexp.MustCompile(`^(complete )*(failed (pending )*)?$`)
+)
+
+func inOrder(status *v1alpha1.ActionSetStatus) error {
+	for i := range status.Actions {
+		var states strings.Builder
+		for _, p := range status.Actions[i].Phases {
+			states.WriteString(string(p.State) + " ")
+		}
+		deferred := status.Actions[i].DeferPhase.State
+		if begun := ranks[deferred] > 1; !phasesInOrder.MatchString(states.String()) || begun && !phasesOver.MatchString(states.String()) {
+			return fmt.Errorf("the phases of action %d are %s, and its deferPhase %s", i, states.String(), deferred)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perturbation_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/controller/actionset"
+	"millwright.dev/pkg/generated/clientset/versioned"
+	"millwright.dev/pkg/generated/clientset/versioned/scheme"
+	"millwright.dev/pkg/generated/informers/externalversions"
+	"millwright.dev/pkg/testing/perturbation"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+var (
+	actionSets = v1alpha1.Resource("actionsets").WithVersion(v1alpha1.GroupVersion.Version)
+	blueprints = v1alpha1.Resource("blueprints").WithVersion(v1alpha1.GroupVersion.Version)
+)
+
+func TestActionSet(t *testing.T) {
+	type acts = []perturbation.Act
+	tests := map[string]struct {
+		given, acts acts
+		// effects of the phases of each action, in their order. No effect may be missing, and none may come twice.
+		effects [][]string
+		// runs is how many ActionSets get as far as having a frozen run.
+		runs int
+		// more: there is time for it only where all patterns are tried.
+		more bool
+	}{
+		"ten phases": {
+			given: acts{makeBlueprint(tenPhases), makeDeployment(), makeConfigMapOf("old", "x")},
+			acts:  acts{runSet("Deployment", "1", completed)},
+			effects: [][]string{{
+				"first: first=1", "named: named=first", "patched: first=3", "scaled: web x2", "count: count=1",
+				"old: old is gone", "again: first=8", "many: many-a=1", "many: many-b=2", "last: last=3", "cleanup: cleanup=1",
+			}},
+			runs: 1,
+		},
+		"two actions at the same time": {
+			given:   acts{makeBlueprint(twoActions)},
+			acts:    acts{runBoth(completed)},
+			effects: [][]string{{"a1: a1=1", "a2: a2=a1"}, {"b1: b1=1", "b2: b2=2"}},
+			runs:    1,
+		},
+		"cancelled in the middle": {
+			given:   acts{makeBlueprint(waitsInTheMiddle), makeConfigMapOf("gate", "closed"), runSet("Namespace", "1", runsPhase("wait"))},
+			acts:    acts{act("cancel", cancelSet, failed)},
+			effects: [][]string{{"before: before-1=1", "cleanup: cleanup-1=1"}},
+			runs:    1,
+		},
+		"deleted in the middle": {
+			given:   acts{makeBlueprint(waitsInTheMiddle), makeConfigMapOf("gate", "closed"), runSet("Namespace", "1", runsPhase("wait"))},
+			acts:    acts{act("delete", remove(actionSets, name, metav1.DeletePropagationBackground), setIsGone)},
+			effects: [][]string{{"before: before-1=1", "cleanup: cleanup-1=1"}},
+			runs:    1,
+		},
+		"a phase fails": {
+			given:   acts{makeBlueprint(failsInTheMiddle), makeConfigMapOf("taken", "theirs")},
+			acts:    acts{runSet("Namespace", "1", failed)},
+			effects: [][]string{{"before: before=1", "cleanup: cleanup=1"}},
+			runs:    1, more: true,
+		},
+		// Nothing has to be put right, so there is no finalizer: the one is gone when the other is made.
+		"deleted in the middle and made anew at once": {
+			given: acts{makeBlueprint(withoutDeferPhase), makeConfigMapOf("gate", "closed"), runSet("Namespace", "1", runsPhase("wait"))},
+			acts: acts{{
+				Name: "delete it, open the gate and make it anew",
+				Do: in(remove(actionSets, name, metav1.DeletePropagationBackground),
+					patch(configMaps, "gate", map[string]any{"data": map[string]any{"value": "open"}}), makeSet("Namespace", "2")),
+				Lagging: actionSets.Resource, Until: completed,
+			}},
+			effects: [][]string{{"before: before-1=1", "before: before-2=2", "after: after-2=2"}},
+			runs:    2,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if test.more && os.Getenv(perturbation.AllPatternsVariable) == "" {
+				t.Skipf("This is tried where %s is set", perturbation.AllPatternsVariable)
+			}
+			t.Parallel()
+			perturbation.Test(t, testcluster.Shared(t), perturbation.Scenario{
+				Name: name, Given: test.given, Acts: test.acts, Flicker: flickerSet,
+				Start:     startActionSets,
+				Resources: []schema.GroupVersionResource{actionSets, configMaps, deployments},
+				Normalize: normalizeRun,
+				Invariants: []perturbation.Invariant{
+					{Name: "phases have their effects once, in their order, and while they run", Check: effectsAre(test.effects)},
+					{Name: "nothing is asked for twice", CheckWrites: askedOnce(test.effects, test.runs)},
+					{Name: "states do not go back", Check: statesGoOn},
+				},
+			})
+		})
+	}
+}
+
+// startActionSets runs one instance of the controller for a namespace.
+func startActionSets(ctx context.Context, config *rest.Config, namespace string) error {
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	kubeClient, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	factory := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithNamespace(namespace))
+	defer factory.Shutdown()
+	cr := factory.Cr().V1alpha1()
+	c, err := actionset.New(ctx, actionset.Config{
+		Client: client, KubeClient: kubeClient, RESTConfig: config,
+		ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(),
+		Recorder: controller.StartEvents(ctx, kubeClient).Recorder(scheme.Scheme, actionset.EventSource),
+	})
+	if err != nil {
+		return err
+	}
+	factory.StartWithContext(ctx)
+	c.Run(ctx, 2)
+	return nil
+}
+
+// normalizeRun leaves out, of what the status says that phases were about to do, to which versions of objects.
+func normalizeRun(object *unstructured.Unstructured) {
+	normalizeDeployment(object)
+	removeVersions(object.Object["status"])
+	// What is made from times and UIDs.
+	unstructured.RemoveNestedField(object.Object, "status", "lastEvent", "name")
+	unstructured.RemoveNestedField(object.Object, "status", "snapshot", "digest")
+}
+
+func removeVersions(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		delete(value, "resourceVersion")
+		for _, field := range value {
+			removeVersions(field)
+		}
+	case []any:
+		for _, item := range value {
+			removeVersions(item)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perturbation_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	metacontroller "millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/testing/perturbation"
+)
+
+var (
+	composites = metacontroller.Resource("compositecontrollers").WithVersion(metacontroller.GroupVersion.Version)
+	widgets    = schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "widgets"}
+	configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
+	secrets    = corev1.SchemeGroupVersion.WithResource("secrets")
+)
+
+// servedLabel is on the parents that count.
+const servedLabel = "served"
+
+// childLabels are those by which children are found, unless that is generated.
+var childLabels = map[string]any{"part-of": name}
+
+// hasFinalizer tells whether a parent has that of a CompositeController.
+func hasFinalizer(parent metav1.Object) bool {
+	return slices.ContainsFunc(parent.GetFinalizers(), func(finalizer string) bool {
+		return strings.HasPrefix(finalizer, "metacontroller.io/compositecontroller-")
+	})
+}
+
+// doing is what a user does.
+type doing = func(context.Context, *perturbation.User) error
+
+func act(name string, do doing, until until) perturbation.Act {
+	return perturbation.Act{Name: name, Do: do, Until: until}
+}
+
+// in does one thing after the other.
+func in(steps ...doing) doing {
+	return func(ctx context.Context, user *perturbation.User) error {
+		for _, step := range steps {
+			if err := step(ctx, user); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// put creates an object of the run.
+func put(resource schema.GroupVersionResource, kind, name string, metadata, fields map[string]any) doing {
+	return func(ctx context.Context, user *perturbation.User) error {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": resource.GroupVersion().String(), "kind": kind}}
+		for key, value := range fields {
+			object.Object[key] = value
+		}
+		if metadata != nil {
+			object.Object["metadata"] = metadata
+		}
+		object = object.DeepCopy() // the same act is done in many runs
+		object.SetName(name)
+		_, err := user.Objects(resource).Create(ctx, object, metav1.CreateOptions{})
+		return err
+	}
+}
+
+// patch an object. The one without a name is the CompositeController.
+func patch(resource schema.GroupVersionResource, name string, fields map[string]any) doing {
+	return func(ctx context.Context, user *perturbation.User) error {
+		body, err := json.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		_, err = user.Objects(resource).Patch(ctx, cmp.Or(name, user.RunName()), types.MergePatchType, body, metav1.PatchOptions{})
+		return err
+	}
+}
+
+func remove(resource schema.GroupVersionResource, name string, propagation metav1.DeletionPropagation) doing {
+	return func(ctx context.Context, user *perturbation.User) error {
+		return user.Objects(resource).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &propagation})
+	}
+}
+
+// serve creates the CompositeController of the run.
+func (h *widgetHook) serve(finalize, generateSelector bool) doing {
+	hook := func(path string) map[string]any {
+		return map[string]any{"webhook": map[string]any{"url": h.URL + path}}
+	}
+	return func(ctx context.Context, user *perturbation.User) error {
+		hooks := map[string]any{"sync": hook("/sync")}
+		if finalize {
+			hooks["finalize"] = hook("/finalize")
+		}
+		rule := func(resource, method string) map[string]any {
+			return map[string]any{"apiVersion": "v1", "resource": resource, "updateStrategy": map[string]any{"method": method}}
+		}
+		return put(composites, "CompositeController", user.RunName(), map[string]any{"labels": map[string]any{perturbation.RunLabel: user.Namespace}},
+			map[string]any{"spec": map[string]any{
+				"generateSelector": generateSelector,
+				"parentResource": map[string]any{
+					"apiVersion": widgets.GroupVersion().String(), "resource": widgets.Resource,
+					"labelSelector": map[string]any{"matchLabels": map[string]any{servedLabel: "true"}},
+				},
+				"childResources": []any{rule("configmaps", "InPlace"), rule("secrets", "Recreate")},
+				"hooks":          hooks,
+			}})(ctx, user)
+	}
+}
+
+// makeWidget creates the parent.
+func makeWidget(e end) doing {
+	return put(widgets, "Widget", name, map[string]any{"labels": map[string]any{servedLabel: "true"}}, map[string]any{"spec": map[string]any{
+		"configMaps": int64(e.configMaps), "secrets": int64(e.secrets), "value": e.value, "selector": map[string]any{"matchLabels": childLabels},
+	}})
+}
+
+// makeConfigMap that is nobody's.
+func makeConfigMap(name, value string, labels map[string]any) doing {
+	return put(configMaps, "ConfigMap", name, map[string]any{"labels": labels}, map[string]any{"data": map[string]any{"value": value}})
+}
+
+func editWidget(fields spec) doing { return patch(widgets, name, map[string]any{"spec": fields}) }
+
+func setLabel(resource schema.GroupVersionResource, name, label string, value any) doing {
+	return patch(resource, name, map[string]any{"metadata": map[string]any{"labels": map[string]any{label: value}}})
+}
+
+// awaitGone returns when there is no object of the name any more.
+func awaitGone(resource schema.GroupVersionResource, name string) doing {
+	return func(ctx context.Context, user *perturbation.User) error {
+		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			_, err := user.Get(ctx, resource, name)
+			return apierrors.IsNotFound(err), nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for %s %s to go: %w", resource.Resource, name, err)
+		}
+		return nil
+	}
+}
+
+func removeController(ctx context.Context, user *perturbation.User) error {
+	return user.Objects(composites).Delete(ctx, user.RunName(), metav1.DeleteOptions{})
+}
+
+// flickerValue changes what the children are to say, and takes it back.
+func flickerValue(ctx context.Context, user *perturbation.User) error {
+	parent, err := user.Get(ctx, widgets, name)
+	if apierrors.IsNotFound(err) {
+		return nil // a flicker may come when there is none
+	}
+	if err != nil {
+		return err
+	}
+	value, _, _ := unstructured.NestedString(parent.Object, "spec", "value")
+	return in(editWidget(spec{"value": "flicker"}), editWidget(spec{"value": value}))(ctx, user)
+}

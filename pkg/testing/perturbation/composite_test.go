@@ -1,0 +1,230 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perturbation_test
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/controller/composite"
+	"millwright.dev/pkg/generated/clientset/versioned"
+	"millwright.dev/pkg/generated/clientset/versioned/scheme"
+	"millwright.dev/pkg/generated/informers/externalversions"
+	"millwright.dev/pkg/objectcache"
+	"millwright.dev/pkg/testing/perturbation"
+	"millwright.dev/pkg/testing/testcluster"
+)
+
+func TestCompositeController(t *testing.T) {
+	hook := startWidgetHook(t)
+	type acts = []perturbation.Act
+	serve := act("create the CompositeController", hook.serve(false, false), end{noParent: true}.reached)
+	serveFinalizing := act("create the CompositeController, with a finalize hook", hook.serve(true, false), end{noParent: true, finalizer: true}.reached)
+	serveGenerating := act("create the CompositeController, which generates selectors", hook.serve(false, true), end{noParent: true}.reached)
+	parent := func(e end) perturbation.Act { return act("create the parent", makeWidget(e), e.reached) }
+	var (
+		empty      = end{}
+		one        = end{value: "a", configMaps: 1}
+		oneSecret  = end{value: "a", secrets: 1}
+		both       = end{value: "a", configMaps: 2, secrets: 1}
+		finalizing = func(e end) end { e.finalizer = true; return e }
+		with       = func(e end, other string) end { e.others = []string{other}; return e }
+		value      = func(e end, value string) end { e.value = value; return e }
+	)
+	tests := map[string]struct {
+		given, acts acts
+		flicker     func(context.Context, *perturbation.User) error
+		// children are what those of each name go through. No state may be missing, and none may come twice: neither a write nor
+		// a new child that nobody has asked for.
+		children map[string]lives
+		// finalizer is there, and goes only when the hook has finished.
+		finalizer bool
+		// somebodys are children's names that others have: to create one is tried again and again.
+		somebodys bool
+	}{
+		"from nothing": {
+			acts: acts{serveFinalizing, parent(finalizing(one))}, flicker: flickerValue, finalizer: true,
+			children: map[string]lives{"configmaps/web-0": {{"a"}}},
+		},
+		"children of two types": {
+			given: acts{serve}, acts: acts{parent(both)}, flicker: flickerValue,
+			children: map[string]lives{"configmaps/web-0": {{"a"}}, "configmaps/web-1": {{"a"}}, "secrets/web-0": {{"a"}}},
+		},
+		"generated selector": {
+			given: acts{serveGenerating}, flicker: flickerValue,
+			acts:     acts{parent(one), act("edit", editWidget(spec{"value": "b"}), value(one, "b").reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a", "b"}}},
+		},
+		"adopt": {
+			given:    acts{serve, act("create what nobody owns", makeConfigMap("web-0", "a", childLabels), with(end{noParent: true}, "configmaps/web-0 a (nobody's)").reached)},
+			acts:     acts{parent(one)},
+			children: map[string]lives{"configmaps/web-0": {{"a (nobody's)", "a"}}},
+		},
+		"adopt what is not wanted": {
+			given:    acts{serve, parent(one)},
+			acts:     acts{act("create what nobody owns", makeConfigMap("web-9", "a", childLabels), one.reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a"}}, "configmaps/web-9": {{"a (nobody's)", "a"}}},
+		},
+		"release and adopt again": {
+			given: acts{serve, parent(one)}, somebodys: true,
+			acts: acts{
+				act("change the child's label", setLabel(configMaps, "web-0", "part-of", "other"), with(empty, "configmaps/web-0 a (nobody's)").reached),
+				act("put the child's label back", setLabel(configMaps, "web-0", "part-of", name), one.reached),
+			},
+			children: map[string]lives{"configmaps/web-0": {{"a", "a (nobody's)", "a"}}},
+		},
+		"update in place": {
+			given: acts{serve, parent(one)}, flicker: flickerValue,
+			acts:     acts{act("edit", editWidget(spec{"value": "b"}), value(one, "b").reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a", "b"}}},
+		},
+		"recreate": {
+			given:    acts{serve, parent(oneSecret)},
+			acts:     acts{act("edit", editWidget(spec{"value": "b"}), value(oneSecret, "b").reached)},
+			children: map[string]lives{"secrets/web-0": {{"a"}, {"b"}}},
+		},
+		"drift": {
+			given: acts{serve, parent(one)}, flicker: flickerValue,
+			acts:     acts{act("somebody edits the child", patch(configMaps, "web-0", map[string]any{"data": map[string]any{"value": "drift"}}), one.reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a", "drift", "a"}}},
+		},
+		"scale up": {
+			given: acts{serve, parent(one)}, flicker: flickerValue,
+			acts:     acts{act("scale up", editWidget(spec{"configMaps": 2, "secrets": 1}), both.reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a"}}, "configmaps/web-1": {{"a"}}, "secrets/web-0": {{"a"}}},
+		},
+		"scale down": {
+			given:    acts{serve, parent(both)},
+			acts:     acts{act("scale down", editWidget(spec{"configMaps": 1, "secrets": 0}), one.reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a"}}, "configmaps/web-1": {{"a"}}, "secrets/web-0": {{"a"}}},
+		},
+		"child deleted": {
+			given: acts{serve, parent(one)}, flicker: flickerValue,
+			acts:     acts{act("somebody deletes the child", remove(configMaps, "web-0", metav1.DeletePropagationBackground), one.reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a"}, {"a"}}},
+		},
+		"finalize": {
+			given: acts{serveFinalizing, parent(finalizing(both))}, finalizer: true,
+			acts:     acts{act("delete the parent", remove(widgets, name, metav1.DeletePropagationBackground), end{noParent: true, finalizer: true}.reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a"}}, "configmaps/web-1": {{"a"}}, "secrets/web-0": {{"a"}}},
+		},
+		"parent not selected any more": {
+			given: acts{serveFinalizing, parent(finalizing(one))}, finalizer: true,
+			acts:     acts{act("take the label from the parent", setLabel(widgets, name, servedLabel, nil), end{finalizer: true, letGo: true}.reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a"}}},
+		},
+		"finalize switched off": {
+			given:    acts{serveFinalizing, parent(finalizing(one))},
+			acts:     acts{act("no finalize hook", patch(composites, "", map[string]any{"spec": spec{"hooks": spec{"finalize": nil}}}), one.reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a"}}},
+		},
+		"CompositeController deleted": {
+			given: acts{serveFinalizing, parent(finalizing(one))},
+			acts: acts{
+				act("delete the CompositeController", removeController, end{value: "a", configMaps: 1, noController: true}.reached),
+				act("delete the parent", remove(widgets, name, metav1.DeletePropagationBackground), end{noParent: true, noController: true}.reached),
+			},
+			children: map[string]lives{"configmaps/web-0": {{"a"}}},
+		},
+		"somebody has the child's name": {
+			given: acts{serve, act("somebody's object", makeConfigMap("web-0", "theirs", nil), with(end{noParent: true}, "configmaps/web-0 theirs (nobody's)").reached)},
+			acts: acts{
+				act("create the parent", makeWidget(one), with(empty, "configmaps/web-0 theirs (nobody's)").reached),
+				act("somebody's object goes", remove(configMaps, "web-0", metav1.DeletePropagationBackground), one.reached),
+			},
+			children: map[string]lives{"configmaps/web-0": {{"theirs (nobody's)"}, {"a"}}}, somebodys: true,
+		},
+		"parent made anew at once": {
+			given: acts{serve, parent(one)},
+			acts: acts{act("delete the parent, and make it anew",
+				in(remove(widgets, name, metav1.DeletePropagationBackground), makeWidget(one)), one.reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a"}, {"a"}}}, somebodys: true,
+		},
+		"parent made anew, unseen, with orphans": {
+			given: acts{serve, parent(one)},
+			acts: acts{{
+				Name:    "delete the parent with --cascade=orphan, and make it anew",
+				Do:      in(remove(widgets, name, metav1.DeletePropagationOrphan), awaitGone(widgets, name), makeWidget(one)),
+				Lagging: widgets.Resource, Until: one.reached,
+			}},
+			children: map[string]lives{"configmaps/web-0": {{"a", "a (nobody's)", "a"}}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			invariants := []perturbation.Invariant{
+				{Name: "children go through the states that were asked for", Check: childrenGoThrough(test.children)},
+			}
+			if test.finalizer {
+				invariants = append(invariants, perturbation.Invariant{Name: "the finalizer is there, and stays until the hook has finished", Check: hook.finalizerIsKept})
+			}
+			if !test.somebodys {
+				invariants = append(invariants, perturbation.Invariant{Name: "no instance creates a child twice", CheckWrites: noChildIsCreatedTwice})
+			}
+			perturbation.Test(t, testcluster.Shared(t), perturbation.Scenario{
+				Name: name, Given: test.given, Acts: test.acts, Flicker: test.flicker,
+				Start:         startCompositeControllers,
+				Resources:     []schema.GroupVersionResource{composites, widgets, configMaps, secrets},
+				ClusterScoped: []schema.GroupVersionResource{composites},
+				Invariants:    invariants,
+			})
+		})
+	}
+}
+
+// startCompositeControllers runs one instance of the engine for the CompositeController of a namespace.
+func startCompositeControllers(ctx context.Context, config *rest.Config, namespace string) error {
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	kubeClient, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	metadataClient, err := metadata.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	objects, err := objectcache.New(ctx, config, objectcache.Options{})
+	if err != nil {
+		return err
+	}
+	// Those of all other runs would only cost time.
+	selector := labels.SelectorFromSet(labels.Set{perturbation.RunLabel: namespace})
+	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0,
+		externalversions.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = selector.String() }))
+	defer ours.Shutdown()
+	definitions := metadatainformer.NewSharedInformerFactory(metadataClient, 0)
+	defer definitions.Shutdown()
+	c, err := composite.New(ctx, composite.Config{
+		Client:         client,
+		KubeClient:     kubeClient,
+		RESTConfig:     config,
+		Controllers:    ours.Metacontroller().V1alpha1().CompositeControllers(),
+		Definitions:    definitions.ForResource(composite.Definitions).Informer(),
+		Objects:        objects,
+		Recorder:       controller.StartEvents(ctx, kubeClient).Recorder(scheme.Scheme, composite.EventSource),
+		Namespace:      namespace,
+		TargetSelector: selector,
+	})
+	if err != nil {
+		return err
+	}
+	ours.StartWithContext(ctx)
+	definitions.Start(ctx.Done())
+	c.Run(ctx, 2)
+	objects.Wait()
+	return nil
+}

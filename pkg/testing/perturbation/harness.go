@@ -1,0 +1,120 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package perturbation
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+// AllPatternsVariable is the environment variable that, set to anything, makes Test try every pattern.
+const AllPatternsVariable = "PERTURB_ALL"
+
+// Cluster is where the runs take place.
+type Cluster interface {
+	// Config of an administrator, without a limit on requests.
+	Config() *rest.Config
+	// Namespace makes a namespace for one run.
+	Namespace(t testing.TB) string
+}
+
+// Test runs the scenario undisturbed, then disturbed by every pattern at every point, many runs at a time. Each run is a
+// subtest of its own, which is named in a failure together with the command that runs just that one.
+func Test(t *testing.T, cluster Cluster, scenario Scenario) {
+	t.Helper()
+	undisturbed, err := execute(t, cluster, scenario, Pattern{}, Point{})
+	if err != nil {
+		t.Fatalf("The undisturbed run failed: %v\n%s", err, undisturbed.history)
+	}
+	patterns := standardPatterns(undisturbed.watched)
+	if os.Getenv(AllPatternsVariable) != "" {
+		patterns = append(patterns, morePatterns(undisturbed.watched, scenario.Flicker != nil)...)
+	}
+	var tried, held atomic.Int32
+	t.Cleanup(func() {
+		t.Logf("%d points, %d patterns: %d tried, %d held", len(undisturbed.points), len(patterns), tried.Load(), held.Load())
+	})
+	for _, pattern := range patterns {
+		t.Run(pattern.Name, func(t *testing.T) {
+			t.Parallel()
+			points := undisturbed.points
+			if pattern.strike == nil {
+				points = []Point{{}}
+			}
+			for _, point := range points {
+				t.Run(point.String(), func(t *testing.T) {
+					t.Parallel()
+					disturbed, err := execute(t, cluster, scenario, pattern, point)
+					if !disturbed.struck && pattern.strike != nil {
+						t.Logf("This run did not come to its point: not counted as tried")
+						return
+					}
+					tried.Add(1)
+					if problem := verdict(undisturbed, disturbed, err); problem != "" {
+						t.Errorf("%s at %s: %s\n\nHistory (#n is the n-th instance of the controller):\n%s\n\nRun just this one:\n  %s",
+							pattern.Name, point, problem, disturbed.history, rerun(t.Name()))
+						return
+					}
+					held.Add(1)
+				})
+			}
+		})
+	}
+}
+
+// verdict is empty where the disturbed run came to the same end.
+func verdict(undisturbed, disturbed result, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	if diff := cmp.Diff(strings.Split(undisturbed.state, "\n"), strings.Split(disturbed.state, "\n")); diff != "" {
+		return "it ended in another state (- undisturbed, + disturbed):\n" + diff
+	}
+	return ""
+}
+
+// rerun is the command that runs one subtest. A disturbed run needs the undisturbed one before it, which its parent makes.
+func rerun(name string) string {
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	return fmt.Sprintf("%s=1 go test ./pkg/testing/perturbation -count=1 -run '%s'", AllPatternsVariable, strings.Join(parts, "/"))
+}
+
+func execute(t *testing.T, cluster Cluster, scenario Scenario, pattern Pattern, point Point) (result, error) {
+	t.Helper()
+	config := cluster.Config()
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return result{}, err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return result{}, err
+	}
+	r := &run{
+		scenario:  &scenario,
+		user:      &User{Config: config, Client: client, Namespace: cluster.Namespace(t), clusterScoped: scenario.ClusterScoped},
+		transport: transport,
+		pattern:   pattern,
+		point:     point,
+		history:   newHistory(),
+	}
+	logger := funcr.New(func(prefix, args string) { r.history.add("     log %s %s", prefix, args) }, funcr.Options{})
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
+	defer cancel()
+	return r.execute(ctx)
+}
