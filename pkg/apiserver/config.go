@@ -28,8 +28,8 @@ import (
 	"millwright.dev/pkg/certs"
 	"millwright.dev/pkg/registry/farm/farmpod"
 	"millwright.dev/pkg/registry/farm/llama"
-	"millwright.dev/pkg/registry/farm/memorystore"
-	"millwright.dev/pkg/registry/farm/recordstore"
+	"millwright.dev/pkg/storage/memorystore"
+	"millwright.dev/pkg/storage/recordstore"
 )
 
 // listen before anything is set up, so that an address in use is told as such.

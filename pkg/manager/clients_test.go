@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"millwright.dev/pkg/deadline"
-	"millwright.dev/pkg/objectwriter"
+	"millwright.dev/pkg/objectcache/objectwriter"
 )
 
 // hangingServer accepts every request and answers none, as a proxy does whose API server is lost. Requests are the paths asked for.

@@ -20,13 +20,13 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
-	"millwright.dev/pkg/credentials"
 	"millwright.dev/pkg/generated/clientset/versioned"
 	informers "millwright.dev/pkg/generated/informers/externalversions/metacontroller/v1alpha1"
 	listers "millwright.dev/pkg/generated/listers/metacontroller/v1alpha1"
 	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/hook/credentials"
 	"millwright.dev/pkg/objectcache"
-	"millwright.dev/pkg/objectwriter"
+	"millwright.dev/pkg/objectcache/objectwriter"
 )
 
 const (

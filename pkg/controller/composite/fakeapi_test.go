@@ -25,7 +25,7 @@ import (
 
 	"millwright.dev/pkg/merge"
 	"millwright.dev/pkg/objectcache"
-	"millwright.dev/pkg/objectwriter"
+	"millwright.dev/pkg/objectcache/objectwriter"
 )
 
 // fakeAPI is an API server for objects of any kind: it knows UIDs, resourceVersions and their preconditions. Watches show what was there when

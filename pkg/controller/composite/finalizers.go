@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/objectcache"
-	"millwright.dev/pkg/objectwriter"
+	"millwright.dev/pkg/objectcache/objectwriter"
 )
 
 // pageSize is how many parents are read at once where all of them have to be.

@@ -10,7 +10,7 @@ import (
 
 	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/objectcache"
-	"millwright.dev/pkg/objectwriter"
+	"millwright.dev/pkg/objectcache/objectwriter"
 )
 
 // children are the objects of all types that are the parent's.

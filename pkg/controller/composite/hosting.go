@@ -15,8 +15,8 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
-	"millwright.dev/pkg/credentials"
 	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/hook/credentials"
 	"millwright.dev/pkg/objectcache"
 )
 

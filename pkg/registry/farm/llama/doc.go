@@ -2,5 +2,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package llama serves Llamas: what may stand in one, how it is shown, and the generic registry's Store over any storage.Interface.
-// Where Llamas are kept is no concern of it: pkg/registry/farm/recordstore and pkg/registry/farm/memorystore know that.
+// Where Llamas are kept is no concern of it: pkg/storage/recordstore and pkg/storage/memorystore know that.
 package llama

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"millwright.dev/pkg/credentials"
+	"millwright.dev/pkg/hook/credentials"
 	"millwright.dev/pkg/testing/testcluster"
 )
 

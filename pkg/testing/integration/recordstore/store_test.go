@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/rest"
 
-	"millwright.dev/pkg/registry/farm/recordstore"
+	"millwright.dev/pkg/storage/recordstore"
 	"millwright.dev/pkg/testing/storetest"
 	"millwright.dev/pkg/testing/testcluster"
 )
