@@ -42,9 +42,9 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// isStale tells that a write was refused because its resourceVersion was no longer the newest: what was decided from
+// isConflict tells that a write was refused because its resourceVersion was no longer the newest: what was decided from
 // has changed, so it is decided anew. A conflict between field managers (also 409) is not of this kind.
-func isStale(err error) bool {
+func isConflict(err error) bool {
 	return apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 

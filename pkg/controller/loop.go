@@ -186,7 +186,7 @@ func (l *Loop[K]) settle(ctx context.Context, key K, after time.Duration, err er
 	case err == nil:
 	case IsPermanent(err):
 		logger.Error(err, "Sync failed, not retried until the object changes")
-	case isStale(err):
+	case isConflict(err):
 		logger.V(4).Info("Decided from an old version, retrying", "err", err)
 		l.queue.AddAfter(key, l.retry.When(key))
 	case errors.As(err, &panicked):

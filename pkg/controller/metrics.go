@@ -14,7 +14,7 @@ import (
 // Results of a sync.
 const (
 	resultSuccess   = "success"
-	resultStale     = "stale"
+	resultConflict  = "stale"
 	resultError     = "error"
 	resultPermanent = "permanent"
 	resultPanic     = "panic"
@@ -50,7 +50,7 @@ type syncMetrics struct {
 // newSyncMetrics makes each result known with 0 syncs: the first panic is to be seen as a rise, not as a new time series.
 func newSyncMetrics(controller string) syncMetrics {
 	m := syncMetrics{total: map[string]metrics.CounterMetric{}, duration: syncDuration.WithLabelValues(controller)}
-	for _, result := range []string{resultSuccess, resultStale, resultError, resultPermanent, resultPanic} {
+	for _, result := range []string{resultSuccess, resultConflict, resultError, resultPermanent, resultPanic} {
 		m.total[result] = syncTotal.WithLabelValues(controller, result)
 	}
 	return m
@@ -70,8 +70,8 @@ func syncResult(err error) string {
 		return resultPanic
 	case IsPermanent(err):
 		return resultPermanent
-	case isStale(err):
-		return resultStale
+	case isConflict(err):
+		return resultConflict
 	default:
 		return resultError
 	}

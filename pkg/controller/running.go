@@ -16,9 +16,9 @@ import (
 // each of which has a deadline of somewhat more than a minute: one that takes longer than this waits for something that never comes.
 const syncLimit = 10 * time.Minute
 
-// AllowLonger lets the sync of this context run for so much longer, because it waits for what has a deadline of its own that users
+// ExtendSyncLimit lets the sync of this context run for so much longer, because it waits for what has a deadline of its own that users
 // set. Outside of a sync it does nothing.
-func AllowLonger(ctx context.Context, by time.Duration) {
+func ExtendSyncLimit(ctx context.Context, by time.Duration) {
 	if running, ok := ctx.Value(runningKey{}).(*runningSync); ok {
 		running.allow(by)
 	}

@@ -68,9 +68,9 @@ func TestASyncThatPanicsHasEnded(t *testing.T) {
 
 func TestASyncMayTakeAsLongAsWhatItWaitsForLegally(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		AllowLonger(t.Context(), time.Hour) // outside of a sync
+		ExtendSyncLimit(t.Context(), time.Hour) // outside of a sync
 		loop := runLoop(t, 1, func(ctx context.Context, _ string) (time.Duration, error) {
-			AllowLonger(ctx, time.Hour)
+			ExtendSyncLimit(ctx, time.Hour)
 			time.Sleep(2 * time.Hour)
 			return 0, nil
 		})

@@ -162,7 +162,7 @@ func (s *syncing) refusedAsTooLarge(err error) error {
 }
 
 func (s *syncing) wrote(set *v1alpha1.ActionSet) {
-	s.written.Wrote(s.key, s.setStore, set.ResourceVersion)
+	s.written.WroteAt(s.key, s.setStore, set.ResourceVersion)
 	s.o.set = set
 }
 

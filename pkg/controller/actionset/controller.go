@@ -63,7 +63,7 @@ type Controller struct {
 
 	sets       listers.ActionSetLister
 	blueprints listers.BlueprintLister
-	setStore   controller.Store
+	setStore   controller.VersionedStore
 	dynamic    dynamic.Interface
 
 	functions *phase.Functions
@@ -72,7 +72,7 @@ type Controller struct {
 	// identity of this process: what only it knows ends with it.
 	identity string
 
-	written   controller.Written[cache.ObjectName]
+	written   controller.ConsistencyStore[cache.ObjectName]
 	statusAPI *statusAPI
 	memories  memories
 	// leads is that this process has begun to work.
@@ -168,13 +168,13 @@ func (c *Controller) greetAll(ctx context.Context) {
 // syncHandler brings one ActionSet as far as it goes without waiting.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	// Asked before anything is read: what is read afterwards is at least as new.
-	if !c.written.Reached(key) {
-		return controller.RecheckDelay, nil
+	if !c.written.IsReady(key) {
+		return controller.StaleCacheDelay, nil
 	}
 	set, err := c.sets.ActionSets(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		c.written.Forget(key)
+		c.written.Clear(key)
 		c.memories.forget(key)
 		return 0, c.sweep(ctx, key, nil)
 	case err != nil:

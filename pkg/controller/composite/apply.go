@@ -193,7 +193,7 @@ func (s *parentSync) learn(p *plan, step childStep, r result) []outcome {
 			return []outcome{{eventStuck, step.child}}
 		}
 	case r.stale:
-		p.requeue(controller.RecheckDelay)
+		p.requeue(controller.StaleCacheDelay)
 		if r.resourceVersion != "" {
 			s.wrote(s.childHandle(step.in), r.resourceVersion) // an earlier process did
 		}
@@ -214,7 +214,7 @@ func (s *parentSync) block(p *plan, step childStep) {
 	child := s.childIndex(step.in)
 	s.h.blocked.add(place{child, step.child.namespace, step.child.name}, s.key)
 	if s.h.children[child].Get(step.child.namespace, step.child.name) == nil {
-		p.requeue(controller.RecheckDelay) // it has gone meanwhile, or our watch has not shown it yet
+		p.requeue(controller.StaleCacheDelay) // it has gone meanwhile, or our watch has not shown it yet
 	}
 }
 
@@ -228,7 +228,7 @@ func (s *parentSync) childHandle(of resource) *objectcache.Handle {
 
 // wrote remembers how far the watch has to come before the parent is synced again.
 func (s *parentSync) wrote(handle *objectcache.Handle, resourceVersion string) {
-	s.h.written.Wrote(s.key, handle, resourceVersion)
+	s.h.written.WroteAt(s.key, handle, resourceVersion)
 }
 
 // setFinalizer adds or removes ours, and observes the parent anew. The parent is nil afterwards where it is gone.

@@ -102,16 +102,16 @@ func TestAFinalizerIsAddedAndAParentThatIsGoneIsForgotten(t *testing.T) {
 // wantWritten wants the parent not to be synced until the caches have seen what was written.
 func (s *syncing) wantWritten() {
 	s.api.t.Helper()
-	if s.h.written.Reached(s.key) {
+	if s.h.written.IsReady(s.key) {
 		s.api.t.Error("a write is not remembered: the next sync would decide from a stale cache")
 	}
-	s.h.written.Forget(s.key)
+	s.h.written.Clear(s.key)
 }
 
 func TestEachWriteIsRememberedUntilTheCacheShowsIt(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		s := newSyncing(t, startFakeAPI(t, string(parentWith(""))))
-		if !s.h.written.Reached(s.key) {
+		if !s.h.written.IsReady(s.key) {
 			t.Error("nothing was written")
 		}
 	})
@@ -180,8 +180,8 @@ func TestAnObjectInTheWayIsAskedWhoseItIs(t *testing.T) {
 			}
 			s.wantDid("POST configmaps/a", "GET configmaps/a")
 			s.wantEvents(test.events...)
-			if after != controller.RecheckDelay { // our watch has not shown it yet
-				t.Errorf("it is looked at again after %v, want %v", after, controller.RecheckDelay)
+			if after != controller.StaleCacheDelay { // our watch has not shown it yet
+				t.Errorf("it is looked at again after %v, want %v", after, controller.StaleCacheDelay)
 			}
 			if !test.after {
 				if _, err = s.apply(t.Context(), &p); err != nil {

@@ -51,7 +51,7 @@ func TestAClientThatTakesBackWhatIsWrittenMeetsItEverMoreRarely(t *testing.T) {
 					}
 					w.now = w.now.Add(w.last.requeueAfter)
 				}
-				if waited := w.now.Sub(before); repairs < controller.FreeRewrites && waited > 0 || waited > controller.MaxRewritePause {
+				if waited := w.now.Sub(before); repairs < controller.FreeRewrites && waited > 0 || waited > controller.MaxRewriteBackoff {
 					t.Fatalf("repair %d waits %s", repairs, waited)
 				}
 				repairs++
@@ -85,7 +85,7 @@ func TestWhatIsRepairedRarely(t *testing.T) {
 		w.want(oneChild)
 		w.edit("a", setData("theirs"))
 		w.want(oneChild)
-		if w.last.requeueAfter == 0 || w.last.requeueAfter > controller.MaxRewritePause {
+		if w.last.requeueAfter == 0 || w.last.requeueAfter > controller.MaxRewriteBackoff {
 			t.Fatalf("the next repair is after %s", w.last.requeueAfter)
 		}
 		return w

@@ -36,7 +36,7 @@
 // A child of which the same is desired, in the version in which nothing was to be done, is not looked at again. A difference
 // that comes back after each write is written against ever more rarely. A child is not deleted for a difference that it had when it was
 // created, and would have again: the child shows that, or a dry run (recreation.go), not what a process remembers. What another client changes
-// back each time is repaired ever more rarely, too (controller.Rewrites).
+// back each time is repaired ever more rarely, too (controller.RewriteBackoff).
 //
 // Of parents and children the engine has those rights that the ClusterRoles with the label millwright.dev/aggregate-to-engine give.
 //

@@ -46,7 +46,7 @@ type hosted struct {
 
 	// ready tells that parents may be synced. Until then what happens to them is not even queued.
 	ready    atomic.Bool
-	written  controller.Written[key]
+	written  controller.ConsistencyStore[key]
 	failures failures
 
 	mu     sync.Mutex
@@ -251,7 +251,7 @@ func (h *hosted) forget(k key) (changed bool) {
 	}
 	h.orphans.forget(k)
 	h.blocked.forget(k)
-	h.written.Forget(k)
+	h.written.Clear(k)
 	changed, _ = h.failures.report(k, "", nil)
 	return changed
 }

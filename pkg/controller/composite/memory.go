@@ -33,10 +33,10 @@ func (m memory) of(parent object, now time.Time) memory {
 	if m.generation == parent.GetGeneration() {
 		return m
 	}
-	m.generation, m.settling, m.status.rewrites = parent.GetGeneration(), settling{}, controller.Rewrites{}
+	m.generation, m.settling, m.status.rewrites = parent.GetGeneration(), settling{}, controller.RewriteBackoff{}
 	m.children = maps.Clone(m.children)
 	for key, child := range m.children {
-		child.rewrites = controller.Rewrites{}
+		child.rewrites = controller.RewriteBackoff{}
 		m.children[key] = child
 	}
 	return m
@@ -65,7 +65,7 @@ type childMemory struct {
 	// existed tells that it was there, and that we have not deleted it since.
 	existed bool
 	// rewrites are the repairs of what another client has changed, or deleted.
-	rewrites controller.Rewrites
+	rewrites controller.RewriteBackoff
 }
 
 // settle forgets all but how often it was repaired.

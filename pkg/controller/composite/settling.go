@@ -31,7 +31,7 @@ const (
 type settling struct {
 	// answer is a hash of the last one, and answers is how many there were.
 	answer  uint64
-	answers controller.Rewrites
+	answers controller.RewriteBackoff
 	fresh   int
 	// followed are the children that the answers have led to writes of, as hashes, while that matters.
 	followed map[uint64]struct{}
@@ -145,5 +145,5 @@ func (p *plan) neverSettles(o observation) *problem {
 	return &problem{v1alpha1.ReasonNeverSettles, fmt.Sprintf(
 		"for the parent %s the hook answers otherwise each time, in %s, though nothing has changed but what its own answers have led to: "+
 			"they are followed ever more rarely, at last every %s, until the spec of the parent changes or an answer leaves nothing to be done; "+
-			"let the hook answer the same to the same request", nameIn(o.parent), strings.Join(in, ", "), controller.MaxRewritePause)}
+			"let the hook answer the same to the same request", nameIn(o.parent), strings.Join(in, ", "), controller.MaxRewriteBackoff)}
 }

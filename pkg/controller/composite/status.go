@@ -73,7 +73,7 @@ type statusMemory struct {
 	// repairs tells that another client has changed it since.
 	repairs bool
 	// rewrites are the writes that have put it right.
-	rewrites controller.Rewrites
+	rewrites controller.RewriteBackoff
 	told     bool
 }
 

@@ -52,8 +52,8 @@ func (c *Controller) syncParent(ctx context.Context, k key) (time.Duration, erro
 	if !h.ready.Load() {
 		return 0, nil
 	}
-	if !h.written.Reached(k) {
-		h.written.Recheck(k, c.Enqueue)
+	if !h.written.IsReady(k) {
+		h.written.RequeueUnlessReady(k, c.Enqueue)
 		return 0, nil
 	}
 	parent := h.parents.Get(k.namespace, k.name)
@@ -201,7 +201,7 @@ func (s *parentSync) call(ctx context.Context, children *children) (*hook.Answer
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.h.calling, cancel)()
-	controller.AllowLonger(ctx, called.Longest())
+	controller.ExtendSyncLimit(ctx, called.Longest())
 	return called.Call(ctx, string(s.parent.GetUID()), request)
 }
 

@@ -89,7 +89,7 @@ func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, 
 	case err != nil:
 		return notApplied("Deployment", key, err)
 	}
-	c.written.Wrote(key, c.deploymentStore, applied.ResourceVersion)
+	c.consistency.WroteAt(key, c.deploymentStore, applied.ResourceVersion)
 	if o.deployment == nil || o.deployment.ResourceVersion != applied.ResourceVersion {
 		applies.WithLabelValues("Deployment", resultOf(o.app, s.uid, o.deployment, s.say)).Inc()
 		c.say(o, s.say...)
@@ -116,7 +116,7 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 	case err != nil:
 		return notApplied("Service", key, err)
 	}
-	c.written.Wrote(key, c.serviceStore, applied.ResourceVersion)
+	c.consistency.WroteAt(key, c.serviceStore, applied.ResourceVersion)
 	if o.service == nil || o.service.ResourceVersion != applied.ResourceVersion {
 		applies.WithLabelValues("Service", resultOf(o.app, s.uid, o.service, s.say)).Inc()
 		c.say(o, s.say...)
@@ -182,7 +182,7 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *o
 	if err != nil {
 		return fmt.Errorf("writing the status of HelloApp %s: %w", key, err)
 	}
-	c.written.Wrote(key, c.appStore, updated.ResourceVersion)
+	c.consistency.WroteAt(key, c.appStore, updated.ResourceVersion)
 	c.memories.update(key, func(memory *memory) { memory.mirrored = time.Now() })
 	return nil
 }

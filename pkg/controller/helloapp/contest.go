@@ -20,7 +20,7 @@ type contest struct {
 	// made tells that this process has applied it, and not deleted it since.
 	made bool
 	// repairs do again what was done before for the same spec.
-	repairs controller.Rewrites
+	repairs controller.RewriteBackoff
 }
 
 // of the spec as it is observed.
@@ -51,7 +51,7 @@ func contestedEvent(what, name string) recordEvent {
 
 func contestedMessage(what, name string) string {
 	return fmt.Sprintf("%s %s is changed or deleted each time that it is restored: it is restored ever more rarely, at last every %s. "+
-		"Its managedFields, or the audit log, show which client does so", what, name, controller.MaxRewritePause)
+		"Its managedFields, or the audit log, show which client does so", what, name, controller.MaxRewriteBackoff)
 }
 
 // contestOver is when the condition Ready ceases to say so, 0 if it does not.

@@ -116,7 +116,7 @@ func TestWhatAnotherClientTakesBackIsRepairedEverMoreRarely(t *testing.T) {
 			if least, most := 55, controller.FreeRewrites+6+60; len(waits) < least || len(waits) > most {
 				t.Errorf("%d repairs in an hour, want %d to %d", len(waits), least, most)
 			}
-			if slices.Max(waits[:controller.FreeRewrites]) > 0 || slices.Max(waits) > controller.MaxRewritePause {
+			if slices.Max(waits[:controller.FreeRewrites]) > 0 || slices.Max(waits) > controller.MaxRewriteBackoff {
 				t.Errorf("the repairs wait %s", waits)
 			}
 			if a.warnings != 1 {

@@ -45,12 +45,12 @@ type Controller struct {
 	appLister        listers.HelloAppLister
 	deploymentLister appslisters.DeploymentLister
 	serviceLister    corelisters.ServiceLister
-	appStore         controller.Store
-	deploymentStore  controller.Store
-	serviceStore     controller.Store
+	appStore         controller.VersionedStore
+	deploymentStore  controller.VersionedStore
+	serviceStore     controller.VersionedStore
 
-	written  controller.Written[cache.ObjectName]
-	memories memories
+	consistency controller.ConsistencyStore[cache.ObjectName]
+	memories    memories
 }
 
 // New returns the controller; Run starts it. The informers of Deployments and Services need to see no others than those that
@@ -96,8 +96,8 @@ func keys[T metav1.Object](object T) []cache.ObjectName {
 // syncHandler brings Deployment and Service to what the spec says, then shows in the status what there is.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	// Asked before anything is read: what is read afterwards is at least as new.
-	if !c.written.Reached(key) {
-		return controller.RecheckDelay, nil
+	if !c.consistency.IsReady(key) {
+		return controller.StaleCacheDelay, nil
 	}
 	o, err := c.gather(key)
 	if err != nil || o == nil {
@@ -107,7 +107,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	if errors.Is(err, errGoes) {
 		return 0, nil
 	}
-	if o.refusal = controller.RefusalOf(err); err != nil && o.refusal == nil {
+	if o.refusal = controller.RejectionOf(err); err != nil && o.refusal == nil {
 		return 0, err
 	}
 	o.now = time.Now()
@@ -134,7 +134,7 @@ func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	app, err := c.appLister.HelloApps(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.memories.forget(key)
-		c.written.Forget(key)
+		c.consistency.Clear(key)
 		return nil, nil
 	}
 	if err != nil {

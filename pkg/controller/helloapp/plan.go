@@ -33,7 +33,7 @@ type observed struct {
 	// appLive and so on tell that it was read from the API server, not from the cache.
 	appLive, deploymentLive, serviceLive bool
 	// refusal is why the API server does not want what was to be applied; nil if it has not refused.
-	refusal *controller.Refusal
+	refusal *controller.Rejection
 	// memory of what this process knows beside the caches.
 	memory memory
 	now    time.Time

@@ -77,7 +77,7 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *o
 	if err != nil {
 		return fmt.Errorf("writing the status of ImmortalContainer %s: %w", key, err)
 	}
-	c.written.Wrote(key, c.containerStore, updated.ResourceVersion)
+	c.consistency.WroteAt(key, c.containerStore, updated.ResourceVersion)
 	o.container = updated
 	return nil
 }
@@ -92,7 +92,7 @@ func (c *Controller) createPod(ctx context.Context, key cache.ObjectName, o *obs
 	switch {
 	case err == nil:
 		podsStarted.WithLabelValues(string(s.cause)).Inc()
-		c.written.Wrote(key, c.podStore, pod.ResourceVersion)
+		c.consistency.WroteAt(key, c.podStore, pod.ResourceVersion)
 		c.memories.saw(key, pod)
 		if s.cause == causeDeleted {
 			c.memories.recreated(key, pod, time.Now(), s.afterPause)
@@ -136,7 +136,7 @@ func (c *Controller) liveContainer(ctx context.Context, key cache.ObjectName, o 
 
 // reportRefusal shows in status and event why the API server does not want the Pod. What passes by itself is only retried.
 func (c *Controller) reportRefusal(ctx context.Context, key cache.ObjectName, o *observed, err error) error {
-	refusal := controller.RefusalOf(err)
+	refusal := controller.RejectionOf(err)
 	if refusal == nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (c *Controller) adoptPod(ctx context.Context, key cache.ObjectName, o *obse
 		return fmt.Errorf("adopting Pod %s: %w", klog.KObj(o.pod), err)
 	}
 	podsAdopted.Inc()
-	c.written.Wrote(key, c.podStore, pod.ResourceVersion)
+	c.consistency.WroteAt(key, c.podStore, pod.ResourceVersion)
 	c.memories.saw(key, pod)
 	return nil
 }
@@ -194,6 +194,6 @@ func (c *Controller) labelPod(ctx context.Context, key cache.ObjectName, o *obse
 	if err != nil {
 		return fmt.Errorf("labelling Pod %s: %w", klog.KObj(o.pod), err)
 	}
-	c.written.Wrote(key, c.podStore, pod.ResourceVersion)
+	c.consistency.WroteAt(key, c.podStore, pod.ResourceVersion)
 	return nil
 }

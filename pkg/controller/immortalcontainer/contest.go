@@ -22,7 +22,7 @@ const eventContested = "Contested"
 
 // contest is what one process remembers of Pods that another client deletes each time, soon after they were created.
 type contest struct {
-	starts controller.Rewrites
+	starts controller.RewriteBackoff
 	// created is when the newest of them was.
 	created time.Time
 }
@@ -30,7 +30,7 @@ type contest struct {
 // started is what is known after a start that replaces a deleted Pod. One that follows a pause belongs to the row, however long that was.
 func (c contest) started(now time.Time, afterPause bool) contest {
 	if !afterPause && !c.isSoon(now) {
-		c.starts = controller.Rewrites{}
+		c.starts = controller.RewriteBackoff{}
 	}
 	return contest{c.starts.Add(now), now}
 }
@@ -81,5 +81,5 @@ func contestedStatus(o observed, wait time.Duration) v1alpha1.ImmortalContainerS
 
 func contestedMessage(pod string) string {
 	return fmt.Sprintf("Pod %s is deleted each time, soon after it was created: the next one is created ever more rarely, at last every %s. "+
-		"The audit log shows which client deletes it", pod, controller.MaxRewritePause)
+		"The audit log shows which client deletes it", pod, controller.MaxRewriteBackoff)
 }

@@ -39,11 +39,11 @@ type Controller struct {
 
 	containerLister listers.ImmortalContainerLister
 	podLister       corelisters.PodLister
-	containerStore  controller.Store
-	podStore        controller.Store
+	containerStore  controller.VersionedStore
+	podStore        controller.VersionedStore
 
-	written  controller.Written[cache.ObjectName]
-	memories memories
+	consistency controller.ConsistencyStore[cache.ObjectName]
+	memories    memories
 }
 
 // New returns the controller; Run starts it. The Pod informer needs to see no other Pods than those that
@@ -113,8 +113,8 @@ func (c *Controller) podDeleted(pod *corev1.Pod, final bool) {
 // syncHandler gathers, decides and applies. What is decided may be to look at the live Pod first; then it is decided again.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	// Asked before anything is read: what is read afterwards is at least as new.
-	if !c.written.Reached(key) {
-		return controller.RecheckDelay, nil
+	if !c.consistency.IsReady(key) {
+		return controller.StaleCacheDelay, nil
 	}
 	o, err := c.gather(key)
 	if err != nil || o == nil {
@@ -145,7 +145,7 @@ func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	container, err := c.containerLister.ImmortalContainers(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		c.memories.forget(key)
-		c.written.Forget(key)
+		c.consistency.Clear(key)
 		return nil, nil
 	}
 	if err != nil {

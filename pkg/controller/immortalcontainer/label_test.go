@@ -34,7 +34,7 @@ func TestAfterAPodIsLabelledTheCacheIsWaitedFor(t *testing.T) {
 		if err := c.labelPod(t.Context(), key, o, "uid-pod"); err != nil {
 			t.Fatal(err)
 		}
-		if got := c.written.Reached(key); got != reached {
+		if got := c.consistency.IsReady(key); got != reached {
 			t.Errorf("with a cache at version %s the next sync decides: %v", version, got)
 		}
 	}

@@ -38,7 +38,7 @@ func testPlans(t *testing.T, cases map[string]planCase) {
 			if diff := cmp.Diff(want, describe(decide(tc.observed))); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(before, tc.observed, cmp.AllowUnexported(observed{}, podMemory{}, contest{}, controller.Rewrites{})); diff != "" {
+			if diff := cmp.Diff(before, tc.observed, cmp.AllowUnexported(observed{}, podMemory{}, contest{}, controller.RewriteBackoff{})); diff != "" {
 				t.Errorf("deciding changed what was observed (-before +after):\n%s", diff)
 			}
 		})

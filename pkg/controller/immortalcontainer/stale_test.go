@@ -66,10 +66,10 @@ func TestAStateThatWasReadBeforeTheCacheCaughtUpIsNotDecidedFrom(t *testing.T) {
 		containerStore:  containers,
 		podLister:       corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})),
 	}
-	c.written.Wrote(key, containers, "5")
+	c.consistency.WroteAt(key, containers, "5")
 	// An event may never come: what was written may be gone before the watch shows it.
-	if after, err := c.syncHandler(t.Context(), key); after != controller.RecheckDelay || err != nil {
-		t.Errorf("it asks to be called again after %v (%v), want %v", after, err, controller.RecheckDelay)
+	if after, err := c.syncHandler(t.Context(), key); after != controller.StaleCacheDelay || err != nil {
+		t.Errorf("it asks to be called again after %v (%v), want %v", after, err, controller.StaleCacheDelay)
 	}
 	if containers.version != "4" {
 		t.Error("it has read an object before it asked whether the cache is behind")

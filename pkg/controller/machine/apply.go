@@ -87,7 +87,7 @@ func (a *applier) find(name string) *v1alpha1.Switch {
 
 // wrote puts the answer to a write of a Switch into what is observed.
 func (a *applier) wrote(sw *v1alpha1.Switch, note func(done *outcome)) {
-	a.written.Wrote(a.key, a.switches, sw.ResourceVersion)
+	a.consistency.WroteAt(a.key, a.switches, sw.ResourceVersion)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.observed.put(sw)
@@ -114,7 +114,7 @@ func (a *applier) patchLever(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("moving the lever of Machine %s down: %w", a.key, err)
 	}
-	a.written.Wrote(a.key, a.machines, updated.ResourceVersion)
+	a.consistency.WroteAt(a.key, a.machines, updated.ResourceVersion)
 	countFlip(targetLever, dueTime(a.observed.machine, a.observed.machine.Status.SeenAt))
 	a.observed.machine, a.observed.done.leverMoved = updated, true
 	return nil
@@ -128,7 +128,7 @@ func (a *applier) writeStatus(ctx context.Context, status v1alpha1.MachineStatus
 	if err != nil {
 		return fmt.Errorf("writing the status of Machine %s: %w", a.key, err)
 	}
-	a.written.Wrote(a.key, a.machines, updated.ResourceVersion)
+	a.consistency.WroteAt(a.key, a.machines, updated.ResourceVersion)
 	a.observed.machine = updated
 	return nil
 }
@@ -143,7 +143,7 @@ func (a *applier) flipSwitch(ctx context.Context, flip v1alpha1.Flip) error {
 	case err != nil:
 		return fmt.Errorf("moving Switch %s down: %w", klog.KRef(a.key.Namespace, flip.Switch), err)
 	}
-	a.written.Wrote(a.key, a.switches, updated.ResourceVersion)
+	a.consistency.WroteAt(a.key, a.switches, updated.ResourceVersion)
 	if seenAt := updated.Status.SeenAt; seenAt != nil { // always, unless somebody else has written the reservation
 		countFlip(targetSwitch, flipTime(a.observed.machine, seenAt))
 	}

@@ -33,9 +33,9 @@ type Controller struct {
 	machines cache.Indexer
 	switches cache.Indexer
 
-	written   controller.Written[cache.ObjectName]
-	selectors selectors
-	memory    memory
+	consistency controller.ConsistencyStore[cache.ObjectName]
+	selectors   selectors
+	memory      memory
 }
 
 // New returns the controller; Run starts it.
@@ -110,9 +110,9 @@ func (c *Controller) ownerOf(sw *v1alpha1.Switch) *v1alpha1.Machine {
 // syncHandler gathers, plans and applies, stage by stage.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	// Asked before anything is read: what is read afterwards is at least as new.
-	if !c.written.Reached(key) {
+	if !c.consistency.IsReady(key) {
 		// An event is to come that queues the key; but not if what we wrote is gone before the watch has shown it.
-		return controller.RecheckDelay, nil
+		return controller.StaleCacheDelay, nil
 	}
 	o, err := c.gather(ctx, key)
 	if err != nil || o == nil {

@@ -48,7 +48,7 @@ func (a *applier) createSwitch(ctx context.Context, name string) error {
 	case !apierrors.IsAlreadyExists(err):
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if refusal := controller.RefusalOf(err); refusal != nil {
+		if refusal := controller.RejectionOf(err); refusal != nil {
 			a.observed.done.refusal = refusal.Message
 		}
 		return fmt.Errorf("creating Switch %s: %w", klog.KRef(a.key.Namespace, name), err)

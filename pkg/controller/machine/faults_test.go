@@ -124,12 +124,12 @@ func TestWhatWasWrittenForAMachineThatIsGoneIsForgotten(t *testing.T) {
 	c := &Controller{machines: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), switches: switches}
 	behind := storeAt("5")
 	key := cache.NewObjectName(metav1.NamespaceDefault, "gone")
-	c.written.Wrote(key, behind, "7")
+	c.consistency.WroteAt(key, behind, "7")
 	c.memory.news(key, []*v1alpha1.Switch{switchOf("stranger")})
 	if o, err := c.gather(t.Context(), key); o != nil || err != nil {
 		t.Fatalf("gathered %v, %v", o, err)
 	}
-	if !c.written.Reached(key) {
+	if !c.consistency.IsReady(key) {
 		t.Error("a Machine that takes its name waits for what was written for this one")
 	}
 	if _, remembered := c.memory.told[key]; remembered {

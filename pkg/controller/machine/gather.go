@@ -29,7 +29,7 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName) (*observe
 		return nil, err
 	}
 	if !exists {
-		c.written.Forget(key)
+		c.consistency.Clear(key)
 		c.selectors.forget(key)
 		c.memory.news(key, nil)
 		return nil, nil

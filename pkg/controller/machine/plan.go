@@ -108,7 +108,7 @@ func follow(o *observed, h hands) (requeueAfter time.Duration, err error) {
 	endErr := h.inOrder(end(o))
 	for _, err := range []*error{&scaleErr, &endErr} {
 		if errors.Is(*err, errLater) {
-			requeueAfter, *err = controller.RecheckDelay, nil
+			requeueAfter, *err = controller.StaleCacheDelay, nil
 		}
 	}
 	return earlier(requeueAfter, nextLook(o)), joined(leverErr, scaleErr, stampErr, endErr)
@@ -220,7 +220,7 @@ func nextLook(o *observed) (after time.Duration) {
 		after = dueTime(o.machine, seenAt).Sub(o.now)
 	}
 	if o.machine.Status.Flip != nil {
-		return earlier(after, controller.RecheckDelay) // no other before it is closed
+		return earlier(after, controller.StaleCacheDelay) // no other before it is closed
 	}
 	for _, sw := range pending(o) {
 		after = earlier(after, flipTime(o.machine, sw.Status.SeenAt).Sub(o.now))

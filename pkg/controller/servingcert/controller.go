@@ -72,8 +72,8 @@ type Controller struct {
 	recorder    record.EventRecorder
 	apiServices cache.Store
 	lifetimes   certs.Lifetimes
-	// written are the APIServices that were written.
-	written controller.Written[types.NamespacedName]
+	// consistency has the writes of APIServices.
+	consistency controller.ConsistencyStore[types.NamespacedName]
 
 	// service is what the certificate is for, by the names that it is called by; serving is the Secret where the certificate is kept.
 	service types.NamespacedName

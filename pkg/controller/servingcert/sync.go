@@ -34,8 +34,8 @@ type target struct {
 
 // syncHandler goes once through the six steps of package certs.
 func (c *Controller) syncHandler(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	if !c.written.Reached(key) {
-		return controller.RecheckDelay, nil // the watch shows what was injected, as a rule before that
+	if !c.consistency.IsReady(key) {
+		return controller.StaleCacheDelay, nil // the watch shows what was injected, as a rule before that
 	}
 	targets, wanted, err := c.targets()
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Controller) syncHandler(ctx context.Context, key types.NamespacedName) 
 		return 0, err
 	}
 	if written {
-		return controller.RecheckDelay, nil // likewise
+		return controller.StaleCacheDelay, nil // likewise
 	}
 	return min(plan.RequeueAfter, longestWait), nil
 }
@@ -127,7 +127,7 @@ func (c *Controller) inject(ctx context.Context, targets []target, named []strin
 			errs = append(errs, fmt.Errorf("giving %s the caBundle of Secret %s: %w", target.Name, authority, err))
 			continue
 		}
-		c.written.Wrote(c.service, c.apiServices, patched.GetResourceVersion())
+		c.consistency.WroteAt(c.service, c.apiServices, patched.GetResourceVersion())
 		klog.FromContext(ctx).Info("Injected the caBundle", "target", target.Name)
 		c.recorder.Eventf(target.object, corev1.EventTypeNormal, reasonInjected, "Its caBundle is that of Secret %s", c.serving)
 	}

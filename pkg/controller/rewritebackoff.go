@@ -8,50 +8,50 @@ import "time"
 const (
 	// FreeRewrites is how many writes in a row are immediate although none of them has lasted.
 	FreeRewrites = 10
-	// Each further write waits twice as long after the last one as that did, from minRewritePause to MaxRewritePause.
-	minRewritePause = time.Second
-	MaxRewritePause = time.Minute
+	// Each further write waits twice as long after the last one as that did, from minRewriteBackoff to MaxRewriteBackoff.
+	minRewriteBackoff = time.Second
+	MaxRewriteBackoff = time.Minute
 	// rewriteWindow is how long after a write, and two pauses, the next one belongs to another row.
 	rewriteWindow = time.Minute
 )
 
-// Rewrites is the backoff of writes that do not last: those to an object that another client changes back each time, or those of desired
+// RewriteBackoff is the backoff of writes that do not last: those to an object that another client changes back each time, or those of desired
 // states each of which differs from the one before. Neither fails, so that no rate limiter slows them down. The zero value is no write
 // yet. It belongs into the memory that a controller keeps per key, and is lost with the process: then the row begins again.
 //
 // What is counted is for the controller to judge. A write that a user has asked for, or that a change of the world has led to, is none.
-type Rewrites struct {
+type RewriteBackoff struct {
 	times int
 	last  int64 // in nanoseconds since 1970: there may be one for each of many objects
 }
 
 // Add counts a write.
-func (r Rewrites) Add(now time.Time) Rewrites {
-	return Rewrites{r.current(now).times + 1, now.UnixNano()}
+func (r RewriteBackoff) Add(now time.Time) RewriteBackoff {
+	return RewriteBackoff{r.current(now).times + 1, now.UnixNano()}
 }
 
 // Touch keeps that a write was made which does not count. The next one keeps its pause from it.
-func (r Rewrites) Touch(now time.Time) Rewrites {
-	return Rewrites{r.current(now).times, now.UnixNano()}
+func (r RewriteBackoff) Touch(now time.Time) RewriteBackoff {
+	return RewriteBackoff{r.current(now).times, now.UnixNano()}
 }
 
 // Ease shortens the pause to the shortest one, if there is one.
-func (r Rewrites) Ease() Rewrites {
+func (r RewriteBackoff) Ease() RewriteBackoff {
 	r.times = min(r.times, FreeRewrites)
 	return r
 }
 
 // Wait returns how long the next write has to wait, 0 if not at all.
-func (r Rewrites) Wait(now time.Time) time.Duration {
+func (r RewriteBackoff) Wait(now time.Time) time.Duration {
 	pause := r.current(now).pause()
 	return max(0, min(pause, r.left(now, pause)))
 }
 
 // Slowed reports whether the row has become so long that writes wait.
-func (r Rewrites) Slowed(now time.Time) bool { return r.current(now).times >= FreeRewrites }
+func (r RewriteBackoff) Slowed(now time.Time) bool { return r.current(now).times >= FreeRewrites }
 
 // ForgottenAfter returns how long it takes, without another write, until the row is over; 0 if it is.
-func (r Rewrites) ForgottenAfter(now time.Time) time.Duration {
+func (r RewriteBackoff) ForgottenAfter(now time.Time) time.Duration {
 	if r.times == 0 {
 		return 0
 	}
@@ -60,26 +60,26 @@ func (r Rewrites) ForgottenAfter(now time.Time) time.Duration {
 }
 
 // left is how much is left of a duration since the last write.
-func (r Rewrites) left(now time.Time, whole time.Duration) time.Duration {
+func (r RewriteBackoff) left(now time.Time, whole time.Duration) time.Duration {
 	return time.Unix(0, r.last).Add(whole).Sub(now)
 }
 
 // current is the row, or none if that is over.
-func (r Rewrites) current(now time.Time) Rewrites {
+func (r RewriteBackoff) current(now time.Time) RewriteBackoff {
 	if r.ForgottenAfter(now) == 0 {
-		return Rewrites{}
+		return RewriteBackoff{}
 	}
 	return r
 }
 
-func (r Rewrites) pause() time.Duration {
+func (r RewriteBackoff) pause() time.Duration {
 	doublings := r.times - FreeRewrites
 	switch {
 	case doublings < 0:
 		return 0
 	case doublings > 10:
-		return MaxRewritePause
+		return MaxRewriteBackoff
 	default:
-		return min(minRewritePause<<doublings, MaxRewritePause)
+		return min(minRewriteBackoff<<doublings, MaxRewriteBackoff)
 	}
 }

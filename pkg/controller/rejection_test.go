@@ -31,7 +31,7 @@ func TestWhatIsARefusalAndWhichIsPermanent(t *testing.T) {
 	finalizers := apierrors.NewForbidden(pods, "web-immortalpod", errors.New("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>"))
 	for name, tc := range map[string]struct {
 		err       error
-		want      *Refusal
+		want      *Rejection
 		permanent bool
 	}{
 		"nothing":                       {},
@@ -41,17 +41,17 @@ func TestWhatIsARefusalAndWhichIsPermanent(t *testing.T) {
 		"it is overloaded":              {err: apierrors.NewTooManyRequests("busy", 0)},
 		"a quota that was just counted": {err: apierrors.NewConflict(pods, "x", errors.New("quota"))},
 		"an owner of a kind that was just installed": {err: ownerUnknown()},
-		"an owner whose finalizers we may not set":   {err: finalizers, want: &Refusal{"Forbidden", finalizers.Error()}},
-		"a quota that is used up":                    {err: quota, want: &Refusal{"Forbidden", quota.Error()}},
-		"an object that is invalid":                  {err: invalid, want: &Refusal{"Invalid", invalid.Error()}, permanent: true},
-		"a policy, which may be changed":             {err: policy, want: &Refusal{"Forbidden", "denied by policy"}},
+		"an owner whose finalizers we may not set":   {err: finalizers, want: &Rejection{"Forbidden", finalizers.Error()}},
+		"a quota that is used up":                    {err: quota, want: &Rejection{"Forbidden", quota.Error()}},
+		"an object that is invalid":                  {err: invalid, want: &Rejection{"Invalid", invalid.Error()}, permanent: true},
+		"a policy, which may be changed":             {err: policy, want: &Rejection{"Forbidden", "denied by policy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := tc.err
 			if err != nil {
 				err = fmt.Errorf("creating Pod x: %w", err)
 			}
-			got := RefusalOf(err)
+			got := RejectionOf(err)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Fatalf("(-want +got):\n%s", diff)
 			}

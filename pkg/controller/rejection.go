@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Refusal is why the API server does not want an object that we make, in its own words. It belongs in the status of the
+// Rejection is why the API server does not want an object that we make, in its own words. It belongs in the status of the
 // object that we make it for.
-type Refusal struct{ Reason, Message string }
+type Rejection struct{ Reason, Message string }
 
-// RefusalOf returns nil for what passes by itself: the API server is not reached, or overloaded, or its quota or the object
+// RejectionOf returns nil for what passes by itself: the API server is not reached, or overloaded, or its quota or the object
 // was just being changed, or it has not noticed the kind of the owner yet.
-func RefusalOf(err error) *Refusal {
+func RejectionOf(err error) *Rejection {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || isOutage(err) || apierrors.IsConflict(err) || IsOwnerUnknown(err) {
 		return nil
@@ -27,11 +27,11 @@ func RefusalOf(err error) *Refusal {
 	if status.Reason == metav1.StatusReasonInvalid && !namesField(status) {
 		status.Reason = metav1.StatusReasonForbidden // so says a ValidatingAdmissionPolicy, which may change
 	}
-	return &Refusal{Reason: string(status.Reason), Message: status.Message}
+	return &Rejection{Reason: string(status.Reason), Message: status.Message}
 }
 
 // IsPermanent tells whether nothing but another spec helps.
-func (r *Refusal) IsPermanent() bool { return r.Reason == string(metav1.StatusReasonInvalid) }
+func (r *Rejection) IsPermanent() bool { return r.Reason == string(metav1.StatusReasonInvalid) }
 
 // namesField tells whether the refusal is about a field of the object.
 func namesField(status metav1.Status) bool {

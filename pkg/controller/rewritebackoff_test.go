@@ -10,7 +10,7 @@ import (
 )
 
 // fight lets another client take each write back after so long, and returns how long each write waited beyond that.
-func fight(r Rewrites, now time.Time, takenBackAfter time.Duration, writes int) (waits []time.Duration, _ Rewrites, _ time.Time) {
+func fight(r RewriteBackoff, now time.Time, takenBackAfter time.Duration, writes int) (waits []time.Duration, _ RewriteBackoff, _ time.Time) {
 	for range writes {
 		now = now.Add(takenBackAfter)
 		wait := r.Wait(now)
@@ -23,23 +23,23 @@ func fight(r Rewrites, now time.Time, takenBackAfter time.Duration, writes int) 
 
 func TestWritesThatDoNotLastAreImmediateAtFirstAndThenWaitEverLonger(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	waits, r, now := fight(Rewrites{}, start, 0, 20)
+	waits, r, now := fight(RewriteBackoff{}, start, 0, 20)
 	want := append(make([]time.Duration, FreeRewrites), time.Second, 2*time.Second, 4*time.Second, 8*time.Second, 16*time.Second, 32*time.Second,
 		time.Minute, time.Minute, time.Minute, time.Minute)
 	if !slices.Equal(waits, want) {
 		t.Errorf("the writes wait %v, want %v", waits, want)
 	}
-	if !r.Slowed(now) || (Rewrites{}).Slowed(now) {
+	if !r.Slowed(now) || (RewriteBackoff{}).Slowed(now) {
 		t.Error("Slowed does not return which of them waits")
 	}
 	waits, _, _ = fight(r, now, time.Second, 1000)
-	if slices.Max(waits) > MaxRewritePause || slices.Min(waits) < MaxRewritePause-time.Second {
+	if slices.Max(waits) > MaxRewriteBackoff || slices.Min(waits) < MaxRewriteBackoff-time.Second {
 		t.Errorf("after a long time the pause is %s to %s", slices.Min(waits), slices.Max(waits))
 	}
 }
 
 func TestTimeThatPassesIsCreditedToAWait(t *testing.T) {
-	_, r, now := fight(Rewrites{}, time.Unix(0, 0), 0, FreeRewrites+3) // the next pause is 8 s
+	_, r, now := fight(RewriteBackoff{}, time.Unix(0, 0), 0, FreeRewrites+3) // the next pause is 8 s
 	for after, want := range map[time.Duration]time.Duration{0: 8 * time.Second, 5 * time.Second: 3 * time.Second, 8 * time.Second: 0, time.Minute: 0, -time.Hour: 8 * time.Second} {
 		if got := r.Wait(now.Add(after)); got != want {
 			t.Errorf("%s after the last write the next waits %s, want %s", after, got, want)
@@ -48,22 +48,22 @@ func TestTimeThatPassesIsCreditedToAWait(t *testing.T) {
 }
 
 func TestRareWritesNeverWait(t *testing.T) {
-	waits, _, _ := fight(Rewrites{}, time.Unix(0, 0), rewriteWindow, 100)
+	waits, _, _ := fight(RewriteBackoff{}, time.Unix(0, 0), rewriteWindow, 100)
 	if slices.Max(waits) > 0 {
 		t.Errorf("writes that are a minute apart wait %v", waits)
 	}
 }
 
 func TestARowIsOverSomeTimeAfterItsLastWrite(t *testing.T) {
-	_, r, now := fight(Rewrites{}, time.Unix(0, 0), 0, 100)
+	_, r, now := fight(RewriteBackoff{}, time.Unix(0, 0), 0, 100)
 	after := r.ForgottenAfter(now)
-	if after <= MaxRewritePause {
+	if after <= MaxRewriteBackoff {
 		t.Fatalf("it is over after %s: a write that waited its pause would begin another row", after)
 	}
 	if over := now.Add(after); r.Slowed(over) || r.Wait(over) > 0 || r.ForgottenAfter(over) > 0 {
 		t.Error("it is not over when it says")
 	}
-	if again := r.Add(now.Add(after)); again != (Rewrites{1, now.Add(after).UnixNano()}) {
+	if again := r.Add(now.Add(after)); again != (RewriteBackoff{1, now.Add(after).UnixNano()}) {
 		t.Errorf("the next write makes it %+v", again)
 	}
 	if before := now.Add(after - time.Nanosecond); !r.Slowed(before) {
@@ -72,15 +72,15 @@ func TestARowIsOverSomeTimeAfterItsLastWrite(t *testing.T) {
 }
 
 func TestAChangeOfTheWorldEasesARowAndCountsNothing(t *testing.T) {
-	_, r, now := fight(Rewrites{}, time.Unix(0, 0), 0, 100)
+	_, r, now := fight(RewriteBackoff{}, time.Unix(0, 0), 0, 100)
 	eased := r.Ease()
-	if got := eased.Wait(now); got != minRewritePause || !eased.Slowed(now) {
-		t.Errorf("the next write waits %s, want %s", got, minRewritePause)
+	if got := eased.Wait(now); got != minRewriteBackoff || !eased.Slowed(now) {
+		t.Errorf("the next write waits %s, want %s", got, minRewriteBackoff)
 	}
-	if touched := eased.Touch(now.Add(time.Second)); touched.times != eased.times || touched.Wait(now.Add(time.Second)) != minRewritePause {
+	if touched := eased.Touch(now.Add(time.Second)); touched.times != eased.times || touched.Wait(now.Add(time.Second)) != minRewriteBackoff {
 		t.Errorf("a write that does not count makes it %+v", touched)
 	}
-	few := Rewrites{}.Add(now)
+	few := RewriteBackoff{}.Add(now)
 	if few.Ease() != few {
 		t.Error("a short row is another one when it is eased")
 	}

@@ -38,23 +38,23 @@ func TestASyncWaitsUntilTheCacheHasSeenItsWrites(t *testing.T) {
 		"a write without a version blocks no other one": {[]string{"", "7"}, "6", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var written Written[string]
+			var consistency ConsistencyStore[string]
 			store := &fakeStore{version: tc.seen}
 			for _, version := range tc.wrote {
-				written.Wrote("a", store, version)
+				consistency.WroteAt("a", store, version)
 			}
-			if got := written.Reached("a"); got != tc.want {
-				t.Errorf("Reached is %t, want %t", got, tc.want)
+			if got := consistency.IsReady("a"); got != tc.want {
+				t.Errorf("IsReady is %t, want %t", got, tc.want)
 			}
 		})
 	}
 }
 
 func TestEveryCacheThatWasWrittenToHasToBeReached(t *testing.T) {
-	var written Written[string]
+	var consistency ConsistencyStore[string]
 	pods, machines := &fakeStore{version: "1"}, &fakeStore{version: "1"}
-	written.Wrote("a", pods, "5")
-	written.Wrote("a", machines, "6")
+	consistency.WroteAt("a", pods, "5")
+	consistency.WroteAt("a", machines, "6")
 	for _, step := range []struct {
 		pods, machines string
 		want           bool
@@ -65,37 +65,37 @@ func TestEveryCacheThatWasWrittenToHasToBeReached(t *testing.T) {
 		{"5", "6", true},
 	} {
 		pods.version, machines.version = step.pods, step.machines
-		if got := written.Reached("a"); got != step.want {
-			t.Errorf("with Pods at %s of 5 and Machines at %s of 6 Reached is %t", step.pods, step.machines, got)
+		if got := consistency.IsReady("a"); got != step.want {
+			t.Errorf("with Pods at %s of 5 and Machines at %s of 6 IsReady is %t", step.pods, step.machines, got)
 		}
 	}
-	if len(written.writes) != 0 {
-		t.Errorf("what was reached is still kept: %v", written.writes)
+	if len(consistency.writes) != 0 {
+		t.Errorf("what was reached is still kept: %v", consistency.writes)
 	}
 }
 
 func TestKeysDoNotWaitForTheWritesOfOthers(t *testing.T) {
-	var written Written[string]
+	var consistency ConsistencyStore[string]
 	store := &fakeStore{version: "1"}
-	written.Wrote("a", store, "5")
-	if !written.Reached("b") {
+	consistency.WroteAt("a", store, "5")
+	if !consistency.IsReady("b") {
 		t.Error("b waits for a write of a")
 	}
-	if written.Reached("a") {
+	if consistency.IsReady("a") {
 		t.Error("a does not wait for its write")
 	}
 }
 
 func TestAForgottenKeyWaitsForNothing(t *testing.T) {
-	var written Written[string]
-	written.Forget("a") // of which nothing is known
-	written.Wrote("a", &fakeStore{version: "1"}, "5")
-	written.Forget("a")
-	if !written.Reached("a") {
+	var consistency ConsistencyStore[string]
+	consistency.Clear("a") // of which nothing is known
+	consistency.WroteAt("a", &fakeStore{version: "1"}, "5")
+	consistency.Clear("a")
+	if !consistency.IsReady("a") {
 		t.Error("a waits for a write that was forgotten")
 	}
-	if len(written.writes) != 0 {
-		t.Errorf("what was forgotten is still kept: %v", written.writes)
+	if len(consistency.writes) != 0 {
+		t.Errorf("what was forgotten is still kept: %v", consistency.writes)
 	}
 }
 
@@ -115,22 +115,22 @@ func TestAKeyIsLookedAtAgainUnlessItsWritesWereReached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var written Written[string]
+				var consistency ConsistencyStore[string]
 				store := &fakeStore{version: "1"}
-				written.Wrote("a", store, "5")
+				consistency.WroteAt("a", store, "5")
 				enqueued := make(chan time.Duration, 10)
 				begin := time.Now()
 				for _, look := range tc.looks {
 					switch look {
 					case notReached:
-						written.Recheck("a", func(...string) { enqueued <- time.Since(begin) })
+						consistency.RequeueUnlessReady("a", func(...string) { enqueued <- time.Since(begin) })
 					case reached:
 						store.version = "5"
-						written.Reached("a")
+						consistency.IsReady("a")
 					case wroteMore:
-						written.Wrote("a", store, "7")
+						consistency.WroteAt("a", store, "7")
 					case gone:
-						written.Forget("a")
+						consistency.Clear("a")
 					}
 					time.Sleep(400 * time.Millisecond)
 				}
@@ -144,8 +144,8 @@ func TestAKeyIsLookedAtAgainUnlessItsWritesWereReached(t *testing.T) {
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("looked at again after (-want +got):\n%s", diff)
 				}
-				if len(written.rechecks) != 0 {
-					t.Errorf("still to be looked at again: %v", written.rechecks)
+				if len(consistency.requeued) != 0 {
+					t.Errorf("still to be looked at again: %v", consistency.requeued)
 				}
 			})
 		})
