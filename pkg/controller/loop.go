@@ -24,8 +24,8 @@ const (
 	// maxOutageDelay bounds the delay after an error that tells of the API server, not of the object: when that is well
 	// again, no object has to wait out a delay that grew while it was not.
 	maxOutageDelay = 5 * time.Second
-	// maxUnknownOwnerDelay likewise, after the API server did not know the owner's kind: it soon will.
-	maxUnknownOwnerDelay = time.Second
+	// maxOwnerUnknownDelay bounds the delay after the API server did not know the owner's kind: it soon will.
+	maxOwnerUnknownDelay = time.Second
 
 	// drainTimeout is how long a sync in hand may go on after the loop was told to stop.
 	drainTimeout = 5 * time.Second
@@ -167,41 +167,42 @@ func (l *Loop[K]) processNextWorkItem(ctx, workCtx context.Context) bool {
 	}
 	workCtx = klog.NewContext(workCtx, klog.LoggerWithValues(klog.FromContext(workCtx), "key", key))
 	after, err := l.syncOnce(workCtx, key)
-	l.settle(workCtx, key, after, err)
+	l.requeue(workCtx, key, after, err)
 	return true
 }
 
-// settle decides when the key is to be synced again.
-func (l *Loop[K]) settle(ctx context.Context, key K, after time.Duration, err error) {
-	if err == nil || IsPermanent(err) {
-		l.retry.Forget(key)
-	}
+// requeue decides when the key is synced again. Of several errors that are joined the most severe one decides.
+func (l *Loop[K]) requeue(ctx context.Context, key K, after time.Duration, err error) {
 	if after > 0 {
 		l.later.AddAfter(key, after)
 	}
+	if err == nil {
+		l.retry.Forget(key)
+		return
+	}
 	logger := klog.FromContext(ctx)
 	retries := l.retry.NumRequeues(key)
-	var panicked *panicError
-	switch {
-	case err == nil:
-	case IsPermanent(err):
+	limit := maxRetryDelay
+	switch severityOf(err) {
+	case severityPermanent:
 		logger.Error(err, "Sync failed, not retried until the object changes")
-	case isConflict(err):
-		logger.V(4).Info("Decided from an old version, retrying", "err", err)
-		l.queue.AddAfter(key, l.retry.When(key))
-	case errors.As(err, &panicked):
+		l.retry.Forget(key)
+		return
+	case severityConflict:
+		logger.V(4).Info("Sync met an optimistic-lock conflict, retrying", "err", err)
+	case severityOwnerUnknown:
+		logger.V(2).Info("The API server does not know the owner's kind yet, retrying", "err", err)
+		limit = maxOwnerUnknownDelay
+	case severityOutage:
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed because the API server is unavailable, retrying", "retries", retries)
+		limit = maxOutageDelay
+	case severityPanic:
+		panicked, _ := errors.AsType[*panicError](err)
 		logger.Error(err, "Sync panicked, retrying", "stack", string(panicked.stack), "retries", retries)
-		l.queue.AddAfter(key, l.retry.When(key))
-	case isOutage(err):
-		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed for lack of the API server, retrying", "retries", retries)
-		l.queue.AddAfter(key, min(l.retry.When(key), maxOutageDelay))
-	case IsOwnerUnknown(err):
-		logger.V(2).Info("The API server has not noticed the kind of the owner yet, retrying", "err", err)
-		l.queue.AddAfter(key, min(l.retry.When(key), maxUnknownOwnerDelay))
 	default:
 		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, retrying", "retries", retries)
-		l.queue.AddAfter(key, l.retry.When(key))
 	}
+	l.queue.AddAfter(key, min(l.retry.When(key), limit))
 }
 
 // syncOnce calls Sync, turns a panic into an error, and counts.

@@ -107,6 +107,20 @@ func TestHowASyncEndsDecidesWhetherItIsRetriedAndWhatIsSaid(t *testing.T) {
 			wantError:  "the object has been modified",
 			wantResult: "permanent",
 		},
+		"a conflict that is joined with an error is an error": {
+			sync:        func() error { return errors.Join(staleConflict(), errors.New("exceeded quota")) },
+			wantRetried: true,
+			wantError:   "exceeded quota",
+			wantResult:  "error",
+		},
+		"a permanent error that is joined with another is retried": {
+			sync: func() error {
+				return errors.Join(Permanent(errors.New("image is required")), errors.New("exceeded quota"))
+			},
+			wantRetried: true,
+			wantError:   "image is required",
+			wantResult:  "error",
+		},
 		"a panic is said and retried": {
 			sync:        func() error { panic("out of range") },
 			wantRetried: true,

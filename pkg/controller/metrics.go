@@ -4,7 +4,6 @@
 package controller
 
 import (
-	"errors"
 	"time"
 
 	"k8s.io/component-base/metrics"
@@ -13,7 +12,8 @@ import (
 
 // Results of a sync.
 const (
-	resultSuccess   = "success"
+	resultSuccess = "success"
+	// resultConflict is an optimistic-lock conflict. Its value is older than this name, and dashboards have it.
 	resultConflict  = "stale"
 	resultError     = "error"
 	resultPermanent = "permanent"
@@ -24,7 +24,7 @@ var (
 	syncTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem:      "millwright_controller",
 		Name:           "syncs_total",
-		Help:           "Number of syncs by result: success, stale (decided from an old version, retried), error (retried), permanent (not retried), panic (retried).",
+		Help:           "Number of syncs by result: success, stale (optimistic-lock conflict, retried), error (retried), permanent (not retried), panic (retried).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "result"})
 
@@ -62,15 +62,15 @@ func (m syncMetrics) observe(duration time.Duration, err error) {
 }
 
 func syncResult(err error) string {
-	var panicked *panicError
-	switch {
-	case err == nil:
+	if err == nil {
 		return resultSuccess
-	case errors.As(err, &panicked):
+	}
+	switch severityOf(err) {
+	case severityPanic:
 		return resultPanic
-	case IsPermanent(err):
+	case severityPermanent:
 		return resultPermanent
-	case isConflict(err):
+	case severityConflict:
 		return resultConflict
 	default:
 		return resultError

@@ -1,0 +1,67 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package controller
+
+import "errors"
+
+// severity orders the errors of syncs by how they are retried and logged. Of several errors that are joined the most severe one decides.
+type severity int
+
+const (
+	// severityPermanent: not retried. Any other error of the same sync is retried all the same.
+	severityPermanent severity = iota
+	// severityConflict: an optimistic-lock conflict, retried quietly.
+	severityConflict
+	// severityOwnerUnknown: retried quietly, at least every maxOwnerUnknownDelay.
+	severityOwnerUnknown
+	// severityOutage: retried at least every maxOutageDelay.
+	severityOutage
+	// severityFailure: retried with growing delay.
+	severityFailure
+	// severityPanic: like a failure, with the stack.
+	severityPanic
+)
+
+// severityOf returns the severity of an error that is not nil.
+func severityOf(err error) severity {
+	switch e := err.(type) {
+	case *permanentError:
+		return severityPermanent
+	case interface{ Unwrap() []error }:
+		worst := severityPermanent
+		for _, joined := range e.Unwrap() {
+			worst = max(worst, severityOf(joined))
+		}
+		return worst
+	}
+	if isJoined(err) {
+		return severityOf(errors.Unwrap(err))
+	}
+	var panicked *panicError
+	switch {
+	case errors.As(err, &panicked):
+		return severityPanic
+	case isConflict(err):
+		return severityConflict
+	case isOutage(err):
+		return severityOutage
+	case IsOwnerUnknown(err):
+		return severityOwnerUnknown
+	default:
+		return severityFailure
+	}
+}
+
+// isJoined reports whether the error wraps a permanent error or one that is made of several.
+func isJoined(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		switch err.(type) {
+		case *permanentError, interface{ Unwrap() []error }:
+			return true
+		}
+	}
+	return false
+}
