@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command imports checks who imports whom: it reads every Go file below the current directory and prints the imports that
-// break a rule (rules.go), with the file and the line. It exits with 1 if there are any.
+// break a rule (rules.go), with the file and the line. It exits with 1 if there are any. It also checks the files that declare
+// themselves pure (purity.go).
 //
 // Files are read rather than packages listed, so that those for another operating system count too and no build is needed.
 package main
@@ -75,7 +76,7 @@ func checkFile(tree fs.FS, name string) (broken []string, err error) {
 		return nil, err
 	}
 	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, name, content, parser.SkipObjectResolution)
+	parsed, err := parser.ParseFile(files, name, content, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,10 @@ func checkFile(tree fs.FS, name string) (broken []string, err error) {
 		position := files.Position(node.Pos())
 		broken = append(broken, fmt.Sprintf("%s:%d: %s: %s", name, position.Line, what, why))
 	}
-	importer := file{path: name}
+	importer := file{path: name, pure: isPure(parsed)}
+	for _, comment := range misplacedDirectives(parsed) {
+		report(comment, comment.Text, "write "+pureDirective+" above the package clause, on a line of its own; there is no other directive")
+	}
 	for _, spec := range parsed.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
@@ -95,31 +99,10 @@ func checkFile(tree fs.FS, name string) (broken []string, err error) {
 			}
 		}
 	}
-	if importer.isPure() {
-		ast.Inspect(parsed, func(node ast.Node) bool {
-			if call, ok := clockCall(node); ok {
-				report(node, "calls "+call, "a pure file gets the time as an argument")
-			}
-			return true
-		})
+	if importer.pure {
+		for _, call := range impureCalls(parsed) {
+			report(call.node, "calls "+call.name, "a pure file gets the time and what is random as an argument, and never waits")
+		}
 	}
 	return broken, nil
-}
-
-// clockCall recognizes a use of a function that reads the clock.
-func clockCall(node ast.Node) (call string, ok bool) {
-	selector, ok := node.(*ast.SelectorExpr)
-	if !ok {
-		return "", false
-	}
-	pkg, ok := selector.X.(*ast.Ident)
-	if !ok {
-		return "", false
-	}
-	call = pkg.Name + "." + selector.Sel.Name
-	switch call {
-	case "time.Now", "time.Since", "time.Until", "metav1.Now":
-		return call, true
-	}
-	return "", false
 }

@@ -109,7 +109,7 @@ var rules = []rule{
 	{
 		why: "a pure file gets what was observed and returns what to do: no clients, caches, network, files, clock or randomness",
 		breaks: func(importer file, imported string) bool {
-			return importer.isPure() && (within(imported, impure...) || oursIn(imported, "pkg/generated/clientset", "pkg/generated/listers", "pkg/generated/informers"))
+			return importer.pure && (within(imported, impureImports...) || oursIn(imported, "pkg/generated/clientset", "pkg/generated/listers", "pkg/generated/informers"))
 		},
 	},
 }
@@ -120,19 +120,11 @@ const testSupport = "pkg/testing"
 // servers are the layers that serve requests.
 var servers = []string{"pkg/webhook", "pkg/apiserver", "pkg/registry"}
 
-// pureFiles are the files of a controller that decide and build, without doing anything.
-var pureFiles = []string{"plan.go", "desired.go", "status.go"}
-
-// impure are the packages that pure files do not import, with all below them.
-var impure = []string{
-	"context", "io/fs", "math/rand", "crypto/rand", "net", "os", "syscall",
-	"k8s.io/client-go/discovery", "k8s.io/client-go/dynamic", "k8s.io/client-go/informers", "k8s.io/client-go/kubernetes",
-	"k8s.io/client-go/listers", "k8s.io/client-go/metadata", "k8s.io/client-go/rest", "k8s.io/client-go/scale",
-	"k8s.io/client-go/tools", "k8s.io/client-go/transport", "k8s.io/client-go/util/workqueue", "k8s.io/utils/clock",
+// file is a Go file: its path relative to the root of the module, and whether it declares that it is pure.
+type file struct {
+	path string
+	pure bool
 }
-
-// file is the path of a Go file, relative to the root of the module.
-type file struct{ path string }
 
 func (f file) dir() string { return path.Dir(f.path) }
 
@@ -142,10 +134,6 @@ func (f file) in(dirs ...string) bool { return within(f.path, dirs...) }
 
 // kind returns the folder below pkg/controller that the file is in, "" if it is in none.
 func (f file) kind() string { return kindOf(module + "/" + f.dir()) }
-
-func (f file) isPure() bool {
-	return f.in("pkg") && slices.Contains(pureFiles, path.Base(f.path))
-}
 
 func (f file) isDomain() bool {
 	return f.in("pkg") && !f.in(append(servers, "pkg/apis", "pkg/generated", "pkg/controller", "pkg/manager", testSupport)...)

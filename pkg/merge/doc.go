@@ -1,6 +1,8 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//millwright:pure
+
 // Package merge tells what is to become of an object in the cluster of which somebody, such as a hook, desires some fields and
 // leaves the others to the API server and to other people. It is Metacontroller 4.17's "dynamic apply": a merge of three trees
 // (what is observed, what was applied last, what is desired) that knows nothing of the kind of the object.

@@ -1,6 +1,8 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//millwright:pure
+
 package merge
 
 // mapKeys are the fields by which a list is taken for a map. The first that all elements have is the one.

@@ -1,6 +1,8 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//millwright:pure
+
 package actionset
 
 import (
