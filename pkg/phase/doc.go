@@ -1,27 +1,24 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package phase is what a phase of an action does: one call of one function.
+// Package phase is the contract between the controller of ActionSets and the functions that phases call.
 //
-// A call goes so, and each step may happen in another process than the one before:
+// A phase is one call of one function. These are the steps of a call; each of them may run in another process than the step before:
 //
-//	Validate   says what is about to be done, as an intent, without doing it
-//	           - the intent is recorded in the status of the ActionSet -
-//	Start      does it, unless it was done already; it may want one more intent to be recorded in between
-//	Poll       tells how it goes
-//	           - how it has ended is recorded -
-//	Cancel     stops it, and removes what it leaves
+//	Validate   returns an intent, which describes what Start will do, and changes nothing
+//	           - the controller records the intent in the status of the ActionSet -
+//	Start      carries out the intent, once; it may ask for a second intent to be recorded in between (Ready)
+//	Poll       reports the state of the call
+//	           - the controller records how the call has ended -
+//	Cancel     stops the call, and removes what it leaves
 //
-// What is recorded before Start is what the next process needs in order to find again what was done. A function whose effect lives
-// in one process cannot be found again; its traits say so.
+// The intent is all that another process needs to find what an earlier process has started. The effect of some functions lives in one process and
+// cannot be found by another one; Traits records that.
 //
-// # Pods
+// The packages below:
 //
-// KubeTask, MultiContainerRun and PrepareData make one Pod each, and are one podFunction with three plans:
-//
-//	podspec.go, podoverride.go   the Pod, from the plan and from what the Blueprint and the ActionSet say of it
-//	podcall.go, podleft.go       made gated, recorded, let go; found again; removed
-//	podobserve.go, podfailure.go how it goes, and what its failure is called
-//	podwatch.go, podlog.go       one watch for each namespace, and one reader for each log
-//	podruns.go                   what this process knows of all that; another one finds it out anew
+//	function   the nine functions
+//	podrun     runs one Pod for a phase: KubeTask, MultiContainerRun and PrepareData are plans for it
+//	exec       runs commands in containers: KubeExec and KubeExecAll are arguments for it
+//	tail       the last lines of a log, for the message of a failure
 package phase

@@ -5,7 +5,6 @@ package phase
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -143,21 +142,4 @@ type Leaver interface {
 	Function
 	// Left tells whether something of the call is there, and reads it from the API server where no cache can tell.
 	Left(ctx context.Context, call Call) (bool, error)
-}
-
-// Failure is an error that ends a phase. Its text is for users.
-type Failure struct{ Message string }
-
-func (f *Failure) Error() string { return f.Message }
-
-// Failf returns a *Failure.
-func Failf(format string, args ...any) error { return &Failure{fmt.Sprintf(format, args...)} }
-
-// FailureOf returns the text of a *Failure in the error's chain; ok is false if there is none.
-func FailureOf(err error) (message string, ok bool) {
-	var failure *Failure
-	if !errors.As(err, &failure) {
-		return "", false
-	}
-	return failure.Message, true
 }

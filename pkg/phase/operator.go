@@ -15,32 +15,29 @@ func OperatorAccounts() []string {
 	return []string{"farm-operator", "millwright-actions", "millwright-core", "millwright-engine"}
 }
 
-// operator is where the operator itself runs. Phases have no business there: who makes a Pod in its namespace chooses the ServiceAccount
-// of that Pod, and so becomes the operator.
-type operator struct {
-	// namespace is "" where it is not known.
-	namespace string
-}
+// OperatorNamespace is the namespace that the operator itself runs in; "" where it is not known. No phase works there: a Pod in that namespace could
+// have the operator's ServiceAccount, and with it the operator's rights.
+type OperatorNamespace string
 
-// refuse returns a *Failure if what is to be done is in the operator's own namespace. doing is as in "creates a Pod".
-func (o operator) refuse(namespace, doing string) error {
-	if o.namespace == "" || namespace != o.namespace {
+// Refuse returns a *Failure if what is to be done is in the operator's own namespace. doing is as in "creates a Pod".
+func (o OperatorNamespace) Refuse(namespace, doing string) error {
+	if o == "" || namespace != string(o) {
 		return nil
 	}
 	return Failf("the phase %s in the namespace %s, which is the operator's own: no phase works there. "+
 		"Name the namespace of the application in the arguments of the phase", doing, namespace)
 }
 
-// refuseObject likewise for an object of any kind, the Namespace itself included.
-func (o operator) refuseObject(resource schema.GroupResource, namespace, name, doing string) error {
+// RefuseObject likewise for an object of any kind, the Namespace itself included.
+func (o OperatorNamespace) RefuseObject(resource schema.GroupResource, namespace, name, doing string) error {
 	if namespace == "" && resource == corev1.Resource("namespaces") {
 		namespace = name
 	}
-	return o.refuse(namespace, doing)
+	return o.Refuse(namespace, doing)
 }
 
-// refuseAccount returns a *Failure if a Pod is to run as the operator.
-func refuseAccount(spec *corev1.PodSpec) error {
+// RefuseAccount returns a *Failure if a Pod is to run as the operator.
+func RefuseAccount(spec *corev1.PodSpec) error {
 	for _, account := range []string{spec.ServiceAccountName, spec.DeprecatedServiceAccount} {
 		if slices.Contains(OperatorAccounts(), account) {
 			return Failf("the Pod is to have the ServiceAccount %s, which is the operator's: no Pod of a phase has it. "+

@@ -31,6 +31,7 @@ import (
 	informers "millwright.dev/pkg/generated/informers/externalversions/cr/v1alpha1"
 	listers "millwright.dev/pkg/generated/listers/cr/v1alpha1"
 	"millwright.dev/pkg/phase"
+	"millwright.dev/pkg/phase/function"
 )
 
 const (
@@ -66,7 +67,7 @@ type Controller struct {
 	setStore   controller.VersionedStore
 	dynamic    dynamic.Interface
 
-	functions *phase.Functions
+	functions *function.Functions
 	// stopFunctions ends what they have started.
 	stopFunctions context.CancelFunc
 	// identity of this process: what only it knows ends with it.
@@ -105,9 +106,9 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{Name: ControllerName, Sync: c.syncHandler})
 	functionsCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopFunctions = stop
-	c.functions = phase.New(functionsCtx, phase.Environment{
+	c.functions = function.New(functionsCtx, phase.Environment{
 		Client: config.KubeClient, Dynamic: objects, Mapper: mapper, RESTConfig: config.RESTConfig,
-		ServiceAccount: config.ServiceAccount, OperatorNamespace: config.OperatorNamespace,
+		ServiceAccount: config.ServiceAccount, OperatorNamespace: phase.OperatorNamespace(config.OperatorNamespace),
 		Wake: func(id phase.ID) { c.Enqueue(cache.NewObjectName(id.Namespace, id.Name)) },
 	})
 	err := errors.Join(

@@ -20,6 +20,7 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
 	"millwright.dev/pkg/phase"
+	"millwright.dev/pkg/phase/function"
 )
 
 // findSubjects reads the subjects of all actions, and looks whether all else that they name is there.
@@ -122,7 +123,7 @@ func (s *syncing) readDeployment(ctx context.Context, object *unstructured.Unstr
 	if err != nil {
 		return nil, fmt.Errorf("listing ReplicaSets in namespace %s: %w", deployment.Namespace, err)
 	}
-	current := phase.CurrentReplicaSet(&deployment, sets.Items)
+	current := function.CurrentReplicaSet(&deployment, sets.Items)
 	if current == nil {
 		return nil, phase.Failf("deployment %s/%s has no ReplicaSet of its revision: it has not been rolled out yet", deployment.Namespace, deployment.Name)
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/phase"
+	"millwright.dev/pkg/phase/function"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -104,7 +105,7 @@ func runCommand(asked string) error {
 		return err
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
-	functions := phase.New(ctx, phase.Environment{Client: client, RESTConfig: config, Wake: func(phase.ID) {}})
+	functions := function.New(ctx, phase.Environment{Client: client, RESTConfig: config, Wake: func(phase.ID) {}})
 	defer functions.Wait()
 	defer stop()
 	kubeExec, made := functions.Get("KubeExec"), phase.Call{ID: phase.ID{Namespace: namespace, Name: "x", UID: "x"}, Args: map[string]any{

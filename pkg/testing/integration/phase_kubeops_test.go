@@ -21,13 +21,14 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/phase"
+	"millwright.dev/pkg/phase/function"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
 // kubeOps calls KubeOps on the real API server, in a namespace of its own.
 type kubeOps struct {
 	*testing.T
-	function  *phase.KubeOps
+	function  *function.KubeOps
 	kube      kubernetes.Interface
 	ours      versioned.Interface
 	namespace string
@@ -40,7 +41,7 @@ func newKubeOps(t *testing.T) *kubeOps {
 	k := &kubeOps{T: t, namespace: cluster.Namespace(t)}
 	var errs [4]error
 	var discoverer discovery.DiscoveryInterface
-	k.function = &phase.KubeOps{}
+	k.function = &function.KubeOps{}
 	k.function.Client, errs[0] = dynamic.NewForConfig(cluster.Config())
 	k.kube, errs[1] = kubernetes.NewForConfig(cluster.Config())
 	k.ours, errs[2] = versioned.NewForConfig(cluster.Config())

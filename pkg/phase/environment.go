@@ -1,0 +1,28 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Environment is what functions work with.
+type Environment struct {
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+	// Mapper knows what the API server serves.
+	Mapper meta.ResettableRESTMapper
+	// RESTConfig is what the streams of commands are opened with.
+	RESTConfig *rest.Config
+	// ServiceAccount of Pods for which nobody names one; "" is what the API server gives them.
+	ServiceAccount string
+	// OperatorNamespace is the one that this process runs in, where phases do nothing; "" where it is not known.
+	OperatorNamespace OperatorNamespace
+	// Wake is called when something of a phase has changed, and it is worthwhile to poll it. It may be called from everywhere at
+	// a time, and returns at once.
+	Wake func(ID)
+}

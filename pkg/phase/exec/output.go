@@ -1,0 +1,61 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exec
+
+import (
+	"sync"
+
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase/tail"
+)
+
+// output takes in what a command prints. Nothing of it is logged: it is the user's, and may be secret.
+type output struct {
+	// mu also keeps out what a stream writes after its end.
+	mu     sync.Mutex
+	closed bool
+
+	outputs        *blueprint.OutputReader
+	stdout, stderr tail.Buffer
+}
+
+func newOutput() *output {
+	return &output{outputs: blueprint.NewOutputReader(func([]byte) {})}
+}
+
+// writer is a function that is an io.Writer. It never fails: the command goes on whatever we make of what it prints.
+type writer func(p []byte)
+
+func (w writer) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
+}
+
+func (o *output) writeStdout(p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		_, _ = o.outputs.Write(p) // an error is there when it is closed, too
+		o.stdout.Add(p)
+	}
+}
+
+func (o *output) writeStderr(p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.stderr.Add(p)
+	}
+}
+
+// close ends the streams, and returns the outputs.
+func (o *output) close() (map[string]string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.stdout.EndLine()
+	o.stderr.EndLine()
+	err := o.outputs.Close()
+	return o.outputs.Outputs(), err
+}

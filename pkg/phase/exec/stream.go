@@ -1,0 +1,188 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package exec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/client-go/kubernetes/scheme"
+	//lint:ignore SA1019 What client-go upgrades with is of this package.
+	clientremotecommand "k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
+
+	"millwright.dev/pkg/phase"
+)
+
+// maxAnswer is how much is read of an answer that is no stream.
+const maxAnswer = 64 << 10
+
+// Container is where a command runs. Name is empty for the only container of the Pod.
+type Container struct{ Namespace, Pod, Name string }
+
+func (c Container) String() string {
+	if c.Name == "" {
+		return fmt.Sprintf("Pod %s/%s", c.Namespace, c.Pod)
+	}
+	return fmt.Sprintf("container %s of Pod %s/%s", c.Name, c.Namespace, c.Pod)
+}
+
+// Executor runs a command in a container, and returns when it has ended or the context has. Even so something may be written
+// afterwards. An error of which notStarted is true means that the command has not begun.
+type Executor func(ctx context.Context, in Container, command []string, stdout, stderr io.Writer) error
+
+type openedKey struct{}
+
+// whenOpened has the function called when a stream was opened with the context.
+func whenOpened(ctx context.Context, do func()) context.Context {
+	return context.WithValue(ctx, openedKey{}, do)
+}
+
+// notStartedError is that the API server could not be reached, or could not do it at the moment, before the command began.
+type notStartedError struct{ error }
+
+func (e notStartedError) Unwrap() error { return e.error }
+
+func notStarted(err error) bool { return errors.As(err, new(notStartedError)) }
+
+// streamProtocols are those in which the end of a command is always told, also when it has gone well.
+var streamProtocols = []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name}
+
+// NewExecutor returns what runs commands through the API server. It speaks SPDY, which the API server hands on as it is. A WebSocket is
+// translated there: if the node breaks the stream off, the API server then says that the command has gone well.
+func NewExecutor(env phase.Environment) Executor {
+	return func(ctx context.Context, in Container, command []string, stdout, stderr io.Writer) error {
+		url := env.Client.CoreV1().RESTClient().Post().Resource("pods").Namespace(in.Namespace).Name(in.Pod).SubResource("exec").
+			VersionedParams(&corev1.PodExecOptions{Container: in.Name, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec).
+			URL()
+		ctx = withQuery(ctx, url.RawQuery)
+		url.RawQuery = ""
+		transport, upgrader, err := spdy.RoundTripperFor(withoutQueryInLogs(env.RESTConfig))
+		if err != nil {
+			return fmt.Errorf("preparing the stream: %w", err)
+		}
+		opening := &roundTrip{next: transport}
+		executor, err := clientremotecommand.NewSPDYExecutorForProtocols(opening, wholeStreams{upgrader}, http.MethodPost, url, streamProtocols...)
+		if err != nil {
+			return fmt.Errorf("preparing the stream: %w", err)
+		}
+		err = executor.StreamWithContext(ctx, clientremotecommand.StreamOptions{Stdout: stdout, Stderr: stderr})
+		if opening.err != nil {
+			err = opening.err
+		}
+		return beforeStart(err)
+	}
+}
+
+// roundTrip keeps why a stream could not be opened: the library goes on with its text alone.
+type roundTrip struct {
+	next http.RoundTripper
+	err  error
+}
+
+func (r *roundTrip) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := r.next.RoundTrip(req)
+	if err != nil || resp.StatusCode == http.StatusSwitchingProtocols {
+		if opened, ok := req.Context().Value(openedKey{}).(func()); err == nil && ok {
+			opened()
+		}
+		r.err = err
+		return resp, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	_ = resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	answer := apierrors.NewGenericServerResponse(resp.StatusCode, req.Method, schema.GroupResource{Resource: "pods/exec"}, "", string(body), 0, true)
+	var status metav1.Status
+	if err == nil && json.Unmarshal(body, &status) == nil && status.Kind == "Status" {
+		answer.ErrStatus = status
+	}
+	r.err = answer
+	return resp, nil
+}
+
+// wholeStreams makes connections on which a command that was broken off is told from one that has gone well. The library takes the end
+// of the stream of errors for that, whatever has come before.
+type wholeStreams struct{ spdy.Upgrader }
+
+func (w wholeStreams) NewConnection(resp *http.Response) (httpstream.Connection, error) {
+	connection, err := w.Upgrader.NewConnection(resp)
+	if err != nil {
+		return nil, err
+	}
+	return wholeConnection{connection}, nil
+}
+
+type wholeConnection struct{ httpstream.Connection }
+
+func (c wholeConnection) CreateStream(headers http.Header) (httpstream.Stream, error) {
+	stream, err := c.Connection.CreateStream(headers)
+	if err != nil || headers.Get(corev1.StreamType) != corev1.StreamTypeError {
+		return stream, err
+	}
+	return &endStream{Stream: stream}, nil
+}
+
+// endStream is where the end of a command is told.
+type endStream struct {
+	httpstream.Stream
+	told bool
+}
+
+var errBrokenOff = errors.New("the stream ended before the command did: nobody knows what has become of it")
+
+func (s *endStream) Read(p []byte) (n int, err error) {
+	n, err = s.Stream.Read(p)
+	s.told = s.told || n > 0
+	if errors.Is(err, io.EOF) && !s.told {
+		err = errBrokenOff
+	}
+	return n, err
+}
+
+// answerOf is the answer of the API server that a stream was refused with.
+func answerOf(err error) (status *apierrors.StatusError, ok bool) {
+	return status, errors.As(err, &status)
+}
+
+// beforeStart says which errors came before the command can have begun, and may go away. A command begins when the stream is there:
+// neither without a connection, nor with another answer.
+func beforeStart(err error) error {
+	var connecting *net.OpError
+	if errors.As(err, &connecting) && connecting.Op == "dial" {
+		return notStartedError{err}
+	}
+	status, answered := answerOf(err)
+	switch {
+	case !answered:
+		return err
+	case phase.Definitive(status) == error(status):
+		return notStartedError{status}
+	default:
+		return status
+	}
+}
+
+// readable is the text of an error as users can do something with it, without the queries of URLs: there the command is, and it may
+// hold a password.
+func readable(err error) string {
+	return query.ReplaceAllString(strings.TrimPrefix(err.Error(), "unable to upgrade connection: "), "$1")
+}
+
+// query is that of a URL in a text.
+var query = regexp.MustCompile(`([a-z]+://[^\s"?]*)\?[^\s"]*`)

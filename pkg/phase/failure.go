@@ -1,0 +1,53 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Failure is an error that ends a phase. Its text is for users.
+type Failure struct{ Message string }
+
+func (f *Failure) Error() string { return f.Message }
+
+// Failf returns a *Failure.
+func Failf(format string, args ...any) error { return &Failure{fmt.Sprintf(format, args...)} }
+
+// FailureOf returns the text of a *Failure in the error's chain; ok is false if there is none.
+func FailureOf(err error) (message string, ok bool) {
+	var failure *Failure
+	if !errors.As(err, &failure) {
+		return "", false
+	}
+	return failure.Message, true
+}
+
+// Definitive makes a *Failure of an answer of the API server that stays the same when it is asked again. Its text is that of the
+// answer alone, as users know it.
+func Definitive(err error) error {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return err
+	}
+	switch code := answer.Status().Code; {
+	case code >= http.StatusInternalServerError, code == http.StatusTooManyRequests, code == http.StatusConflict && apierrors.IsConflict(err),
+		code == http.StatusUnauthorized:
+		return err
+	default:
+		return &Failure{answer.Status().Message}
+	}
+}
+
+// Ended is a call that has ended because of a *Failure. Any other error is returned.
+func Ended(err error) (Observation, error) {
+	if message, ok := FailureOf(err); ok {
+		return Observation{State: Failed, Message: message}, nil
+	}
+	return Observation{}, err
+}

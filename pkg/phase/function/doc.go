@@ -1,0 +1,12 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package function has the nine functions that phases of a Blueprint call.
+//
+//	functions.go                                        all functions by their names, and what they leave behind
+//	kubetask.go, multicontainerrun.go, preparedata.go   the plans of the functions that run one Pod; package podrun does the rest
+//	kubeexec.go                                         KubeExec and KubeExecAll, by package exec
+//	kubeops*.go                                         KubeOps: objects are created, deleted and patched
+//	scaleworkload*.go, workload.go                      ScaleWorkload: by the workload itself, or by the scale subresource of its owner
+//	wait*.go                                            Wait and WaitV2
+package function

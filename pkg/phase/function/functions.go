@@ -1,0 +1,90 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"context"
+	"errors"
+
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+	"millwright.dev/pkg/phase/exec"
+	"millwright.dev/pkg/phase/podrun"
+)
+
+// Functions are all functions that phases can call.
+type Functions struct {
+	byName map[string]phase.Function
+	// left finds what phases have left.
+	left []finder
+	// forgotten is the function of phases of which nobody knows which one it is.
+	forgotten phase.Leaver
+	// wait returns when nothing that the functions have started runs any more.
+	wait func()
+}
+
+// New returns the functions. What they start in this process, such as streams and watches, ends with the context; Wait waits for that.
+func New(ctx context.Context, env phase.Environment) *Functions {
+	pods := podrun.New(ctx, env)
+	commands := exec.New(ctx, exec.NewExecutor(env), env.Wake)
+	kubeOps := &KubeOps{Client: env.Dynamic, Mapper: env.Mapper, Wake: env.Wake, operator: env.OperatorNamespace}
+	wait := func(language blueprint.ConditionLanguage) *Wait {
+		return &Wait{Client: env.Dynamic, Mapper: env.Mapper, Language: language, Wake: env.Wake, operator: env.OperatorNamespace}
+	}
+	return &Functions{
+		byName: map[string]phase.Function{
+			"KubeExec":          kubeExec{commands, env.OperatorNamespace, kubeExecArgs},
+			"KubeExecAll":       kubeExec{commands, env.OperatorNamespace, kubeExecAllArgs},
+			"KubeOps":           kubeOps,
+			"ScaleWorkload":     &ScaleWorkload{Client: env.Client, Dynamic: env.Dynamic, Mapper: env.Mapper, Wake: env.Wake, operator: env.OperatorNamespace},
+			"Wait":              wait(blueprint.WaitLanguage{}),
+			"WaitV2":            wait(blueprint.WaitV2Language{}),
+			"KubeTask":          pods.Function(planKubeTask),
+			"MultiContainerRun": pods.Function(planMultiContainerRun),
+			"PrepareData":       pods.Function(planPrepareData(env.Client)),
+		},
+		left:      []finder{pods, commands},
+		forgotten: pods.Function(nil),
+		wait: func() {
+			pods.Wait()
+			commands.Wait()
+		},
+	}
+}
+
+// Get returns the function of that name; nil if there is none.
+func (f *Functions) Get(name string) phase.Function { return f.byName[name] }
+
+// Forgotten is for phases of which nobody knows any more which function they have called, but their intent: it can only tell what they
+// have left, and remove it.
+func (f *Functions) Forgotten() phase.Leaver { return f.forgotten }
+
+// Wait returns when the context has ended and nothing that the functions have started runs any more.
+func (f *Functions) Wait() { f.wait() }
+
+// finder finds what phases have left in caches, and in this process, whatever is known of the phases.
+type finder interface {
+	// Found returns the phases of ActionSets of that name, of whatever UID, of which something is there.
+	Found(namespace, name string) []phase.ID
+	// Remove removes it.
+	Remove(ctx context.Context, id phase.ID) error
+}
+
+// Found returns the phases of ActionSets of that name, of whatever UID, of which caches show something that Cancel would remove. It
+// asks nobody.
+func (f *Functions) Found(namespace, name string) (ids []phase.ID) {
+	for _, left := range f.left {
+		ids = append(ids, left.Found(namespace, name)...)
+	}
+	return ids
+}
+
+// Remove removes what caches show of the phase.
+func (f *Functions) Remove(ctx context.Context, id phase.ID) error {
+	var errs []error
+	for _, left := range f.left {
+		errs = append(errs, left.Remove(ctx, id))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,92 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"context"
+	"strings"
+
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+	"millwright.dev/pkg/phase/exec"
+)
+
+// kubeExec is KubeExec and KubeExecAll, which differ in their arguments: it runs a command in containers.
+type kubeExec struct {
+	*exec.Commands
+	operator phase.OperatorNamespace
+	// args returns the containers that the arguments of a call name, and the command.
+	args func(call phase.Call) ([]exec.Container, []string, error)
+}
+
+var _ phase.Function = kubeExec{}
+
+// Validate implements Function.
+func (k kubeExec) Validate(_ context.Context, call phase.Call) (map[string]any, error) {
+	if _, _, err := k.checkedArgs(call); err != nil {
+		return nil, err
+	}
+	return k.Intent()
+}
+
+// Start implements Function.
+func (k kubeExec) Start(_ context.Context, call phase.Call) (phase.Observation, error) {
+	in, command, err := k.checkedArgs(call)
+	if err != nil {
+		return phase.Ended(err)
+	}
+	return k.Run(call, in, command)
+}
+
+// checkedArgs returns a *Failure for names that cannot be those of containers, and for Pods of the operator's own namespace.
+func (k kubeExec) checkedArgs(call phase.Call) (in []exec.Container, command []string, _ error) {
+	in, command, err := k.args(call)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(command) == 0 {
+		return nil, nil, phase.Failf("the argument command is empty")
+	}
+	for _, each := range in {
+		err := phase.CheckNamespace("the argument namespace", each.Namespace)
+		if err == nil {
+			err = phase.CheckName("the argument pod", each.Pod)
+		}
+		if err == nil && each.Name != "" {
+			err = phase.CheckContainer("the argument container", each.Name)
+		}
+		if err == nil {
+			err = k.operator.Refuse(each.Namespace, "runs a command")
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return in, command, nil
+}
+
+// kubeExecArgs returns the one container of a KubeExec.
+func kubeExecArgs(call phase.Call) ([]exec.Container, []string, error) {
+	var args blueprint.KubeExecArgs
+	if err := blueprint.Decode(call.Args, &args); err != nil {
+		return nil, nil, phase.Failf("%v", err)
+	}
+	in := []exec.Container{{Namespace: args.Namespace, Pod: args.Pod, Name: args.Container}}
+	return in, args.Command, nil
+}
+
+// kubeExecAllArgs returns each container of each Pod of a KubeExecAll. If several of them print an output of the same key, that of the last Pod
+// counts, and in a Pod that of the last container, in the order of the arguments.
+func kubeExecAllArgs(call phase.Call) (in []exec.Container, command []string, err error) {
+	var args blueprint.KubeExecAllArgs
+	if err := blueprint.Decode(call.Args, &args); err != nil {
+		return nil, nil, phase.Failf("%v", err)
+	}
+	for _, pod := range strings.Fields(args.Pods) {
+		for _, name := range strings.Fields(args.Containers) {
+			in = append(in, exec.Container{Namespace: args.Namespace, Pod: pod, Name: name})
+		}
+	}
+	return in, args.Command, nil
+}

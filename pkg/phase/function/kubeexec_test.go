@@ -1,0 +1,114 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"millwright.dev/pkg/phase"
+	"millwright.dev/pkg/phase/exec"
+)
+
+// newKubeExecAll returns the function on a node that runs commands so.
+func newKubeExecAll(t *testing.T, node exec.Executor) phase.Function {
+	ctx, stop := context.WithCancel(context.Background())
+	commands := exec.New(ctx, node, func(phase.ID) {})
+	t.Cleanup(func() {
+		stop()
+		commands.Wait()
+	})
+	return kubeExec{Commands: commands, args: kubeExecAllArgs}
+}
+
+func newExecCall(t *testing.T, function phase.Function, args map[string]any) phase.Call {
+	t.Helper()
+	call := phase.Call{ID: testID, Args: args, StartTime: time.Now()}
+	intent, err := function.Validate(t.Context(), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.Intent = intent
+	return call
+}
+
+// startExec starts a call, and returns how it goes when nothing happens any more.
+func startExec(t *testing.T, function phase.Function, call phase.Call) phase.Observation {
+	t.Helper()
+	if observed, err := function.Start(t.Context(), call); err != nil || observed.State != phase.Running {
+		t.Fatalf("it is started: %+v, %v", observed, err)
+	}
+	synctest.Wait()
+	observed, err := function.Poll(t.Context(), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return observed
+}
+
+func TestKubeExecAllRunsEverywhereAtTheSameTimeAndTheLastOutputCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := exec.Executor(func(_ context.Context, in exec.Container, _ []string, stdout, _ io.Writer) error {
+			// The first to be named is the last to end.
+			time.Sleep(time.Duration(10-len(in.Name)) * time.Second)
+			_, _ = fmt.Fprintf(stdout, "###Phase-output###: {\"key\":\"last\",\"value\":\"%s/%s\"}\n", in.Pod, in.Name)
+			_, _ = fmt.Fprintf(stdout, "###Phase-output###: {\"key\":\"%s-%s\",\"value\":\"v\"}\n", in.Pod, in.Name)
+			return nil
+		})
+		function := newKubeExecAll(t, node)
+		began := time.Now()
+		call := newExecCall(t, function, map[string]any{"namespace": "db", "pods": "pg-0  pg-1", "containers": "a bb ", "command": "sync"})
+		startExec(t, function, call)
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		observed, _ := function.Poll(t.Context(), call)
+		want := phase.Observation{State: phase.Succeeded, Output: map[string]any{
+			"last": "pg-1/bb", "pg-0-a": "v", "pg-0-bb": "v", "pg-1-a": "v", "pg-1-bb": "v",
+		}}
+		if diff := cmp.Diff(want, observed); diff != "" {
+			t.Errorf("after %s (-want +got):\n%s", time.Since(began), diff)
+		}
+	})
+}
+
+func TestKubeExecAllTellsOfAllFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := exec.Executor(func(_ context.Context, in exec.Container, _ []string, _, _ io.Writer) error {
+			if in.Name == "main" {
+				return fmt.Errorf("container not found (%q)", in.Name)
+			}
+			return nil
+		})
+		function := newKubeExecAll(t, node)
+		observed := startExec(t, function, newExecCall(t, function, map[string]any{
+			"namespace": "db", "pods": "pg-0 pg-1", "containers": "side main", "command": []any{"sync"},
+		}))
+		want := "Pod pg-0, container main: Failed to exec command in pod: container not found (\"main\")\n" +
+			"Pod pg-1, container main: Failed to exec command in pod: container not found (\"main\")"
+		if diff := cmp.Diff(phase.Observation{State: phase.Failed, Message: want}, observed); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWhatIsNoPodIsRefusedBeforeAnythingIsDone(t *testing.T) {
+	for _, args := range []map[string]any{
+		{"namespace": "", "pod": "pg-0", "command": "ls"},
+		{"namespace": "db", "pod": "", "command": "ls"},
+		{"namespace": "db", "pod": "../secrets/x", "command": "ls"},
+		{"namespace": "..", "pod": "pg-0", "command": "ls"},
+		{"namespace": "db", "pod": "pg-0", "command": []any{}},
+	} {
+		intent, err := kubeExec{args: kubeExecArgs}.Validate(t.Context(), phase.Call{Args: args})
+		if _, ok := phase.FailureOf(err); !ok {
+			t.Errorf("%v: %v, %v", args, intent, err)
+		}
+	}
+}

@@ -1,0 +1,298 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+)
+
+const (
+	// fieldManager of what KubeOps creates. Users may look for it.
+	fieldManager = "kanister-create"
+	// deletionPoll is how often we look whether an object that was deleted has gone.
+	deletionPoll = time.Second
+	// defaultNamespace is where KubeOps looks if nobody says where.
+	defaultNamespace = metav1.NamespaceDefault
+)
+
+// KubeOps creates, deletes or patches objects of any kind.
+//
+// A request that arrives late, after later phases, undoes nothing: an object is created where none has its name, is deleted by its UID,
+// and is patched by its resourceVersion too. If something else has changed it since that was recorded, the new one is recorded first. Only
+// what was created, and then deleted again, may come back by a late request.
+type KubeOps struct {
+	Client dynamic.Interface
+	// Mapper knows what the API server serves. It is reset, and asked once more, where it does not know a kind.
+	Mapper meta.ResettableRESTMapper
+	Wake   func(phase.ID)
+
+	operator phase.OperatorNamespace
+	stopped  stopped
+}
+
+var _ phase.Function = (*KubeOps)(nil)
+
+// kubeOpsIntent says to which objects something is done.
+type kubeOpsIntent struct {
+	Operation string   `json:"operation"`
+	Objects   []target `json:"objects"`
+}
+
+// Validate implements Function.
+func (k *KubeOps) Validate(ctx context.Context, call phase.Call) (map[string]any, error) {
+	args, err := kubeOpsArgs(call)
+	if err != nil {
+		return nil, err
+	}
+	intent := kubeOpsIntent{Operation: args.Operation}
+	switch args.Operation {
+	case "create":
+		objects, err := manifests(args.Spec)
+		if err != nil {
+			return nil, err
+		}
+		for _, object := range objects {
+			t, err := k.newTarget(object, args.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			intent.Objects = append(intent.Objects, t)
+		}
+	case "delete", "patch":
+		t, err := k.existing(ctx, args)
+		if err != nil {
+			return nil, err
+		}
+		intent.Objects = []target{t}
+		if args.Operation == "patch" {
+			_, err = patchOf(args.Spec, call.ID, t)
+		}
+		if err != nil {
+			return nil, err
+		}
+	default:
+		return nil, phase.Failf("invalid operation '%s'", args.Operation)
+	}
+	if err := k.refuse(intent); err != nil {
+		return nil, err
+	}
+	return phase.EncodeIntent(intent)
+}
+
+// Start implements Function.
+func (k *KubeOps) Start(ctx context.Context, call phase.Call) (phase.Observation, error) {
+	var intent kubeOpsIntent
+	if err := phase.DecodeIntent(call.Intent, &intent); err != nil {
+		return phase.Observation{}, err
+	}
+	args, err := kubeOpsArgs(call)
+	if err == nil {
+		err = k.refuse(intent)
+	}
+	if err != nil {
+		return phase.Ended(err)
+	}
+	look := false // the answer of the API server does not tell everything
+	switch intent.Operation {
+	case "create":
+		look, err = k.create(ctx, call.ID, args, intent.Objects)
+	case "delete":
+		look, err = true, k.delete(ctx, intent.Objects[0])
+	case "patch":
+		return k.patch(ctx, call.ID, args, intent)
+	}
+	switch {
+	case err != nil:
+		return phase.Ended(err)
+	case look:
+		return k.Poll(ctx, call)
+	default:
+		return intent.succeeded(), nil
+	}
+}
+
+// refuse returns a *Failure if an object is the operator's own, or in its namespace.
+func (k *KubeOps) refuse(intent kubeOpsIntent) error {
+	for _, t := range intent.Objects {
+		if err := k.operator.RefuseObject(t.resource().GroupResource(), t.Namespace, t.Name, "changes an object"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// succeeded is that all is done. The output is that of the last object.
+func (i kubeOpsIntent) succeeded() phase.Observation {
+	observed := phase.Observation{State: phase.Succeeded}
+	if n := len(i.Objects); n > 0 {
+		observed.Output = i.Objects[n-1].output()
+	}
+	return observed
+}
+
+// Poll implements Function.
+func (k *KubeOps) Poll(ctx context.Context, call phase.Call) (phase.Observation, error) {
+	var intent kubeOpsIntent
+	if err := phase.DecodeIntent(call.Intent, &intent); err != nil {
+		return phase.Observation{}, err
+	}
+	for _, t := range intent.Objects {
+		object, err := k.get(ctx, t)
+		if err != nil {
+			return phase.Ended(err)
+		}
+		if observed := k.observe(call.ID, intent.Operation, t, object); observed.State != phase.Succeeded {
+			return observed, nil
+		}
+	}
+	return intent.succeeded(), nil
+}
+
+// get reads an object; nil is that it is not there, or that another one has its name.
+func (k *KubeOps) get(ctx context.Context, t target) (*unstructured.Unstructured, error) {
+	object, err := k.on(t).Get(ctx, t.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && t.UID != "" && object.GetUID() != t.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading %s %s: %w", t.resource().GroupResource(), t.Name, phase.Definitive(err))
+	default:
+		return object, nil
+	}
+}
+
+// observe how it goes with one object as it is; nil is that it is gone.
+func (k *KubeOps) observe(id phase.ID, operation string, t target, object *unstructured.Unstructured) phase.Observation {
+	switch {
+	case operation == "delete" && object == nil:
+	case operation == "delete" && object.GetDeletionTimestamp() == nil:
+		return phase.Observation{State: phase.Idle}
+	case operation == "delete" && k.stopped.has(id):
+		return phase.Observation{State: phase.Stopped}
+	case operation == "delete":
+		waiting := phase.Waiting{For: t.String() + " to be gone"}
+		if finalizers := object.GetFinalizers(); len(finalizers) > 0 {
+			waiting.Details = "it has the finalizers " + strings.Join(finalizers, ", ")
+		}
+		return phase.Observation{State: phase.Running, PollAfter: deletionPoll, Waiting: waiting}
+	case operation == "patch" && object == nil:
+		return phase.Observation{State: phase.Failed, Message: apierrors.NewNotFound(t.resource().GroupResource(), t.Name).Error()}
+	case object == nil:
+		return phase.Observation{State: phase.Idle}
+	case object.GetAnnotations()[phase.AnnotationPhase] == mark(id):
+	case operation == "patch":
+		return phase.Observation{State: phase.Idle}
+	default:
+		return phase.Observation{State: phase.Failed, Message: apierrors.NewAlreadyExists(t.resource().GroupResource(), t.Name).Error()}
+	}
+	return phase.Observation{State: phase.Succeeded}
+}
+
+// Cancel implements Function. What was done is the effect; it is only not waited for any more that an object has gone.
+func (k *KubeOps) Cancel(_ context.Context, call phase.Call) error {
+	k.stopped.add(call.ID)
+	k.Wake(call.ID)
+	return nil
+}
+
+// create the objects in their order. It returns whether one of them was there: it may be ours, from a Start whose end nobody saw.
+func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs, targets []target) (found bool, _ error) {
+	objects, err := manifests(args.Spec)
+	if err != nil {
+		return false, err
+	}
+	if len(objects) != len(targets) {
+		return false, phase.Failf("the spec has %d objects now, and had %d when the phase began", len(objects), len(targets))
+	}
+	for i, t := range targets {
+		object := objects[i]
+		object.SetName(t.Name)
+		object.SetGenerateName("")
+		object.SetNamespace(t.Namespace)
+		annotations := object.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[phase.AnnotationPhase] = mark(id)
+		object.SetAnnotations(annotations)
+		_, err := k.on(t).Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+		if apierrors.IsAlreadyExists(err) {
+			found = true // Poll tells whose it is
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("creating %s %s: %w", t.resource().GroupResource(), t.Name, phase.Definitive(err))
+		}
+	}
+	return found, nil
+}
+
+func (k *KubeOps) delete(ctx context.Context, t target) error {
+	err := k.on(t).Delete(ctx, t.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(t.UID)}})
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // a conflict is that an object of another UID has its name: ours is gone
+	}
+	return fmt.Errorf("deleting %s %s: %w", t.resource().GroupResource(), t.Name, phase.Definitive(err))
+}
+
+// patch strategically, as kubectl does, and where the kind does not know how, by a merge.
+func (k *KubeOps) patch(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs, intent kubeOpsIntent) (phase.Observation, error) {
+	t := &intent.Objects[0]
+	body, err := patchOf(args.Spec, id, *t)
+	if err != nil {
+		return phase.Ended(err)
+	}
+	_, err = k.on(*t).Patch(ctx, t.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
+	if apierrors.IsUnsupportedMediaType(err) {
+		_, err = k.on(*t).Patch(ctx, t.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	}
+	switch {
+	case err == nil:
+		return intent.succeeded(), nil
+	case !apierrors.IsConflict(err):
+		return phase.Ended(fmt.Errorf("patching %s %s: %w", t.resource().GroupResource(), t.Name, phase.Definitive(err)))
+	}
+	// It has changed, perhaps by a request of ours whose answer nobody saw.
+	changed, err := k.get(ctx, *t)
+	if err != nil {
+		return phase.Ended(err)
+	}
+	switch observed := k.observe(id, intent.Operation, *t, changed); observed.State {
+	case phase.Succeeded:
+		return intent.succeeded(), nil
+	case phase.Idle:
+		t.ResourceVersion = changed.GetResourceVersion()
+		renewed, err := phase.EncodeIntent(intent)
+		return phase.Observation{State: phase.Ready, Intent: renewed}, err
+	default:
+		return observed, nil
+	}
+}
+
+func (k *KubeOps) on(t target) dynamic.ResourceInterface {
+	return k.Client.Resource(t.resource()).Namespace(t.Namespace)
+}
+
+func mark(id phase.ID) string { return string(id.UID) + "." + id.String() }
+
+func kubeOpsArgs(call phase.Call) (args blueprint.KubeOpsArgs, err error) {
+	if err := blueprint.Decode(call.Args, &args); err != nil {
+		return args, phase.Failf("%v", err)
+	}
+	return args, nil
+}

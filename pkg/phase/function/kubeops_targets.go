@@ -1,0 +1,159 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/yaml"
+
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+)
+
+// target is one object. UID is of one that is there already, and ResourceVersion of one that is patched.
+type target struct {
+	Group      string    `json:"group"`
+	APIVersion string    `json:"apiVersion"`
+	Resource   string    `json:"resource"`
+	Namespace  string    `json:"namespace,omitempty"`
+	Name       string    `json:"name"`
+	UID        types.UID `json:"uid,omitempty"`
+
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+}
+
+func (t target) resource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: t.Group, Version: t.APIVersion, Resource: t.Resource}
+}
+
+// String is as in configmaps shop/x.
+func (t target) String() string {
+	if t.Namespace == "" {
+		return fmt.Sprintf("%s %s", t.resource().GroupResource(), t.Name)
+	}
+	return fmt.Sprintf("%s %s/%s", t.resource().GroupResource(), t.Namespace, t.Name)
+}
+
+// output is what later phases see of it.
+func (t target) output() map[string]any {
+	return map[string]any{
+		"apiVersion": t.APIVersion, "group": t.Group, "resource": t.Resource, "kind": "", "name": t.Name, "namespace": t.Namespace,
+	}
+}
+
+// newTarget is where an object is to be created.
+func (k *KubeOps) newTarget(object *unstructured.Unstructured, namespace string) (target, error) {
+	kind := object.GroupVersionKind()
+	mapping, err := k.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		k.Mapper.Reset()
+		mapping, err = k.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	}
+	switch {
+	case meta.IsNoMatchError(err):
+		return target{}, phase.Failf("%v", err)
+	case err != nil:
+		return target{}, fmt.Errorf("looking for the resource of kind %s: %w", kind.Kind, err)
+	}
+	t := target{
+		Group: mapping.Resource.Group, APIVersion: mapping.Resource.Version, Resource: mapping.Resource.Resource, Name: object.GetName(),
+	}
+	if t.Name == "" && object.GetGenerateName() != "" {
+		t.Name = object.GetGenerateName() + rand.String(5)
+	}
+	if t.Name == "" {
+		return target{}, phase.Failf("the object of kind %s in the spec has no name", kind.Kind)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		t.Namespace = cmp.Or(object.GetNamespace(), namespace, defaultNamespace)
+	}
+	return t, t.check(fmt.Sprintf("the %s in the spec", kind.Kind))
+}
+
+// existing is the object that the reference names.
+func (k *KubeOps) existing(ctx context.Context, args blueprint.KubeOpsArgs) (target, error) {
+	reference := args.ObjectReference
+	if reference.Name == "" || reference.APIVersion == "" || reference.Resource == "" {
+		return target{}, phase.Failf("missing one or more required fields name/apiVersion/resource in objectReference")
+	}
+	t, err := targetOf(k.Mapper, reference, args.Namespace)
+	if err != nil {
+		return target{}, err
+	}
+	object, err := k.on(t).Get(ctx, t.Name, metav1.GetOptions{})
+	if err != nil {
+		return target{}, fmt.Errorf("reading %s %s: %w", t.resource().GroupResource(), t.Name, phase.Definitive(err))
+	}
+	t.UID = object.GetUID()
+	if args.Operation == "patch" {
+		t.ResourceVersion = object.GetResourceVersion()
+	}
+	return t, nil
+}
+
+// targetOf is what a reference names, in the namespace that is given where it has none of its own.
+func targetOf(mapper meta.ResettableRESTMapper, reference blueprint.ObjectReference, namespace string) (target, error) {
+	t := target{Group: reference.Group, APIVersion: reference.APIVersion, Resource: reference.Resource, Name: reference.Name}
+	kind, err := mapper.KindFor(t.resource())
+	if meta.IsNoMatchError(err) {
+		mapper.Reset()
+		kind, err = mapper.KindFor(t.resource())
+	}
+	var mapping *meta.RESTMapping
+	if err == nil {
+		mapping, err = mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	}
+	switch {
+	case meta.IsNoMatchError(err):
+		return target{}, phase.Failf("%v", err)
+	case err != nil:
+		return target{}, fmt.Errorf("looking for the resource %s: %w", t.resource(), err)
+	case mapping.Scope.Name() == meta.RESTScopeNameNamespace:
+		t.Namespace = cmp.Or(reference.Namespace, namespace, defaultNamespace)
+	}
+	return t, t.check("the objectReference")
+}
+
+// check that the target has a name and a namespace by which it can be asked for.
+func (t target) check(what string) error {
+	if err := phase.CheckName("the name of "+what, t.Name); err != nil {
+		return err
+	}
+	return phase.CheckOptionalNamespace("the namespace of "+what, t.Namespace)
+}
+
+// patchOf is the patch with our mark in it, and with the UID and the resourceVersion of the object that it is for.
+func patchOf(spec string, id phase.ID, t target) ([]byte, error) {
+	var body map[string]any
+	if err := yaml.Unmarshal([]byte(spec), &body); err != nil {
+		return nil, phase.Failf("reading the spec of the patch: %v", err)
+	}
+	patch := unstructured.Unstructured{Object: body}
+	if body == nil {
+		patch.Object = map[string]any{}
+	}
+	for _, field := range []struct {
+		path  []string
+		value string
+	}{
+		{[]string{"metadata", "annotations", phase.AnnotationPhase}, mark(id)},
+		{[]string{"metadata", "uid"}, string(t.UID)},
+		{[]string{"metadata", "resourceVersion"}, t.ResourceVersion},
+	} {
+		if err := unstructured.SetNestedField(patch.Object, field.value, field.path...); err != nil {
+			return nil, phase.Failf("the patch has metadata that are none: %v", err)
+		}
+	}
+	return json.Marshal(patch.Object)
+}

@@ -1,0 +1,174 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"millwright.dev/pkg/phase"
+)
+
+// opsWorld is a ConfigMap ns/c on an API server that, other than the fake one, minds resourceVersions.
+type opsWorld struct {
+	*testing.T
+	function *KubeOps
+	object   *unstructured.Unstructured
+	// answerIsLost is that the next patch takes effect, and nobody sees its answer.
+	answerIsLost bool
+}
+
+type staticMapper struct{ meta.RESTMapper }
+
+func (staticMapper) Reset() {}
+
+func newOpsWorld(t *testing.T) *opsWorld {
+	t.Helper()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+	client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+	w := &opsWorld{T: t, function: &KubeOps{Client: client, Mapper: staticMapper{mapper}, Wake: func(phase.ID) {}}}
+	w.object = &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"namespace": "ns", "name": "c", "uid": "c-uid", "resourceVersion": "10"},
+		"data":     map[string]any{"value": "first"},
+	}}
+	client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, w.object.DeepCopy(), nil
+	})
+	client.PrependReactor("patch", "configmaps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		err := w.patch(action.(clienttesting.PatchAction).GetPatch())
+		return true, w.object.DeepCopy(), err
+	})
+	return w
+}
+
+func (w *opsWorld) patch(body []byte) error {
+	var patch struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Data     map[string]string `json:"data"`
+	}
+	if err := json.Unmarshal(body, &patch); err != nil {
+		return err
+	}
+	if patch.Metadata.ResourceVersion != w.object.GetResourceVersion() || patch.Metadata.UID != w.object.GetUID() {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "c", errors.New("it has changed"))
+	}
+	w.change(patch.Data["value"], patch.Metadata.Annotations)
+	if w.answerIsLost {
+		w.answerIsLost = false
+		return errors.New("the answer is lost")
+	}
+	return nil
+}
+
+// change the ConfigMap, as somebody does.
+func (w *opsWorld) change(value string, annotations map[string]string) {
+	version, _ := strconv.Atoi(w.object.GetResourceVersion())
+	w.object.SetResourceVersion(strconv.Itoa(version + 1))
+	w.object.SetAnnotations(annotations)
+	_ = unstructured.SetNestedField(w.object.Object, value, "data", "value") // data is a map
+}
+
+func (w *opsWorld) value() string {
+	value, _, _ := unstructured.NestedString(w.object.Object, "data", "value")
+	return value
+}
+
+// begin a phase of that index that patches the value.
+func (w *opsWorld) begin(index int, value string) phase.Call {
+	w.Helper()
+	call := phase.Call{ID: phase.ID{UID: "set", Phase: index}, Args: map[string]any{
+		"operation": "patch", "namespace": "ns", "spec": "data: {value: " + value + "}",
+		"objectReference": map[string]any{"apiVersion": "v1", "resource": "configmaps", "name": "c"},
+	}}
+	intent, err := w.function.Validate(w.Context(), call)
+	if err != nil {
+		w.Fatal(err)
+	}
+	call.Intent = intent
+	return call
+}
+
+func (w *opsWorld) start(call phase.Call) phase.Observation {
+	w.Helper()
+	observed, err := w.function.Start(w.Context(), call)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return observed
+}
+
+func TestALatePatchUndoesNothing(t *testing.T) {
+	w := newOpsWorld(t)
+	first := w.begin(0, "second")
+	if got := w.start(first); got.State != phase.Succeeded {
+		t.Fatalf("it is %q: %s", got.State, got.Message)
+	}
+	if got := w.start(w.begin(1, "third")); got.State != phase.Succeeded {
+		t.Fatalf("it is %q: %s", got.State, got.Message)
+	}
+	w.start(first)
+	if got := w.value(); got != "third" {
+		t.Errorf("a late patch of the first phase has changed what the second one did: the value is %q", got)
+	}
+}
+
+func TestAPatchWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
+	w := newOpsWorld(t)
+	call := w.begin(0, "second")
+	w.answerIsLost = true
+	if _, err := w.function.Start(t.Context(), call); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	version := w.object.GetResourceVersion()
+	if got := w.start(call); got.State != phase.Succeeded || got.Output["name"] != "c" {
+		t.Errorf("it is %q: %s, with the output %v", got.State, got.Message, got.Output)
+	}
+	if w.object.GetResourceVersion() != version {
+		t.Error("it was patched twice")
+	}
+}
+
+func TestWhatHasChangedIsPatchedWhenThatIsRecorded(t *testing.T) {
+	w := newOpsWorld(t)
+	call := w.begin(0, "second")
+	w.change("somebody's", nil)
+	ready := w.start(call)
+	if ready.State != phase.Ready || w.value() != "somebody's" {
+		t.Fatalf("it is %q, and the value is %q", ready.State, w.value())
+	}
+	want := []any{map[string]any{
+		"group": "", "apiVersion": "v1", "resource": "configmaps", "namespace": "ns", "name": "c", "uid": "c-uid", "resourceVersion": "11",
+	}}
+	if diff := cmp.Diff(want, ready.Intent["objects"]); diff != "" {
+		t.Errorf("what is to be recorded (-want +got):\n%s", diff)
+	}
+	call.Intent = ready.Intent
+	if got := w.start(call); got.State != phase.Succeeded || w.value() != "second" {
+		t.Errorf("it is %q: %s, and the value is %q", got.State, got.Message, w.value())
+	}
+}
+
+func TestAPatchOfWhatWasMadeAnewFails(t *testing.T) {
+	w := newOpsWorld(t)
+	call := w.begin(0, "second")
+	w.object.SetUID("another")
+	if got := w.start(call); got.State != phase.Failed || got.Message != `configmaps "c" not found` || w.value() != "first" {
+		t.Errorf("it is %q: %s, and the value is %q", got.State, got.Message, w.value())
+	}
+}

@@ -1,0 +1,267 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/phase"
+)
+
+var (
+	appKind      = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "App"}
+	apps         = appKind.GroupVersion().WithResource("apps")
+	platformKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Platform"}
+)
+
+// ownerWorld is a Deployment shop/web of two replicas that the App of that name owns and restores, which a Platform owns.
+type ownerWorld struct {
+	*ScaleWorkload
+	t       *testing.T
+	client  *fake.Clientset
+	objects *dynamicfake.FakeDynamicClient
+	// size of the App, in this version, which has a scale subresource unless that is not served.
+	size    int64
+	version int
+	puts    int
+	denied  map[string]error // by verb and resource
+	// lost: the answer of the next write does not arrive.
+	lost bool
+}
+
+func owned(kind schema.GroupVersionKind, name string, by *schema.GroupVersionKind) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace("shop")
+	object.SetName(name)
+	object.SetUID("uid-of-" + "web")
+	if by != nil {
+		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: by.GroupVersion().String(), Kind: by.Kind, Name: "web", UID: "uid-of-web", Controller: ptr.To(true)}})
+	}
+	return object
+}
+
+func newOwnerWorld(t *testing.T, scalable ...string) *ownerWorld {
+	w := &ownerWorld{t: t, size: 2, version: 10, denied: map[string]error{}}
+	deployment := deploymentOf("shop", "web")
+	deployment.OwnerReferences = owned(appKind, "", &appKind).GetOwnerReferences()
+	deployment.Spec = appsv1.DeploymentSpec{Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
+	w.client = fake.NewClientset(deployment)
+	served := &metav1.APIResourceList{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{{Name: "apps"}, {Name: "platforms"}}}
+	for _, resource := range scalable {
+		served.APIResources = append(served.APIResources, metav1.APIResource{Name: resource + "/scale"})
+	}
+	w.client.Resources = []*metav1.APIResourceList{served}
+	w.objects = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), owned(appKind, "web", &platformKind), owned(platformKind, "web", nil))
+	w.objects.PrependReactor("*", "*", w.react)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(appKind, meta.RESTScopeNamespace)
+	mapper.Add(platformKind, meta.RESTScopeNamespace)
+	w.ScaleWorkload = &ScaleWorkload{Client: w.client, Dynamic: w.objects, Mapper: staticMapper{mapper}, Wake: func(phase.ID) {}}
+	return w
+}
+
+func (w *ownerWorld) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	resource := action.GetResource().Resource
+	if sub := action.GetSubresource(); sub != "" {
+		resource += "/" + sub
+	}
+	if err := w.denied[action.GetVerb()+" "+resource]; err != nil {
+		return true, nil, err
+	}
+	if action.GetSubresource() != "scale" {
+		return false, nil, nil
+	}
+	if update, ok := action.(clienttesting.UpdateAction); ok {
+		given := update.GetObject().(*unstructured.Unstructured)
+		if given.GetResourceVersion() != strconv.Itoa(w.version) || given.GetUID() != "uid-of-web" {
+			return true, nil, apierrors.NewConflict(apps.GroupResource(), "web", errors.New("it has changed"))
+		}
+		w.size, _, _ = unstructured.NestedInt64(given.Object, "spec", "replicas")
+		w.version++
+		w.puts++
+		if w.lost {
+			w.lost = false
+			return true, nil, errors.New("connection reset by peer")
+		}
+	}
+	object := owned(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}, "web", nil)
+	object.SetResourceVersion(strconv.Itoa(w.version))
+	_ = unstructured.SetNestedField(object.Object, w.size, "spec", "replicas")
+	_ = unstructured.SetNestedField(object.Object, w.size, "status", "replicas")
+	return true, object, nil
+}
+
+// follow is what the controller of the App does: the Deployment has as many replicas.
+func (w *ownerWorld) follow() {
+	w.t.Helper()
+	deployment, err := w.client.AppsV1().Deployments("shop").Get(w.t.Context(), "web", metav1.GetOptions{})
+	if err == nil {
+		deployment.Spec.Replicas, deployment.Status.Replicas = ptr.To(int32(w.size)), int32(w.size)
+		deployment.Status.UpdatedReplicas, deployment.Status.AvailableReplicas = int32(w.size), int32(w.size)
+		_, err = w.client.AppsV1().Deployments("shop").Update(w.t.Context(), deployment, metav1.UpdateOptions{})
+	}
+	if err == nil {
+		_, err = w.client.AppsV1().ReplicaSets("shop").Create(w.t.Context(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "web-", Name: "web-1", Labels: map[string]string{"app": "web"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
+		}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *ownerWorld) call(kind string, wait bool) phase.Call {
+	return phase.Call{ID: testID, Args: map[string]any{"replicas": "0", "kind": kind, "namespace": "shop", "name": "web", "waitForReady": wait}}
+}
+
+// run a call as far as it goes, recording what is to be recorded.
+func (w *ownerWorld) run(call *phase.Call) phase.Observation {
+	w.t.Helper()
+	if call.Intent == nil {
+		intent, err := w.Validate(w.t.Context(), *call)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		call.Intent = intent
+	}
+	for range 5 {
+		found, err := w.Poll(w.t.Context(), *call)
+		if found.State == phase.Idle {
+			found, err = w.Start(w.t.Context(), *call)
+		}
+		if found.State == phase.Ready {
+			call.Intent = found.Intent
+			continue
+		}
+		if err == nil {
+			return found
+		}
+	}
+	w.t.Fatal("it goes nowhere")
+	return phase.Observation{}
+}
+
+func TestWhatAControllerOwnsIsScaledThroughItsOwner(t *testing.T) {
+	w := newOwnerWorld(t, "apps")
+	call := w.call("deployment", true)
+	if found := w.run(&call); found.State != phase.Running {
+		t.Errorf("before the owner's controller has done anything: %+v", found)
+	}
+	w.follow()
+	if diff := cmp.Diff(succeededFrom(2), w.run(&call)); diff != "" {
+		t.Errorf("in the end (-want +got):\n%s", diff)
+	}
+	if w.size != 0 || w.puts != 1 {
+		t.Errorf("the App has %d replicas after %d writes", w.size, w.puts)
+	}
+}
+
+func TestTheHighestOwnerThatCanBeScaledIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		scalable []string
+		denied   string
+		want     string
+	}{
+		"none":                          {nil, "", ""},
+		"the first":                     {[]string{"apps"}, "", "apps.example.com shop/web"},
+		"the second":                    {[]string{"platforms"}, "", "platforms.example.com shop/web"},
+		"both":                          {[]string{"apps", "platforms"}, "", "platforms.example.com shop/web"},
+		"of which one may not be read":  {[]string{"apps", "platforms"}, "get apps", "apps.example.com shop/web"},
+		"none, and it may not be read":  {[]string{"platforms"}, "get apps", ""},
+		"the second may not be read":    {[]string{"apps"}, "get platforms", "apps.example.com shop/web"},
+		"it may not be read and scaled": {[]string{"platforms"}, "get platforms", "platforms.example.com shop/web"},
+	} {
+		w := newOwnerWorld(t, c.scalable...)
+		if c.denied != "" {
+			w.denied[c.denied] = apierrors.NewForbidden(apps.GroupResource(), "web", errors.New("no right"))
+		}
+		object := owned(schema.GroupVersionKind{}, "web", &appKind)
+		owner, err := w.scaledOwner(t.Context(), object)
+		got := ""
+		if owner != nil {
+			got = owner.String()
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%s: it is %q, want %q: %v", name, got, c.want, err)
+		}
+	}
+}
+
+func TestAnyKindWithAScaleSubresourceIsScaled(t *testing.T) {
+	for _, kind := range []string{"App", "apps.example.com"} {
+		w := newOwnerWorld(t, "apps")
+		call := w.call(kind, true)
+		if diff := cmp.Diff(succeededFrom(2), w.run(&call)); diff != "" || w.puts != 1 {
+			t.Errorf("%s, after %d writes (-want +got):\n%s", kind, w.puts, diff)
+		}
+	}
+	w := newOwnerWorld(t)
+	for kind, want := range map[string]string{
+		"App": "Workload type not supported app: it has no scale subresource", "Cart": "Workload type not supported cart: the API server serves no such kind",
+	} {
+		_, err := w.Validate(t.Context(), w.call(kind, true))
+		if message, _ := phase.FailureOf(err); message != want {
+			t.Errorf("%s: %q, want %q", kind, message, want)
+		}
+	}
+	subject := phase.Call{ID: testID, Args: map[string]any{"replicas": 0}, Action: phase.Action{Custom: &phase.Custom{Group: "example.com", Kind: "App", Namespace: "shop", Name: "web"}}}
+	w = newOwnerWorld(t, "apps")
+	if found := w.run(&subject); found.State != phase.Succeeded || w.size != 0 {
+		t.Errorf("the subject: %+v", found)
+	}
+}
+
+func TestAScaleThatIsRefusedNamesTheRule(t *testing.T) {
+	const rule = "the operator needs the verbs get and update on apps.example.com/scale"
+	w := newOwnerWorld(t, "apps")
+	call := w.call("deployment", false)
+	w.denied["update apps/scale"] = apierrors.NewForbidden(apps.GroupResource(), "web", errors.New("no right"))
+	found := w.run(&call)
+	wantState(t, "writing", found, phase.Failed)
+	wantText(t, "writing", found.Message, rule, "no right")
+	w.denied["get apps/scale"] = w.denied["update apps/scale"]
+	_, err := w.Validate(t.Context(), w.call("deployment", false))
+	message, _ := phase.FailureOf(err)
+	wantText(t, "reading", message, rule, "no right")
+}
+
+func TestALostAnswerAndAChangeMeanwhileScaleOnce(t *testing.T) {
+	w := newOwnerWorld(t, "apps")
+	w.lost = true
+	call := w.call("deployment", false)
+	if found := w.run(&call); found.State != phase.Succeeded || w.puts != 1 {
+		t.Errorf("the answer is lost: %d writes, %+v", w.puts, found)
+	}
+	w = newOwnerWorld(t, "apps")
+	call = w.call("deployment", true)
+	intent, err := w.Validate(t.Context(), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.Intent = intent
+	w.version++ // a label, say
+	if found := w.run(&call); found.State != phase.Running || w.puts != 1 || w.size != 0 {
+		t.Errorf("it has changed: %d writes, %+v", w.puts, found)
+	}
+	w.size, w.version = 5, w.version+1
+	if found := w.run(&call); found.State != phase.Failed || w.puts != 1 {
+		t.Errorf("somebody else scales it: %d writes, %+v", w.puts, found)
+	}
+}

@@ -1,0 +1,141 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+)
+
+// validateOther is about an object that is no Deployment and no StatefulSet.
+func (s *ScaleWorkload) validateOther(ctx context.Context, intent scaleIntent) (map[string]any, error) {
+	mapping, err := s.mappingOf(intent.Kind)
+	if err != nil {
+		return nil, err
+	}
+	named, err := s.scaleTargetOf(mapping, intent.Namespace, intent.Name)
+	if err != nil {
+		return nil, err
+	}
+	if !named.scalable {
+		return nil, phase.Failf("Workload type not supported %s: it has no scale subresource", intent.Kind)
+	}
+	intent.Kind, intent.Namespace = mapping.Resource.GroupResource().String(), named.Namespace
+	object, err := s.Dynamic.Resource(mapping.Resource).Namespace(named.Namespace).Get(ctx, named.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err): // its owners are not known
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", intent, phase.Definitive(err))
+	default:
+		if intent.Scale, err = s.scaledOwner(ctx, object); err != nil {
+			return nil, err
+		}
+	}
+	if intent.Scale == nil {
+		intent.Scale = &named.target
+	}
+	return s.validateScale(ctx, intent)
+}
+
+// validateScale records what the scale subresource has.
+func (s *ScaleWorkload) validateScale(ctx context.Context, intent scaleIntent) (map[string]any, error) {
+	if err := s.operator.Refuse(intent.Scale.Namespace, "scales "+intent.Scale.String()); err != nil {
+		return nil, err
+	}
+	found, err := s.getScale(ctx, *intent.Scale)
+	if err != nil {
+		return nil, fmt.Errorf("reading the scale of %s: %w", intent.Scale, phase.Definitive(err))
+	}
+	intent.Scale, intent.OriginalReplicaCount = &found.target, found.replicas
+	return phase.EncodeIntent(intent)
+}
+
+// startScale writes the scale subresource, against the version that is recorded.
+func (s *ScaleWorkload) startScale(ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs) (phase.Observation, error) {
+	written, err := s.putScale(ctx, *intent.Scale, args.Replicas)
+	if err == nil {
+		s.scaled.Store(call.ID, true)
+		return s.observeScale(ctx, call, intent, args, written)
+	}
+	if !apierrors.IsConflict(err) {
+		return phase.Ended(fmt.Errorf("scaling %s: %w", intent.Scale, phase.Definitive(err)))
+	}
+	// It has changed, perhaps by a request of ours whose answer was lost.
+	changed, err := s.getScale(ctx, *intent.Scale)
+	if err != nil {
+		return phase.Ended(fmt.Errorf("reading the scale of %s: %w", intent.Scale, phase.Definitive(err)))
+	}
+	observed, err := s.observeScale(ctx, call, intent, args, changed)
+	if err != nil || observed.State != phase.Idle {
+		return observed, err
+	}
+	intent.Scale = &changed.target
+	renewed, err := phase.EncodeIntent(intent)
+	return phase.Observation{State: phase.Ready, Intent: renewed}, err
+}
+
+func (s *ScaleWorkload) pollScale(ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs) (phase.Observation, error) {
+	found, err := s.getScale(ctx, *intent.Scale)
+	if err != nil {
+		return phase.Ended(fmt.Errorf("reading the scale of %s: %w", intent.Scale, phase.Definitive(err)))
+	}
+	return s.observeScale(ctx, call, intent, args, found)
+}
+
+// observeScale tells how it goes with the scale subresource as it is.
+func (s *ScaleWorkload) observeScale(ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs, found scale) (phase.Observation, error) {
+	_, written := s.scaled.Load(call.ID)
+	waits := ptr.Deref(args.WaitForReady, true)
+	switch {
+	case found.UID != intent.Scale.UID:
+		return phase.Ended(phase.Failf("%s was deleted, and another one has its name", intent.Scale))
+	case found.replicas != args.Replicas && !written:
+		return phase.Observation{State: phase.Idle}, nil
+	case found.replicas != args.Replicas && waits:
+		return phase.Ended(phase.Failf("%s was scaled to %d, and then to %d by somebody else before it was ready", intent.Scale, args.Replicas, found.replicas))
+	case waits:
+		ready, err := s.followed(ctx, intent, args.Replicas, found)
+		if err != nil {
+			return phase.Ended(err)
+		}
+		if !ready {
+			return phase.Observation{
+				State: phase.Running, PollAfter: pollAfter(time.Since(call.StartTime), readinessPoll, maxReadinessPoll),
+				Waiting: phase.Waiting{For: fmt.Sprintf("%s to have %d replicas, and their Pods to run, after %s was scaled", intent, args.Replicas, intent.Scale)},
+			}, nil
+		}
+	}
+	s.scaled.Delete(call.ID)
+	return phase.Observation{State: phase.Succeeded, Output: map[string]any{"originalReplicaCount": int64(intent.OriginalReplicaCount)}}, nil
+}
+
+// followed reports whether what was scaled has as many replicas: the workload that the owner has, with its Pods, or the object itself by its own
+// account.
+func (s *ScaleWorkload) followed(ctx context.Context, intent scaleIntent, replicas int32, found scale) (bool, error) {
+	if !intent.workload() {
+		return found.current == replicas, nil
+	}
+	workload, err := s.get(ctx, intent)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("reading %s: %w", intent, phase.Definitive(err))
+	case workload.UID != intent.UID:
+		return false, phase.Failf("%s was deleted, and another one has its name", intent)
+	case workload.replicas != replicas:
+		return false, nil
+	}
+	ready, err := s.ready(ctx, workload)
+	if err != nil {
+		return false, fmt.Errorf("looking for the Pods of %s: %w", intent, phase.Definitive(err))
+	}
+	return ready, nil
+}

@@ -1,0 +1,116 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/dynamic"
+
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+)
+
+const (
+	// conditionPoll and maxConditionPoll are how often conditions are evaluated: first, and at last.
+	conditionPoll, maxConditionPoll = 200 * time.Millisecond, 2 * time.Second
+	// budgetPause is how long conditions rest that have used all of their Budget: they take a fiftieth of a CPU.
+	budgetPause = 10 * time.Second
+	// notMet is how a failure ends. Users may look for it.
+	notMet = "Failed to wait for the condition to be met: Context done while polling: context deadline exceeded"
+)
+
+// Wait waits until conditions hold that are about objects of any kind. It is WaitV2 too, whose conditions are in another language.
+type Wait struct {
+	Client dynamic.Interface
+	// Mapper knows what the API server serves.
+	Mapper meta.ResettableRESTMapper
+	// Language of the conditions.
+	Language blueprint.ConditionLanguage
+	Wake     func(phase.ID)
+
+	operator phase.OperatorNamespace
+	stopped  stopped
+}
+
+var _ phase.Function = (*Wait)(nil)
+
+// waitIntent says from when on time counts, more precisely than the status does.
+type waitIntent struct {
+	Since time.Time `json:"since"`
+}
+
+// Validate implements Function.
+func (w *Wait) Validate(_ context.Context, call phase.Call) (map[string]any, error) {
+	args, err := waitArgs(call)
+	if err != nil {
+		return nil, err
+	}
+	if len(args.Conditions.AnyOf)+len(args.Conditions.AllOf) == 0 {
+		return nil, phase.Failf("conditions has neither anyOf nor allOf: there is nothing to wait for")
+	}
+	for _, item := range items(args.Conditions) {
+		err := item.check(w.Language)
+		if err == nil && item.secret() {
+			err = w.operator.Refuse(item.ObjectReference.Namespace, "reads a Secret")
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return phase.EncodeIntent(waitIntent{Since: time.Now().UTC()})
+}
+
+// Start implements Function. There is nothing to start.
+func (w *Wait) Start(ctx context.Context, call phase.Call) (phase.Observation, error) {
+	return w.Poll(ctx, call)
+}
+
+// Poll implements Function. At the timeout the conditions are evaluated once more: what was wrong the last time may have been in
+// another process.
+func (w *Wait) Poll(ctx context.Context, call phase.Call) (phase.Observation, error) {
+	if w.stopped.has(call.ID) {
+		return phase.Observation{State: phase.Stopped}, nil
+	}
+	var intent waitIntent
+	if err := phase.DecodeIntent(call.Intent, &intent); err != nil {
+		return phase.Observation{}, err
+	}
+	args, err := waitArgs(call)
+	if err != nil {
+		return phase.Ended(err)
+	}
+	waited := time.Since(intent.Since)
+	budget := blueprint.NewBudget(ctx)
+	met, why, waiting := w.evaluate(ctx, budget, args.Conditions)
+	left := args.Timeout - waited
+	switch {
+	case ctx.Err() != nil:
+		return phase.Observation{}, fmt.Errorf("evaluating conditions: %w", ctx.Err())
+	case met:
+		return phase.Observation{State: phase.Succeeded}, nil
+	case left > 0:
+		rest := time.Duration(budget.Spent() * float64(budgetPause))
+		return phase.Observation{State: phase.Running, PollAfter: min(max(pollAfter(waited, conditionPoll, maxConditionPoll), rest), left), Waiting: waiting}, nil
+	default:
+		return phase.Observation{State: phase.Failed, Message: fmt.Sprintf("%s, after %s: %s", why, args.Timeout, notMet)}, nil
+	}
+}
+
+// Cancel implements Function.
+func (w *Wait) Cancel(_ context.Context, call phase.Call) error {
+	w.stopped.add(call.ID)
+	w.Wake(call.ID)
+	return nil
+}
+
+func waitArgs(call phase.Call) (args blueprint.WaitArgs, err error) {
+	if err := blueprint.Decode(call.Args, &args); err != nil {
+		return args, phase.Failf("%v", err)
+	}
+	return args, nil
+}

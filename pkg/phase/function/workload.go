@@ -1,0 +1,71 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// annotationRevision is on a Deployment and on the ReplicaSets that it has made.
+const annotationRevision = "deployment.kubernetes.io/revision"
+
+// workload is what a Deployment and a StatefulSet have in common.
+type workload struct {
+	metav1.ObjectMeta
+	replicas int32
+	selector *metav1.LabelSelector
+	// settled: its status says that there are as many replicas as its spec wants, and that they are ready.
+	settled bool
+	// byReplicaSet: the Pods are those of its current ReplicaSet, not its own.
+	byReplicaSet bool
+}
+
+func workloadOfStatefulSet(set *appsv1.StatefulSet) *workload {
+	replicas := ptr.Deref(set.Spec.Replicas, 1)
+	return &workload{
+		ObjectMeta: set.ObjectMeta, replicas: replicas, selector: set.Spec.Selector, settled: set.Status.ReadyReplicas == replicas,
+	}
+}
+
+func workloadOfDeployment(deployment *appsv1.Deployment) *workload {
+	replicas, status := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status
+	settled := status.ObservedGeneration >= deployment.Generation && status.Replicas == replicas &&
+		status.UpdatedReplicas == replicas && status.AvailableReplicas == replicas
+	return &workload{
+		ObjectMeta: deployment.ObjectMeta, replicas: replicas, selector: deployment.Spec.Selector, settled: settled, byReplicaSet: true,
+	}
+}
+
+// CurrentReplicaSet is the one of the Deployment's revision; nil if there is none.
+func CurrentReplicaSet(deployment metav1.Object, sets []appsv1.ReplicaSet) *appsv1.ReplicaSet {
+	revision := deployment.GetAnnotations()[annotationRevision]
+	for i := range sets {
+		if metav1.IsControlledBy(&sets[i], deployment) && sets[i].Annotations[annotationRevision] == revision {
+			return &sets[i]
+		}
+	}
+	return nil
+}
+
+// podsAreReady tells whether as many Pods of the owner run as wanted. A Deployment must have no others; those that have ended for
+// good, as after an eviction, may lie about for days and do not count.
+func podsAreReady(pods []corev1.Pod, owner metav1.Object, wanted int32, noOthers bool) bool {
+	running, others := int32(0), 0
+	for i := range pods {
+		if !metav1.IsControlledBy(&pods[i], owner) {
+			continue
+		}
+		switch pods[i].Status.Phase {
+		case corev1.PodRunning:
+			running++
+		case corev1.PodSucceeded, corev1.PodFailed:
+		default:
+			others++
+		}
+	}
+	return running == wanted && (others == 0 || !noOthers)
+}

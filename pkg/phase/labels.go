@@ -1,0 +1,20 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package phase
+
+const (
+	// LabelActionSet carries the UID of the ActionSet on what is made for it.
+	LabelActionSet = "millwright.dev/actionset-uid"
+	// LabelPhase carries the indexes of the phase, as ID.String gives them, on its Pod.
+	LabelPhase = "millwright.dev/phase"
+	// AnnotationActionSet carries the namespace and the name of the ActionSet on the Pods of its phases.
+	AnnotationActionSet = "millwright.dev/actionset"
+
+	// AnnotationPhase is on what a phase has created or patched: by it the effect is found again, and told from another's.
+	AnnotationPhase = "millwright.dev/phase"
+
+	// AnnotationScaled is on a workload that a phase has scaled, and says which. By it the effect is found again, and told from
+	// another's.
+	AnnotationScaled = "millwright.dev/scaled-by"
+)

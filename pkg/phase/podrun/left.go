@@ -1,0 +1,94 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/phase"
+)
+
+// Cancel implements Function. It removes the Pod at once, whichever of the phase has the name: the one that is recorded, or one that a
+// late request has made.
+func (f *Function) Cancel(ctx context.Context, call phase.Call) error {
+	first := f.runs.stop(call.ID)
+	intent, err := ReadIntent(call)
+	if err != nil || intent.Pod == "" {
+		return err
+	}
+	if intent.UID != "" {
+		err = f.runs.delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: intent.Namespace, Name: intent.Pod, UID: intent.UID}})
+	}
+	if intent.UID == "" || apierrors.IsConflict(err) {
+		var found *corev1.Pod
+		if found, err = f.read(ctx, intent); err == nil && found != nil && isOf(found, call.ID) {
+			err = f.runs.delete(ctx, found)
+		}
+	}
+	if err == nil && first {
+		f.runs.wake(call.ID) // where there is no watch nobody else tells that it has gone
+	}
+	return err
+}
+
+// Left implements Leaver.
+func (f *Function) Left(ctx context.Context, call phase.Call) (bool, error) {
+	if f.seen(call) {
+		return true, nil
+	}
+	intent, err := ReadIntent(call)
+	if err != nil || intent.Pod == "" { // of another function, or of none yet
+		return false, err
+	}
+	pod, err := f.read(ctx, intent)
+	return pod != nil && isOf(pod, call.ID), err
+}
+
+// seen tells whether a cache shows the Pod. It asks nobody, and starts no watch.
+func (f *Function) seen(call phase.Call) bool {
+	return len(f.runs.watches.seen(func(pod *corev1.Pod) bool { return isOf(pod, call.ID) })) > 0
+}
+
+// found implements finder.
+func (r *Runs) Found(namespace, name string) (ids []phase.ID) {
+	r.watches.seen(func(pod *corev1.Pod) bool {
+		id, ok := idOf(pod)
+		if ok = ok && id.Namespace == namespace && id.Name == name && !r.isDeleted(pod.UID); ok {
+			ids = append(ids, id)
+		}
+		return ok
+	})
+	return ids
+}
+
+// remove implements finder. A Pod that is not there any more, or that has become another, is one that the cache has not heard of.
+func (r *Runs) Remove(ctx context.Context, id phase.ID) error {
+	r.stop(id)
+	var errs []error
+	for _, pod := range r.watches.seen(func(pod *corev1.Pod) bool { return isOf(pod, id) && !r.isDeleted(pod.UID) }) {
+		if err := r.delete(ctx, pod); !apierrors.IsConflict(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// delete the Pod of that UID at once. A conflict is that another has its name.
+func (r *Runs) delete(ctx context.Context, pod *corev1.Pod) error {
+	err := r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &pod.UID},
+	})
+	if err == nil || apierrors.IsNotFound(err) {
+		r.noteDeleted(pod.UID)
+		return nil
+	}
+	return fmt.Errorf("deleting Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+}

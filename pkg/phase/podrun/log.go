@@ -1,0 +1,268 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podrun
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase/tail"
+)
+
+const (
+	// logPause is how long we wait before a log is opened again while its container runs. The API server tells that a container has
+	// ended a second or two after its log has: to open it before would be for nothing. It doubles to logMaxPause.
+	logPause    = 3 * time.Second
+	logMaxPause = 30 * time.Second
+	// logEndPause is the same once the container has ended. It doubles too.
+	logEndPause = 500 * time.Millisecond
+	// logDrain is how long the stream of a container that has ended may take to end.
+	logDrain = 5 * time.Second
+	// logLimit is for how long the log of a container that has ended is asked for although the API server says that it cannot be
+	// had. The node may come back.
+	logLimit = 2 * time.Minute
+)
+
+// logReader follows the log of one container, for its outputs and its last lines. Nothing of it is logged: it is the user's, and may be secret.
+//
+// A stream may end before the log does: the kubelet cuts it after some hours, and connections are lost, which looks like an end. Then
+// the log is read again from its start. Outputs are kept from one reading to the next, as the log may have been rotated meanwhile, and
+// a line is kept once. What was read while the container ran is never taken for all of it: after the container's end the log is read
+// once more.
+type logReader struct {
+	open   func(ctx context.Context, follow bool) (io.ReadCloser, error)
+	cancel context.CancelFunc
+	// ended is closed when the container has ended.
+	ended   chan struct{}
+	endOnce sync.Once
+
+	// What is below is of the goroutine that reads.
+
+	reader *blueprint.OutputReader
+	bad    error // an output that cannot be read
+	// position in the text of this reading, and up to where it was taken into the tail.
+	position, taken int64
+	// head is how the text begins. It tells that a log was rotated.
+	head []byte
+	tail []string
+
+	mu     sync.Mutex
+	result *logResult
+	// problem is why it cannot be read at the moment.
+	problem string
+	// changed is called when there is a problem, or none any more.
+	changed func()
+}
+
+// logResult is what was found in a log that was read to its end, or as far as it could be.
+type logResult struct {
+	outputs map[string]string
+	tail    []string
+	// bad is an output that cannot be read.
+	bad error
+	// missing is why the rest of the log cannot be read.
+	missing error
+}
+
+func newLogReader(open func(ctx context.Context, follow bool) (io.ReadCloser, error)) *logReader {
+	l := &logReader{open: open, ended: make(chan struct{})}
+	l.reader = blueprint.NewOutputReader(l.take)
+	return l
+}
+
+// end tells that the container has ended.
+func (l *logReader) end() { l.endOnce.Do(func() { close(l.ended) }) }
+
+// read returns what was found; nil if it is still being read.
+func (l *logReader) read() *logResult {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.result
+}
+
+// run reads until all is read. It returns false if the context has ended before.
+func (l *logReader) run(ctx context.Context) bool {
+	following, drained := context.WithCancel(ctx)
+	defer drained()
+	pause, endPause := logPause, logEndPause
+	var refusedSince time.Time
+	for {
+		ended := l.hasEnded()
+		began := time.Now()
+		var err error
+		if ended {
+			err = l.readOnce(ctx, false)
+		} else {
+			err = l.follow(following, drained)
+		}
+		if err != nil && ctx.Err() == nil && l.bad == nil {
+			l.setProblem(err.Error())
+		}
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case l.bad != nil, err == nil && ended, podGone(err), apierrors.IsForbidden(err):
+			l.finish(err)
+			return true
+		case ended && isAnswer(err) && refusedSince.IsZero():
+			refusedSince = time.Now()
+		case ended && isAnswer(err) && time.Since(refusedSince) >= logLimit:
+			l.finish(err)
+			return true
+		}
+		if time.Since(began) > logMaxPause {
+			pause = logPause
+		}
+		if ended {
+			l.sleep(ctx, endPause)
+			endPause = min(2*endPause, logMaxPause)
+		} else if !l.hasEnded() {
+			l.sleep(ctx, pause)
+			pause = min(2*pause, logMaxPause)
+		}
+	}
+}
+
+// isAnswer tells whether the API server has said no. An outage, or a server that has too much to do, is not that.
+func isAnswer(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && !apierrors.IsTooManyRequests(err) && !apierrors.IsUnauthorized(err)
+}
+
+// podGone tells whether it is the Pod that is not found, rather than what its node has of it.
+func podGone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
+}
+
+func (l *logReader) hasEnded() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// sleep until then, or until the container ends.
+func (l *logReader) sleep(ctx context.Context, pause time.Duration) {
+	ended := l.ended
+	if l.hasEnded() {
+		ended = nil
+	}
+	select {
+	case <-ctx.Done():
+	case <-ended:
+	case <-time.After(pause):
+	}
+}
+
+// follow reads what the container prints while it runs. The stream may stay open when the container has ended: not for ever.
+func (l *logReader) follow(ctx context.Context, stop func()) error {
+	done := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		select {
+		case <-done:
+			return
+		case <-l.ended:
+		}
+		select {
+		case <-done:
+		case <-time.After(logDrain):
+			stop()
+		}
+	})
+	defer waiting.Wait()
+	defer close(done)
+	return l.readOnce(ctx, true)
+}
+
+// readOnce reads the log from its start.
+func (l *logReader) readOnce(ctx context.Context, follow bool) error {
+	stream, err := l.open(ctx, follow)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }()
+	l.setProblem("")
+	l.position = 0
+	l.reader.Restart()
+	if _, err = io.Copy(logWriter{l}, stream); err == nil && !follow {
+		err = l.reader.Close()
+		l.bad = err
+	}
+	return err
+}
+
+// logWriter tells what is wrong with the text from what is wrong with the stream.
+type logWriter struct{ log *logReader }
+
+func (w logWriter) Write(p []byte) (int, error) {
+	n, err := w.log.reader.Write(p)
+	w.log.bad = err
+	return n, err
+}
+
+// take keeps the last of the text that was not taken by an earlier reading.
+func (l *logReader) take(piece []byte) {
+	if l.position == 0 {
+		head := piece[:min(len(piece), tail.MaxLineBytes)]
+		if n := min(len(head), len(l.head)); !bytes.Equal(head[:n], l.head[:n]) {
+			l.taken = 0 // rotated: this is another text
+		}
+		l.head = bytes.Clone(head)
+	}
+	start := l.position
+	l.position += int64(len(piece))
+	if l.position <= l.taken {
+		return
+	}
+	text := string(piece[max(0, l.taken-start):])
+	l.taken = l.position
+	l.tail = tail.Append(l.tail, text)
+}
+
+// setProblem remembers why the log cannot be read at the moment; "" is that it can be.
+func (l *logReader) setProblem(problem string) {
+	l.mu.Lock()
+	changed := (l.problem == "") != (problem == "")
+	l.problem = problem
+	l.mu.Unlock()
+	if changed && l.changed != nil {
+		l.changed()
+	}
+}
+
+// whyUnread is the problem; "" where there is none, or no log.
+func (l *logReader) whyUnread() string {
+	if l == nil {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.problem
+}
+
+func (l *logReader) finish(err error) {
+	result := &logResult{outputs: l.reader.Outputs(), tail: l.tail, bad: l.bad}
+	if l.bad == nil {
+		result.missing = err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.result = result
+}
+
+// logOptions of a container.
+func logOptions(container string, follow bool) *corev1.PodLogOptions {
+	return &corev1.PodLogOptions{Container: container, Follow: follow}
+}

@@ -1,0 +1,186 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podrun
+
+import (
+	"context"
+	"io"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"millwright.dev/pkg/phase"
+)
+
+// cancelledFor is how long it is remembered that a phase was cancelled: longer than anybody waits for it to stop.
+const cancelledFor = 10 * time.Minute
+
+// Runs is what this process knows of the Pods of phases: what the watches show, and what their logs have said. Another process finds
+// out all of it anew.
+type Runs struct {
+	ctx            context.Context
+	client         kubernetes.Interface
+	serviceAccount string
+	operator       phase.OperatorNamespace
+	wake           func(phase.ID)
+	watches        *watches
+	running        sync.WaitGroup
+
+	mu        sync.Mutex
+	byID      map[phase.ID]*podRun
+	cancelled map[phase.ID]time.Time
+	deleted   map[types.UID]time.Time
+	stopped   bool // nothing is started any more
+}
+
+// podRun is one Pod that was let go.
+type podRun struct {
+	uid types.UID
+	// What is below is guarded by the mu of the Runs.
+
+	// released: this process has let it go, whatever a cache shows.
+	released bool
+	// ended is the Pod in its last state, which may be removed before its log is read.
+	ended *corev1.Pod
+	// log of the main container; nil as long as it has none.
+	log *logReader
+}
+
+func New(ctx context.Context, env phase.Environment) *Runs {
+	r := &Runs{
+		ctx: ctx, client: env.Client, serviceAccount: env.ServiceAccount, operator: env.OperatorNamespace, wake: env.Wake,
+		byID: map[phase.ID]*podRun{}, cancelled: map[phase.ID]time.Time{}, deleted: map[types.UID]time.Time{},
+	}
+	r.watches = &watches{
+		ctx: ctx, client: env.Client, byNamespace: map[string]*namespaceWatch{},
+		changed: func(pod *corev1.Pod) {
+			if id, ok := idOf(pod); ok {
+				r.wake(id)
+			}
+		},
+	}
+	return r
+}
+
+// wait returns when the context has ended and nothing runs any more.
+func (r *Runs) Wait() {
+	r.watches.wait()
+	r.mu.Lock()
+	r.stopped = true
+	r.mu.Unlock()
+	r.running.Wait()
+}
+
+// run of the phase, which is that of the Pod of this UID.
+func (r *Runs) run(id phase.ID, uid types.UID) *podRun {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	run := r.byID[id]
+	if run == nil || run.uid != uid {
+		if run != nil && run.log != nil {
+			run.log.cancel()
+		}
+		run = &podRun{uid: uid}
+		r.byID[id] = run
+	}
+	return run
+}
+
+// release remembers that this process has let the Pod go.
+func (r *Runs) release(run *podRun) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	run.released = true
+}
+
+// held tells whether the Pod is still to be let go.
+func (r *Runs) held(run *podRun, pod *corev1.Pod) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return gated(pod) && !run.released
+}
+
+// endedPod is the Pod as it was when it had ended; nil if nobody saw that.
+func (r *Runs) endedPod(run *podRun) *corev1.Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return run.ended
+}
+
+// logOf the main container of the Pod, which is followed from when the container has begun; nil before.
+func (r *Runs) logOf(run *podRun, id phase.ID, pod *corev1.Pod, container string) *logReader {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if hasEnded(pod) && run.ended == nil {
+		run.ended = pod
+	}
+	if run.log == nil && containerBegan(pod, container) && !r.stopped && r.byID[id] == run {
+		run.log = newLogReader(r.opener(pod.Namespace, pod.Name, container))
+		ctx, cancel := context.WithCancel(r.ctx)
+		run.log.cancel = cancel
+		run.log.changed = func() { r.wake(id) }
+		log := run.log
+		r.running.Go(func() {
+			defer cancel()
+			if log.run(ctx) {
+				r.wake(id)
+			}
+		})
+	}
+	if run.log != nil && containerEnded(pod, container) {
+		run.log.end()
+	}
+	return run.log
+}
+
+func (r *Runs) opener(namespace, name, container string) func(context.Context, bool) (io.ReadCloser, error) {
+	return func(ctx context.Context, follow bool) (io.ReadCloser, error) {
+		return r.client.CoreV1().Pods(namespace).GetLogs(name, logOptions(container, follow)).Stream(ctx)
+	}
+}
+
+// stop forgets the run of a phase that is cancelled. first is false if that was known.
+func (r *Runs) stop(id phase.ID) (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run := r.byID[id]; run != nil && run.log != nil {
+		run.log.cancel()
+	}
+	delete(r.byID, id)
+	for other, at := range r.cancelled {
+		if time.Since(at) > cancelledFor {
+			delete(r.cancelled, other)
+		}
+	}
+	_, known := r.cancelled[id]
+	r.cancelled[id] = time.Now()
+	return !known
+}
+
+// isCancelled tells whether this process has cancelled the phase.
+func (r *Runs) isCancelled(id phase.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, cancelled := r.cancelled[id]
+	return cancelled
+}
+
+// isDeleted tells whether this process has deleted the Pod, which a cache may show for some time.
+func (r *Runs) isDeleted(pod types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, deleted := r.deleted[pod]
+	return deleted
+}
+
+func (r *Runs) noteDeleted(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.deleted, func(_ types.UID, at time.Time) bool { return time.Since(at) > cancelledFor })
+	r.deleted[pod] = time.Now()
+}

@@ -1,0 +1,187 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podrun
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/phase"
+)
+
+// watchIdle is after what time without a question the watch of a namespace ends.
+const watchIdle = 10 * time.Minute
+
+// watches watch the Pods of phases, each namespace by itself, so that a Role in it is enough. A watch starts with the first question
+// about its namespace.
+type watches struct {
+	ctx    context.Context
+	client kubernetes.Interface
+	// changed is called with every state of a Pod, and when it is gone.
+	changed func(*corev1.Pod)
+	running sync.WaitGroup
+
+	mu          sync.Mutex
+	byNamespace map[string]*namespaceWatch
+	stopped     bool // nothing is started any more
+}
+
+// namespaceWatch is the watch of one namespace.
+type namespaceWatch struct {
+	namespace string
+	informer  cache.SharedIndexInformer
+	// What is below is guarded by the mu of the watches.
+
+	used time.Time
+	// problem is why there is no watch at the moment.
+	problem error
+}
+
+// wait returns when the context has ended and no watch runs any more.
+func (w *watches) wait() {
+	<-w.ctx.Done()
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	w.running.Wait()
+}
+
+// use keeps the namespace watched for some time.
+func (w *watches) use(namespace string) *namespaceWatch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	watched := w.byNamespace[namespace]
+	if watched == nil {
+		watched = &namespaceWatch{namespace: namespace}
+		watched.informer = w.newInformer(watched)
+		w.byNamespace[namespace] = watched
+		if !w.stopped {
+			w.running.Go(func() { w.run(watched) })
+		}
+	}
+	watched.used = time.Now()
+	return watched
+}
+
+// get returns the Pod as the cache has it; nil if it has none. current is false if the cache may miss what happens.
+func (w *watches) get(namespace, name string) (pod *corev1.Pod, current bool) {
+	watched := w.use(namespace)
+	w.mu.Lock()
+	current = watched.problem == nil && watched.informer.HasSynced()
+	w.mu.Unlock()
+	return watched.pod(name), current
+}
+
+func (w *namespaceWatch) pod(name string) *corev1.Pod {
+	object, found, err := w.informer.GetStore().GetByKey(w.namespace + "/" + name)
+	if err != nil || !found {
+		return nil
+	}
+	return object.(*corev1.Pod)
+}
+
+// seen are all Pods of the caches that the filter takes. It starts no watch.
+func (w *watches) seen(filter func(*corev1.Pod) bool) (pods []*corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, watched := range w.byNamespace {
+		for _, object := range watched.informer.GetStore().List() {
+			if pod := object.(*corev1.Pod); filter(pod) {
+				pods = append(pods, pod)
+			}
+		}
+	}
+	return pods
+}
+
+// run watches until the context ends, or nobody asks any more.
+func (w *watches) run(watched *namespaceWatch) {
+	ctx, stop := context.WithCancel(w.ctx)
+	defer stop()
+	w.running.Go(func() { watched.informer.RunWithContext(ctx) })
+	for left := watchIdle; left > 0; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(left):
+		}
+		w.mu.Lock()
+		if left = watchIdle - time.Since(watched.used); left <= 0 {
+			delete(w.byNamespace, watched.namespace)
+		}
+		w.mu.Unlock()
+	}
+}
+
+func (w *watches) newInformer(watched *namespaceWatch) cache.SharedIndexInformer {
+	pods := w.client.CoreV1().Pods(watched.namespace)
+	listWatch := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.LabelSelector = phase.LabelActionSet
+			list, err := pods.List(ctx, options)
+			w.report(ctx, watched, err, err == nil)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.LabelSelector = phase.LabelActionSet
+			events, err := pods.Watch(ctx, options)
+			w.report(ctx, watched, err, false)
+			if err != nil && options.SendInitialEvents != nil {
+				// The Reflector would wait after some of these without looking at the context. As it is, it tries to list.
+				err = errors.New(err.Error())
+			}
+			return events, err
+		},
+	}
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(listWatch, w.client), &corev1.Pod{}, 0, cache.Indexers{})
+	// None of these can fail of an informer that has not started.
+	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // report has told
+	_ = informer.SetTransform(withoutManagedFields)
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { w.changed(object.(*corev1.Pod)) },
+		UpdateFunc: func(_, object any) { w.changed(object.(*corev1.Pod)) },
+		DeleteFunc: func(object any) {
+			if gone, missed := object.(cache.DeletedFinalStateUnknown); missed {
+				object = gone.Obj
+			}
+			if pod, ok := object.(*corev1.Pod); ok {
+				w.changed(pod)
+			}
+		},
+	})
+	return informer
+}
+
+// report takes in how a list or a watch went, and says the first time that it cannot be had. A list alone is no watch.
+func (w *watches) report(ctx context.Context, watched *namespaceWatch, err error, listed bool) {
+	if listed || ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		return // the Reflector goes on at once
+	}
+	w.mu.Lock()
+	first := err != nil && watched.problem == nil
+	watched.problem = err
+	w.mu.Unlock()
+	if first {
+		klog.FromContext(ctx).Info("Cannot watch the Pods of phases, so they are read every second; trying again. "+
+			"It takes the verbs list and watch on pods in the namespace", "namespace", watched.namespace, "err", err)
+	}
+}
+
+func withoutManagedFields(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.ManagedFields = nil
+	}
+	return object, nil
+}

@@ -1,0 +1,129 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podrun
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
+
+	"millwright.dev/pkg/phase"
+)
+
+func TestWithoutTheRightToWatchPodsAreRead(t *testing.T) {
+	podBubble(t, func(t *testing.T) {
+		c := newPodCluster(t)
+		forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
+		c.deny("list pods", forbidden)
+		c.deny("watch pods", forbidden)
+		p, call := c.process(), taskCall(t)
+		call.begin(p)
+		c.mu.Lock()
+		delete(c.denied, "list pods") // the test lists, too
+		c.mu.Unlock()
+		c.update(podRunning(MainContainer))
+		c.deny("list pods", forbidden)
+		found := call.poll(p)
+		podWantState(t, "while it runs", found, phase.Running)
+		podWant(t, "when to look again", found.PollAfter, time.Second)
+		time.Sleep(3 * time.Minute)
+		if n := strings.Count(p.log(), "Cannot watch"); n != 1 {
+			t.Errorf("it was said %d times that there is no watch, want once:\n%s", n, p.log())
+		}
+		c.deny("list pods", nil)
+		c.update(podExited(0))
+		c.deny("list pods", forbidden)
+		podWantState(t, "the end", call.finish(p), phase.Succeeded)
+	})
+}
+
+func TestAWatchThatNobodyAsksEnds(t *testing.T) {
+	podBubble(t, func(t *testing.T) {
+		c := newPodCluster(t)
+		p, call := c.process(), taskCall(t)
+		call.begin(p)
+		for range 6 { // a phase of half an hour is looked at now and then, and keeps its watch
+			time.Sleep(call.poll(p).PollAfter)
+		}
+		podWant(t, "watches", c.count("watch", "pods"), 1)
+		call.cancel(p)
+		time.Sleep(watchIdle + time.Minute)
+		p.wakes(testID)
+		pods := c.client.CoreV1().Pods("apps")
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: "late", Labels: map[string]string{phase.LabelActionSet: "5a11", phase.LabelPhase: "0.1"}, Annotations: map[string]string{phase.AnnotationActionSet: "apps/backup-x"},
+		}}
+		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		podWant(t, "what is told of a namespace that nobody asks about", p.wakes(testID), 0)
+		call.poll(p)
+		if p.wakes(testID) == 0 {
+			t.Error("the watch does not begin again")
+		}
+	})
+}
+
+// freezeWatches makes watches show nothing from now on. It returns those that are opened.
+func (c *podCluster) freezeWatches() *[]*watch.FakeWatcher {
+	opened := &[]*watch.FakeWatcher{}
+	c.client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err := c.denied["watch pods"]; err != nil {
+			return true, nil, err
+		}
+		watcher := watch.NewFake()
+		*opened = append(*opened, watcher)
+		return true, watcher, nil
+	})
+	return opened
+}
+
+func TestAPodThatTheCacheDoesNotHaveIsNotTakenForGone(t *testing.T) {
+	podBubble(t, func(t *testing.T) {
+		c := newPodCluster(t)
+		c.freezeWatches()
+		p, call := c.process(), taskCall(t)
+		call.validate(p)
+		call.poll(p)
+		synctest.Wait() // synced, with nothing in it
+		call.begin(p)
+		found := call.poll(p)
+		podWantState(t, "it is there", found, phase.Running)
+		podWant(t, "when to look again", found.PollAfter, time.Second)
+	})
+}
+
+func TestACacheWhoseWatchIsLostIsNotBelieved(t *testing.T) {
+	podBubble(t, func(t *testing.T) {
+		c := newPodCluster(t)
+		watchers := c.freezeWatches()
+		old, call := c.process(), taskCall(t)
+		call.begin(old)
+		c.update(podRunning(MainContainer))
+		p := c.process() // lists the Pod as it runs
+		call.poll(p)
+		synctest.Wait()
+		podWantState(t, "as the cache has it", call.poll(p), phase.Running)
+
+		c.update(podExited(0)) // which no watch shows
+		for _, verb := range []string{"list", "watch"} {
+			c.deny(verb+" pods", apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")))
+		}
+		for _, watcher := range *watchers {
+			watcher.Stop()
+		}
+		time.Sleep(5 * time.Second)
+		podWantState(t, "as it is", call.finish(p), phase.Succeeded)
+	})
+}
