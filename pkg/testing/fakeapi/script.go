@@ -1,0 +1,173 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fakeapi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// maxRequests within a second are a hot loop.
+const maxRequests = 200
+
+// script is what goes wrong.
+type script struct {
+	fail map[string][]error
+	lose map[string]error
+	// failIf is asked before each request is done, loseIf after it.
+	failIf, loseIf func(*Request) error
+	second         time.Time // in which inSecond requests were made
+	inSecond       int
+	broken         bool // by a hot loop: every request fails from then on
+}
+
+var errBroken = errors.New("this API server has broken down under a hot loop")
+
+// Fail makes the next requests of this verb and resource ("patch pods") fail instead of being done, one for each error. A nil
+// error lets one through. Errors that are no Status of the API are those of the connection. A Status arrives without the header
+// Retry-After, because client-go would repeat the request itself.
+func (s *Server) Fail(request string, errs ...error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail[request] = slices.Clone(errs)
+}
+
+// Lose answers the next request of this verb and resource with the error, after it was done.
+func (s *Server) Lose(request string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lose[request] = err
+}
+
+// FailIf makes requests fail instead of being done for which the function returns an error. Nil ends it. The function must not
+// call the server.
+func (s *Server) FailIf(fail func(*Request) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failIf = fail
+}
+
+// LoseIf answers requests with the error that the function returns, after they were done.
+func (s *Server) LoseIf(lose func(*Request) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loseIf = lose
+}
+
+// refuse returns the error in whose place a request is not done.
+func (s *Server) refuse(r *Request) error {
+	if s.hot(r) {
+		return errBroken
+	}
+	if s.failIf != nil {
+		if err := s.failIf(r); err != nil {
+			return err
+		}
+	}
+	errs := s.fail[r.String()]
+	if len(errs) == 0 {
+		return nil
+	}
+	s.fail[r.String()] = errs[1:]
+	return errs[0]
+}
+
+// lost returns the error that a request that was done is answered with.
+func (s *Server) lost(r *Request) error {
+	if s.loseIf != nil {
+		if err := s.loseIf(r); err != nil {
+			return err
+		}
+	}
+	err := s.lose[r.String()]
+	delete(s.lose, r.String())
+	return err
+}
+
+// hot reports whether there was a hot loop.
+func (s *Server) hot(r *Request) bool {
+	if now := time.Now(); now.Sub(s.second) >= time.Second {
+		s.second, s.inSecond = now, 0
+	}
+	if s.inSecond++; s.inSecond > maxRequests && !s.broken {
+		s.t.Errorf("a hot loop: %d requests within a second, the last one %s; before it %q", s.inSecond, r, s.lines[max(len(s.lines)-6, 0):])
+		s.broken = true
+	}
+	return s.broken
+}
+
+// log is what clients asked for.
+type log struct {
+	lines, events []string
+	describe      func(*Request) string
+	onWrite       func(*Request)
+}
+
+// Log sets how requests are described in the log, once they are done: "" leaves one out. Without it they are verb, resource and name, and
+// the text of a scripted error. Lists, watches and events are never in it.
+func (s *Server) Log(describe func(*Request) string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.describe = describe
+}
+
+// OnWrite sets what is called after each write that was done. It must not call the server.
+func (s *Server) OnWrite(call func(*Request)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onWrite = call
+}
+
+func (s *Server) record(r *Request) {
+	switch r.Verb {
+	case "list", "watch":
+		return
+	}
+	if r.Resource == Events.GroupVersionResource {
+		if r.After != nil {
+			s.events = append(s.events, describeEvent(r))
+		}
+		return
+	}
+	describe := s.describe
+	if describe == nil {
+		describe = describeRequest
+	}
+	if line := describe(r); line != "" {
+		s.lines = append(s.lines, line)
+	}
+	if s.onWrite != nil && r.Scripted == nil && r.Err == nil && r.Verb != "get" {
+		s.onWrite(r)
+	}
+}
+
+func describeRequest(r *Request) string {
+	line := r.String() + " " + r.Name
+	if r.Scripted != nil {
+		line += ": " + r.Scripted.Error()
+	}
+	return line
+}
+
+// describeEvent returns an event in a line. A patch counts one of before once more.
+func describeEvent(r *Request) string {
+	event := As[corev1.Event](r.After)
+	if r.Verb == "patch" {
+		return fmt.Sprintf("event again %q", event.Message)
+	}
+	return fmt.Sprintf("event %s %s %q", event.Type, event.Reason, event.Message)
+}
+
+// TakeLog returns the requests and the events since it was last called.
+func (s *Server) TakeLog() (requests, events []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests, events = s.lines, s.events
+	s.lines, s.events = nil, nil
+	return requests, events
+}
