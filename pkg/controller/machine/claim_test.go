@@ -207,7 +207,7 @@ func TestNothingIsDoneForAMachineThatIsBeingDeleted(t *testing.T) {
 func TestACacheThatDoesNotKnowThatTheMachineGoesGivesItNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(1))
-		a.freeze("machines")
+		a.Freeze(machines.GroupVersionResource)
 		a.edit("m", func(m *v1alpha1.Machine) {
 			now := metav1.Now()
 			m.DeletionTimestamp, m.Finalizers = &now, []string{metav1.FinalizerOrphanDependents}

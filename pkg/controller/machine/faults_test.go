@@ -39,9 +39,7 @@ func failing(word string, n int, err error) func(string) error {
 func TestADeletionThatFailsIsAskedForAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(2))
-		a.mu.Lock()
-		a.fail = failing("delete", 3, apierrors.NewInternalError(errors.New("etcd is away")))
-		a.mu.Unlock()
+		a.failIf(failing("delete", 3, apierrors.NewInternalError(errors.New("etcd is away"))))
 		a.scale("m", 1)
 		time.Sleep(time.Minute)
 		a.took()
@@ -57,9 +55,7 @@ func TestADeletionThatFailsIsAskedForAgain(t *testing.T) {
 func TestAReleaseThatFailsIsAskedForAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(2))
-		a.mu.Lock()
-		a.fail = failing("release", 3, apierrors.NewInternalError(errors.New("etcd is away")))
-		a.mu.Unlock()
+		a.failIf(failing("release", 3, apierrors.NewInternalError(errors.New("etcd is away"))))
 		a.label("switch-pdxzk", nil)
 		time.Sleep(time.Minute)
 		a.took()
@@ -161,7 +157,7 @@ func (s storeAt) LastStoreSyncResourceVersion() string { return string(s) }
 func TestSwitchesThatAreGoneAreNotRememberedAsBeingDeleted(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		ctx, stop := context.WithCancel(klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig())))
-		client := a.client(a.serve)
+		client := a.client(a.Do)
 		factory := externalversions.NewSharedInformerFactory(client, 0)
 		useless := factory.Useless().V1alpha1()
 		c, err := New(ctx, client, useless.Machines(), useless.Switches(), record.NewFakeRecorder(100))

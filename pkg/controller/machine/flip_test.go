@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
 // flipTimes are when switches were moved down since midnight, by Switch.
@@ -63,12 +64,12 @@ func TestASwitchThatIsFlippedUpRightAfterItWasMovedDownWaitsForItsDelayAgain(t *
 				time.Sleep(19 * time.Second)
 				if !seen {
 					synctest.Wait()
-					a.freeze("switches")
+					a.Freeze(switches.GroupVersionResource)
 				}
 				time.Sleep(time.Second)
 				synctest.Wait()
 				a.flip("switch-pdxzk", "up")
-				a.thaw("switches")
+				a.Thaw(switches.GroupVersionResource)
 				time.Sleep(time.Minute)
 				a.wantFlips(map[string]string{"switch-pdxzk": " 01:20 01:40"})
 			})
@@ -130,13 +131,13 @@ func TestAFlipWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(2))
 		lost := false
-		a.lose = func(request string) error {
-			if strings.HasPrefix(request, "flip") && !lost {
+		a.LoseIf(func(r *fakeapi.Request) error {
+			if strings.HasPrefix(requestText(r), "flip") && !lost {
 				lost = true
 				return errors.New("connection reset")
 			}
 			return nil
-		}
+		})
 		a.flip("switch-b566m", "up")
 		a.flip("switch-pdxzk", "up")
 		time.Sleep(time.Minute)
@@ -151,14 +152,14 @@ func TestNobodyReservesAnotherFlipWhileTheCacheDoesNotProveTheEndOfTheFirst(t *t
 		a.flip("switch-pdxzk", "up")
 		time.Sleep(4 * time.Second)
 		synctest.Wait()
-		a.freeze("switches")
+		a.Freeze(switches.GroupVersionResource)
 		time.Sleep(time.Hour)
 		a.wantFlips(map[string]string{"switch-b566m": " 01:05"})
 		if flip := a.machine("m").Status.Flip; flip == nil || flip.Switch != "switch-b566m" {
 			t.Errorf("the reservation is %v, want the first, open", flip)
 		}
 		a.took()
-		a.thaw("switches")
+		a.Thaw(switches.GroupVersionResource)
 		time.Sleep(time.Minute)
 		a.wantFlips(map[string]string{"switch-b566m": " 01:05", "switch-pdxzk": " 01:09"})
 		stop()
@@ -168,18 +169,13 @@ func TestNobodyReservesAnotherFlipWhileTheCacheDoesNotProveTheEndOfTheFirst(t *t
 func TestAReservationIsCompletedByWhoeverLeadsNext(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		stop := a.started(newMachine(2))
-		a.fail = func(request string) error {
-			if strings.HasPrefix(request, "flip") {
-				return errors.New("the process is killed")
-			}
-			return nil
-		}
+		a.failIf(failing("flip", -1, errors.New("the process is killed")))
 		a.flip("switch-pdxzk", "up")
 		time.Sleep(time.Second)
 		a.flip("switch-b566m", "up")
 		time.Sleep(10 * time.Second)
 		stop()
-		a.fail = func(string) error { return nil }
+		a.FailIf(nil)
 		time.Sleep(49 * time.Second)
 		a.operate()
 		time.Sleep(time.Minute)

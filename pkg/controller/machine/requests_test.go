@@ -4,78 +4,52 @@
 package machine
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	clienttesting "k8s.io/client-go/testing"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
-func eventOf(action clienttesting.Action) (*corev1.Event, bool) {
-	create, ok := action.(clienttesting.CreateActionImpl)
-	if !ok {
-		return nil, false
-	}
-	event, ok := create.GetObject().(*corev1.Event)
-	return event, ok
-}
-
 // requestText is the request in a line.
-func requestText(action clienttesting.Action) string {
-	switch action := action.(type) {
-	case clienttesting.CreateActionImpl:
-		if event, ok := eventOf(action); ok {
-			return fmt.Sprintf("event %s %s %q", event.Type, event.Reason, event.Message)
+func requestText(r *fakeapi.Request) string {
+	switch r.Verb {
+	case "create":
+		return "create " + r.Object().GetName()
+	case "update":
+		if r.Resource == machines.GroupVersionResource {
+			return "status of " + r.Name + ": " + describeStatus(fakeapi.Decode[v1alpha1.Machine](r).Status)
 		}
-		return "create " + action.GetObject().(*v1alpha1.Switch).Name
-	case clienttesting.UpdateActionImpl:
-		switch object := action.GetObject().(type) {
-		case *v1alpha1.Machine:
-			return "status of " + object.Name + ": " + describeStatus(object.Status)
-		case *v1alpha1.Switch:
-			if object.Status.SeenAt == nil {
-				return "stamp " + object.Name + " down"
-			}
-			return "stamp " + object.Name + " seen " + object.Status.SeenAt.UTC().Format(time.TimeOnly)
+		if seen := fakeapi.Decode[v1alpha1.Switch](r).Status.SeenAt; seen != nil {
+			return "stamp " + r.Name + " seen " + seen.UTC().Format(time.TimeOnly)
 		}
-	case clienttesting.GetActionImpl:
-		return "get " + action.GetResource().Resource + " " + action.GetName()
-	case clienttesting.DeleteActionImpl:
-		line := "delete " + action.GetName()
-		if p := action.GetDeleteOptions().Preconditions; p != nil && p.UID != nil {
-			line += " by UID"
+		return "stamp " + r.Name + " down"
+	case "get":
+		return "get " + r.Resource.Resource + " " + r.Name
+	case "delete":
+		if p := fakeapi.Decode[metav1.DeleteOptions](r).Preconditions; p != nil && p.UID != nil {
+			return "delete " + r.Name + " by UID"
 		}
-		return line
-	case clienttesting.PatchActionImpl:
-		if action.GetResource().Resource == "events" {
-			return "event again " + string(action.GetPatch())
-		}
-		patch := decodePatch(action)
-		switch {
-		case patch.Metadata.OwnerReferences != nil && len(*patch.Metadata.OwnerReferences) > 0:
-			return "adopt " + action.GetName()
-		case patch.Metadata.OwnerReferences != nil:
-			return "release " + action.GetName()
-		case patch.Spec["position"] != "":
-			return "flip " + action.GetName() + " " + patch.Spec["position"]
-		}
-		return "lever of " + action.GetName() + " " + patch.Spec["switchPosition"]
+		return "delete " + r.Name
+	case "patch":
+		return patchText(r)
 	}
-	return fmt.Sprintf("%s %s", action.GetVerb(), action.GetResource().Resource)
+	return r.String()
 }
 
-type decodedPatch struct {
-	Metadata patchMetadata     `json:"metadata"`
-	Spec     map[string]string `json:"spec"`
-}
-
-func decodePatch(action clienttesting.PatchActionImpl) (patch decodedPatch) {
-	if err := json.Unmarshal(action.GetPatch(), &patch); err != nil || action.GetPatchType() != types.MergePatchType {
-		panic(fmt.Sprintf("%s %s: %v", action.GetPatchType(), action.GetPatch(), err))
+func patchText(r *fakeapi.Request) string {
+	patch := fakeapi.Decode[struct {
+		Metadata patchMetadata     `json:"metadata"`
+		Spec     map[string]string `json:"spec"`
+	}](r)
+	switch owners := patch.Metadata.OwnerReferences; {
+	case owners != nil && len(*owners) > 0:
+		return "adopt " + r.Name
+	case owners != nil:
+		return "release " + r.Name
+	case patch.Spec["position"] != "":
+		return "flip " + r.Name + " " + patch.Spec["position"]
 	}
-	return patch
+	return "lever of " + r.Name + " " + patch.Spec["switchPosition"]
 }

@@ -52,7 +52,7 @@ func TestADeletionThatTheCacheHasNotSeenIsNotAskedForAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(2))
 		synctest.Wait()
-		a.freeze("switches")
+		a.Freeze(switches.GroupVersionResource)
 		a.scale("m", 1)
 		a.wants("at once", "delete switch-pdxzk by UID",
 			`status of m: 1 "d", Ready=True Complete`, `event Normal SwitchDeleted "Deleted: switch-pdxzk"`)
@@ -80,8 +80,8 @@ func TestAHundredSwitchesAreOneEventOfTenNames(t *testing.T) {
 func TestARefusedCreateDoesNotCauseAHundredErrors(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		room := 4
-		quota := apierrors.NewForbidden(switchesResource.GroupResource(), "x", errors.New("exceeded quota: few"))
-		a.fail = func(request string) error {
+		quota := apierrors.NewForbidden(switches.GroupResource(), "x", errors.New("exceeded quota: few"))
+		a.failIf(func(request string) error {
 			if !strings.HasPrefix(request, "create") {
 				return nil
 			}
@@ -90,7 +90,7 @@ func TestARefusedCreateDoesNotCauseAHundredErrors(t *testing.T) {
 			}
 			room--
 			return nil
-		}
+		})
 		a.apply(newMachine(100))
 		a.operate()
 		synctest.Wait()
@@ -128,9 +128,7 @@ func TestARefusedCreateDoesNotCauseAHundredErrors(t *testing.T) {
 		if events > 0 {
 			t.Errorf("the refusal was said %d times more", events)
 		}
-		a.mu.Lock()
-		room = 200
-		a.mu.Unlock()
+		a.FailIf(nil)
 		time.Sleep(2 * time.Minute)
 		if owned := len(a.ownedBy("uid-m")); owned != 100 || a.machine("m").Status.Conditions[0].Status != metav1.ConditionTrue {
 			t.Errorf("%d switches, %s when there is room again", owned, describeStatus(a.machine("m").Status))
@@ -140,14 +138,14 @@ func TestARefusedCreateDoesNotCauseAHundredErrors(t *testing.T) {
 
 func TestNothingIsCreatedNorSaidInANamespaceThatTerminates(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		terminating := apierrors.NewForbidden(switchesResource.GroupResource(), "x", errors.New("the namespace is being terminated"))
+		terminating := apierrors.NewForbidden(switches.GroupResource(), "x", errors.New("the namespace is being terminated"))
 		terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-		a.fail = func(request string) error {
+		a.failIf(func(request string) error {
 			if word(request) == "create" {
 				return terminating
 			}
 			return nil
-		}
+		})
 		a.apply(newMachine(5))
 		_, logged := a.operate()
 		time.Sleep(time.Hour)
@@ -164,7 +162,7 @@ func TestANameThatIsTakenUnseenLeadsToTheNextSlot(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(1))
 		synctest.Wait()
-		a.freeze("switches")
+		a.Freeze(switches.GroupVersionResource)
 		a.make(switchOf("switch-b566m", ownedByStranger, labelled("x")))
 		a.scale("m", 2)
 		a.wants("with a cache that does not know it",
@@ -177,7 +175,7 @@ func TestANameThatIsTakenUnseenIsNoReasonToTryTheOthersAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(1))
 		synctest.Wait()
-		a.freeze("switches")
+		a.Freeze(switches.GroupVersionResource)
 		a.make(switchOf("switch-b566m", ownedByStranger, labelled("x")))
 		a.scale("m", 4)
 		time.Sleep(time.Minute)

@@ -7,8 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -66,11 +64,10 @@ func simulate(t *testing.T, seed uint64, disturbances int) (faults, steps []stri
 
 // use is what a user does.
 func (s *simulation) use() {
-	names := make([]string, 0, len(s.switches))
-	for name := range s.switches {
-		names = append(names, name)
+	var names []string
+	for _, sw := range s.switches.List() {
+		names = append(names, sw.Name)
 	}
-	slices.Sort(names)
 	machine := []string{"m", "n"}[s.random.IntN(2)]
 	draw := s.random.IntN(20)
 	if len(names) == 0 {
@@ -87,7 +84,7 @@ func (s *simulation) use() {
 		s.flip(name, to)
 	case draw < 15:
 		s.note("user: %s is annotated", name)
-		s.change(name, func(sw *v1alpha1.Switch) { sw.Annotations = map[string]string{"note": strconv.Itoa(s.version)} })
+		s.change(name, func(sw *v1alpha1.Switch) { sw.Annotations = map[string]string{"note": fmt.Sprint(s.Version())} })
 	case draw < 17:
 		s.note("user: %s is labelled %s", name, machine)
 		s.label(name, map[string]string{"machine": machine})
@@ -99,7 +96,7 @@ func (s *simulation) use() {
 		s.note("user: %s is scaled to %d", machine, switches)
 		s.scale(machine, switches)
 	default:
-		made := fmt.Sprint("hand-", s.version)
+		made := fmt.Sprint("hand-", s.Version())
 		s.note("user: %s is made for %s", made, machine)
 		s.make(switchOf(made, orphaned, labelled(machine), position("up")))
 	}
@@ -118,9 +115,9 @@ func (s *simulation) check() (faults []string) {
 		}
 	}
 	for _, name := range []string{"m", "n"} {
-		machine := s.machines[name]
+		machine := s.machine(name)
 		var down int
-		for _, sw := range s.switches {
+		for _, sw := range s.switches.List() {
 			if !metav1.IsControlledBy(sw, machine) {
 				continue
 			}
@@ -136,7 +133,7 @@ func (s *simulation) check() (faults []string) {
 			faults = append(faults, fmt.Sprintf("%d of %d switches and %s, want %s", down, machine.Spec.Switches, got, want))
 		}
 	}
-	for _, sw := range s.switches {
+	for _, sw := range s.switches.List() {
 		if metav1.GetControllerOf(sw) == nil {
 			faults = append(faults, "nobody owns "+sw.Name)
 		}

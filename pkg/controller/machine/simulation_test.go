@@ -7,20 +7,21 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
 // simulation is the whole controller in a world where everything goes wrong that can: several instances that all believe to
@@ -31,7 +32,7 @@ type simulation struct {
 	random    *rand.Rand
 	instances []*instance
 	born      int
-	late      []clienttesting.Action // requests that are still under way, and that nobody waits for
+	late      []*fakeapi.Request // requests that are still under way, and that no client waits for
 
 	mu      sync.Mutex
 	pending []*request
@@ -49,14 +50,14 @@ type instance struct {
 
 // request waits for the simulation to answer it.
 type request struct {
+	*fakeapi.Request
 	from   *instance
-	action clienttesting.Action
 	answer chan answer
 }
 
 type answer struct {
-	object runtime.Object
-	err    error
+	response *http.Response
+	err      error
 }
 
 var errNoAnswer = errors.New("connection reset")
@@ -76,8 +77,8 @@ func (s *simulation) start() {
 		machines: cache.NewIndexer(cache.MetaNamespaceKeyFunc, machineIndexers()),
 		switches: cache.NewIndexer(cache.MetaNamespaceKeyFunc, switchIndexers()),
 	}
-	i.controller.client = s.client(func(action clienttesting.Action) (runtime.Object, error) {
-		r := &request{from: i, action: action, answer: make(chan answer)}
+	i.controller.client = s.client(func(sent *fakeapi.Request) (*http.Response, error) {
+		r := &request{Request: sent, from: i, answer: make(chan answer)}
 		s.mu.Lock()
 		if i.dead {
 			s.mu.Unlock()
@@ -86,26 +87,24 @@ func (s *simulation) start() {
 		s.pending = append(s.pending, r)
 		s.mu.Unlock()
 		a := <-r.answer
-		return a.object, a.err
+		return a.response, a.err
 	})
 	for resource, indexer := range i.caches() {
-		to := max(len(s.history)-s.random.IntN(40), 0)
+		history := s.History()
+		to := max(len(history)-s.random.IntN(40), 0)
 		present := map[string]any{}
-		for _, c := range s.history[:to] {
-			if c.resource != resource {
+		for _, c := range history[:to] {
+			if c.Resource.Resource != resource {
 				continue
 			}
-			if present[c.object.GetName()] = c.object; c.deleted {
-				delete(present, c.object.GetName())
+			if present[c.Object.GetName()] = typed(c); c.Deleted {
+				delete(present, c.Object.GetName())
 			}
 		}
-		var objects []any
-		for _, object := range present {
-			objects = append(objects, object)
-		}
+		objects := slices.Collect(maps.Values(present))
 		version := "1000"
 		if to > 0 {
-			version = s.history[to-1].object.GetResourceVersion()
+			version = history[to-1].Object.GetResourceVersion()
 		}
 		_ = indexer.Replace(objects, version)
 		i.position[resource] = to
@@ -121,21 +120,30 @@ func (i *instance) caches() map[string]cache.Indexer {
 // observe shows an instance the next changes of a resource.
 func (s *simulation) observe(i *instance, resource string, changes int) {
 	indexer := i.caches()[resource]
-	for ; changes > 0 && i.position[resource] < len(s.history); i.position[resource]++ {
-		c := s.history[i.position[resource]]
-		if c.resource != resource {
+	history := s.History()
+	for ; changes > 0 && i.position[resource] < len(history); i.position[resource]++ {
+		c := history[i.position[resource]]
+		if c.Resource.Resource != resource {
 			continue
 		}
 		changes--
-		if !c.deleted {
-			_ = indexer.Update(c.object)
+		if !c.Deleted {
+			_ = indexer.Update(typed(c))
 			continue
 		}
-		_ = indexer.Delete(c.object)
-		if sw, ok := c.object.(*v1alpha1.Switch); ok {
-			i.controller.memory.stopDeleting(sw.UID)
+		_ = indexer.Delete(typed(c))
+		if c.Resource == switches.GroupVersionResource {
+			i.controller.memory.stopDeleting(c.Object.GetUID())
 		}
 	}
+}
+
+// typed returns the object as a cache has it.
+func typed(c fakeapi.Change) any {
+	if c.Resource == machines.GroupVersionResource {
+		return fakeapi.As[v1alpha1.Machine](c.Object)
+	}
+	return fakeapi.As[v1alpha1.Switch](c.Object)
 }
 
 // sync begins a sync, which goes on until its first request.
@@ -166,7 +174,7 @@ func (s *simulation) take() *request {
 		return nil
 	}
 	slices.SortFunc(s.pending, func(a, b *request) int {
-		return cmp.Or(cmp.Compare(a.from.name, b.from.name), cmp.Compare(requestText(a.action), requestText(b.action)))
+		return cmp.Or(cmp.Compare(a.from.name, b.from.name), cmp.Compare(requestText(a.Request), requestText(b.Request)))
 	})
 	n := s.random.IntN(len(s.pending))
 	r := s.pending[n]
@@ -176,9 +184,9 @@ func (s *simulation) take() *request {
 
 // carry out a request, and answer it.
 func (s *simulation) carry(r *request) {
-	object, err := s.serve(r.action)
-	s.note("%s: %s: %v", r.from.name, requestText(r.action), err)
-	r.answer <- answer{object, err}
+	response, err := s.Do(r.Request)
+	s.note("%s: %s: %v", r.from.name, requestText(r.Request), r.Err)
+	r.answer <- answer{response, err}
 }
 
 // kill an instance, and start another one. What it has sent may arrive yet.
@@ -198,7 +206,7 @@ func (s *simulation) kill(n int) {
 	s.mu.Unlock()
 	for _, r := range mine {
 		if s.random.IntN(2) == 0 {
-			s.late = append(s.late, r.action)
+			s.late = append(s.late, r.Request)
 		}
 		r.answer <- answer{err: errNoAnswer}
 	}
@@ -209,8 +217,8 @@ func (s *simulation) arriveLate() {
 		return
 	}
 	n := s.random.IntN(len(s.late))
-	_, err := s.serve(s.late[n])
-	s.note("late: %s: %v", requestText(s.late[n]), err)
+	_, _ = s.Do(s.late[n])
+	s.note("late: %s: %v", requestText(s.late[n]), s.late[n].Err)
 	s.late = slices.Delete(s.late, n, n+1)
 }
 
@@ -231,16 +239,16 @@ func (s *simulation) disturb() {
 		}
 	case draw < 82:
 		if r := s.take(); r != nil { // its answer is lost
-			_, err := s.serve(r.action)
-			s.note("%s: %s: %v, but the answer is lost", r.from.name, requestText(r.action), err)
+			_, _ = s.Do(r.Request)
+			s.note("%s: %s: %v, but the answer is lost", r.from.name, requestText(r.Request), r.Err)
 			r.answer <- answer{err: errNoAnswer}
 		}
 	case draw < 84:
 		if r := s.take(); r != nil { // it is given up, and may arrive yet
 			if s.random.IntN(3) > 0 {
-				s.late = append(s.late, r.action)
+				s.late = append(s.late, r.Request)
 			}
-			s.note("%s: %s is given up", r.from.name, requestText(r.action))
+			s.note("%s: %s is given up", r.from.name, requestText(r.Request))
 			r.answer <- answer{err: errNoAnswer}
 		}
 	case draw < 86:
@@ -264,7 +272,7 @@ func (s *simulation) calm() {
 	for range 1200 {
 		synctest.Wait()
 		for _, resource := range []string{"machines", "switches"} {
-			s.observe(i, resource, len(s.history))
+			s.observe(i, resource, len(s.History()))
 		}
 		if r := s.take(); r != nil {
 			s.carry(r)

@@ -13,7 +13,7 @@ import (
 )
 
 // maxRequests within a second are a hot loop.
-const maxRequests = 200
+const maxRequests = 1000
 
 // script is what goes wrong.
 type script struct {
@@ -44,15 +44,15 @@ func (s *Server) Lose(request string, err error) {
 	s.lose[request] = err
 }
 
-// FailIf makes requests fail instead of being done for which the function returns an error. Nil ends it. The function must not
-// call the server.
+// FailIf makes requests fail instead of being done for which the function returns an error, lists and watches too, but no events.
+// Nil ends it. The function must not call the server.
 func (s *Server) FailIf(fail func(*Request) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failIf = fail
 }
 
-// LoseIf answers requests with the error that the function returns, after they were done.
+// LoseIf answers requests with the error that the function returns, after they were done; lists, watches and events excepted.
 func (s *Server) LoseIf(lose func(*Request) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *Server) refuse(r *Request) error {
 	if s.hot(r) {
 		return errBroken
 	}
-	if s.failIf != nil {
+	if s.failIf != nil && r.Resource != Events.GroupVersionResource {
 		if err := s.failIf(r); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *Server) refuse(r *Request) error {
 
 // lost returns the error that a request that was done is answered with.
 func (s *Server) lost(r *Request) error {
-	if s.loseIf != nil {
+	if s.loseIf != nil && r.Resource != Events.GroupVersionResource {
 		if err := s.loseIf(r); err != nil {
 			return err
 		}
