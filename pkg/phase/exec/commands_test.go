@@ -419,9 +419,10 @@ func TestTheEndOfTheProcessEndsItsStreams(t *testing.T) {
 
 func TestACommandSaysWhetherItHasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away, run := true, make(chan struct{})
+		var isThere atomic.Bool
+		run := make(chan struct{})
 		node := &fakeExec{do: func(ctx context.Context, _ Container, _ []string, _, _ io.Writer) error {
-			if away {
+			if !isThere.Load() {
 				return notStartedError{errors.New("the kubelet is away")}
 			}
 			ctx.Value(openedKey{}).(func())()
@@ -432,7 +433,7 @@ func TestACommandSaysWhetherItHasBegun(t *testing.T) {
 		call := execCall(oneCommand{p.Commands}, t, oneExec())
 		observed := startAndEnd(t, oneCommand{p.Commands}, call)
 		wantEqual(t, "before it begins", observed.Waiting, phase.Waiting{For: "a stream to Pod db/pg-0, so that the command can begin", Details: "the kubelet is away"})
-		away = false
+		isThere.Store(true)
 		time.Sleep(beginDelay)
 		synctest.Wait()
 		if observed, _ = p.Poll(t.Context(), call); observed.State != phase.Running {
