@@ -20,6 +20,7 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/controller/composite/parent"
 	"millwright.dev/pkg/generated/clientset/versioned"
 	informers "millwright.dev/pkg/generated/informers/externalversions/metacontroller/v1alpha1"
 	listers "millwright.dev/pkg/generated/listers/metacontroller/v1alpha1"
@@ -32,12 +33,12 @@ import (
 const (
 	// ControllerName names the controller on the command line, in logs and in metrics.
 	ControllerName = "compositecontroller"
-	// EventSource is the source of its events: the one that users of Metacontroller look for.
+	// EventSource is the source of its events: that of Metacontroller, which users look for.
 	EventSource = "metacontroller"
 )
 
-// Most workers wait for hooks, so there are workersPerWorker for each that was asked for. Of these a slow host holds callsPerWorker by
-// calls and waitingPerWorker by waiting for one: two such hosts leave room for all others.
+// Most workers wait for hooks, so there are workersPerWorker for each configured one. Of these a slow host occupies callsPerWorker with calls and
+// waitingPerWorker with waiting for one: two such hosts leave workers for all others.
 const (
 	workersPerWorker = 8
 	callsPerWorker   = 2
@@ -46,7 +47,7 @@ const (
 
 var (
 	compositeControllers = v1alpha1.Resource("compositecontrollers")
-	// Definitions are CustomResourceDefinitions.
+	// Definitions is the resource of CustomResourceDefinitions.
 	Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
@@ -56,32 +57,35 @@ type Config struct {
 	KubeClient  kubernetes.Interface
 	RESTConfig  *rest.Config
 	Controllers informers.TypedCompositeControllerInformer
-	// Definitions has the metadata of Definitions.
+	// Definitions has the metadata of CustomResourceDefinitions.
 	Definitions cache.SharedIndexInformer
 	Objects     *objectcache.Cache
 	// Recorder has EventSource as its component.
 	Recorder record.EventRecorder
-	// Namespace to work in; "" for all.
+	// Namespace of parents and children; "" for all.
 	Namespace string
-	// TargetSelector says which CompositeControllers are served; nil for all.
+	// TargetSelector selects the CompositeControllers that are hosted; nil for all.
 	TargetSelector labels.Selector
-	// Workers for all CompositeControllers together; 0 for as many as any controller has.
+	// Workers for all CompositeControllers together; 0 for the number that each controller has.
 	Workers int
-	// BuiltIn returns which controller of Millwright serves a resource, "" if none ever does, and whether it runs. Where that is not known
-	// yet, known is false. nil where none does.
+	// BuiltIn returns the controller of Millwright that reconciles a resource, "" if there is none, and whether it runs. If that is not known yet,
+	// known is false. nil if there is none for any resource.
 	BuiltIn func(schema.GroupResource) (name string, on, known bool)
 	// AnswerMemory bounds the memory of all answers of hooks in flight, in bytes; 0 for the default.
 	AnswerMemory int64
 }
 
-// Controller serves CompositeControllers.
+// Controller hosts CompositeControllers.
 type Controller struct {
-	*controller.Loop[key]
+	*controller.Loop[parent.Key]
 	Config
 
-	lister   listers.CompositeControllerLister
-	writer   *objectwriter.Writer
-	metadata metadata.Interface
+	lister listers.CompositeControllerLister
+	writer *objectwriter.Writer
+	// removeFinalizers removes the finalizer of a CompositeController from all parents of a type.
+	removeFinalizers func(ctx context.Context, parents schema.GroupVersionResource, compositeController string) error
+	// newParentController returns what syncs the parents of a CompositeController.
+	newParentController func(parent.Config) (parentController, *parent.Problem, error)
 
 	standby *standby
 	// These two live as long as Run.
@@ -89,27 +93,38 @@ type Controller struct {
 	credentials *credentials.Source
 
 	mu sync.Mutex
-	// hosted are the CompositeControllers that are served, by UID, and served those by name of which something is known.
-	hosted map[types.UID]*hosted
-	served map[string]*service
+	// running are the hosted CompositeControllers by UID, and states what is known of each CompositeController by name.
+	running map[types.UID]parentController
+	states  map[string]*state
 }
 
-// key is what is synced: a parent of a CompositeController, or with controller "" the CompositeController itself.
-type key struct {
-	controller      types.UID
-	resource        schema.GroupResource
-	namespace, name string
+// parentController syncs the parents of one CompositeController. It is a parent.Controller except in tests.
+type parentController interface {
+	Sync(ctx context.Context, key parent.Key) (time.Duration, error)
+	// Start lets parents be synced, Pause not until the next Start, and Stop never again.
+	Start() (parents int)
+	Started() bool
+	Pause()
+	Stop()
+	Health() parent.Health
+	// AnyFinalizer reports whether a parent has the finalizer of the CompositeController.
+	AnyFinalizer() bool
+	SetMetadata(cc *v1alpha1.CompositeController) error
+	SetOverlap(overlap parent.Overlap)
 }
 
-func (k key) String() string {
-	name := k.resource.String() + " " + k.name
-	if k.namespace != "" {
-		name = k.resource.String() + " " + k.namespace + "/" + k.name
+// controllerKey returns the key of a CompositeController itself, as opposed to one of its parents.
+func controllerKey(name string) parent.Key {
+	return parent.Key{Resource: compositeControllers, Name: name}
+}
+
+func newParentController(config parent.Config) (parentController, *parent.Problem, error) {
+	c, problem, err := parent.New(config)
+	if problem != nil || err != nil {
+		return nil, problem, err
 	}
-	return name
+	return c, nil, nil
 }
-
-func controllerKey(name string) key { return key{resource: compositeControllers, name: name} }
 
 // New returns the controller; Run starts it.
 func New(ctx context.Context, config Config) (*Controller, error) {
@@ -125,24 +140,25 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, fmt.Errorf("making a client for the metadata of parents: %w", err)
 	}
 	c := &Controller{
-		Config:   config,
-		lister:   config.Controllers.Lister(),
-		writer:   writer,
-		metadata: metadataClient,
-		hosted:   map[types.UID]*hosted{},
-		served:   map[string]*service{},
+		Config:              config,
+		lister:              config.Controllers.Lister(),
+		writer:              writer,
+		newParentController: newParentController,
+		running:             map[types.UID]parentController{},
+		states:              map[string]*state{},
 	}
-	c.standby = &standby{acquire: config.Objects.Acquire, requests: c.standbyRequests, warm: map[types.UID]warm{}, ready: make(chan struct{})}
+	c.removeFinalizers = parent.FinalizerRemover{Metadata: metadataClient, Writer: writer, Namespace: config.Namespace}.Remove
+	c.standby = &standby{acquire: config.Objects.Acquire, requests: c.standbyRequests, held: map[types.UID]heldWatches{}, ready: make(chan struct{})}
 	controller.ReportWatchErrors(config.Controllers.Informer(), compositeControllers)
 	controller.ReportWatchErrors(config.Definitions, Definitions.GroupResource())
-	c.Loop = controller.NewLoop(ctx, controller.Config[key]{
+	c.Loop = controller.NewLoop(ctx, controller.Config[parent.Key]{
 		Name:  ControllerName,
 		Sync:  c.syncHandler,
-		Queue: controller.NewFairQueue(func(k key) types.UID { return k.controller }),
+		Queue: controller.NewFairQueue(func(k parent.Key) types.UID { return k.Controller }),
 	})
-	err = controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.CompositeController, key]{
+	err = controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.CompositeController, parent.Key]{
 		Informer: config.Controllers.TypedInformer(),
-		Keys:     c.concernedBy,
+		Keys:     c.affectedBy,
 		Observed: c.standby.observe,
 		Deleted:  func(cc *v1alpha1.CompositeController, _ bool) { c.standby.release(cc.UID) },
 	})
@@ -156,7 +172,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	return c, nil
 }
 
-// Run serves CompositeControllers until the context ends.
+// Run hosts CompositeControllers until the context ends.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	c.standby.end()
 	if c.Workers > 0 {
@@ -167,14 +183,20 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	c.credentials = credentials.New(running, c.KubeClient)
 	c.hooks = hook.NewClient(hook.Options{AnswerMemory: c.AnswerMemory, PerHost: callsPerWorker * workers, WaitingPerHost: waitingPerWorker * workers})
 	c.Loop.Run(ctx, workersPerWorker*workers)
-	c.closeAll()
+	c.stopAll()
 	stop()
 	c.credentials.Wait()
 }
 
-func (c *Controller) syncHandler(ctx context.Context, k key) (time.Duration, error) {
-	if k.controller == "" {
-		return c.syncController(ctx, k)
+func (c *Controller) syncHandler(ctx context.Context, k parent.Key) (time.Duration, error) {
+	if k.Controller == "" {
+		return c.syncController(ctx, k.Name)
 	}
-	return c.syncParent(ctx, k)
+	c.mu.Lock()
+	parents := c.running[k.Controller]
+	c.mu.Unlock()
+	if parents == nil {
+		return 0, nil
+	}
+	return parents.Sync(ctx, k)
 }

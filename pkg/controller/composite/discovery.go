@@ -16,11 +16,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller/composite/parent"
 )
 
-// lookUp asks the API server which of the resources it serves, and how.
-func (c *Controller) lookUp(ctx context.Context, wanted []schema.GroupVersionResource) (map[schema.GroupVersionResource]resource, error) {
-	found := map[schema.GroupVersionResource]resource{}
+// discover asks the API server which of the resources it serves, and how.
+func (c *Controller) discover(ctx context.Context, wanted []schema.GroupVersionResource) (map[schema.GroupVersionResource]parent.Resource, error) {
+	found := map[schema.GroupVersionResource]parent.Resource{}
 	lists := map[schema.GroupVersion]*metav1.APIResourceList{}
 	for _, resource := range wanted {
 		version := resource.GroupVersion()
@@ -37,19 +38,19 @@ func (c *Controller) lookUp(ctx context.Context, wanted []schema.GroupVersionRes
 		lists[version] = list
 	}
 	for _, wanted := range wanted {
-		if r, ok := servedAs(wanted, lists[wanted.GroupVersion()].APIResources); ok {
+		if r, ok := find(wanted, lists[wanted.GroupVersion()].APIResources); ok {
 			found[wanted] = r
 		}
 	}
 	return found, nil
 }
 
-func servedAs(wanted schema.GroupVersionResource, list []metav1.APIResource) (resource, bool) {
+func find(wanted schema.GroupVersionResource, list []metav1.APIResource) (parent.Resource, bool) {
 	at := slices.IndexFunc(list, func(r metav1.APIResource) bool { return r.Name == wanted.Resource })
 	if at < 0 {
-		return resource{}, false
+		return parent.Resource{}, false
 	}
-	return resource{
+	return parent.Resource{
 		GroupVersionResource: wanted,
 		Kind:                 list[at].Kind,
 		Namespaced:           list[at].Namespaced,
@@ -57,12 +58,39 @@ func servedAs(wanted schema.GroupVersionResource, list []metav1.APIResource) (re
 	}, true
 }
 
-// watchDefinitions looks again at the CompositeControllers whose parents or children a CustomResourceDefinition defines, when it
-// comes, changes or goes. Aggregated APIs are asked for now and then.
+// inServedVersion returns a resource in a version that the API server serves: the given one, or another one of its group. It returns false if
+// there is none.
+func (c *Controller) inServedVersion(ctx context.Context, of schema.GroupVersionResource) (schema.GroupVersionResource, bool, error) {
+	candidates := []schema.GroupVersionResource{of}
+	groups, err := c.KubeClient.Discovery().ServerGroupsWithContext(ctx)
+	if err != nil {
+		return of, false, fmt.Errorf("asking the API server in which versions it serves %s: %w", of.GroupResource(), err)
+	}
+	for _, group := range groups.Groups {
+		for _, version := range group.Versions {
+			if group.Name == of.Group && version.Version != of.Version {
+				candidates = append(candidates, of.GroupResource().WithVersion(version.Version))
+			}
+		}
+	}
+	served, err := c.discover(ctx, candidates)
+	if err != nil {
+		return of, false, err
+	}
+	for _, candidate := range candidates {
+		if _, found := served[candidate]; found {
+			return candidate, true, nil
+		}
+	}
+	return of, false, nil
+}
+
+// watchDefinitions has the CompositeControllers synced whose parents or children a CustomResourceDefinition defines, when it is added, changed or
+// deleted. For aggregated APIs the API server is asked in intervals.
 func (c *Controller) watchDefinitions() error {
 	changed := func(obj any) {
-		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
+		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = tombstone.Obj
 		}
 		definition, ok := obj.(*metav1.PartialObjectMetadata)
 		if !ok {
@@ -80,23 +108,20 @@ func (c *Controller) watchDefinitions() error {
 }
 
 func (c *Controller) definitionChanged(defined schema.GroupResource) {
-	all, err := c.lister.List(labels.Everything())
-	if err != nil {
-		return // a lister of a cache returns none
-	}
+	all, _ := c.lister.List(labels.Everything()) // a cache returns no error
 	for _, cc := range all {
 		for _, wanted := range resourcesOf(&cc.Spec) {
 			if wanted.GroupResource() == defined {
 				c.Objects.Retry(wanted)
-				c.lookAgain(cc.Name)
+				c.state(cc.Name).rediscover.Store(true)
 				c.Enqueue(controllerKey(cc.Name))
 			}
 		}
 	}
 }
 
-// resourcesOf are those that have to be served for a spec, whether it is valid or not.
+// resourcesOf returns the resources that a spec needs, whether it is valid or not.
 func resourcesOf(spec *v1alpha1.CompositeControllerSpec) []schema.GroupVersionResource {
-	parent, children := wanted(spec)
-	return append(children, parent)
+	parents, children := parent.Resources(spec)
+	return append(children, parents)
 }

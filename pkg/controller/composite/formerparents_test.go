@@ -45,7 +45,7 @@ func TestTheTypesOfParentsThatMayHaveTheFinalizerAreRecorded(t *testing.T) {
 				withFinalize(&cc.Spec)
 			}
 			if test.own {
-				cc.Finalizers = []string{finalizerOfController}
+				cc.Finalizers = []string{finalizer}
 			}
 			cc.Status.FinalizedParents = test.recorded
 			before := cc.DeepCopy()

@@ -11,10 +11,11 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/controller/composite/parent"
 	"millwright.dev/pkg/hook"
 )
 
-// readyReasons are told apart in millwright_objects: those of the controller, and those of its hooks.
+// readyReasons are the reasons that are states of their own in millwright_objects: those of the controller, and those of its hooks.
 var readyReasons = []string{
 	v1alpha1.ReasonStarting, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonNotYetSupported, v1alpha1.ReasonParentNotServed,
 	v1alpha1.ReasonStatusSubresourceMissing, v1alpha1.ReasonChildNotServed, v1alpha1.ReasonForbidden, v1alpha1.ReasonTooLarge,
@@ -22,11 +23,11 @@ var readyReasons = []string{
 	string(hook.ReasonInvalidConfiguration), string(hook.ReasonCredentials), string(hook.ReasonBusy), string(hook.ReasonNoMemory), string(hook.ReasonSuspended),
 	string(hook.ReasonUnreachable), string(hook.ReasonTooManyRequests), string(hook.ReasonStatus), string(hook.ReasonTooLarge),
 	string(hook.ReasonInvalidJSON), string(hook.ReasonInvalidResponse), string(hook.ReasonUnknownField), string(hook.ReasonInvalidChild),
-	string(hook.ReasonUndeclaredChild), string(hook.ReasonDuplicateChild), string(hook.ReasonForeignNamespace), reasonUnselected,
+	string(hook.ReasonUndeclaredChild), string(hook.ReasonDuplicateChild), string(hook.ReasonForeignNamespace), parent.ReasonUnselected,
 }
 
-// publishMetrics until the context ends.
+// publishMetrics publishes the metrics of CompositeControllers until the context ends.
 func publishMetrics(ctx context.Context, controllers cache.SharedIndexInformer) {
-	controller.CountObjects(ctx, controllers, kindMeta.Kind,
+	controller.CountObjects(ctx, controllers, "CompositeController",
 		func(cc *v1alpha1.CompositeController) []metav1.Condition { return cc.Status.Conditions }, readyReasons...)
 }

@@ -17,53 +17,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller/composite/parent"
 	"millwright.dev/pkg/testing/metricstest"
 )
 
-func TestWhatAControllerDoesIsCountedUntilItGoes(t *testing.T) {
-	labels := func(controller string) map[string]string { return map[string]string{"controller_name": controller} }
-	counted := func(controller string) map[string]map[string]float64 {
-		return map[string]map[string]float64{
-			"parents": metricstest.Scraped(t, "millwright_composite_parents", "controller_name", labels(controller)),
-			"changes": metricstest.Scraped(t, "millwright_composite_child_changes_total", "change", labels(controller)),
-			"syncs":   metricstest.Scraped(t, "millwright_composite_syncs_total", "result", labels(controller)),
-		}
-	}
-	want := func(controller string, want map[string]map[string]float64) {
-		t.Helper()
-		if diff := cmp.Diff(want, counted(controller)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", controller, diff)
-		}
-	}
-	none := map[string]map[string]float64{"parents": {}, "changes": {}, "syncs": {}}
-
-	for _, controller := range []string{"one", "two"} {
-		meetController(controller)
-		want(controller, map[string]map[string]float64{
-			"parents": {controller: 0},
-			"changes": {"created": 0, "updated": 0, "recreated": 0, "deleted": 0, "adopted": 0, "released": 0},
-			"syncs":   {"changed": 0, "unchanged": 0, "error": 0},
-		})
-	}
-	setParents("one", 7)
-	setParents("one", 5)
-	countChild("one", changeCreated)
-	countChild("one", changeCreated)
-	countChild("one", changeAdopted)
-	countSync("one", resultChanged)
-	countSync("two", resultError)
-	forgetController("two")
-	want("two", none)
-	want("one", map[string]map[string]float64{
-		"parents": {"one": 5},
-		"changes": {"created": 2, "updated": 0, "recreated": 0, "deleted": 0, "adopted": 1, "released": 0},
-		"syncs":   {"changed": 1, "unchanged": 0, "error": 0},
-	})
-	forgetController("one")
-	want("one", none)
-}
-
-func TestControllersAreCountedByWhatKeepsThemFromServing(t *testing.T) {
+func TestControllersAreCountedByReason(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	for name, ready := range map[string]metav1.Condition{
 		"a": {Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonServing},
@@ -93,8 +51,8 @@ type filled struct {
 func (f filled) HasSynced() bool       { return true }
 func (f filled) GetStore() cache.Store { return f.store }
 
-func TestEachReasonOfAnUnreadyControllerIsAStateOfItsOwn(t *testing.T) {
-	want := []string{reasonUnselected}
+func TestEachReasonIsAStateOfItsOwn(t *testing.T) {
+	want := []string{parent.ReasonUnselected}
 	for file, prefix := range map[string]string{"../../hook/errors.go": "Reason", "../../apis/metacontroller/v1alpha1/compositecontroller_types.go": "Reason"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
@@ -121,6 +79,6 @@ func TestEachReasonOfAnUnreadyControllerIsAStateOfItsOwn(t *testing.T) {
 	got := slices.Sorted(slices.Values(readyReasons))
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("reasons (-declared +told apart):\n%s", diff)
+		t.Errorf("reasons (-declared +states):\n%s", diff)
 	}
 }

@@ -12,69 +12,71 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller/composite/parent"
 	"millwright.dev/pkg/objectcache"
 )
 
-// standby watches what CompositeControllers need while another process serves them, so that this one can take over at once. A watch is
-// given back when the CompositeController is served, whose watches are the same.
+// standby holds the watches that CompositeControllers need while another process hosts them, so that this one can take over without filling
+// caches first. A watch is released when the CompositeController is hosted, which holds the same watch.
 type standby struct {
 	acquire  func(objectcache.Request) (*objectcache.Handle, error)
 	requests func(*v1alpha1.CompositeController) []objectcache.Request
 
 	mu    sync.Mutex
-	over  bool
-	warm  map[types.UID]warm
-	ready chan struct{} // closed once all has been watched that was needed at first
+	ended bool
+	held  map[types.UID]heldWatches
+	ready chan struct{} // closed once all caches that were needed at first are filled
 }
 
-type warm struct {
+// heldWatches are the watches for one generation of a CompositeController.
+type heldWatches struct {
 	generation int64
 	handles    []*objectcache.Handle
 }
 
-func (w warm) release() {
+func (w heldWatches) release() {
 	for _, handle := range w.handles {
 		handle.Release()
 	}
 }
 
-// observe a CompositeController as it is now.
+// observe acquires the watches that a CompositeController needs as it is now.
 func (s *standby) observe(cc *v1alpha1.CompositeController) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over || s.warm[cc.UID].generation == cc.Generation {
+	if s.ended || s.held[cc.UID].generation == cc.Generation {
 		return
 	}
-	next := warm{generation: cc.Generation}
+	next := heldWatches{generation: cc.Generation}
 	for _, request := range s.requests(cc) {
-		if handle, err := s.acquire(request); err == nil { // else the process ends
+		if handle, err := s.acquire(request); err == nil { // an error means that the process ends
 			next.handles = append(next.handles, handle)
 		}
 	}
-	s.warm[cc.UID].release()
-	s.warm[cc.UID] = next
+	s.held[cc.UID].release()
+	s.held[cc.UID] = next
 }
 
-// release gives back what is held for a CompositeController.
+// release releases the watches of a CompositeController.
 func (s *standby) release(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.warm[uid].release()
-	delete(s.warm, uid)
+	s.held[uid].release()
+	delete(s.held, uid)
 }
 
-// end lets nothing be acquired any more: this process serves.
+// end lets no watch be acquired any more: this process hosts CompositeControllers itself.
 func (s *standby) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
+	s.ended = true
 }
 
 // Name implements cache.DoneChecker.
 func (s *standby) Name() string { return "parents and children of CompositeControllers" }
 
-// Done implements cache.DoneChecker for who asks now and then, as /readyz does: nothing closes the channel but asking for it. What cannot
-// be watched, for it is not served or not allowed, is not waited for.
+// Done implements cache.DoneChecker. Only a call of it closes the channel, as the calls of /readyz do. A resource that cannot be watched, because
+// it is not served or not allowed, is not waited for.
 func (s *standby) Done() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +85,7 @@ func (s *standby) Done() <-chan struct{} {
 		return s.ready
 	default:
 	}
-	for _, w := range s.warm {
+	for _, w := range s.held {
 		if slices.ContainsFunc(w.handles, func(h *objectcache.Handle) bool { return !h.HasSynced() && h.Problem() == nil }) {
 			return s.ready
 		}
@@ -92,26 +94,26 @@ func (s *standby) Done() <-chan struct{} {
 	return s.ready
 }
 
-// standbyRequests are for the watches with which the CompositeController will be served.
+// standbyRequests returns the requests for the watches that a hosted CompositeController has.
 func (c *Controller) standbyRequests(cc *v1alpha1.CompositeController) (requests []objectcache.Request) {
-	if cc.DeletionTimestamp != nil || !c.TargetSelector.Matches(labels.Set(cc.Labels)) || checkSpec(&cc.Spec) != nil {
+	if cc.DeletionTimestamp != nil || !c.TargetSelector.Matches(labels.Set(cc.Labels)) || parent.CheckSpec(&cc.Spec) != nil {
 		return nil
 	}
-	parent, children := wanted(&cc.Spec)
+	parents, children := parent.Resources(&cc.Spec)
 	for _, child := range children {
 		requests = append(requests, objectcache.Request{Resource: child, Namespace: c.Namespace})
 	}
-	selected, _ := parentSelector(&cc.Spec) // checked above
-	if watchesAll(cc) {
+	selected, _ := parent.ParentSelector(&cc.Spec) // checked above
+	if watchesUnselected(cc) {
 		selected = nil
 	}
-	return append(requests, objectcache.Request{Resource: parent, Namespace: c.Namespace, Selector: selected})
+	return append(requests, objectcache.Request{Resource: parents, Namespace: c.Namespace, Selector: selected})
 }
 
-// watchesAll tells whether parents that are not selected have to be watched too: those that have our finalizer.
-func watchesAll(cc *v1alpha1.CompositeController) bool {
-	return finalizes(cc) || slices.Contains(cc.Finalizers, finalizerOfController)
+// watchesUnselected reports whether parents that are not selected are watched, too: they may have our finalizer.
+func watchesUnselected(cc *v1alpha1.CompositeController) bool {
+	return parent.HasFinalizeHook(&cc.Spec) || slices.Contains(cc.Finalizers, finalizer)
 }
 
-// Synced tells of a process that stands by when it is ready to take over.
+// Synced reports when a standby process is ready to take over.
 func (c *Controller) Synced() []cache.DoneChecker { return append(c.Loop.Synced(), c.standby) }

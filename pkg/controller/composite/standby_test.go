@@ -40,7 +40,7 @@ func TestAProcessThatStandsByIsReadyWhenItWatchesWhatWillBeNeeded(t *testing.T) 
 			acquired++
 			return objects.Acquire(request)
 		},
-		warm: map[types.UID]warm{}, ready: make(chan struct{}),
+		held: map[types.UID]heldWatches{}, ready: make(chan struct{}),
 	}
 	cc := controllerWith()
 	cc.UID = "cc"
@@ -77,7 +77,7 @@ func TestAProcessThatStandsByWatchesAsItWillWhenItServes(t *testing.T) {
 	}
 	cc.Labels = map[string]string{"engine": "this"}
 	requests := c.standbyRequests(cc)
-	if len(requests) != 2 || requests[0].Resource != configMaps.GroupVersionResource || requests[1].Resource != things.GroupVersionResource {
+	if len(requests) != 2 || requests[0].Resource != configMaps || requests[1].Resource != things {
 		t.Fatalf("watched are %v, want the children and the parents", requests)
 	}
 	if requests[1].Namespace != "ns" || requests[1].Selector == nil || requests[1].Selector.String() != "on=yes" {

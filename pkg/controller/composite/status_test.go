@@ -4,81 +4,35 @@
 package composite
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
-	"millwright.dev/pkg/controller"
-	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/controller/composite/parent"
 )
 
-func TestTheStatusIsWrittenOnlyIfItDiffers(t *testing.T) {
-	for name, test := range map[string]struct {
-		observed, answer string
-		want             map[string]any
-	}{
-		"none and none":                      {``, `{}`, map[string]any{"observedGeneration": int64(3)}},
-		"null clears it":                     {`{"a":1,"observedGeneration":3}`, `{"status":null}`, map[string]any{"observedGeneration": int64(3)}},
-		"the same":                           {`{"a":1,"observedGeneration":3}`, `{"status":{"a":1}}`, nil},
-		"the same number, written otherwise": {`{"a":1,"observedGeneration":3}`, `{"status":{"a":1.0}}`, nil},
-		"a null is no difference":            {`{"a":1,"observedGeneration":3}`, `{"status":{"a":1,"b":null}}`, nil},
-		"another generation":                 {`{"a":1,"observedGeneration":2}`, `{"status":{"a":1}}`, map[string]any{"a": int64(1), "observedGeneration": int64(3)}},
-		"empty is not the same as none":      {`{"observedGeneration":3}`, `{"status":{"a":[]}}`, map[string]any{"a": []any{}, "observedGeneration": int64(3)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			if test.observed != "" {
-				w.parent = text(strings.TrimSuffix(string(w.parent), "}") + `,"status":` + test.observed + `}`)
-			}
-			p, err := w.conclude(phaseSync, test.answer)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, p.status); diff != "" {
-				t.Errorf("another status is written (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestAStatusOfWhichTheAPIServerTakesNothingIsNotWrittenAgain(t *testing.T) {
-	w := newWorld(t)
-	p, err := w.conclude(phaseSync, `{"status":{"unknown":1}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.memory = p.memory
-	w.memory.statusDone(p.status, "1", w.parent)
-	w.want(`{"status":{"unknown":1}}`)
-	w.want(`{"status":{"unknown":2}}`, "status")
-}
-
-func TestHowAControllerDoesIsItsConditionReady(t *testing.T) {
+func TestReadyReportsHealth(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	problem := func(reason string) *parent.Problem { return &parent.Problem{Reason: reason, Message: "why"} }
 	for name, test := range map[string]struct {
 		health health
 		want   string
 	}{
-		"it serves":                 {health{synced: true}, "True Serving"},
-		"it starts":                 {health{}, "False Starting"},
-		"its hook fails":            {health{synced: true, hook: &problem{"HookUnreachable", "refused"}}, "False HookUnreachable"},
-		"its spec is wrong":         {health{synced: true, wrong: &problem{"InvalidSpec", "no"}, hook: &problem{"HookFailed", "500"}}, "False InvalidSpec"},
-		"the engine lacks a right":  {health{wrong: forbidden(configMaps, "list", "watch")}, "False Forbidden"},
-		"a child type is not there": {health{wrong: &problem{"ChildNotServed", "no"}}, "False ChildNotServed"},
+		"parents are synced":             {health{synced: true}, "True Serving"},
+		"caches are being filled":        {health{}, "False Starting"},
+		"a hook fails":                   {health{synced: true, hook: problem("HookUnreachable")}, "False HookUnreachable"},
+		"an older one has all parents":   {health{synced: true, overlap: problem("ParentsOverlap"), hook: problem("HookUnreachable")}, "False ParentsOverlap"},
+		"finalizers cannot be removed":   {health{synced: true, finalizers: problem("Forbidden"), overlap: problem("ParentsOverlap")}, "False Forbidden"},
+		"the spec is invalid":            {health{synced: true, problem: problem("InvalidSpec"), hook: problem("HookFailed")}, "False InvalidSpec"},
+		"a right is missing for a watch": {health{problem: problem("Forbidden")}, "False Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cc := controllerWith()
-			status := controllerStatus(cc, test.health, now)
+			status := statusOf(cc, test.health, now)
 			ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
 			if got := fmt.Sprintf("%s %s", ready.Status, ready.Reason); got != test.want || ready.ObservedGeneration != 7 || status.ObservedGeneration != 7 {
 				t.Errorf("got %+v, want %s", ready, test.want)
@@ -87,135 +41,9 @@ func TestHowAControllerDoesIsItsConditionReady(t *testing.T) {
 				t.Errorf("the column of children is %q", status.Children)
 			}
 			cc.Status = status
-			if diff := cmp.Diff(status, controllerStatus(cc, test.health, now.Add(time.Hour))); diff != "" {
-				t.Errorf("it says the same in another way an hour later:\n%s", diff)
+			if diff := cmp.Diff(status, statusOf(cc, test.health, now.Add(time.Hour))); diff != "" {
+				t.Errorf("the same health has another status an hour later:\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestTheFailureOfAHookIsTheReasonThatItsAuthorReads(t *testing.T) {
-	_, invalidAnswer := hook.DecodeComposite([]byte(`{"children":[null]}`), hook.Rules{Phase: "sync", Version: hook.V1})
-	for want, err := range map[string]error{
-		"HookChildInvalid":     fmt.Errorf("syncing: %w", invalidAnswer),
-		"HookChildNotSelected": fmt.Errorf("syncing: %w", &unselected{"ConfigMap a", "app=a"}),
-	} {
-		if got := hookProblem(err); got == nil || got.reason != want || got.message != err.Error() {
-			t.Errorf("%v is %+v, want %s", err, got, want)
-		}
-	}
-	if got := hookProblem(fmt.Errorf("the API server is away")); got != nil {
-		t.Errorf("an error that is not the hook's is %+v", *got)
-	}
-}
-
-func TestAMissingRightIsNamedAsTheRuleToAdd(t *testing.T) {
-	message := forbidden(things, "list", "watch").message
-	for _, part := range []string{`apiGroups: ["example.com"]`, `resources: ["things"]`, `verbs: [list, watch]`, "millwright.dev/aggregate-to-engine=true"} {
-		if !strings.Contains(message, part) {
-			t.Errorf("%q lacks %q", message, part)
-		}
-	}
-}
-
-func TestWhatHappensToManyChildrenIsOneEvent(t *testing.T) {
-	var outcomes []outcome
-	for i := range 12 {
-		outcomes = append(outcomes, outcomeOf(childStep{verb: verbCreate, child: configMaps.key("ns", fmt.Sprint("m", i))}))
-	}
-	outcomes = append(outcomes, outcomeOf(childStep{verb: verbDelete, child: configMaps.key("ns", "old")}),
-		outcome{controller.ReasonResourceExists, configMaps.key("ns", "theirs")})
-	want := []event{
-		{"Normal", "ChildrenCreated", "Created 12 ConfigMap: ns/m0, ns/m1, ns/m2, ns/m3, ns/m4, ns/m5, ns/m6, ns/m7, ns/m8, ns/m9 and 2 more"},
-		{"Normal", "ChildrenDeleted", "Deleted ConfigMap ns/old"},
-		{"Warning", "ErrResourceExists", "Not created, because an object of that name exists and does not belong to this parent: ConfigMap ns/theirs"},
-	}
-	if diff := cmp.Diff(want, eventsOf(outcomes), cmp.AllowUnexported(event{})); diff != "" {
-		t.Errorf("other events (-want +got):\n%s", diff)
-	}
-	if got := syncError(fmt.Errorf("it fails")); got != (event{"Warning", "SyncError", "Sync error: it fails"}) {
-		t.Errorf("the event of an error is %+v", got)
-	}
-}
-
-func TestEveryFieldOfAWebhookReachesItsClient(t *testing.T) {
-	var configured v1alpha1.CompositeControllerHooks
-	err := json.Unmarshal([]byte(`{"sync":{"version":"v2","webhook":{"url":"https://h/s","timeout":"3s","path":"/p",
-		"service":{"name":"n","namespace":"ns","port":8443,"protocol":"https"},"etag":{"enabled":true,"cacheTimeoutSeconds":5},
-		"responseUnMarshallMode":"loose","caBundle":{"configMapRef":{"name":"ca","namespace":"ns","key":"k"}},
-		"clientTLS":{"secretRef":{"name":"c","namespace":"ns"},"certKey":"crt","privateKeyKey":"key"},
-		"authorization":{"type":"Token","secretRef":{"name":"a","namespace":"ns","key":"t"}},
-		"basicAuth":{"secretRef":{"name":"b","namespace":"ns"},"usernameKey":"u","passwordKey":"p"}}}}`), &configured)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cc := controllerWith(func(s *v1alpha1.CompositeControllerSpec) {
-		s.Hooks = &configured
-		s.EndpointConfigs = []v1alpha1.EndpointConfig{{Host: "h", WebhookAccess: v1alpha1.WebhookAccess{CABundle: &v1alpha1.CABundle{Inline: ptr("pem")}}}}
-	})
-	want := hook.Config{
-		Phase: "sync", Version: hook.V2, URL: "https://h/s", Path: ptr("/p"), Timeout: ptr(3 * time.Second), Mode: hook.Loose,
-		Service: &hook.Service{Name: "n", Namespace: "ns", Port: ptr(int32(8443)), Protocol: ptr("https")},
-		ETag:    &hook.ETag{CacheTimeout: 5 * time.Second},
-		Access: hook.Access{
-			CABundle:      &hook.CABundle{ConfigMapRef: &hook.KeyRef{Namespace: "ns", Name: "ca", Key: "k"}},
-			ClientTLS:     &hook.ClientTLS{Namespace: "ns", Name: "c", CertKey: "crt", PrivateKeyKey: "key"},
-			Authorization: &hook.Authorization{Type: "Token", SecretRef: hook.KeyRef{Namespace: "ns", Name: "a", Key: "t"}},
-			BasicAuth:     &hook.BasicAuth{Namespace: "ns", Name: "b", UsernameKey: "u", PasswordKey: "p"},
-		},
-		Endpoints: []hook.Endpoint{{Host: "h", Access: hook.Access{CABundle: &hook.CABundle{Inline: ptr("pem")}}}},
-	}
-	if diff := cmp.Diff(want, hookConfig(cc, phaseSync)); diff != "" {
-		t.Errorf("the hook is configured otherwise (-want +got):\n%s", diff)
-	}
-}
-
-func TestHooksSeeAControllerWithoutItsStatus(t *testing.T) {
-	cc := controllerWith()
-	before, err := controllerJSON(cc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cc.Status.Conditions = []metav1.Condition{{Type: "Ready"}}
-	cc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "me"}}
-	after, err := controllerJSON(cc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(before) != string(after) || !strings.Contains(string(after), `"status":{}`) ||
-		!strings.HasPrefix(string(after), `{"kind":"CompositeController","apiVersion":"metacontroller.k8s.io/v1alpha1"`) {
-		t.Errorf("hooks see %s", after)
-	}
-}
-
-func TestWhatTheAPIServerDoesNotAcceptIsToldToTheAuthorOfTheHook(t *testing.T) {
-	of := schema.GroupKind{Kind: "ConfigMap"}
-	for name, test := range map[string]struct {
-		err    error
-		reason string
-	}{
-		"an invalid child":         {refused(hook.ReasonInvalidChild, fmt.Errorf("create a: %w", apierrors.NewInvalid(of, "a", nil))), "HookChildInvalid"},
-		"a child that is no child": {refused(hook.ReasonInvalidChild, apierrors.NewBadRequest("cannot be handled")), "HookChildInvalid"},
-		"an invalid status":        {refused(hook.ReasonInvalidResponse, apierrors.NewInvalid(of, "a", nil)), "HookResponseInvalid"},
-		"an outage":                {refused(hook.ReasonInvalidChild, apierrors.NewInternalError(errors.New("down"))), ""},
-		"a conflict":               {refused(hook.ReasonInvalidChild, apierrors.NewConflict(schema.GroupResource{}, "a", nil)), ""},
-		"no answer":                {refused(hook.ReasonInvalidChild, errors.New("EOF")), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			problem := problemOf(summed([]error{nil, test.err}))
-			if test.reason == "" && problem != nil || test.reason != "" && (problem == nil || problem.reason != test.reason) {
-				t.Errorf("the problem is %+v, want %q", problem, test.reason)
-			}
-		})
-	}
-}
-
-func TestADelayThatAHookAsksForIsAMinuteAtMost(t *testing.T) {
-	for _, asked := range []time.Duration{time.Second, 54 * time.Second, time.Minute, time.Hour} {
-		for range 100 {
-			if got := spread(asked); got > time.Minute || got < min(asked, 54*time.Second) {
-				t.Fatalf("asked for %s, the parent waits %s", asked, got)
-			}
-		}
 	}
 }

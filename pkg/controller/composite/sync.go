@@ -5,261 +5,283 @@ package composite
 
 import (
 	"context"
-	"errors"
+	"maps"
+	"slices"
+	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
-	"millwright.dev/pkg/hook"
-	"millwright.dev/pkg/merge"
-	"millwright.dev/pkg/objectcache"
+	"millwright.dev/pkg/controller/composite/parent"
 )
 
-// parentSync is one sync of one parent.
-type parentSync struct {
-	*Controller
-	h   *hosted
-	key key
-	// parent as it was observed, or as our last write left it.
-	parent *objectcache.RawObject
-	state  *parentState
-	called phase
-	// changed tells whether anything was written.
-	changed bool
-	// problem is what the author of the controller is to know of a sync that has not failed.
-	problem *problem
+const (
+	// syncedInterval is how often it is checked whether the caches are filled.
+	syncedInterval = 20 * time.Millisecond
+	// minDiscoveryInterval and maxDiscoveryInterval bound how often the API server is asked for a resource that it does not serve. For what a
+	// CustomResourceDefinition defines it is asked as soon as the definition changes.
+	minDiscoveryInterval, maxDiscoveryInterval = 100 * time.Millisecond, 15 * time.Second
+)
+
+// state is what is known of the CompositeController of a name. Only its syncs use it, one at a time, except for rediscover.
+type state struct {
+	// hosted is nil while the CompositeController is not hosted.
+	hosted *hostedController
+	// problem is why it is not, and since when.
+	problem *parent.Problem
+	since   time.Time
+	// rediscover reports whether the API server may serve other resources than when it was asked. It is safe for concurrent use.
+	rediscover atomic.Bool
+	// hooksReported is when the status last reported on hooks.
+	hooksReported time.Time
 }
 
-// rightsInterval is how often it is tried whether the engine has been given a right that it lacked: nothing tells.
-const rightsInterval = 15 * time.Second
+// hostedController is a CompositeController that is hosted, as it was when that began, except for its metadata.
+type hostedController struct {
+	parentController
+	compositeController *v1alpha1.CompositeController
+	spec                *parent.Spec
+	since               time.Time
+}
 
-func nameOf(k key) cache.ObjectName { return cache.NewObjectName(k.namespace, k.name) }
+// isOf reports whether a CompositeController is hosted in this generation of its spec.
+func (h *hostedController) isOf(cc *v1alpha1.CompositeController) bool {
+	return h != nil && h.compositeController.UID == cc.UID && h.compositeController.Generation == cc.Generation
+}
 
-// syncParent brings the children and the status of a parent to what its hook wants.
-func (c *Controller) syncParent(ctx context.Context, k key) (time.Duration, error) {
+func (c *Controller) state(name string) *state {
 	c.mu.Lock()
-	h := c.hosted[k.controller]
-	c.mu.Unlock()
-	if h == nil || !h.enter() {
-		return 0, nil // whoever serves it next queues all parents
+	defer c.mu.Unlock()
+	s := c.states[name]
+	if s == nil {
+		s = &state{}
+		c.states[name] = s
 	}
-	defer h.leave()
-	// Asked before anything is read: what is read afterwards is at least as new.
-	if !h.ready.Load() {
-		return 0, nil
-	}
-	if !h.written.IsReady(k) {
-		h.written.RequeueUnlessReady(k, c.Enqueue)
-		return 0, nil
-	}
-	parent := h.parents.Get(k.namespace, k.name)
-	if parent == nil || !h.rules.counts(parent) {
-		if h.forget(k) {
-			c.Enqueue(controllerKey(h.name))
-		}
-		return 0, nil
-	}
-	s := &parentSync{Controller: c, h: h, key: k, parent: parent}
-	if s.isLeft() {
-		return s.settle(ctx, 0, nil)
-	}
-	after, err := s.run(ctx)
-	switch {
-	case apierrors.IsConflict(err), controller.IsOwnerUnknown(err):
-		return after, err // nothing has failed: what it was decided from is old, or the kind of the parent is new
-	case err != nil && h.calling.Err() != nil:
-		return 0, nil // cut off
-	}
-	return s.settle(ctx, after, err)
+	return s
 }
 
-// settle tells how the sync went, and when there is to be another one.
-func (s *parentSync) settle(ctx context.Context, after time.Duration, err error) (time.Duration, error) {
-	countSync(s.h.name, s.result(err))
-	problem := problemOf(err)
-	if err == nil {
-		problem = s.problem
-	}
-	changed, wake := s.h.failures.report(s.key, s.called, problem)
-	if changed {
-		s.Enqueue(controllerKey(s.h.name))
-	}
-	s.EnqueueResync(wake...)
-	if s.h.resync > 0 {
-		// Spread, so that parents which were created together are not synced together for ever.
-		after = earliest(after, wait.Jitter(s.h.resync*9/10, 0.2))
-	}
-	if err == nil {
-		return after, nil
-	}
-	failed, ofHook := errors.AsType[*hook.Error](err)
-	if ofHook && failed.RetryAfter > 0 {
-		klog.FromContext(ctx).V(2).Info("The hook is to be called later", "reason", failed.Reason, "after", failed.RetryAfter)
-		return earliest(after, spread(failed.RetryAfter)), nil
-	}
-	if ctx.Err() == nil {
-		e := syncError(err)
-		s.Recorder.Event(s.parent, e.eventType, e.reason, e.message)
-	}
-	if ofHook {
-		err = hookFailed{err.Error()} // how its connection failed says nothing of the API server, and its body is not logged
-	}
-	if _, denied := errors.AsType[*deniedError](err); denied {
-		after = earliest(after, rightsInterval)
-	}
-	return after, err
-}
-
-// spread is a delay that the hook asks for, with some of it added so that parents which were refused together do not come together. It is at most
-// hook.MaxRetryAfter.
-func spread(delay time.Duration) time.Duration {
-	return wait.Jitter(min(delay, hook.MaxRetryAfter*9/10), 0.1)
-}
-
-// hookFailed is the error of a hook.
-type hookFailed struct{ text string }
-
-func (e hookFailed) Error() string { return e.text }
-
-func (s *parentSync) result(err error) string {
-	switch {
-	case err != nil:
-		return resultError
-	case s.changed:
-		return resultChanged
-	default:
-		return resultUnchanged
-	}
-}
-
-// run is the sync: first our finalizer, then the children that there are, the hook, and what its answer leads to.
-func (s *parentSync) run(ctx context.Context) (time.Duration, error) {
-	opening := s.h.rules.open(s.parent)
-	if err := s.setFinalizer(ctx, opening.addFinalizer, opening.removeFinalizer); err != nil || s.parent == nil {
-		return 0, err
-	}
-	if opening.hook == phaseNone {
+// syncController hosts a CompositeController, or stops it, and writes its status.
+func (c *Controller) syncController(ctx context.Context, name string) (time.Duration, error) {
+	cc, err := c.lister.Get(name)
+	if apierrors.IsNotFound(err) {
+		c.stop(c.state(name))
+		c.mu.Lock()
+		delete(c.states, name)
+		c.mu.Unlock()
 		return 0, nil
 	}
-	s.called = opening.hook
-	if err := s.knowSelector(); err != nil {
-		return 0, err
-	}
-	children, err := s.gather(ctx)
-	if err != nil || s.parent == nil {
-		return 0, err
-	}
-	answer, err := s.call(ctx, children)
 	if err != nil {
 		return 0, err
 	}
-	defer answer.Release()
-	return s.follow(ctx, children, answer)
+	s := c.state(name)
+	if !c.TargetSelector.Matches(labels.Set(cc.Labels)) {
+		c.stop(s)
+		return 0, nil
+	}
+	if cc.DeletionTimestamp != nil {
+		return c.syncDeleted(ctx, cc, s)
+	}
+	if cc, err = c.syncFinalizer(ctx, cc, s); err != nil {
+		return 0, err
+	}
+	if cc, err = c.recordParents(ctx, cc); err != nil {
+		return 0, err
+	}
+	health, after, err := c.host(ctx, cc, s)
+	if err != nil {
+		return 0, err
+	}
+	if health.problem == nil && len(formerParents(cc)) > 0 {
+		if cc, health.finalizers, err = c.clearFormerParents(ctx, cc); err != nil {
+			return 0, err
+		}
+		if health.finalizers != nil {
+			after = controller.EarliestDelay(after, parent.RightsRetryInterval)
+		}
+	}
+	if s.hosted != nil && health.problem == nil && !health.synced && time.Since(s.hosted.since) < hooksReportInterval {
+		return after, nil // as a rule it is ready sooner than a status would be read
+	}
+	untilReported, err := c.updateStatus(ctx, cc, s, health)
+	return controller.EarliestDelay(after, untilReported), err
 }
 
-// knowSelector reads the selector, unless the spec is as it was.
-func (s *parentSync) knowSelector() error {
-	isNew := false
-	s.state, isNew = s.h.state(nameOf(s.key), s.parent.GetUID())
-	if now := specifiedBy(s.parent); s.state.selector == nil || s.state.specified != now {
-		selector, err := s.h.rules.selectorOf(s.parent)
-		if err != nil {
+// host lets a CompositeController be hosted as it is now, and returns how it does.
+func (c *Controller) host(ctx context.Context, cc *v1alpha1.CompositeController, s *state) (health, time.Duration, error) {
+	builtIn, known := c.builtInFor(cc)
+	if !known {
+		return health{}, syncedInterval, nil
+	}
+	rediscover := s.rediscover.Swap(false) || builtIn != nil && s.hosted != nil
+	if rediscover || !s.hosted.isOf(cc) {
+		if err := c.replace(ctx, cc, s, builtIn); err != nil {
+			s.rediscover.Store(true)
+			return health{}, 0, err
+		}
+	}
+	if s.problem != nil {
+		return health{problem: s.problem}, s.untilDiscovery(), nil
+	}
+	h := s.hosted
+	if !equalMetadata(h.compositeController, cc) {
+		h.compositeController = cc
+		if err := h.SetMetadata(cc); err != nil {
+			return health{}, 0, err
+		}
+	}
+	h.SetOverlap(parent.OverlapOf(cc, c.selected()))
+	is := h.Health()
+	after := c.untilBuiltIn(cc)
+	switch {
+	case is.Watch != nil:
+		h.Pause() // nothing must be decided from caches that are not updated
+	case !is.Synced:
+		after = syncedInterval
+	case !h.Started():
+		c.start(ctx, h)
+		if slices.Contains(cc.Finalizers, finalizer) && !h.spec.Finalizes() {
+			c.Enqueue(controllerKey(cc.Name)) // perhaps no parent has the finalizer any more: see syncFinalizer
+		}
+	}
+	return health{problem: is.Watch, synced: is.Synced, overlap: is.Overlap, hook: is.Parent}, after, nil
+}
+
+// replace hosts a CompositeController in the place of what is hosted, unless that is the same, or records why it cannot be hosted.
+func (c *Controller) replace(ctx context.Context, cc *v1alpha1.CompositeController, s *state, builtIn *parent.Problem) error {
+	spec, problem, err := c.compile(ctx, cc)
+	if err != nil {
+		return err
+	}
+	if problem == nil {
+		problem = builtIn
+	}
+	if problem == nil && s.hosted.isOf(cc) && s.hosted.spec.SameResources(spec) {
+		return nil
+	}
+	var next parentController
+	if problem == nil {
+		// The new one begins its watches before the old one ends its own, so that what both watch is not listed again.
+		if next, problem, err = c.newParentControllerFor(cc, spec); err != nil {
 			return err
 		}
-		before := s.state.selector
-		s.state.selector, s.state.specified = selector, now
-		if before != nil && before.String() == selector.String() {
-			return nil
-		}
-		s.h.orphans.selects(s.key, selector)
-		if isNew && s.h.rules.generateSelector {
-			return nil // nobody could have known its UID
-		}
-		for i, handle := range s.h.children {
-			for _, o := range handle.Ownerless(s.key.namespace, selector) {
-				s.h.orphans.add(s.key, orphan{i, o.GetNamespace(), o.GetName()})
-			}
-		}
+	}
+	c.standby.release(cc.UID)
+	c.stop(s)
+	s.setProblem(problem)
+	switch {
+	case problem == nil:
+		c.Recorder.Eventf(cc, corev1.EventTypeNormal, eventStarting, "Starting controller: %s", cc.Name)
+		s.hosted = &hostedController{parentController: next, compositeController: cc, spec: spec, since: time.Now()}
+		parent.InitMetrics(cc.Name)
+		c.mu.Lock()
+		c.running[cc.UID] = next
+		c.mu.Unlock()
+	case readyReasonOf(cc) == problem.Reason:
+		// It was reported before.
+	case problem.Reason == v1alpha1.ReasonStatusSubresourceMissing:
+		c.Recorder.Eventf(cc, corev1.EventTypeWarning, eventSyncError, "[%s] Sync error - ignoring, %s", cc.Name, problem.Message)
+	default:
+		c.Recorder.Eventf(cc, corev1.EventTypeWarning, eventCreateError, "Cannot create new controller: %s", problem.Message)
 	}
 	return nil
 }
 
-// call asks the hook.
-func (s *parentSync) call(ctx context.Context, children *children) (*hook.Answer, error) {
-	called := s.h.hooks[s.called]
-	request := hook.NewCompositeRequest(called.Version(), hook.CompositeRequest{
-		Controller:      *s.h.shown.Load(),
-		Parent:          s.parent.JSON(),
-		ParentNamespace: s.key.namespace,
-		Children:        children.groups,
-		Finalizing:      s.called == phaseFinalize,
+func (c *Controller) newParentControllerFor(cc *v1alpha1.CompositeController, spec *parent.Spec) (parentController, *parent.Problem, error) {
+	return c.newParentController(parent.Config{
+		CompositeController: cc,
+		Spec:                spec,
+		WatchUnselected:     watchesUnselected(cc),
+		Namespace:           c.Namespace,
+		Objects:             c.Objects,
+		Writer:              c.writer,
+		Hooks:               c.hooks,
+		Credentials:         c.credentials,
+		Recorder:            c.Recorder,
+		Queue:               c.Loop,
+		Changed:             func() { c.Enqueue(controllerKey(cc.Name)) },
 	})
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.h.calling, cancel)()
-	controller.ExtendSyncLimit(ctx, called.Longest())
-	return called.Call(ctx, string(s.parent.GetUID()), request)
 }
 
-// follow does what an answer leads to.
-func (s *parentSync) follow(ctx context.Context, children *children, answer *hook.Answer) (time.Duration, error) {
-	_, older := s.h.overlap.Load().on(s.parent.Labels())
-	now := lastAnswer{known: true, called: s.called, sum: answer.Sum, observed: children.observed, statusBy: older}
-	if last := s.state.last; last.same(&now) {
-		return last.requeueAfter, nil
+// compile compiles a spec, after discovery if it is valid.
+func (c *Controller) compile(ctx context.Context, cc *v1alpha1.CompositeController) (*parent.Spec, *parent.Problem, error) {
+	if problem := parent.CheckSpec(&cc.Spec); problem != nil {
+		return nil, problem, nil
 	}
-	s.state.last = lastAnswer{}
-	if err := answer.Reserve(ctx); err != nil {
-		return 0, err
-	}
-	of := s.h.hooks[s.called]
-	response, err := hook.DecodeComposite(answer.Body, s.h.rules.decodingRules(of.Rules(), s.parent))
+	served, err := c.discover(ctx, resourcesOf(&cc.Spec))
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
-	for _, warning := range response.Warnings {
-		klog.FromContext(ctx).V(2).Info("The answer of the hook is not what it should be", "hook", of.URL(), "warning", warning)
+	spec, problem := parent.Compile(cc, served)
+	if problem == nil {
+		problem = spec.CheckNamespace(c.Namespace)
 	}
-	p, err := s.h.rules.conclude(observation{
-		parent:   s.parent,
-		selector: s.state.selector,
-		children: children.byKey,
-		memory:   s.state.memory,
-		answer:   answer.Sum,
-		statusBy: older,
-		now:      time.Now(),
-	}, s.called, response, merge.Update)
-	if err != nil {
-		return 0, err
-	}
-	before := s.state.memory.of(s.parent, time.Now()).settling
-	s.state.memory, s.problem = p.memory, p.problem
-	if p.leadsToNothing(resyncAfter(response)) {
-		now.requeueAfter = p.requeueAfter
-		s.state.last = now
-		return p.requeueAfter, nil
-	}
-	after, err := s.apply(ctx, &p)
-	if err != nil {
-		s.state.memory.settling = before // what has failed has led to nothing
-	}
-	return after, err
+	return spec, problem, nil
 }
 
-// leadsToNothing tells that the plan is empty, and stays so until something is observed.
-func (p *plan) leadsToNothing(resyncAfter time.Duration) bool {
-	return !p.removeFinalizer && len(p.steps) == 0 && p.status == nil && !p.held && len(p.stuck) == 0 && len(p.problems) == 0 && p.problem == nil &&
-		p.requeueAfter == resyncAfter
+// start lets the parents of a CompositeController be synced.
+func (c *Controller) start(ctx context.Context, h *hostedController) {
+	cc := h.compositeController
+	n := h.Start()
+	klog.FromContext(ctx).Info("Serving", "compositeController", cc.Name, "parents", n)
+	c.Recorder.Eventf(cc, corev1.EventTypeNormal, eventStarted, "Started controller: %s", cc.Name)
 }
 
-// earliest of two delays; zero is none.
-func earliest(a, b time.Duration) time.Duration {
-	if a == 0 || b > 0 && b < a {
-		return b
+// stop stops what is hosted, if anything is.
+func (c *Controller) stop(s *state) {
+	h := s.hosted
+	if h == nil {
+		return
 	}
-	return a
+	cc := h.compositeController
+	c.Recorder.Eventf(cc, corev1.EventTypeNormal, eventStopping, "Stopping controller: %s", cc.Name)
+	c.mu.Lock()
+	if c.running[cc.UID] == h.parentController {
+		delete(c.running, cc.UID)
+	}
+	c.mu.Unlock()
+	h.Stop()
+	parent.DeleteMetrics(cc.Name)
+	s.hosted = nil
+	c.Recorder.Eventf(cc, corev1.EventTypeNormal, eventStopped, "Stopped controller: %s", cc.Name)
+}
+
+// stopAll stops all that is hosted when the process ends.
+func (c *Controller) stopAll() {
+	c.mu.Lock()
+	all := c.running
+	c.running = nil
+	c.mu.Unlock()
+	for _, parents := range all {
+		parents.Stop()
+	}
+}
+
+// setProblem keeps since when a problem exists.
+func (s *state) setProblem(problem *parent.Problem) {
+	if problem == nil || s.problem == nil || *problem != *s.problem {
+		s.since = time.Now()
+	}
+	s.problem = problem
+}
+
+// untilDiscovery returns when to ask the API server again for what it does not serve now, 0 for never.
+func (s *state) untilDiscovery() time.Duration {
+	switch s.problem.Reason {
+	case v1alpha1.ReasonServedByBuiltIn:
+		return builtInInterval
+	case v1alpha1.ReasonParentNotServed, v1alpha1.ReasonChildNotServed, v1alpha1.ReasonStatusSubresourceMissing:
+		s.rediscover.Store(true)
+		return min(max(time.Since(s.since), minDiscoveryInterval), maxDiscoveryInterval)
+	default:
+		return 0
+	}
+}
+
+func equalMetadata(a, b *v1alpha1.CompositeController) bool {
+	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) && slices.Equal(a.Finalizers, b.Finalizers)
 }

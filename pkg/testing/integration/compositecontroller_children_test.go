@@ -47,7 +47,7 @@ func TestAChildIsChangedAsItsUpdateStrategySays(t *testing.T) {
 				if after.GetUID() == before.GetUID() {
 					t.Error("it was written to")
 				}
-				e.awaitEventOn(parent, "ChildrenRecreated", "Deleted ConfigMap "+e.namespace+"/web, to be created anew")
+				e.awaitEventOn(parent, "ChildrenRecreated", "Deleted ConfigMap "+e.namespace+"/web, to be created again")
 			default:
 				e.awaitCall(0, func(call *hookCall) bool { return call.spec("who") == "you" })
 				e.stays(500*time.Millisecond, func() string {

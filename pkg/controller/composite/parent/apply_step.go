@@ -1,0 +1,122 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/merge"
+	"millwright.dev/pkg/objectcache"
+	"millwright.dev/pkg/objectcache/objectwriter"
+)
+
+// stepResult is the result of a step.
+type stepResult struct {
+	done bool
+	// resourceVersion of the object that was written, or existed.
+	resourceVersion string
+	// foreign reports whether a foreign object has the name, and stale whether the parent owns that object and our watch has not shown it yet.
+	foreign, stale bool
+	// futile reports whether a recreation would change nothing. Then the child was not deleted.
+	futile bool
+	err    error
+}
+
+// at returns the name of an object for a request.
+func (r Resource) at(namespace, name string) objectwriter.Name {
+	return objectwriter.Name{Resource: r.GroupVersionResource, Namespace: namespace, Name: name}
+}
+
+func (s *parentSync) applyStep(ctx context.Context, step childStep) stepResult {
+	klog.FromContext(ctx).V(4).Info("Applying", "step", step)
+	name := step.in.at(step.child.namespace, step.child.name)
+	if step.verb == verbDelete || step.verb == verbRecreate {
+		return s.deleteChild(ctx, step, name)
+	}
+	body, err := json.Marshal(step.object)
+	if err != nil {
+		return stepResult{err: fmt.Errorf("encoding %s: %w", step.child, err)}
+	}
+	var written *objectcache.RawObject
+	if step.verb == verbCreate {
+		written, err = s.Writer.Create(ctx, name, body)
+	} else {
+		written, err = s.Writer.Update(ctx, name, body)
+	}
+	switch {
+	case err == nil:
+		return stepResult{done: true, resourceVersion: written.GetResourceVersion()}
+	case step.verb == verbCreate && apierrors.IsAlreadyExists(err):
+		return s.checkOwnership(ctx, step)
+	case step.verb == verbCreate && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return stepResult{} // nothing is created there
+	case step.verb == verbUpdate && apierrors.IsNotFound(err):
+		return stepResult{}
+	}
+	return s.failed(step, string(step.verb), err)
+}
+
+// deleteChild deletes a child, unless a trial shows that its recreation changes nothing.
+func (s *parentSync) deleteChild(ctx context.Context, step childStep, name objectwriter.Name) stepResult {
+	if step.trial != nil {
+		if futile, err := s.dryRun(ctx, step); futile || err != nil {
+			return stepResult{futile: futile, err: err}
+		}
+	}
+	err := s.Writer.Delete(ctx, name, step.uid)
+	switch {
+	case err == nil:
+		return stepResult{done: true}
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone, or another object has its name
+		return stepResult{}
+	}
+	return s.failed(step, "delete", err)
+}
+
+func (s *parentSync) failed(step childStep, verb string, err error) stepResult {
+	return stepResult{err: asRejected(hook.ReasonInvalidChild, asTooLarge(s.denied(step.in, verb, fmt.Errorf("%s: %w", step, err))))}
+}
+
+// dryRun makes the trial of a step: it creates the child in a dry run, and reports whether a recreation changes nothing. After an error the
+// child is not deleted.
+func (s *parentSync) dryRun(ctx context.Context, step childStep) (futile bool, err error) {
+	body, err := json.Marshal(step.trial.object)
+	if err != nil {
+		return false, fmt.Errorf("encoding %s: %w", step.child, err)
+	}
+	created, err := s.Writer.TryCreate(ctx, step.in.at(step.child.namespace, ""), body)
+	if err != nil {
+		return false, s.denied(step.in, "create", fmt.Errorf("creating %s in a dry run, to see whether it would differ: %w", step.child, err))
+	}
+	tree, err := treeOf(created)
+	if err != nil {
+		return false, fmt.Errorf("reading the result of a dry run of %s: %w", step.child, err)
+	}
+	return step.trial.futile(tree, merge.Update)
+}
+
+// checkOwnership gets an object that exists although it was not observed as a child.
+func (s *parentSync) checkOwnership(ctx context.Context, step childStep) stepResult {
+	if s.state.history.children[step.child].foreign {
+		return stepResult{foreign: true} // checked before
+	}
+	o, err := s.Writer.Get(ctx, step.in.at(step.child.namespace, step.child.name))
+	switch {
+	case apierrors.IsNotFound(err):
+		return stepResult{stale: true}
+	case err != nil:
+		return stepResult{err: s.denied(step.in, "get", fmt.Errorf("getting %s, which exists: %w", step.child, err))}
+	case o.ControllerUID() == s.parent.GetUID():
+		return stepResult{stale: true, resourceVersion: o.GetResourceVersion()}
+	default:
+		return stepResult{foreign: true}
+	}
+}

@@ -1,0 +1,137 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+)
+
+// candidate is a ConfigMap by what claiming looks at.
+func candidate(name, namespace, owner, app, more string) text {
+	var metadata []string
+	if owner != "" {
+		metadata = append(metadata, fmt.Sprintf(`"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":%q,"controller":true}]`, owner))
+	}
+	if more != "" {
+		metadata = append(metadata, more)
+	}
+	metadata = append(metadata, fmt.Sprintf(`"name":%q,"namespace":%q,"labels":{"app":%q}`, name, namespace, app))
+	return text(`{"metadata":{` + strings.Join(metadata, ",") + `}}`)
+}
+
+func names(objects []object) (names []string) {
+	for _, o := range objects {
+		names = append(names, o.GetName())
+	}
+	return names
+}
+
+func TestWhoseAChildIs(t *testing.T) {
+	for name, test := range map[string]struct {
+		parent                    string // more of its metadata
+		candidate                 text
+		children, adopt, released bool
+	}{
+		"owned and selected":                        {"", candidate("a", "ns", "parent", "a", ""), true, false, false},
+		"owned and selected, of a deleted parent":   {deleting, candidate("a", "ns", "parent", "a", ""), true, false, false},
+		"owned and not selected":                    {"", candidate("a", "ns", "parent", "b", ""), false, false, true},
+		"owned and not selected, parent is deleted": {deleting, candidate("a", "ns", "parent", "b", ""), false, false, false},
+		"another's":                           {"", candidate("a", "ns", "other", "a", ""), false, false, false},
+		"nobody's and selected":               {"", candidate("a", "ns", "", "a", ""), false, true, false},
+		"nobody's and not selected":           {"", candidate("a", "ns", "", "b", ""), false, false, false},
+		"nobody's, but the parent is deleted": {deleting, candidate("a", "ns", "", "a", ""), false, false, false},
+		"nobody's, but it is deleted itself":  {"", candidate("a", "ns", "", "a", deleting), false, false, false},
+		"nobody's in another namespace":       {"", candidate("a", "other", "", "a", ""), false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := parentWith(test.parent)
+			selector, err := specWith(t).selectorOf(parent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			both := []object{test.candidate}
+			c := claim(parent, selector, both, both)
+			got := []bool{len(c.children) > 0, len(c.adopt) > 0, len(c.release) > 0}
+			if diff := cmp.Diff([]bool{test.children, test.adopt, test.released}, got); diff != "" {
+				t.Errorf("child, to be adopted, to be released (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheOrderOfObservationDoesNotChangeWhoIsClaimed(t *testing.T) {
+	all := []object{
+		candidate("a", "ns", "parent", "a", ""), candidate("b", "ns", "", "a", ""), candidate("c", "ns", "parent", "b", ""),
+		candidate("d", "ns", "other", "a", ""), candidate("e", "ns", "", "a", ""),
+	}
+	parent := parentWith("")
+	selector, err := specWith(t).selectorOf(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	permutations(all, func(order []object) {
+		seen++
+		c := claim(parent, selector, order, order)
+		got := [][]string{names(c.children), names(c.adopt), names(c.release)}
+		if diff := cmp.Diff([][]string{{"a"}, {"b", "e"}, {"c"}}, got); diff != "" {
+			t.Fatalf("observed as %v (-want +got):\n%s", names(order), diff)
+		}
+	})
+	if seen != 120 {
+		t.Errorf("%d orders were tried, want 120", seen)
+	}
+}
+
+func permutations(list []object, visit func([]object)) {
+	var swap func(n int)
+	swap = func(n int) {
+		if n == len(list) {
+			visit(list)
+			return
+		}
+		for i := n; i < len(list); i++ {
+			list[n], list[i] = list[i], list[n]
+			swap(n + 1)
+			list[n], list[i] = list[i], list[n]
+		}
+	}
+	swap(0)
+}
+
+func TestByWhatLabelsChildrenAreFound(t *testing.T) {
+	generated := func(s *v1alpha1.CompositeControllerSpec) { s.GenerateSelector = ptr(true) }
+	for name, test := range map[string]struct {
+		edits      []edit
+		spec       string
+		want, says string
+	}{
+		"the parent's own selector":              {nil, `{"selector":{"matchLabels":{"app":"a"}}}`, "app=a", ""},
+		"its UID, whatever its selector":         {[]edit{generated}, `{"selector":"?"}`, "controller-uid=parent", ""},
+		"none is an error":                       {nil, `{}`, "", "generateSelector"},
+		"an empty one is an error":               {nil, `{"selector":{}}`, "", "generateSelector"},
+		"a Service's, which is another notation": {nil, `{"selector":{"app":"a"}}`, "", "generateSelector"},
+		"one of another type is an error":        {nil, `{"selector":"app"}`, "", "spec.selector"},
+		"one with an unknown operator":           {nil, `{"selector":{"matchExpressions":[{"key":"a","operator":"Likes"}]}}`, "", "spec.selector"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := text(`{"metadata":{"name":"thing","uid":"parent"},"spec":` + test.spec + `}`)
+			selector, err := specWith(t, test.edits...).selectorOf(parent)
+			switch {
+			case test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)):
+				t.Errorf("the error is %v, and must speak of %s", err, test.says)
+			case test.says == "" && err != nil:
+				t.Error(err)
+			case test.says == "" && selector.String() != test.want:
+				t.Errorf("got %s, want %s", selector, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,32 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package parent syncs the parents of one CompositeController. A sync observes a parent and its children, calls the hook, decides a plan from the
+// answer, and applies it. All of an answer is used, or nothing.
+//
+//	controller.go      the struct, New, Start, Stop, the state of parents in memory
+//	spec.go            Compile: the spec of a CompositeController, validated and ready for use (pure)
+//	overlap.go         what is left to older CompositeControllers (pure)
+//	health.go          what the status of the CompositeController reports
+//	changes.go, orphans.go, blocked.go   which parents a change concerns
+//	sync.go            the sync of a parent
+//	selection.go       which objects are parents, and which hook is called (pure)
+//	claim.go           which objects are children, and which are adopted or released (pure)
+//	gather.go, adopt.go   the children, adoption, the call of the hook
+//	hooks.go           how the hook is called, and how its answer is decoded (pure)
+//	observed.go        what a plan is decided from (pure)
+//	plan.go, plan_children.go   decide: the steps, the status and the finalizer (pure)
+//	recreation.go      whether a recreated child would differ (pure)
+//	throttle.go        delays the answers of a hook that never settles (pure)
+//	desired.go         children and parents as they are written (pure)
+//	status.go, events.go, toolarge.go   the status, the events, objects that are too large (pure)
+//	history.go         what a process has learned from its writes (pure)
+//	apply.go, apply_step.go, finalizers.go   the writes
+//	errors.go, failures.go   what the status of the CompositeController reports of failed syncs
+//	metrics.go, hookmetrics.go   the metrics
+//
+// A child of which the same is desired as in the version in which nothing had to be done is not parsed again. A difference that returns after each
+// write is written with a growing backoff, and so are repairs of what another client changes back each time (controller.RewriteBackoff). A
+// child is not deleted for a difference that it would have again: that is decided from the child or by a dry run (recreation.go), not from
+// memory.
+package parent

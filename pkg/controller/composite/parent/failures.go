@@ -1,0 +1,72 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"millwright.dev/pkg/hook"
+)
+
+// failures are the parents whose last sync failed for a reason that the author of the hook, or the administrator of the engine, can do
+// something about.
+type failures struct {
+	mu      sync.Mutex
+	failing map[Key]*Problem
+	shown   Key // the parent whose problem is reported: the same one as long as it fails
+	// suspended are those whose hook was not called, because its circuit breaker is open.
+	suspended map[phase]map[Key]struct{}
+}
+
+// report records the problem of a sync, nil for a success. It reports whether current has changed. wake are the parents that waited for the hook
+// to answer again, which it now does.
+func (f *failures) report(parent Key, called phase, p *Problem) (changed bool, wake []Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.failing[parent]
+	for _, waiting := range f.suspended {
+		delete(waiting, parent)
+	}
+	if p == nil {
+		delete(f.failing, parent)
+		wake = slices.Collect(maps.Keys(f.suspended[called]))
+		delete(f.suspended, called)
+		return before != nil && f.shown == parent, wake
+	}
+	if f.failing == nil {
+		f.failing, f.suspended = map[Key]*Problem{}, map[phase]map[Key]struct{}{}
+	}
+	f.failing[parent] = p
+	if p.Reason == string(hook.ReasonSuspended) {
+		if f.suspended[called] == nil {
+			f.suspended[called] = map[Key]struct{}{}
+		}
+		f.suspended[called][parent] = struct{}{}
+	}
+	switch {
+	case len(f.failing) == 1:
+		f.shown = parent
+		changed = before == nil || *before != *p
+	case f.shown == parent:
+		changed = *before != *p
+	}
+	return changed, nil
+}
+
+// current returns the problem to be reported, nil if there is none.
+func (f *failures) current() *Problem {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, still := f.failing[f.shown]; !still {
+		f.shown = Key{}
+		for parent := range f.failing {
+			if f.shown == (Key{}) || parent.String() < f.shown.String() {
+				f.shown = parent
+			}
+		}
+	}
+	return f.failing[f.shown]
+}

@@ -1,0 +1,71 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	"slices"
+	"testing"
+
+	"millwright.dev/pkg/hook"
+)
+
+func parentNamed(name string) Key { return Key{Controller: "cc", Namespace: "ns", Name: name} }
+
+var (
+	broken    = &Problem{string(hook.ReasonStatus), "500"}
+	badAnswer = &Problem{string(hook.ReasonInvalidJSON), "{"}
+	suspended = &Problem{string(hook.ReasonSuspended), "not answering"}
+)
+
+func TestTheProblemThatIsToldStaysTheSameWhileItsParentFails(t *testing.T) {
+	var f failures
+	for i, step := range []struct {
+		parent   string
+		problem  *Problem
+		changed  bool
+		reported *Problem
+	}{
+		{"b", broken, true, broken},
+		{"b", broken, false, broken},
+		{"a", badAnswer, false, broken},
+		{"b", badAnswer, true, badAnswer},
+		{"b", broken, true, broken},
+		{"c", broken, false, broken},
+		{"c", nil, false, broken},
+		{"b", nil, true, badAnswer}, // a still fails
+		{"a", nil, true, nil},
+		{"a", nil, false, nil},
+	} {
+		changed, _ := f.report(parentNamed(step.parent), phaseSync, step.problem)
+		if changed != step.changed {
+			t.Errorf("step %d: changed is %t, want %t", i, changed, step.changed)
+		}
+		if reported := f.current(); reported != step.reported {
+			t.Errorf("step %d: reported is %v, want %v", i, reported, step.reported)
+		}
+	}
+}
+
+func TestWhenAHookAnswersAgainTheParentsThatWaitForItAreSyncedOnce(t *testing.T) {
+	var f failures
+	f.report(parentNamed("a"), phaseSync, suspended)
+	f.report(parentNamed("b"), phaseSync, suspended)
+	f.report(parentNamed("c"), phaseSync, broken)
+	f.report(parentNamed("d"), phaseFinalize, suspended)
+
+	_, wake := f.report(parentNamed("e"), phaseSync, nil)
+	slices.SortFunc(wake, func(a, b Key) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) })
+	if want := []Key{parentNamed("a"), parentNamed("b")}; !slices.Equal(wake, want) {
+		t.Errorf("synced again are %v, want %v", wake, want)
+	}
+	if _, wake := f.report(parentNamed("f"), phaseSync, nil); len(wake) > 0 {
+		t.Errorf("synced again are %v, once more", wake)
+	}
+	if f.current() == nil {
+		t.Error("no problem is reported, though parents that were reported to try again have not succeeded yet")
+	}
+	if _, wake := f.report(parentNamed("g"), phaseFinalize, nil); !slices.Equal(wake, []Key{parentNamed("d")}) {
+		t.Errorf("when the other hook answers, synced again are %v, want d", wake)
+	}
+}

@@ -1,0 +1,110 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package parent
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/hook"
+)
+
+var kindMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "CompositeController"}
+
+// hookConfig returns the configuration of an enabled hook.
+func hookConfig(cc *v1alpha1.CompositeController, called phase) hook.Config {
+	configured := cc.Spec.Hooks.Sync
+	if called == phaseFinalize {
+		configured = cc.Spec.Hooks.Finalize
+	}
+	webhook := configured.Webhook
+	config := hook.Config{
+		Phase:   string(called),
+		Version: hook.Version(configured.Version),
+		Path:    webhook.Path,
+		ETag:    etagOf(webhook.Etag),
+		Access:  accessOf(webhook.WebhookAccess),
+	}
+	if webhook.URL != nil {
+		config.URL = *webhook.URL
+	}
+	if s := webhook.Service; s != nil {
+		config.Service = &hook.Service{Name: s.Name, Namespace: s.Namespace, Port: s.Port, Protocol: s.Protocol}
+	}
+	if webhook.Timeout != nil {
+		config.Timeout = &webhook.Timeout.Duration
+	}
+	if webhook.ResponseUnMarshallMode != nil {
+		config.Mode = hook.Mode(*webhook.ResponseUnMarshallMode)
+	}
+	for _, endpoint := range cc.Spec.EndpointConfigs {
+		config.Endpoints = append(config.Endpoints, hook.Endpoint{Host: endpoint.Host, Access: accessOf(endpoint.WebhookAccess)})
+	}
+	return config
+}
+
+func etagOf(etag *v1alpha1.WebhookEtagConfig) *hook.ETag {
+	if etag == nil || !isTrue(etag.Enabled) {
+		return nil
+	}
+	seconds := func(n *int32) time.Duration {
+		if n == nil {
+			return 0
+		}
+		return time.Duration(*n) * time.Second
+	}
+	return &hook.ETag{CacheTimeout: seconds(etag.CacheTimeoutSeconds), CacheCleanup: seconds(etag.CacheCleanupSeconds)}
+}
+
+func accessOf(access v1alpha1.WebhookAccess) (a hook.Access) {
+	if ca := access.CABundle; ca != nil {
+		a.CABundle = &hook.CABundle{Inline: ca.Inline, SecretRef: bundleKey(ca.SecretRef), ConfigMapRef: bundleKey(ca.ConfigMapRef)}
+	}
+	if tls := access.ClientTLS; tls != nil {
+		a.ClientTLS = &hook.ClientTLS{Namespace: tls.SecretRef.Namespace, Name: tls.SecretRef.Name, CertKey: tls.CertKey, PrivateKeyKey: tls.PrivateKeyKey}
+	}
+	if token := access.Authorization; token != nil {
+		a.Authorization = &hook.Authorization{Type: token.Type, SecretRef: hook.KeyRef{Namespace: token.SecretRef.Namespace, Name: token.SecretRef.Name, Key: token.SecretRef.Key}}
+	}
+	if basic := access.BasicAuth; basic != nil {
+		a.BasicAuth = &hook.BasicAuth{Namespace: basic.SecretRef.Namespace, Name: basic.SecretRef.Name, UsernameKey: basic.UsernameKey, PasswordKey: basic.PasswordKey}
+	}
+	return a
+}
+
+func bundleKey(ref *v1alpha1.CABundleKeyReference) *hook.KeyRef {
+	if ref == nil {
+		return nil
+	}
+	return &hook.KeyRef{Namespace: ref.Namespace, Name: ref.Name, Key: ref.Key}
+}
+
+// controllerJSON returns the CompositeController as hooks see it: with an empty status, as Metacontroller sends it, so that a change of the status
+// is never a reason for another answer.
+func controllerJSON(cc *v1alpha1.CompositeController) ([]byte, error) {
+	shown := *cc
+	shown.TypeMeta = kindMeta
+	shown.ManagedFields = nil
+	shown.Status = v1alpha1.CompositeControllerStatus{}
+	text, err := json.Marshal(&shown)
+	if err != nil {
+		return nil, fmt.Errorf("encoding CompositeController %s for its hooks: %w", cc.Name, err)
+	}
+	return text, nil
+}
+
+// decodingRules returns the rules by which an answer for the parent is decoded.
+func (spec *Spec) decodingRules(of hook.Rules, parent object) hook.Rules {
+	of.ParentNamespace = parent.GetNamespace()
+	for _, child := range spec.children {
+		of.Types = append(of.Types, hook.Type{APIVersion: child.apiVersion(), Kind: child.Kind, Namespaced: child.Namespaced})
+	}
+	return of
+}

@@ -1,0 +1,128 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package parent
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"millwright.dev/pkg/merge"
+)
+
+// A child with the method Recreate may differ although the same was applied to it as is desired now. Either another client has edited it, or the
+// API server (defaulting, admission) has changed it when it was created. A recreation mends the first, and not the second. The child itself
+// shows which one it is, so that a restart decides no differently: an object whose spec was never edited has generation 1. What the
+// generation does not show (labels, annotations, kinds without a generation, an edit of another field) is found by a dry run, which
+// creates the child under another name.
+
+// createdGeneration is the metadata.generation of a new object. Kinds without a generation have 0.
+const createdGeneration = 1
+
+// differences are the fields in which an object is not as desired: a hash of the observed value by the path.
+type differences map[string]uint64
+
+// differencesOf returns the differences of an observed object from the merged one.
+func differencesOf(observed, merged map[string]any) differences {
+	d := differences{}
+	for _, key := range keysOf(observed, merged) {
+		d.find("."+key, observed[key], merged[key])
+	}
+	return d
+}
+
+// find adds the differences at and below a path. The elements of two lists of the same length are compared in pairs.
+func (d differences) find(path string, observed, merged any) {
+	switch merged := merged.(type) {
+	case map[string]any:
+		if observed, ok := observed.(map[string]any); ok {
+			for _, key := range keysOf(observed, merged) {
+				if path != ".metadata.annotations" || key != merge.LastAppliedAnnotation {
+					d.find(path+"."+key, observed[key], merged[key])
+				}
+			}
+			return
+		}
+	case []any:
+		if observed, ok := observed.([]any); ok && len(observed) == len(merged) {
+			for i := range merged {
+				d.find(fmt.Sprintf("%s[%d]", path, i), observed[i], merged[i])
+			}
+			return
+		}
+	}
+	if !reflect.DeepEqual(observed, merged) {
+		d[path] = hashOf(observed)
+	}
+}
+
+func keysOf(a, b map[string]any) []string {
+	all := maps.Clone(b)
+	if all == nil {
+		all = map[string]any{}
+	}
+	maps.Copy(all, a)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// sinceCreation drops what the object has had since its creation, by its generation.
+func (d differences) sinceCreation(generation int64) differences {
+	if generation != createdGeneration {
+		return d
+	}
+	d = maps.Clone(d)
+	maps.DeleteFunc(d, func(path string, _ uint64) bool { return !strings.HasPrefix(path, ".metadata.") })
+	return d
+}
+
+// within reports whether all of these differences are among others.
+func (d differences) within(others differences) bool {
+	for path, value := range d {
+		if other, found := others[path]; !found || other != value {
+			return false
+		}
+	}
+	return true
+}
+
+// hash returns a hash that is valid in this process.
+func (d differences) hash() uint64 {
+	tree := make(map[string]any, len(d))
+	for path, value := range d {
+		tree[path] = int64(value)
+	}
+	return hashOf(tree)
+}
+
+// trial is the creation of a differing child in a dry run.
+type trial struct {
+	// object to be created, under a name that the API server chooses.
+	object map[string]any
+	// differences that the child would have to lose, in this version of it.
+	differences     differences
+	resourceVersion string
+}
+
+// newTrial returns the trial of a child that has the name.
+func newTrial(created map[string]any, name, resourceVersion string, differs differences) *trial {
+	object := maps.Clone(created)
+	metadata := maps.Clone(created["metadata"].(map[string]any))
+	delete(metadata, "name")
+	metadata["generateName"] = name + "-"
+	object["metadata"] = metadata
+	return &trial{object, differs, resourceVersion}
+}
+
+// futile reports whether the object that the dry run returned differs as the child does: a recreation changes nothing.
+func (t *trial) futile(created map[string]any, update merger) (bool, error) {
+	verdict, err := update(created, t.object)
+	if err != nil {
+		return false, err
+	}
+	return t.differences.within(differencesOf(created, verdict.Object)), nil
+}

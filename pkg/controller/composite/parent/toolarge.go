@@ -1,0 +1,66 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package parent
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/validation"
+
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/merge"
+)
+
+// tooLargeError is the error of a child or a status that is larger than the API server accepts. Only another answer of the hook helps, so it
+// is sent once, and the sync is not retried for it.
+type tooLargeError struct{ text string }
+
+func (e *tooLargeError) Error() string { return e.text }
+
+// refusal is the refusal of an object as too large: what was desired of which version, and the error.
+type refusal struct {
+	version
+	text string
+}
+
+// asTooLarge returns a tooLargeError for the error of an object that is too large, and others as they are.
+func asTooLarge(err error) error {
+	if !controller.IsTooLarge(err) {
+		return err
+	}
+	return &tooLargeError{err.Error() + ": the API server and etcd accept about 1.5 MiB for an object, so the hook has to return less"}
+}
+
+// checkAnnotations returns a tooLargeError if the API server would refuse an object for the size of its annotations. The last-applied annotation
+// among them is as large as what the hook desires.
+func checkAnnotations(object map[string]any) error {
+	metadata, _ := object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	total, record := 0, 0
+	for key, value := range annotations {
+		text, _ := value.(string)
+		total += len(key) + len(text)
+		if key == merge.LastAppliedAnnotation {
+			record = len(text)
+		}
+	}
+	if total <= validation.TotalAnnotationSizeLimitB {
+		return nil
+	}
+	return &tooLargeError{fmt.Sprintf("its annotations would have %d bytes, and the API server accepts %d: %d of them record what the hook desires of it, so the hook has to make several smaller objects of it",
+		total, validation.TotalAnnotationSizeLimitB, record)}
+}
+
+// onlyTooLarge reports whether nothing but the size of objects has failed.
+func onlyTooLarge(errs []error) bool {
+	for _, err := range errs {
+		if _, ok := errors.AsType[*tooLargeError](err); err != nil && !ok {
+			return false
+		}
+	}
+	return true
+}
