@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// Answer is what a hook said, not decoded yet.
+// Answer is the answer of a hook, not decoded yet.
 type Answer struct {
 	// Body must not be changed.
 	Body []byte
 	// Sum is equal for equal bodies, and different for different ones as far as 64 bits go. It holds for this process.
 	Sum uint64
-	// NotModified is that the hook said so, and that Body is from before.
+	// NotModified reports whether the hook answered 304 or 412; Body is that of an earlier answer.
 	NotModified bool
 
 	reusable bool // the body, for that of another answer
@@ -82,7 +82,7 @@ func (a *Answer) Release() {
 	*a = Answer{}
 }
 
-// clone returns an answer that is nobody else's.
+// clone returns a copy that shares nothing.
 func (a *Answer) clone() Answer {
 	return Answer{Body: bytes.Clone(a.Body), Sum: a.Sum}
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // breaker keeps calls from a hook that does not answer: after some failures in a row there is a pause, then one call is let
-// through. It closes with the first answer, whatever that says: what counts is that somebody is there.
+// through. It closes with the first answer, whatever its status is: any answer shows that the hook is reachable.
 //
 // There is one per hook, not per host: what one controller does with its credentials or its path must not cut off another.
 type breaker struct {
@@ -28,7 +28,7 @@ type breaker struct {
 	pause    time.Duration // zero while it is closed
 	until    time.Time
 	probing  bool
-	// epoch counts the resets: how a call went that began before says nothing of the hook as it is now.
+	// epoch counts the resets: the result of a call that began before the last one does not count.
 	epoch int
 }
 
@@ -38,7 +38,7 @@ type permit struct {
 	probe bool
 }
 
-// blocked tells for how long there is no call, without asking for one.
+// blocked returns for how long calls are blocked, without taking a permit.
 func (b *breaker) blocked() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // fakeNetwork is down until it is mended, and counts.
 type fakeNetwork struct {
 	calls atomic.Int32
-	code  int // zero: nobody answers
+	code  int // zero: no answer
 	delay time.Duration
 }
 

@@ -16,11 +16,11 @@ import (
 // failureBody is how much is read of the body of an answer that is no success.
 const failureBody = 64 << 10
 
-// wantsCertificate are the ways in which net/http tells that a server refuses a client without a certificate: with TLS 1.3
+// wantsCertificate are the ways in which net/http reports that a server refuses a client without a certificate: with TLS 1.3
 // only the first use of the connection fails, and HTTP/2 may notice before the reason has come.
 var wantsCertificate = []string{"tls: certificate required", "http2: client conn could not be established"}
 
-// Call sends the request and returns the answer. The key says what it is about (the UID of the parent), so that an ETag is
+// Call sends the request and returns the answer. The key is what it is about (the UID of the parent), so that an ETag is
 // offered for the same again. The error is an [*Error]; where the context has ended, it wraps the cause of that.
 func (h *Hook) Call(ctx context.Context, key string, request *Request) (*Answer, error) {
 	way, err := h.connect() // first: new credentials end a suspension
@@ -61,7 +61,7 @@ func (h *Hook) suspended(wait time.Duration) error {
 	return e
 }
 
-// isOutage tells whether nobody answered: neither the hook nor whoever stands before it, or only the latter.
+// isOutage reports whether the hook did not answer: no response came, or one of a proxy before it.
 func isOutage(err error) bool {
 	e, ok := err.(*Error)
 	if !ok {

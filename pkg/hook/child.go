@@ -35,7 +35,7 @@ func (l Labels) Lookup(key string) (string, bool) {
 	return l[i].Value, true
 }
 
-// Has tells whether there is the label.
+// Has reports whether the label exists.
 func (l Labels) Has(key string) bool {
 	_, found := l.Lookup(key)
 	return found

@@ -64,7 +64,7 @@ func NewClient(options Options) *Client {
 	return client
 }
 
-// Hook is one hook of one controller. It may be called by many at once.
+// Hook is one hook of one controller. It is safe for concurrent use.
 type Hook struct {
 	client     *Client
 	phase      string

@@ -38,7 +38,7 @@ func TestTheAddressOfAHook(t *testing.T) {
 			}
 			if strings.Contains(test.want, " ") {
 				if e := wantReason(t, err, ReasonInvalidConfiguration, test.want); strings.Contains(e.Error(), "pass@") {
-					t.Errorf("error %q tells a password", e)
+					t.Errorf("error %q contains a password", e)
 				}
 				return
 			}

@@ -46,24 +46,24 @@ func TestTheAuthorizationHeaderIsAsConfigured(t *testing.T) {
 		access Access
 		want   string
 		reason Reason
-		says   string
+		text   string
 	}{
 		{name: "none"},
 		{name: "bearer unless a type is given", access: Access{Authorization: &Authorization{SecretRef: KeyRef{"ns", "token", "token"}}}, want: "Bearer t0ken"},
 		{name: "another type", access: Access{Authorization: &Authorization{Type: "Token", SecretRef: KeyRef{"ns", "token", "token"}}}, want: "Token t0ken"},
 		{name: "basic, both parts trimmed", access: Access{BasicAuth: &BasicAuth{Namespace: "ns", Name: "user"}}, want: "Basic bWU6cGFzczp3b3Jk"},
 		{name: "the type basic", access: Access{Authorization: &Authorization{Type: "bAsIc", SecretRef: KeyRef{"ns", "token", "token"}}},
-			reason: ReasonInvalidConfiguration, says: `authorization type "bAsIc" is not supported; use the basicAuth field instead`},
+			reason: ReasonInvalidConfiguration, text: `authorization type "bAsIc" is not supported; use the basicAuth field instead`},
 		{name: "both", access: Access{Authorization: &Authorization{}, BasicAuth: &BasicAuth{}},
-			reason: ReasonInvalidConfiguration, says: "authorization and basicAuth are mutually exclusive"},
+			reason: ReasonInvalidConfiguration, text: "authorization and basicAuth are mutually exclusive"},
 		{name: "a colon in the user name", access: Access{BasicAuth: &BasicAuth{Namespace: "ns", Name: "user", UsernameKey: "colon"}},
-			reason: ReasonCredentials, says: `the username in basicAuth secret ns/user must not contain ":"`},
+			reason: ReasonCredentials, text: `the username in basicAuth secret ns/user must not contain ":"`},
 		{name: "a secret that is not there", access: Access{Authorization: &Authorization{SecretRef: KeyRef{"ns", "gone", "token"}}},
-			reason: ReasonCredentials, says: "can't get authorization secret ns/gone: not found"},
+			reason: ReasonCredentials, text: "can't get authorization secret ns/gone: not found"},
 		{name: "a key that is not there", access: Access{BasicAuth: &BasicAuth{Namespace: "ns", Name: "token"}},
-			reason: ReasonCredentials, says: `basicAuth secret ns/token does not contain key "username"`},
+			reason: ReasonCredentials, text: `basicAuth secret ns/token does not contain key "username"`},
 		{name: "what no header can hold", access: Access{Authorization: &Authorization{SecretRef: KeyRef{"ns", "token", "broken"}}},
-			reason: ReasonCredentials, says: `key "broken" of authorization secret ns/token has a line break`},
+			reason: ReasonCredentials, text: `key "broken" of authorization secret ns/token has a line break`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got string
@@ -77,10 +77,10 @@ func TestTheAuthorizationHeaderIsAsConfigured(t *testing.T) {
 				err = call(t, hook)
 			}
 			if test.reason != "" {
-				e := wantReason(t, err, test.reason, test.says)
+				e := wantReason(t, err, test.reason, test.text)
 				for _, secret := range []string{"t0ken", "pass:word", "a\nb", "m:e"} {
 					if strings.Contains(e.Error(), secret) {
-						t.Errorf("error %q tells a secret", e)
+						t.Errorf("error %q contains a secret", e)
 					}
 				}
 				return
@@ -102,7 +102,7 @@ func TestACABundleHasExactlyOneSourceWithSomethingInIt(t *testing.T) {
 	for _, test := range []struct {
 		bundle CABundle
 		reason Reason
-		says   string
+		text   string
 	}{
 		{CABundle{}, ReasonInvalidConfiguration, "none of inline, secretRef, or configMapRef is specified"},
 		{CABundle{Inline: &inline, SecretRef: ref}, ReasonInvalidConfiguration, "more than one source set"},
@@ -112,13 +112,13 @@ func TestACABundleHasExactlyOneSourceWithSomethingInIt(t *testing.T) {
 		{CABundle{ConfigMapRef: ref}, ReasonCredentials, `key "ca.crt" in ConfigMap ns/ca is empty`},
 		{CABundle{ConfigMapRef: &KeyRef{"ns", "gone", "k"}}, ReasonCredentials, "failed to get ConfigMap ns/gone: not found"},
 	} {
-		t.Run(test.says, func(t *testing.T) {
+		t.Run(test.text, func(t *testing.T) {
 			hook, err := NewClient(Options{}).NewHook(testContext(t), Config{URL: "https://hook/", Access: Access{CABundle: &test.bundle}, Source: source})
 			if err == nil {
 				defer hook.Close()
 				err = call(t, hook)
 			}
-			wantReason(t, err, test.reason, test.says)
+			wantReason(t, err, test.reason, test.text)
 		})
 	}
 }

@@ -16,16 +16,16 @@
 //	response, err := hook.DecodeComposite(answer.Body, rules)
 //
 // Every error of a call and of decoding is an [*Error], whose Reason fits a condition and whose text is for the author of the
-// hook. RetryAfter tells when to come back; where it is zero, the caller backs off by its own measure.
+// hook. RetryAfter is the delay that the hook asks for; if it is zero, the caller has its own backoff.
 //
 // The layers, from the wire up:
 //
 //	transport.go    one http.Transport per TLS identity, shared by all hooks that present it, with idle connections kept
 //	hosts.go        how many calls may be under way to one host, and how many may wait
 //	breaker.go      stops calling a hook that does not answer, and tries again ever more rarely, at least once a minute
-//	credentials.go  TLS and Authorization from Secrets and ConfigMaps, read anew on every call
+//	credentials.go  TLS and Authorization from Secrets and ConfigMaps, read again for each call
 //	endpoint.go     which of the shared settings are those of a URL
-//	etag.go         answers that may be reused if the hook says 304
+//	etag.go         answers that are reused if the hook answers 304
 //	retryafter.go   the forms of Retry-After
 //	redirect.go     which redirects are followed
 //	excerpt.go      what is shown of the body of a failed answer

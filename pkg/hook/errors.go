@@ -87,7 +87,7 @@ func newError(reason Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, err: fmt.Errorf(format, args...)}
 }
 
-// shownText is how much an error text has of what a hook said: the text goes into an event, which holds 1 kB.
+// shownText is the length of an answer in an error text, in bytes: the text goes into an event, which holds 1 kB.
 const shownText = 512
 
 func shorten(text string) string {

@@ -15,7 +15,7 @@ const shownBody = 200
 
 // excerpt is the beginning of the body of a failed answer, as one line, for whom may read the condition of the controller and the events
 // of its parents. The answer need not come from a hook: an address that only the engine reaches may stand in the controller, so that no
-// more of it is shown than the sentence of an author who says what is wrong. A page in HTML has no such sentence, nor has what is
+// more of it is shown than a sentence about what is wrong. A page in HTML has no such sentence, nor has what is
 // no text, or succeeded in something else. The credentials of the call are left out, in case they are sent back.
 func excerpt(code int, header http.Header, body []byte, authorization string) string {
 	if code < http.StatusBadRequest {

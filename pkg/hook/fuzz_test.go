@@ -135,7 +135,7 @@ func FuzzARequestIsWhatEncodingJSONWouldMake(f *testing.F) {
 	})
 }
 
-// bigAnswer is one with so many Deployments of 3.4 kB.
+// bigAnswer is one with n Deployments of 3.4 kB.
 func bigAnswer(children int) []byte {
 	list := make([]string, children)
 	for i := range list {

@@ -54,8 +54,8 @@ func (h *hosts) leave(one *host) {
 // shortPatience is how long those wait for a slot that come when there are others enough.
 const shortPatience = 100 * time.Millisecond
 
-// acquire waits for a slot, in the order of coming, at most as long as a call may take. Whoever would wait behind too many others waits
-// for a moment only: a slow host must not hold all workers, and a fast one need turn nobody away.
+// acquire waits for a slot, in the order of coming, at most as long as a call may take. A call behind too many others waits
+// for a moment only: a slow host must not hold all workers, and a fast one need not refuse a call.
 func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 	select {
 	case h.slots <- struct{}{}:

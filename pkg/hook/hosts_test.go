@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// slowHooks makes hooks of one client whose calls take a minute, and tells how many calls are under way.
+// slowHooks makes hooks of one client whose calls take a minute, and returns how many calls are under way.
 func slowHooks(t *testing.T, options Options, urls ...string) (hooks []*Hook, underWay func() int) {
 	return hooksThatTake(t, time.Minute, options, urls...)
 }
@@ -77,7 +77,7 @@ func TestOnlySoManyCallsAreUnderWayToOneHostWhicheverHooksTheyAreOf(t *testing.T
 	})
 }
 
-func TestAFastHookTurnsNobodyAway(t *testing.T) {
+func TestFastHookRefusesNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks, _ := hooksThatTake(t, 5*time.Millisecond, Options{PerHost: 3, WaitingPerHost: 2}, "http://a/sync")
 		results := make(chan error, 50)

@@ -20,7 +20,7 @@ func bodyOf(t testing.TB, r *Request) string {
 	var b strings.Builder
 	n, err := r.WriteTo(&b)
 	if err != nil || n != r.Len() || n != int64(b.Len()) {
-		t.Fatalf("wrote %d of %d bytes, said %d, error %v", b.Len(), r.Len(), n, err)
+		t.Fatalf("wrote %d of %d bytes, returned %d, error %v", b.Len(), r.Len(), n, err)
 	}
 	return b.String()
 }
@@ -117,7 +117,7 @@ func TestARequestCanBeReadInAnyPiecesAndAgain(t *testing.T) {
 	}
 }
 
-// bigRequest is one with so many Deployments of 3.4 kB, and the size of the objects in it.
+// bigRequest is one with n Deployments of 3.4 kB, and the size of the objects in it.
 func bigRequest(children int) (CompositeRequest, int) {
 	size := 0
 	objects := make([]Object, children)

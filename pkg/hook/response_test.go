@@ -69,7 +69,7 @@ func TestAnAnswerThatBreaksARuleIsRefusedWithAReasonThatItsAuthorCanActOn(t *tes
 	for _, test := range []struct {
 		name, body, parentNamespace string
 		reason                      Reason
-		says                        string
+		text                        string
 	}{
 		{"nothing at all", ``, "ns", ReasonInvalidJSON, begins + "unexpected end of JSON input at byte 0"},
 		{"half of it", `{"children":[`, "ns", ReasonInvalidJSON, begins + "unexpected end of JSON input at byte 13"},
@@ -108,7 +108,7 @@ func TestAnAnswerThatBreaksARuleIsRefusedWithAReasonThatItsAuthorCanActOn(t *tes
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := DecodeComposite([]byte(test.body), rulesFor(test.parentNamespace, false))
-			wantReason(t, err, test.reason, test.says)
+			wantReason(t, err, test.reason, test.text)
 			if got != nil {
 				t.Errorf("and yet there is a response: %+v", got)
 			}
@@ -187,7 +187,7 @@ func TestDecoratorAnswers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for body, says := range map[string]string{
+	for body, text := range map[string]string{
 		`{"labels":{"a":1}}`:               "labels.a is a number, and must be a string",
 		`{"annotations":["a"]}`:            "annotations is a list, and must be an object of strings and nulls",
 		`{"labels":{"a":"1","a":null}}`:    `labels has the key "a" twice`,
@@ -195,8 +195,8 @@ func TestDecoratorAnswers(t *testing.T) {
 		`{"attachments":[{"kind":"Pod"}]}`: "attachments[0] (Pod) has no apiVersion",
 	} {
 		_, err := DecodeDecorator([]byte(body), rulesFor("ns", false))
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("error of %s is %v, want %q", body, err, says)
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("error of %s is %v, want %q", body, err, text)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 const MaxRetryAfter = time.Minute
 
 // retryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds, also with a fraction, or a date in one of the
-// three forms of HTTP, or with another zone than GMT. It is zero where the header says nothing that can be waited for.
+// three forms of HTTP, or with another zone than GMT. It is zero if the header has no usable delay.
 func retryAfter(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
 	if header == "" {

@@ -49,7 +49,7 @@ func TestMutualTLSSpeaksHTTP2OnOneConnectionAndFollowsARotation(t *testing.T) {
 	url, connections := tlsServer(t, ca, ca)
 	hook := newTestHook(t, Config{URL: url, Source: source, Access: Access{
 		CABundle: &CABundle{ConfigMapRef: &KeyRef{Namespace: "ns", Name: "roots"}}, ClientTLS: &ClientTLS{Namespace: "ns", Name: "client"}}})
-	said := func() string {
+	answered := func() string {
 		t.Helper()
 		answer, err := hook.Call(t.Context(), "uid", emptyRequest())
 		if err != nil {
@@ -58,7 +58,7 @@ func TestMutualTLSSpeaksHTTP2OnOneConnectionAndFollowsARotation(t *testing.T) {
 		return string(answer.Body)
 	}
 	for range 3 {
-		if got, want := said(), `{"status":{"proto":"HTTP/2.0","client":"engine-1"}}`; got != want {
+		if got, want := answered(), `{"status":{"proto":"HTTP/2.0","client":"engine-1"}}`; got != want {
 			t.Errorf("hook saw %s, want %s", got, want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestMutualTLSSpeaksHTTP2OnOneConnectionAndFollowsARotation(t *testing.T) {
 	}
 	cert, key = ca.issue(t, "engine-2")
 	source.secrets["ns/client"] = map[string][]byte{"tls.crt": cert, "tls.key": key}
-	if got, want := said(), `{"status":{"proto":"HTTP/2.0","client":"engine-2"}}`; got != want {
+	if got, want := answered(), `{"status":{"proto":"HTTP/2.0","client":"engine-2"}}`; got != want {
 		t.Errorf("after the rotation the hook saw %s, want %s", got, want)
 	}
 	if n := len(hook.client.transports.known); n != 1 {
@@ -81,7 +81,7 @@ func TestMutualTLSSpeaksHTTP2OnOneConnectionAndFollowsARotation(t *testing.T) {
 	wantReason(t, call(t, hook), ReasonCredentials, "can't parse clientTLS certificate")
 }
 
-func TestWithoutTheClientCertificateTheHookLetsNobodyIn(t *testing.T) {
+func TestHookRefusesCallsWithoutClientCertificate(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	url, _ := tlsServer(t, ca, other)
 	inline := string(ca.pem)

@@ -24,7 +24,7 @@ func (m material) identity() identity {
 	return identity(hash.Sum(nil))
 }
 
-// transports has one transport per identity, so that hooks on one host share its connections, whoever's they are.
+// transports has one transport per identity, so that hooks on one host share its connections.
 type transports struct {
 	idlePerHost int
 
@@ -39,7 +39,7 @@ type transport struct {
 	users int // guarded by transports.mu
 }
 
-// acquire returns the transport of the material. Whoever acquires it releases it.
+// acquire returns the transport of the material. The caller has to release it.
 func (t *transports) acquire(m material) (*transport, error) {
 	id := m.identity()
 	t.mu.Lock()

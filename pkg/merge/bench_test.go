@@ -54,7 +54,7 @@ func BenchmarkUpdate(b *testing.B) {
 			_, _ = Update(observed, desired)
 		}
 	})
-	b.Run("somebody has changed an image", func(b *testing.B) {
+	b.Run("another client has changed an image", func(b *testing.B) {
 		_, observed, desired := deployment(b)
 		containers := observed["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)
 		containers[0].(map[string]any)["image"] = "other"

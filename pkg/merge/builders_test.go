@@ -75,10 +75,10 @@ func update(t testing.TB, observed, desired map[string]any) (Verdict, error) {
 	return verdict, err
 }
 
-// mergeCase is a vector: fields of an object beside its identity.
+// mergeCase is a vector: fields of an object besides its identity.
 type mergeCase struct{ observed, applied, desired, want string }
 
-// testMerges checks each vector, that its result is stable, and that the verdict tells whether it differs.
+// testMerges checks each vector, that its result is stable, and that the verdict reports whether it differs.
 func testMerges(t *testing.T, cases map[string]mergeCase) {
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {

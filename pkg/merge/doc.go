@@ -3,7 +3,7 @@
 
 //millwright:pure
 
-// Package merge tells what is to become of an object in the cluster of which somebody, such as a hook, desires some fields and
+// Package merge computes the next version of an object in the cluster of which a client, such as a hook, desires some fields and
 // leaves the others to the API server and to other people. It is Metacontroller 4.17's "dynamic apply": a merge of three trees
 // (what is observed, what was applied last, what is desired) that knows nothing of the kind of the object.
 //
@@ -16,7 +16,7 @@
 //
 // What was applied last is read from an annotation of the observed object (lastapplied.go). Then, from the top (merge.go):
 //
-//   - An object loses the members that were applied last and are desired no more, whoever has changed them since; each desired
+//   - An object loses the members that were applied last and are not desired any more, whichever client has changed them since; each desired
 //     member is merged; the others stay.
 //   - A list is a map if all elements of all three lists are objects that share one of containerPort, port, mountPath, name, uid,
 //     ip, path, the first of these that they share (list.go). Then elements with the same value in it, as text, are merged like
@@ -39,10 +39,10 @@
 // # Equal keys
 //
 // Elements of one list may have equal keys: the ports 53/TCP and 53/UDP, two subjects of one name in two namespaces. Metacontroller
-// takes the last for all of them. Here (duplicates.go) elements whose key comes twice in any of the three lists are told apart by
+// takes the last for all of them. Here (duplicates.go) elements whose key comes twice in any of the three lists are distinguished by
 // further fields, in this order: protocol (TCP if it is not set), containerPort, port, mountPath, name, uid, ip, path, kind,
 // namespace, pathType, hostPort, hostIP. A field counts only if it is a scalar in all elements with that key, in all three lists,
-// and only among those that the fields before it have left several of in one list. Elements that no field tells apart (an
+// and only among those that the fields before it have left several of in one list. Elements that no field distinguishes (an
 // environment variable that is set twice) are matched by their rank: the first with the first. Of these there are as many as
 // desired, if any are.
 //
@@ -55,9 +55,9 @@
 // # The annotation
 //
 // [LastAppliedAnnotation] holds the desired object without its owner references and without the annotation itself, as
-// encoding/json writes it, byte for byte (encode.go). An annotation that says the same in another way, or differs only in what is
+// encoding/json writes it, byte for byte (encode.go). An annotation that has the same content in another form, or differs only in what is
 // put back, stays as it is. One that is missing, empty or null means that nothing was applied. One that cannot be read means the
-// same, is replaced, and [Verdict].Unreadable tells why. A desired annotation that is no string is an error: Metacontroller drops
+// same, is replaced, and [Verdict].Unreadable is the reason. A desired annotation that is not a string is an error: Metacontroller drops
 // all annotations then, without a word.
 //
 // # Trees

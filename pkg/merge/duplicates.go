@@ -28,7 +28,7 @@ const (
 	desiredList
 )
 
-// surplus is the number of an observed element that nothing tells apart from desired ones, of which there are enough.
+// surplus is the number of an observed element that nothing distinguishes from desired ones, of which there are enough.
 const surplus = -1
 
 // place is where an element is: in which list, and the how-manieth there.
@@ -56,8 +56,8 @@ func tellApart(key string, lists [][]any, found []index) {
 }
 
 // numberWithin returns a number for each element of a group with equal keys. Those that are the same one in different lists get
-// the same number: they agree in every field that was needed. Those that no field tells apart are the same one if they have the
-// same rank. Whoever desires some of them desires so many: what is observed beyond that is surplus.
+// the same number: they agree in every field that was needed. Those that no field distinguishes are the same one if they have the
+// same rank. The number of them that is desired is kept: further observed ones are surplus.
 func numberWithin(key string, lists [][]any, group []place) []int {
 	names := make([]string, len(group))
 	for _, teller := range tellers {
@@ -84,15 +84,15 @@ func numberWithin(key string, lists [][]any, group []place) []int {
 	return numberByRank(names, group)
 }
 
-// class is what the elements of a group have in common that are not told apart yet.
+// class is what the elements of a group have in common that are not distinguished yet.
 type class struct {
 	sizes [desiredList + 1]int
-	// value is that of the next field in one of them, and differ tells whether another has another.
+	// value is that of the next field in one of them, and differ reports whether another has another.
 	value  string
 	differ bool
 }
 
-// crowded tells whether one list has several of the class.
+// crowded reports whether one list has several of the class.
 func (c *class) crowded() bool { return slices.Max(c.sizes[:]) > 1 }
 
 func numberByRank(names []string, group []place) []int {

@@ -74,7 +74,7 @@ func trees(data []byte) (observed, applied, desired map[string]any) {
 	return wrap(spec), wrap(first), wrap(second)
 }
 
-// checkUpdate: what is desired is there, what is nobody's stays, and once is enough.
+// checkUpdate: what is desired is there, what is not desired stays, and a second update changes nothing.
 func checkUpdate(t *testing.T, data []byte) {
 	observed, applied, desired := trees(data)
 	text, err := record(applied)

@@ -16,7 +16,7 @@ import (
 	"sync"
 )
 
-// seed is drawn once per process: whoever writes the JSON cannot make two texts of one hash.
+// seed is random in each process: the author of the JSON cannot make two texts of one hash.
 var seed = maphash.MakeSeed()
 
 // errNotJSON is returned, with the place, for bytes that are no JSON value.

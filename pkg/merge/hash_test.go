@@ -74,7 +74,7 @@ func FuzzHashAcceptsWhatIsJSON(f *testing.F) {
 		if again := hashOf(t, string(text)); again != sum {
 			t.Fatalf("%q has two hashes", text)
 		}
-		// A value that is encoded anew has its keys sorted and once each, and is the same value again.
+		// A value that is encoded again has its keys sorted and once each, and is the same value again.
 		var value any
 		if err := json.Unmarshal(text, &value); err != nil {
 			return // a number that no float64 can hold

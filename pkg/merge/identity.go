@@ -10,13 +10,13 @@ import (
 	"strconv"
 )
 
-// identity tells which elements of the observed, the applied and the desired list are the same one. It is comparable, and
+// identity decides which elements of the observed, the applied and the desired list are the same one. It is comparable, and
 // making one allocates nothing where the value is a string or an integer.
 type identity struct {
 	text   string
 	number int64
 	isText bool
-	// among tells apart elements of one list that have the same value (duplicates.go). It is 0 where there is one.
+	// among distinguishes elements of one list that have the same value (duplicates.go). It is 0 where there is one.
 	among int
 }
 

@@ -27,12 +27,12 @@ type lastApplied struct {
 	// tree is nil if nothing was applied, and also if exactly what is desired was: then the merge has nothing to remove, and
 	// its lists have no elements that the desired lists do not have too.
 	tree map[string]any
-	// unreadable tells why the annotation could not be read.
+	// unreadable is why the annotation could not be read.
 	unreadable error
 }
 
 // compareApplied reads the record of an observed object and returns what it is to be. It stays as it is, byte for byte, as long
-// as what it says is what is desired: then no switch of engines, and no other way to write the same JSON, makes a write. What is
+// as its content is what is desired: then no switch of engines, and no other way to write the same JSON, makes a write. What is
 // put back does not count, so that a hook that returns objects as it got them does not chase their resourceVersions.
 func compareApplied(before string, desired map[string]any) (applied lastApplied, after string, err error) {
 	wanted := encoders.Get().(*encoder)

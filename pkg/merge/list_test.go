@@ -100,7 +100,7 @@ func TestMergeEqualKeys(t *testing.T) {
 			desired:  "spec: {ports: [{name: t, port: 53}, {name: dns, port: 53, protocol: UDP}]}",
 			want:     "spec: {ports: [{name: dns, port: 53, protocol: UDP, nodePort: 30002}, {name: t, port: 53, protocol: TCP, nodePort: 30001}]}",
 		},
-		"UDP beside TCP is added": {
+		"UDP is added to TCP": {
 			observed: "spec: {ports: [{port: 53, protocol: TCP, nodePort: 30001}]}", applied: "spec: {ports: [{port: 53}]}",
 			desired: "spec: {ports: [{port: 53, protocol: UDP}, {port: 53}]}",
 			want:    "spec: {ports: [{port: 53, protocol: TCP, nodePort: 30001}, {port: 53, protocol: UDP}]}",
@@ -110,12 +110,12 @@ func TestMergeEqualKeys(t *testing.T) {
 			desired: "spec: {ports: [{port: 53}]}",
 			want:    "spec: {ports: [{port: 53, protocol: TCP, nodePort: 1}]}",
 		},
-		"one that somebody has added beside ours stays": {
+		"one that another client has added to ours stays": {
 			observed: "spec: {ports: [{containerPort: 53, protocol: UDP}, {containerPort: 53, protocol: TCP}]}",
 			desired:  "spec: {ports: [{containerPort: 53, protocol: TCP}]}",
 			want:     "spec: {ports: [{containerPort: 53, protocol: UDP}, {containerPort: 53, protocol: TCP}]}",
 		},
-		"a port of its own may change its protocol beside them": {
+		"a port of its own may change its protocol": {
 			observed: "spec: {ports: [{port: 80, protocol: TCP, nodePort: 1}, {port: 53, protocol: TCP}, {port: 53, protocol: UDP}]}",
 			desired:  "spec: {ports: [{port: 80, protocol: UDP}, {port: 53, protocol: TCP}, {port: 53, protocol: UDP}]}",
 			want:     "spec: {ports: [{port: 80, protocol: UDP, nodePort: 1}, {port: 53, protocol: TCP}, {port: 53, protocol: UDP}]}",
@@ -143,7 +143,7 @@ func TestMergeEqualKeys(t *testing.T) {
 			applied:  "subjects: [{kind: ServiceAccount, name: default, namespace: a}, {kind: ServiceAccount, name: default, namespace: b}]",
 			want:     "subjects: [{kind: ServiceAccount, name: default, namespace: b}, {kind: ServiceAccount, name: default, namespace: c}]",
 		},
-		"backends with one port are told apart by their names": {
+		"backends with one port are distinguished by their names": {
 			observed: "spec: {b: [{name: x, port: 80, weight: 1}, {name: y, port: 80, weight: 1}]}",
 			desired:  "spec: {b: [{name: y, port: 80}, {name: x, port: 80}]}",
 			want:     "spec: {b: [{name: x, port: 80, weight: 1}, {name: y, port: 80, weight: 1}]}",
@@ -153,7 +153,7 @@ func TestMergeEqualKeys(t *testing.T) {
 			desired:  "spec: {l: [{port: 1, name: b, path: /}, {port: 1, name: a, path: /x}, {port: 1, name: a, path: /}]}",
 			want:     "spec: {l: [{port: 1, name: a, path: /}, {port: 1, name: a, path: /x}, {port: 1, name: b, path: /, d: 1}]}",
 		},
-		"a field that the API server defaults on one side tells nothing apart": {
+		"a field that the API server defaults on one side distinguishes nothing": {
 			observed: "spec: {l: [{name: a, kind: Service, v: 1}, {name: a, kind: Service, v: 2}]}",
 			desired:  "spec: {l: [{name: a, v: 1}, {name: a, kind: Service, v: 2}]}",
 			want:     "spec: {l: [{name: a, kind: Service, v: 1}, {name: a, kind: Service, v: 2}]}",

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// level tells which members of an object, and of objects below it, the author of the desired object has no say in: they are
+// level is which members of an object, and of objects below it, the author of the desired object has no say in: they are
 // neither merged nor compared. A nil level keeps nothing.
 type level struct {
 	kept  []string
@@ -90,7 +90,7 @@ func mergeValue(at *level, observed, applied, desired any) (merged any, differs 
 	}
 }
 
-// matches tells whether what is observed is what is desired, to an API server: a null member is as good as none, and 1.0 is 1.
+// matches reports whether what is observed is what is desired, to an API server: a null member is as good as none, and 1.0 is 1.
 func matches(observed, desired any) bool {
 	switch observed := observed.(type) {
 	case nil:
@@ -143,7 +143,7 @@ func listsMatch(observed, desired []any) bool {
 	return slices.EqualFunc(observed, desired, matches)
 }
 
-// isInteger tells whether f is exactly the integer i. Near 2^63, float64(i) rounds to what int64 cannot hold.
+// isInteger reports whether f is exactly the integer i. Near 2^63, float64(i) rounds to what int64 cannot hold.
 func isInteger(f float64, i int64) bool {
 	return f >= -(1<<63) && f < 1<<63 && f == math.Trunc(f) && int64(f) == i
 }

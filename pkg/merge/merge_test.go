@@ -15,7 +15,7 @@ func TestMergeObjects(t *testing.T) {
 			desired:  "spec: {replicas: 1, template: {a: x}}",
 			want:     "spec: {replicas: 1, template: {a: x}}",
 		},
-		"what nobody desires stays": {
+		"what is not desired stays": {
 			observed: "{spec: {replicas: 1, defaulted: 5}, data: {foreign: x}}",
 			desired:  "{spec: {replicas: 1}, data: {}}",
 			want:     "{spec: {replicas: 1, defaulted: 5}, data: {foreign: x}}",
@@ -35,7 +35,7 @@ func TestMergeObjects(t *testing.T) {
 			desired: "spec: {replicas: 1}",
 			want:    "spec: {replicas: 1}",
 		},
-		"it goes even if somebody has changed it": {
+		"it goes even if another client has changed it": {
 			observed: "spec: {replicas: 1, paused: maybe}", applied: "spec: {replicas: 1, paused: true}",
 			desired: "spec: {replicas: 1}",
 			want:    "spec: {replicas: 1}",
@@ -87,7 +87,7 @@ func TestMergeReplacesAValueByOneOfAnotherType(t *testing.T) {
 			observed: "spec: {l: [{name: a, x: {}}, {name: b, x: {}, y: z}]}", applied: "spec: {l: [{name: a, x: {}}, {name: b, x: {}}]}",
 			desired: "spec: {l: [{name: a, x: {}}, {name: b, x: true}]}", want: "spec: {l: [{name: a, x: {}}, {name: b, x: true, y: z}]}",
 		},
-		"what somebody else has made of it": {
+		"what another client has made of it": {
 			observed: "spec: {a: [1]}", applied: "spec: {a: {b: 1}}", desired: "spec: {a: {b: 1}}", want: "spec: {a: {b: 1}}",
 		},
 		"a record of another type counts as none": {

@@ -80,7 +80,7 @@ func sharedKey(elements []any) string {
 	return ""
 }
 
-// hasEqualKeys tells whether a list anywhere in the tree has two elements with one value of a merge key.
+// hasEqualKeys reports whether a list anywhere in the tree has two elements with one value of a merge key.
 func hasEqualKeys(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -104,7 +104,7 @@ func hasEqualKeys(value any) bool {
 	return false
 }
 
-// hasObjectKeys tells whether a merge key of an element anywhere in the tree has an object or a list as its value. These are
+// hasObjectKeys reports whether a merge key of an element anywhere in the tree has an object or a list as its value. These are
 // compared whole, so that an element which has gained a member is another one.
 func hasObjectKeys(value any) bool {
 	switch value := value.(type) {
@@ -202,7 +202,7 @@ func (s *seeds) like(value any, depth int) any {
 	}
 }
 
-// plainly does all that Metacontroller does for an object that needs no update, and tells whether it needs one.
+// plainly does all that Metacontroller does for an object that needs no update, and reports whether it needs one.
 func plainly(observed, desired map[string]any) bool {
 	applied, _ := parse(annotationsOf(observed["metadata"].(map[string]any))[LastAppliedAnnotation].(string))
 	merged := metacontroller(runtime.DeepCopyJSON(observed), applied, runtime.DeepCopyJSON(desired)).(map[string]any)

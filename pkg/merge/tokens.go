@@ -103,7 +103,7 @@ func isWord(c byte) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// isNumber tells whether this is a number as JSON writes it: no leading zeros, no plus sign, digits around the point.
+// isNumber reports whether this is a number as JSON writes it: no leading zeros, no plus sign, digits around the point.
 func isNumber(token []byte) bool {
 	rest := token
 	if len(rest) > 0 && rest[0] == '-' {

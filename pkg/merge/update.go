@@ -28,20 +28,20 @@ type Verdict struct {
 	// Object is the observed object with what is desired, ready to be written under the observed resourceVersion. It is the
 	// observed tree itself if nothing differs. It shares subtrees with what it was made of: read it only.
 	Object map[string]any
-	// Differs tells whether Object has anything that the observed object has not, or lacks anything.
+	// Differs reports whether Object has anything that the observed object has not, or lacks anything.
 	Differs bool
-	// DesiredChanged tells whether something else is desired than was applied last. If not, and Differs, then somebody else
+	// DesiredChanged reports whether something else is desired than was applied last. If not, and Differs, then another client
 	// has changed the object, or the API server does not take it as it is desired.
 	DesiredChanged bool
-	// RecordOnly tells that nothing but the record of what was applied differs, as in an object that is as desired when it is
-	// adopted. To re-create an object for that would help nobody; to write it in place is enough.
+	// RecordOnly reports that nothing but the record of what was applied differs, as in an object that is as desired when it is
+	// adopted. A recreation would be useless; an update in place is enough.
 	RecordOnly bool
-	// Unreadable tells why the record of what was applied last could not be read, nil if it could. Such a record is replaced;
+	// Unreadable is why the record of what was applied last could not be read, nil if it could. Such a record is replaced;
 	// what it may have held and is desired no more stays in the object.
 	Unreadable error
 }
 
-// Update tells what is to become of an observed object of which somebody desires these fields. Neither tree is changed. Both
+// Update returns what an observed object becomes of which these fields are desired. Neither tree is changed. Both
 // are as a JSON decoder of apimachinery makes them, with numbers as int64 or float64.
 //
 // An error names the field of the metadata that cannot be merged. It is permanent: the same trees give the same one. A field

@@ -107,7 +107,7 @@ func TestUpdateTellsDriftFromANewDesire(t *testing.T) {
 	was := tree(t, "spec: {a: 1}")
 	drifted := recording(t, tree(t, "spec: {a: 5}"), was)
 	if verdict, err := update(t, drifted, child(was)); err != nil || !verdict.Differs || verdict.DesiredChanged || verdict.RecordOnly {
-		t.Errorf("somebody has changed it: %+v, %v", verdict, err)
+		t.Errorf("another client has changed it: %+v, %v", verdict, err)
 	}
 	if verdict, err := update(t, recording(t, was, was), child(tree(t, "spec: {a: 2}"))); err != nil || !verdict.Differs || !verdict.DesiredChanged || verdict.RecordOnly {
 		t.Errorf("something else is desired: %+v, %v", verdict, err)

@@ -32,7 +32,7 @@ type Ref struct {
 
 func (r Ref) String() string { return fmt.Sprintf("%s %s/%s", r.Kind, r.Namespace, r.Name) }
 
-// invalid tells why no object can have such a name: a request for it would be for something else, or fail for ever.
+// invalid returns why no object can have such a name: a request for it would be for something else, or always fail.
 func (r Ref) invalid() error {
 	for what, segment := range map[string]string{"namespace": r.Namespace, "name": r.Name} {
 		if segment == "" {

@@ -57,7 +57,7 @@ func TestWhoIsRefusedIsToldTheRuleAndNotKeptWaiting(t *testing.T) {
 		w.wantToken(`give this account a Role in the namespace ns with the rule {apiGroups: [""], resources: ["secrets"], resourceNames: ["token"], verbs: ["list", "watch"]}`)
 		w.wantToken(`User "engine" cannot list resource "secrets"`)
 		if !hold.HasSynced() || calls.Load() != 1 {
-			t.Errorf("synced: %t, told %d times, want once", hold.HasSynced(), calls.Load())
+			t.Errorf("synced: %t, notified %d times, want once", hold.HasSynced(), calls.Load())
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -65,7 +65,7 @@ func TestWhoIsRefusedIsToldTheRuleAndNotKeptWaiting(t *testing.T) {
 			t.Errorf("%d tries in an hour", tries)
 		}
 		if calls.Load() != 1 {
-			t.Errorf("told %d times, want once", calls.Load())
+			t.Errorf("notified %d times, want once", calls.Load())
 		}
 		if lines := strings.Count(w.logged.String(), "\n"); lines != 1 {
 			t.Errorf("%d lines in the log, want one:\n%s", lines, w.logged.String())
@@ -74,7 +74,7 @@ func TestWhoIsRefusedIsToldTheRuleAndNotKeptWaiting(t *testing.T) {
 		time.Sleep(retryMax)
 		w.wantToken("secret")
 		if calls.Load() != 2 {
-			t.Errorf("told %d times, want 2: the right was given", calls.Load())
+			t.Errorf("notified %d times, want 2: the right was given", calls.Load())
 		}
 	}, secret("token", "secret"))
 }
@@ -96,7 +96,7 @@ func TestWhatWasReadStaysWhenTheRightIsTakenAway(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.wantToken("secret")
 		if calls.Load() != 1 || strings.Count(w.logged.String(), "no right to watch it") != 1 {
-			t.Errorf("told %d times, want once, and one line in the log:\n%s", calls.Load(), w.logged.String())
+			t.Errorf("notified %d times, want once, and one line in the log:\n%s", calls.Load(), w.logged.String())
 		}
 	}, secret("token", "secret"))
 }
@@ -138,13 +138,13 @@ func TestAnAPIServerThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.wantToken("etcd is away")
 		if hold.HasSynced() || calls.Load() != 0 {
-			t.Errorf("synced: %t, told %d times, though nothing is known", hold.HasSynced(), calls.Load())
+			t.Errorf("synced: %t, notified %d times, though nothing is known", hold.HasSynced(), calls.Load())
 		}
 		up.Store(true)
 		time.Sleep(retryMax)
 		w.wantToken("secret")
 		if !hold.HasSynced() || calls.Load() != 1 {
-			t.Errorf("synced: %t, told %d times, want once", hold.HasSynced(), calls.Load())
+			t.Errorf("synced: %t, notified %d times, want once", hold.HasSynced(), calls.Load())
 		}
 	}, secret("token", "secret"))
 }

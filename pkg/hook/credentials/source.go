@@ -46,16 +46,16 @@ func (s *Source) Wait() {
 	s.running.Wait()
 }
 
-// watched is one object that somebody holds.
+// watched is one object that is held.
 type watched struct {
 	ref  Ref
 	stop context.CancelFunc
 
 	// What is below is guarded by the source's mu.
 	holds map[*Hold]struct{}
-	// settled tells that it is known, or refused.
+	// settled reports whether it is known, or refused.
 	settled bool
-	// known tells that the API server has said what there is, which is data.
+	// known reports whether the API server has answered; data is the answer.
 	known bool
 	data  data
 	// problem is why it cannot be watched now, nil if it can.
@@ -82,7 +82,7 @@ type Hold struct {
 }
 
 // Hold makes the objects watched until the hold is released. onChange is called when one of them is first known, has changed, come
-// or gone, or is refused; not of what is known already, nor for changes of labels and the like. It may be called by several at once,
+// or gone, or is refused; not of what is known already, nor for changes of labels and the like. It may be called concurrently,
 // and must be quick.
 func (s *Source) Hold(onChange func(), refs ...Ref) *Hold {
 	s.mu.Lock()
@@ -130,7 +130,7 @@ func (h *Hold) Release() {
 	}
 }
 
-// HasSynced tells whether each object is read, known to be missing, or refused.
+// HasSynced reports whether each object is read, known to be missing, or refused.
 func (h *Hold) HasSynced() bool {
 	h.source.mu.Lock()
 	defer h.source.mu.Unlock()
@@ -149,14 +149,14 @@ func (s *Source) ConfigMap(namespace, name string) (map[string]string, error) {
 	return found.configMap, err
 }
 
-// read returns what is known. Whoever asks names the object in his error.
+// read returns what is known. The caller names the object in its error.
 func (s *Source) read(ref Ref) (data, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.watched[ref]
 	switch {
 	case w == nil:
-		return data{}, errors.New("it is not watched: nobody holds it")
+		return data{}, errors.New("it is not watched: it is not held")
 	case w.known && w.data.exists:
 		return w.data, nil
 	case w.problem != nil:
@@ -168,7 +168,7 @@ func (s *Source) read(ref Ref) (data, error) {
 	}
 }
 
-// explain says what a failed list or watch means and what can be done about it. The error that it had is within.
+// explain adds to the error of a list or watch what it means and what can be done about it. The error that it had is within.
 func explain(ref Ref, err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("no right to watch it: give this account a Role in the namespace %s with the rule {apiGroups: [\"\"], resources: [%q], resourceNames: [%q], verbs: [\"list\", \"watch\"]}: %w",

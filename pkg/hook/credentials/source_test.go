@@ -56,7 +56,7 @@ func configMap(name, value string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{"ca.crt": value}}
 }
 
-// hold holds the objects, and counts how often it is told of a change.
+// hold holds the objects, and counts how often it is notified of a change.
 func (w *world) hold(refs ...Ref) (*Hold, *atomic.Int32) {
 	calls := &atomic.Int32{}
 	return w.Hold(func() { calls.Add(1) }, refs...), calls
@@ -83,14 +83,14 @@ func TestARotationIsSeenAndToldAtOnce(t *testing.T) {
 		hold, calls := w.hold(token, bundle)
 		w.wantToken("old")
 		if !hold.HasSynced() || calls.Load() != 2 {
-			t.Errorf("synced: %t, told %d times, want once of each object", hold.HasSynced(), calls.Load())
+			t.Errorf("synced: %t, notified %d times, want once of each object", hold.HasSynced(), calls.Load())
 		}
 		if _, err := w.client.CoreV1().Secrets("ns").Update(t.Context(), secret("token", "new"), metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		w.wantToken("new")
 		if calls.Load() != 3 {
-			t.Errorf("told %d times, want 3", calls.Load())
+			t.Errorf("notified %d times, want 3", calls.Load())
 		}
 		if _, err := w.client.CoreV1().ConfigMaps("ns").Update(t.Context(), configMap("bundle", "another CA"), metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
@@ -114,7 +114,7 @@ func TestWhatDoesNotChangeTheDataIsNotTold(t *testing.T) {
 		}
 		w.wantToken("same")
 		if calls.Load() != 1 {
-			t.Errorf("told %d times, want once: when it was read first", calls.Load())
+			t.Errorf("notified %d times, want once: when it was read first", calls.Load())
 		}
 	}, secret("token", "same"))
 }
@@ -124,7 +124,7 @@ func TestAnObjectMayComeLateAndGo(t *testing.T) {
 		hold, calls := w.hold(token)
 		w.wantToken("it does not exist")
 		if !hold.HasSynced() || calls.Load() != 1 {
-			t.Errorf("synced: %t, told %d times: that it is missing is known", hold.HasSynced(), calls.Load())
+			t.Errorf("synced: %t, notified %d times: that it is missing is known", hold.HasSynced(), calls.Load())
 		}
 		for name, value := range map[string]string{"token": "here", "another": "of no interest"} {
 			if _, err := w.client.CoreV1().Secrets("ns").Create(t.Context(), secret(name, value), metav1.CreateOptions{}); err != nil {
@@ -133,7 +133,7 @@ func TestAnObjectMayComeLateAndGo(t *testing.T) {
 		}
 		w.wantToken("here")
 		if calls.Load() != 2 {
-			t.Errorf("told %d times, want 2", calls.Load())
+			t.Errorf("notified %d times, want 2", calls.Load())
 		}
 		for _, name := range []string{"another", "token"} {
 			if err := w.client.CoreV1().Secrets("ns").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
@@ -142,7 +142,7 @@ func TestAnObjectMayComeLateAndGo(t *testing.T) {
 		}
 		w.wantToken("it does not exist")
 		if calls.Load() != 3 {
-			t.Errorf("told %d times, want 3", calls.Load())
+			t.Errorf("notified %d times, want 3", calls.Load())
 		}
 	})
 }
@@ -171,7 +171,7 @@ func TestEachObjectIsAskedForAloneByItsName(t *testing.T) {
 
 func TestTheWatchEndsWithItsLastHold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		w.wantToken("nobody holds it")
+		w.wantToken("it is not held")
 		first, firstCalls := w.hold(token)
 		second, secondCalls := w.hold(token, token)
 		w.wantToken("old")
@@ -185,11 +185,11 @@ func TestTheWatchEndsWithItsLastHold(t *testing.T) {
 		update("new")
 		w.wantToken("new")
 		if firstCalls.Load() != 1 || secondCalls.Load() != 2 {
-			t.Errorf("told %d and %d times, want once before the release, and twice", firstCalls.Load(), secondCalls.Load())
+			t.Errorf("notified %d and %d times, want once before the release, and twice", firstCalls.Load(), secondCalls.Load())
 		}
 		requests := len(w.client.Actions())
 		second.Release()
-		w.wantToken("nobody holds it")
+		w.wantToken("it is not held")
 		update("newest")
 		w.running.Wait() // nothing is left to run, though the context lives
 		third, _ := w.hold(token)
@@ -212,26 +212,26 @@ func TestAHoldMayBeReleasedWhileItIsTold(t *testing.T) {
 		}, token)
 		close(ready)
 		<-done
-		w.wantToken("nobody holds it")
+		w.wantToken("it is not held")
 	}, secret("token", "x"))
 }
 
-func TestNobodyIsToldAfterHisRelease(t *testing.T) {
+func TestNoNotificationAfterRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var holds [2]*Hold
-		told := 0
+		notified := 0
 		ready := make(chan struct{})
 		for i := range holds {
 			holds[i] = w.Hold(func() {
 				<-ready
-				told++
+				notified++
 				holds[1-i].Release()
 			}, token)
 		}
 		close(ready)
 		synctest.Wait()
-		if told != 1 {
-			t.Errorf("%d are told: the first one releases the other", told)
+		if notified != 1 {
+			t.Errorf("%d are notified: the first one releases the other", notified)
 		}
 	}, secret("token", "x"))
 }

@@ -44,7 +44,7 @@ func (s *Source) watch(ctx context.Context, w *watched) {
 	delay := retryMin
 	for ctx.Err() == nil {
 		began := time.Now()
-		// What went wrong has been told where it happened.
+		// The error was reported where it happened.
 		if err := reflector.ListAndWatchWithContext(ctx); err != nil {
 			logger.V(4).Info("The watch has ended and will be started again", "err", err)
 		}
@@ -71,7 +71,7 @@ func (s *Source) listWatch(w *watched) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(both, s.client)
 }
 
-// alone narrows a list and watch to one object, and tells the source how they go.
+// alone narrows a list and watch to one object, and reports the results to the source.
 func alone[L runtime.Object](s *Source, w *watched, list func(context.Context, metav1.ListOptions) (L, error),
 	watchAll func(context.Context, metav1.ListOptions) (watch.Interface, error)) *cache.ListWatch {
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, w.ref.Name).String()
@@ -103,7 +103,7 @@ func alone[L runtime.Object](s *Source, w *watched, list func(context.Context, m
 
 // failed takes in that the object could not be listed or watched.
 func (s *Source) failed(ctx context.Context, w *watched, err error) {
-	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) { // the Reflector lists anew
+	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) { // the Reflector lists again
 		return
 	}
 	refused := apierrors.IsForbidden(err)
@@ -189,7 +189,7 @@ func (r *reflected) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore. Nothing is told anew for no reason.
+// Resync implements cache.ReflectorStore. There is nothing to repeat.
 func (r *reflected) Resync() error { return nil }
 
 // dataOf is empty for an object of another name: fakes do not heed field selectors.

@@ -489,7 +489,7 @@ func TestAStatusThatIsTooLargeIsSentOnceAndNotRetried(t *testing.T) {
 		}
 	}
 	s.wantDid("PUT things/thing/status")
-	// Another error beside it is retried.
+	// With another error it is retried.
 	api.fails("", http.StatusInternalServerError, "no")
 	if err := s.answered(phaseSync, strings.Replace(one, `{"children"`, `{"status":{"a":1},"children"`, 1)); err == nil || controller.IsPermanent(err) {
 		t.Errorf("the error is %v", err)

@@ -44,11 +44,11 @@ func TestWhoseAChildIs(t *testing.T) {
 		"owned and not selected":                    {"", candidate("a", "ns", "parent", "b", ""), false, false, true},
 		"owned and not selected, parent is deleted": {deleting, candidate("a", "ns", "parent", "b", ""), false, false, false},
 		"another's":                           {"", candidate("a", "ns", "other", "a", ""), false, false, false},
-		"nobody's and selected":               {"", candidate("a", "ns", "", "a", ""), false, true, false},
-		"nobody's and not selected":           {"", candidate("a", "ns", "", "b", ""), false, false, false},
-		"nobody's, but the parent is deleted": {deleting, candidate("a", "ns", "", "a", ""), false, false, false},
-		"nobody's, but it is deleted itself":  {"", candidate("a", "ns", "", "a", deleting), false, false, false},
-		"nobody's in another namespace":       {"", candidate("a", "other", "", "a", ""), false, false, false},
+		"an orphan that is selected":          {"", candidate("a", "ns", "", "a", ""), false, true, false},
+		"an orphan, and not selected":         {"", candidate("a", "ns", "", "b", ""), false, false, false},
+		"an orphan of a parent being deleted": {deleting, candidate("a", "ns", "", "a", ""), false, false, false},
+		"an orphan that is being deleted":     {"", candidate("a", "ns", "", "a", deleting), false, false, false},
+		"an orphan, in another namespace":     {"", candidate("a", "other", "", "a", ""), false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := parentWith(test.parent)
@@ -111,7 +111,7 @@ func TestByWhatLabelsChildrenAreFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		edits      []edit
 		spec       string
-		want, says string
+		want, text string
 	}{
 		"the parent's own selector":              {nil, `{"selector":{"matchLabels":{"app":"a"}}}`, "app=a", ""},
 		"its UID, whatever its selector":         {[]edit{generated}, `{"selector":"?"}`, "controller-uid=parent", ""},
@@ -125,11 +125,11 @@ func TestByWhatLabelsChildrenAreFound(t *testing.T) {
 			parent := text(`{"metadata":{"name":"thing","uid":"parent"},"spec":` + test.spec + `}`)
 			selector, err := specWith(t, test.edits...).selectorOf(parent)
 			switch {
-			case test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)):
-				t.Errorf("the error is %v, and must speak of %s", err, test.says)
-			case test.says == "" && err != nil:
+			case test.text != "" && (err == nil || !strings.Contains(err.Error(), test.text)):
+				t.Errorf("the error is %v, and must speak of %s", err, test.text)
+			case test.text == "" && err != nil:
 				t.Error(err)
-			case test.says == "" && selector.String() != test.want:
+			case test.text == "" && selector.String() != test.want:
 				t.Errorf("got %s, want %s", selector, test.want)
 			}
 		})

@@ -182,7 +182,7 @@ func (h history) recordForeign(child childKey) (news bool) {
 // seed of all hashes of this process. They are never written down.
 var seed = maphash.MakeSeed()
 
-// hashOf is a hash of a tree, which tells null from what is empty.
+// hashOf is a hash of a tree, which distinguishes null from empty.
 func hashOf(value any) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

@@ -67,7 +67,7 @@ func newHookMetrics(called phase) *hookMetrics {
 	return m
 }
 
-// hookKey is what tells the series of one hook from those of another.
+// hookKey identifies the series of one hook.
 type hookKey struct {
 	controller string
 	called     phase

@@ -52,7 +52,7 @@ func TestAParentIsToldOfTheOwnerlessObjectsThatItSelectsWhileTheyAreOwnerless(t 
 	if got := append(names(a, 1), names(b, 0)...); len(got) > 0 {
 		t.Errorf("of another type, or for another parent, there are %v, want none", got)
 	}
-	there["one"] = rawConfigMap(t, "one", "a", "somebody")
+	there["one"] = rawConfigMap(t, "one", "a", "another")
 	delete(there, "two")
 	if got := names(a, 0); len(got) > 0 {
 		t.Errorf("a may adopt %v, which are owned or gone", got)
@@ -64,7 +64,7 @@ func TestAParentIsToldOfTheOwnerlessObjectsThatItSelectsWhileTheyAreOwnerless(t 
 	x.observe(location{0, "ns", "one"}, there["one"])
 	x.forget(a)
 	if got := names(a, 0); len(got) > 0 || len(x.observe(location{0, "ns", "one"}, there["one"])) > 0 {
-		t.Error("a parent that was forgotten is still told")
+		t.Error("a parent that was forgotten still matches")
 	}
 }
 
@@ -76,6 +76,6 @@ func TestWithAnotherSelectorAParentIsNotToldOfWhatTheFirstOneMatched(t *testing.
 	x.observe(location{0, "ns", "one"}, o)
 	x.setSelector(a, labels.SelectorFromSet(labels.Set{"app": "b"}))
 	if got := x.list(a, 0, func(string, string) *objectcache.RawObject { return o }); len(got) > 0 {
-		t.Errorf("still told of %v", got)
+		t.Errorf("still matches %v", got)
 	}
 }

@@ -56,7 +56,7 @@ func TestOfAParentThatSeveralCountTheOldestHasTheChildrenOfEachTypeAndTheStatus(
 		edits  []edit
 		labels string
 		want   left
-		// always tells that it is known without looking at a parent.
+		// always is whether it is known without looking at a parent.
 		always bool
 	}{
 		"it is alone":                                  {},
@@ -185,7 +185,7 @@ func TestTheStatusIsLeftToTheOlderControllerAndADifferenceIsReportedOnceThatHasW
 				t.Errorf("status %v is written, and reported is %v", p.status, wrong)
 			}
 			if wrong != nil && (wrong.Reason != v1alpha1.ReasonParentsOverlap || olderIn(wrong) != "older" || !strings.Contains(wrong.Message, "ns/thing")) {
-				t.Errorf("it says %+v", *wrong)
+				t.Errorf("the problem is %+v", *wrong)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ type world struct {
 	mutate func(tree map[string]any)
 	// generations reports whether the children are of a kind that has them.
 	generations bool
-	// trials counts dry runs, and told the children that were told to be stuck.
+	// trials counts dry runs, and reported the children that were reported as stuck.
 	trials, reported int
 	// last is the plan that was carried out last.
 	last plan
@@ -138,7 +138,7 @@ func (w *world) write(tree map[string]any) text {
 	return textOf(w.t, tree)
 }
 
-// edit is somebody else's change of a child.
+// edit is a change of a child by another client.
 func (w *world) edit(name string, change func(tree map[string]any)) {
 	key := configMaps.key("ns", name)
 	tree, err := treeOf(w.children[key])
@@ -270,7 +270,7 @@ func TestAChildIsNotDeletedForEverForWhatAdmissionMakesOfItEachTime(t *testing.T
 		w.now = w.now.Add(time.Minute)
 	}
 	if deleted != 2 || w.reported != 2 {
-		t.Errorf("the child was deleted %d times and %d children were told of, want 2 and 2 (once each)", deleted, w.reported)
+		t.Errorf("the child was deleted %d times and %d children were reported, want 2 and 2 (once each)", deleted, w.reported)
 	}
 	w.mutate = func(map[string]any) {}
 	other := strings.ReplaceAll(answered, `"k":"1"`, `"k":"2"`)

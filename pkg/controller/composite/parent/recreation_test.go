@@ -119,7 +119,7 @@ func TestAChildThatIsLeftAloneThoughItDiffersIsToldOfOnce(t *testing.T) {
 			w.want(one)
 		}
 		if w.reported != 1 {
-			t.Errorf("it was told of %d times", w.reported)
+			t.Errorf("it was reported %d times", w.reported)
 		}
 		if most := map[bool]int{true: 0, false: 1}[w.generations]; w.trials > most {
 			t.Errorf("%d dry runs, want %d", w.trials, most)

@@ -17,7 +17,7 @@ type edit = func(*v1alpha1.CompositeControllerSpec)
 func TestWhatIsWrongWithAControllerIsToldAsAReasonItsAuthorCanActOn(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit         edit
-		reason, says string
+		reason, text string
 	}{
 		"nothing": {func(*v1alpha1.CompositeControllerSpec) {}, "", ""},
 		"a finalize hook alone is enough": {func(s *v1alpha1.CompositeControllerSpec) {
@@ -45,8 +45,8 @@ func TestWhatIsWrongWithAControllerIsToldAsAReasonItsAuthorCanActOn(t *testing.T
 			if wrong == nil {
 				wrong = &Problem{}
 			}
-			if wrong.Reason != test.reason || !strings.Contains(wrong.Message, test.says) {
-				t.Errorf("got %+v, want %s with %q", *wrong, test.reason, test.says)
+			if wrong.Reason != test.reason || !strings.Contains(wrong.Message, test.text) {
+				t.Errorf("got %+v, want %s with %q", *wrong, test.reason, test.text)
 			}
 		})
 	}

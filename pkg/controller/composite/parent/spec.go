@@ -156,7 +156,7 @@ func (spec *Spec) SameResources(other *Spec) bool {
 	return spec.parent == other.parent && slices.Equal(spec.children, other.children)
 }
 
-// ResourceOf returns the resource that a rule names, or an error that says why it names none.
+// ResourceOf returns the resource that a rule names, or an error if it names none.
 func ResourceOf(rule v1alpha1.ResourceRule) (schema.GroupVersionResource, error) {
 	version, err := schema.ParseGroupVersion(rule.APIVersion)
 	if err != nil || version.Version == "" || rule.Resource == "" {

@@ -20,7 +20,7 @@ const roundTrip = 20 * time.Millisecond
 // tally of what was done.
 type tally struct {
 	writes, warnings int
-	// held tells that something had to wait, and last is the last problem.
+	// held reports whether something had to wait, and last is the last problem.
 	delayed bool
 	last    *Problem
 }
@@ -74,14 +74,14 @@ func TestAHookThatNeverAnswersTheSameIsFollowedEverMoreRarelyAndReported(t *test
 		answer func() string
 		world  func(*world)
 	}{
-		"in the status":              {answer: counting(`{"status":{"n":%d}}`)},
-		"in a child":                 {answer: counting(wants(configMap("a", "%d")))},
-		"in the name of a child":     {answer: counting(wants(configMap("a-%d", "")))},
-		"in a child and the status":  {answer: counting(`{"status":{"n":%[1]d},"children":[` + configMap("a", "%[1]d") + `]}`)},
-		"but is random":              {answer: func() string { return wants(configMap("a", fmt.Sprint(random.Uint64()))) }},
-		"and wants to be asked":      {answer: counting(`{"status":{"n":%d},"resyncAfterSeconds":0.001}`)},
-		"beside a child that is one": {answer: counting(wants(configMap("same", "1"), configMap("a", "%d")))},
-		"and the child reacts":       {answer: counting(wants(configMap("a", "%d"))), world: func(w *world) { w.touch("a") }},
+		"in the status":             {answer: counting(`{"status":{"n":%d}}`)},
+		"in a child":                {answer: counting(wants(configMap("a", "%d")))},
+		"in the name of a child":    {answer: counting(wants(configMap("a-%d", "")))},
+		"in a child and the status": {answer: counting(`{"status":{"n":%[1]d},"children":[` + configMap("a", "%[1]d") + `]}`)},
+		"but is random":             {answer: func() string { return wants(configMap("a", fmt.Sprint(random.Uint64()))) }},
+		"and wants to be asked":     {answer: counting(`{"status":{"n":%d},"resyncAfterSeconds":0.001}`)},
+		"with a child that settles": {answer: counting(wants(configMap("same", "1"), configMap("a", "%d")))},
+		"and the child reacts":      {answer: counting(wants(configMap("a", "%d"))), world: func(w *world) { w.touch("a") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
