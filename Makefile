@@ -15,7 +15,7 @@ override FARM :=
 endif
 export FARM
 
-# Without a repository (a source archive, or one of another user) there is no version to tell.
+# Without a repository (a source archive, or one of another user) there is no version.
 VERSION := $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/null)
 go_build := CGO_ENABLED=0 go build -trimpath $(if $(VERSION),-ldflags "-X main.version=$(VERSION)",-buildvcs=false)
 # For the image: without symbols, and without what differs from one checkout to the next.
@@ -87,8 +87,8 @@ build: check-go ## Build bin/millwright, the operator
 	$(go_build) -o bin/millwright ./cmd/millwright
 
 .PHONY: test
-test: check-race bin/cluster ## Run all tests, with the race detector
-	@exec hack/test.sh unit integration perturbation cluster
+test: check-race bin/cluster ## Run all tests, with the race detector, and print the slowest
+	@exec hack/test.sh unit cluster integration perturbation
 
 .PHONY: test-unit
 test-unit: check-race ## Run the tests that need no cluster
@@ -123,7 +123,7 @@ generate: check-go ## Generate clients, deep copies, OpenAPI models and CRDs fro
 	@exec hack/update-codegen.sh
 
 .PHONY: verify
-verify: bin/cluster ## Check all that can be checked without running it: generated files, imports, formatting, vet, ...
+verify: bin/cluster ## Check everything that can be checked without running it: generated files, imports, words, dead code, vet, ...
 	@exec hack/verify.sh
 
 .PHONY: fmt

@@ -1,13 +1,28 @@
 #!/usr/bin/env bash
-# test.sh PART...: runs parts of the tests and tells how long each took.
+# test.sh PART...: runs parts of the tests, prints how long each took, and which tests were the slowest.
 #   unit          of the packages whose tests need no cluster
+#   cluster       of hack/cluster, the module that bin/cluster is built from
 #   integration   of those whose tests import pkg/testing/testcluster: on real control planes, which need bin/cluster; but perturbation
 #   perturbation  the one of them that disturbs the controllers at each of their writes; perturb.sh
-#   cluster       of hack/cluster, the module that bin/cluster is built from
+# The whole output of a part is in .local/tests/PART.log.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-unset KUBECONFIG # no test has anything to do with whatever it names
+unset KUBECONFIG # tests use their own clusters only
+
+logs=$PWD/.local/tests
+slowest=10
+mkdir -p "$logs"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+go build -o "$work/testlog" ./hack/testlog
+
+# tests PART ARG...: runs go test and reports it. Vet is left to make verify, which would do the same once more.
+tests() {
+  local part=$1
+  shift
+  go test -json -vet=off "$@" | "$work/testlog" --log "$logs/$part.log" --times "$work/times"
+}
 
 # packages integration|unit: the packages whose tests need a cluster, or the others.
 packages() {
@@ -19,35 +34,46 @@ packages() {
     }'
 }
 
-# Compiled as fast as the machine can, but run one package at a time: each keeps control planes busy, and some tests measure time. Most
-# of a package's tests wait, so more of them run at once than there are cores. And always anew: go test does not know what bin/cluster
-# and bin/kubectl have read.
+# Compiled as fast as the machine can (by go list, which does not link: go test links anyway), but run one package at a time: each keeps
+# control planes busy, and some tests measure time. Most of a package's tests wait, so more of them run concurrently than there are
+# cores. Results are never cached: go test does not know what bin/cluster and bin/kubectl have read.
 integration() {
   local list
-  list=$(packages integration | grep -v /perturbation$)
-  xargs go test -race -c -o /dev/null <<<"$list"
-  xargs go test -race -p 1 -parallel 4 -count=1 -timeout 2h <<<"$list"
+  mapfile -t list < <(packages integration | grep -v /perturbation$)
+  go list -race -test -deps -export "${list[@]}" >/dev/null
+  tests integration -race -p 1 -parallel 4 -count=1 -timeout 2h "${list[@]}"
 }
 
-run_part() {
-  case $1 in
-  unit) packages unit | xargs go test -race -timeout 1h ;;
-  integration) integration ;;
-  perturbation) hack/perturb.sh ;;
-  # Without the race detector and as bin/cluster is built: else all of Kubernetes would have to be compiled once more.
-  cluster) cd hack/cluster && CGO_ENABLED=0 go test -trimpath -timeout 1h ./... ;;
-  *) echo "test.sh: there is no part $1" >&2 && return 2 ;;
-  esac
+unit() {
+  local list
+  mapfile -t list < <(packages unit)
+  tests unit -race -timeout 1h "${list[@]}"
 }
+
+# Without the race detector and as bin/cluster is built: else all of Kubernetes would have to be compiled once more.
+cluster() {
+  cd hack/cluster
+  CGO_ENABLED=0 tests cluster -trimpath -timeout 1h ./...
+}
+
+perturbation() { TESTLOG="$work/testlog --times $work/times" hack/perturb.sh; }
 
 status=0
 summary=
 for part in "$@"; do
+  case $part in
+  unit | cluster | integration | perturbation) ;;
+  *) echo "invalid part \"$part\": must be unit, cluster, integration or perturbation" >&2 && exit 2 ;;
+  esac
   echo "== $part tests"
   begin=$SECONDS
   verdict=ok
-  (run_part "$part") || verdict=FAILED status=1
+  ("$part") || verdict=FAILED status=1
   summary+=$(printf '%-12s %-7s %4d s' "$part" "$verdict" $((SECONDS - begin)))$'\n'
 done
+if [ -s "$work/times" ]; then
+  echo "== slowest tests"
+  sort -rn "$work/times" | awk -v most="$slowest" 'NR <= most { printf "%6.0f s  %s %s\n", $1, $2, $3 }'
+fi
 printf '== tests\n%s' "$summary"
 exit "$status"
