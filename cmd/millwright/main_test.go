@@ -35,7 +35,7 @@ func TestMistakesAreToldInOneLine(t *testing.T) {
 		{[]string{"controllers", "--zap-log-level=4"}, exitUsage, "Error: unknown flag: --zap-log-level: --zap-log-level is a flag of Metacontroller: give -v; see 'millwright controllers --help'"},
 		{[]string{"controllers", "foo"}, exitUsage, "Error: 'millwright controllers' takes no arguments, and was given \"foo\"; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--workers=x"}, exitUsage, "Error: invalid argument \"x\" for \"--workers\" flag: strconv.ParseInt: parsing \"x\": invalid syntax; see 'millwright controllers --help'"},
-		{[]string{"controllers", "--workers=0"}, exitUsage, "Error: --workers=0: at least one is needed; see 'millwright controllers --help'"},
+		{[]string{"controllers", "--workers=0"}, exitUsage, "Error: invalid --workers \"0\": must be at least 1; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--logging-format=xml"}, exitUsage, "Error: format: Invalid value: \"xml\": Unsupported log format; see 'millwright controllers --help'"},
 		{[]string{"controllers"}, exitFailed, "Error: no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"},
 		{[]string{"apiserver", "--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright apiserver --help'"},

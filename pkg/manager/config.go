@@ -34,12 +34,8 @@ type Config struct {
 	SecureMetrics SecureMetrics
 	// LeaderElection is nil where no other process can be at work.
 	LeaderElection *LeaderElection
-	// Hooks are for the controllers that call some.
-	Hooks HookOptions
-	// FarmNamespace is for the controller that keeps the certificate of the farm.
-	FarmNamespace string
-	// Phases are for the controllers that run some.
-	Phases PhaseOptions
+	// OperatorNamespace is the one that this process runs in; "" where it is not known.
+	OperatorNamespace string
 	// KeepManagedFields shows hooks the managedFields of objects.
 	KeepManagedFields bool
 	// ShutdownTimeout is how long controllers may take to stop.

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -57,31 +56,11 @@ type Context struct {
 	Events *controller.Events
 	// Namespace to work in; "" for all.
 	Namespace string
-	Hooks     HookOptions
-	Phases    PhaseOptions
-	// FarmNamespace is where the API server of Llamas runs.
-	FarmNamespace string
+	// OperatorNamespace is the one that this process runs in; "" where it is not known.
+	OperatorNamespace string
 	// Running are the names of the controllers of this process, and LeaseNamespace is where its Lease is; "" if it has none.
 	Running        []string
 	LeaseNamespace string
-}
-
-// PhaseOptions are for controllers that run phases.
-type PhaseOptions struct {
-	// ServiceAccount of the Pods that phases make where nobody names one; "" for the namespace's default.
-	ServiceAccount string
-	// OperatorNamespace is the one that this process runs in; "" where it is not known.
-	OperatorNamespace string
-}
-
-// HookOptions are for controllers that call hooks.
-type HookOptions struct {
-	// TargetSelector says which CompositeControllers are served.
-	TargetSelector labels.Selector
-	// Workers for all CompositeControllers together.
-	Workers int
-	// AnswerMemory bounds the memory of all answers of hooks in flight, in bytes.
-	AnswerMemory int64
 }
 
 // shared is what the contexts of all controllers have in common.
@@ -96,9 +75,8 @@ type shared struct {
 	dynamic       dynamic.Interface
 	selections    []dynamicinformer.DynamicSharedInformerFactory
 	namespace     string
-	hooks         HookOptions
-	phases        PhaseOptions
-	farm          string
+	// own is the namespace that this process runs in; "" where it is not known.
+	own string
 	// running are the names of the controllers of this process, and leaseNamespace is where its Lease is, "" if it has none.
 	running        []string
 	leaseNamespace string
@@ -133,9 +111,7 @@ func newShared(ctx context.Context, config *Config, mayWrite func() error) (*sha
 		objects:        objects,
 		dynamic:        dynamicClient,
 		namespace:      config.Namespace,
-		hooks:          config.Hooks,
-		phases:         config.Phases,
-		farm:           config.FarmNamespace,
+		own:            config.OperatorNamespace,
 		running:        names(config.Controllers),
 		leaseNamespace: config.leaseNamespace(),
 		informers: externalversions.NewSharedInformerFactoryWithOptions(client, 0,
@@ -168,22 +144,20 @@ func (s *shared) contextFor(name string) (*Context, error) {
 		return nil, err
 	}
 	return &Context{
-		Client:         client,
-		KubeClient:     kubeClient,
-		Informers:      s.informers,
-		KubeInformers:  s.kubeInformers,
-		Recorder:       s.events.Recorder(scheme.Scheme, name),
-		Metadata:       s.metadata,
-		Objects:        s.objects,
-		Select:         s.selectObjects,
-		RESTConfig:     s.clients.restConfig(name, s.mayWrite),
-		Events:         s.events,
-		Namespace:      s.namespace,
-		Hooks:          s.hooks,
-		Phases:         s.phases,
-		FarmNamespace:  s.farm,
-		Running:        s.running,
-		LeaseNamespace: s.leaseNamespace,
+		Client:            client,
+		KubeClient:        kubeClient,
+		Informers:         s.informers,
+		KubeInformers:     s.kubeInformers,
+		Recorder:          s.events.Recorder(scheme.Scheme, name),
+		Metadata:          s.metadata,
+		Objects:           s.objects,
+		Select:            s.selectObjects,
+		RESTConfig:        s.clients.restConfig(name, s.mayWrite),
+		Events:            s.events,
+		Namespace:         s.namespace,
+		OperatorNamespace: s.own,
+		Running:           s.running,
+		LeaseNamespace:    s.leaseNamespace,
 	}, nil
 }
 

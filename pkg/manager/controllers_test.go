@@ -25,8 +25,9 @@ func TestAFaultyTableIsFoundOut(t *testing.T) {
 	build := func(context.Context, *Context) (controller.Controller, error) { return nil, nil }
 	for name, table := range map[string][]Descriptor{
 		"no name":        {{New: build}},
-		"no constructor": {{Name: "foo"}},
-		"twice":          {{Name: "foo", New: build}, {Name: "foo", New: build}},
+		"no Deployment":  {{Name: "foo", New: build}},
+		"no constructor": {{Name: "foo", Deployment: "core"}},
+		"twice":          {{Name: "foo", Deployment: "core", New: build}, {Name: "foo", Deployment: "core", New: build}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -54,10 +55,10 @@ func TestControllersFlagSelects(t *testing.T) {
 		{name: "all but one, the other way round", wanted: []string{"-baz", "*"}, want: []string{"bar", "foo"}},
 		{name: "all and one", wanted: []string{"*", "foo"}, want: []string{"bar", "baz", "foo"}},
 		{name: "the first mention counts", wanted: []string{"foo", "-foo", "-bar", "bar"}, want: []string{"foo"}},
-		{name: "unknown", wanted: []string{"*", "qux"}, err: `--controllers: there is no controller "qux"; known are bar, baz, foo`},
-		{name: "unknown excluded", wanted: []string{"*", "-qux"}, err: `--controllers: there is no controller "qux"; known are bar, baz, foo`},
-		{name: "excluded from nothing", wanted: []string{"-foo"}, err: `--controllers=-foo selects no controller; '*' stands for all of them, as in '*,-foo'`},
-		{name: "nothing", wanted: nil, err: `--controllers= selects no controller; '*' stands for all of them, as in '*,-foo'`},
+		{name: "unknown", wanted: []string{"*", "qux"}, err: `invalid --controllers "qux": must be '*' or one of bar, baz, foo`},
+		{name: "unknown excluded", wanted: []string{"*", "-qux"}, err: `invalid --controllers "-qux": must be '*' or one of bar, baz, foo`},
+		{name: "excluded from nothing", wanted: []string{"-foo"}, err: `invalid --controllers "-foo": must select a controller; '*' stands for all of them, as in '*,-foo'`},
+		{name: "nothing", wanted: nil, err: `invalid --controllers "": must select a controller; '*' stands for all of them, as in '*,-foo'`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			selected, err := selectControllers(table, tc.wanted)

@@ -85,6 +85,10 @@ func checkKind(t *testing.T, kind schema.GroupVersionKind) {
 	t.Helper()
 	plural := pluralInCRD(t, kind)
 	complain(t, kind, map[string]bool{
+		"a line in the table of README.md":                                      len(containing(t, "README.md", "| "+kind.Kind))+len(containing(t, "README.md", ", "+kind.Kind)) == 0,
+		"rights of users in manifests/22-users.yaml":                            len(containing(t, "manifests/22-users.yaml", plural)) == 0,
+		"a scenario in pkg/testing/perturbation":                                reconciled(kind.GroupVersion().WithResource(plural)) && len(containing(t, "pkg/testing/perturbation/*_test.go", kind.Kind)) == 0,
+		"a test in pkg/testing/integration":                                     len(containing(t, "pkg/testing/integration/*_test.go", kind.Kind)) == 0,
 		"a sample in manifests/samples":                                         !inSample(t, kind),
 		"a guide, a README.md in manifests/samples that speaks of it":           !inGuide(t, kind),
 		"RBAC markers in the doc.go of a controller":                            len(containing(t, "pkg/controller/*/doc.go", fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,", kind.Group, plural))) == 0,
@@ -156,7 +160,12 @@ func inGuide(t *testing.T, kind schema.GroupVersionKind) bool {
 	return len(containing(t, "manifests/samples/*/README.md", kind.Kind)) > 0
 }
 
-// required tells whether a controller of the table waits for the resource.
+// required reports whether a controller of the table waits for the resource.
 func required(resource schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(Descriptors(), func(d Descriptor) bool { return slices.Contains(d.Requires, resource) })
+}
+
+// reconciled reports whether a controller of the table writes the status of the resource.
+func reconciled(resource schema.GroupVersionResource) bool {
+	return slices.ContainsFunc(Descriptors(), func(d Descriptor) bool { return slices.Contains(d.Serves, resource.GroupResource()) })
 }

@@ -11,17 +11,18 @@ import (
 // metacontrollerMetricsPort is the port of Metacontroller's --metrics-address, by default and in its manifests.
 const metacontrollerMetricsPort = "9999"
 
-// otherMeanings are flags that Metacontroller has too, with values that were meant for it: what they say there is something else here, which
+// otherMeanings returns errors for flags that Metacontroller has too, with values that were meant for it: their meaning is another one here, which
 // would not be noticed. Its other flags are unknown here, see MetacontrollerFlag.
 func (o *Options) otherMeanings() (errs []error) {
 	if _, port, err := net.SplitHostPort(o.SecureMetrics.Address); err == nil && port == metacontrollerMetricsPort {
-		errs = append(errs, fmt.Errorf("--metrics-address=%s: that is Metacontroller's port, where it serves /metrics over HTTP to everyone; here --metrics-address serves them over HTTPS, "+
-			"to those whom the API server lets get them: give --serving-address=%s for HTTP, or another port for HTTPS", o.SecureMetrics.Address, o.SecureMetrics.Address))
+		errs = append(errs, invalid("metrics-address", o.SecureMetrics.Address,
+			"must not have Metacontroller's port, which serves /metrics over HTTP to all clients there; here --metrics-address serves them over HTTPS to authorized clients: "+
+				"give --serving-address=%s for HTTP, or another port for HTTPS", o.SecureMetrics.Address))
 	}
 	selected, err := selectControllers(o.table, o.Controllers)
 	if err == nil && len(selected) == 1 && selected[0].Name == hookController && o.Workers != defaultWorkers {
-		errs = append(errs, fmt.Errorf("--workers=%d: in Metacontroller these are the workers of each CompositeController, and here they are not used for CompositeControllers: "+
-			"give --hook-workers, which all CompositeControllers share", o.Workers))
+		errs = append(errs, invalid("workers", o.Workers,
+			"must not be set where only CompositeControllers run: in Metacontroller these are the workers of each CompositeController; give --hook-workers, which all of them share"))
 	}
 	return errs
 }

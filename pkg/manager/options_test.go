@@ -22,33 +22,33 @@ func TestValidate(t *testing.T) {
 		{name: "serving on all interfaces", flags: []string{"--serving-address=:8080"}},
 		{name: "serving nothing", flags: []string{"--serving-address=0"}},
 		{name: "serving on IPv6", flags: []string{"--serving-address=[::1]:0"}},
-		{name: "no worker", flags: []string{"--workers=0"}, want: "--workers=0: at least one is needed"},
-		{name: "an unknown controller", flags: []string{"--controllers=nope"}, want: `there is no controller "nope"; known are ` + strings.Join(names(Descriptors()), ", ")},
-		{name: "a namespace that is none", flags: []string{"--namespace=A"}, want: `--namespace="A" is not the name of a namespace`},
-		{name: "a namespace of the farm that is none", flags: []string{"--farm-namespace="}, want: `--farm-namespace="" is not the name of a namespace`},
-		{name: "an address without port", flags: []string{"--serving-address=localhost"}, want: `--serving-address="localhost" is not host:port`},
-		{name: "a port that is none", flags: []string{"--serving-address=:http"}, want: `--serving-address=":http" is not host:port`},
+		{name: "no worker", flags: []string{"--workers=0"}, want: `invalid --workers "0": must be at least 1`},
+		{name: "an unknown controller", flags: []string{"--controllers=nope"}, want: `invalid --controllers "nope": must be '*' or one of ` + strings.Join(names(Descriptors()), ", ")},
+		{name: "a namespace that is none", flags: []string{"--namespace=A"}, want: `invalid --namespace "A": must be the name of a namespace: `},
+		{name: "a namespace of the farm that is none", flags: []string{"--farm-namespace="}, want: `invalid --farm-namespace "": must be the name of a namespace: `},
+		{name: "an address without port", flags: []string{"--serving-address=localhost"}, want: `invalid --serving-address "localhost": must be host:port`},
+		{name: "a port that is none", flags: []string{"--serving-address=:http"}, want: `invalid --serving-address ":http": must be host:port`},
 		{name: "secure metrics", flags: []string{"--metrics-address=:8443", "--metrics-tls-cert-file=a", "--metrics-tls-key-file=b"}},
-		{name: "secure metrics without port", flags: []string{"--metrics-address=localhost"}, want: `--metrics-address="localhost" is not host:port`},
-		{name: "half of a certificate", flags: []string{"--metrics-address=:8443", "--metrics-tls-key-file=b"}, want: "--metrics-tls-cert-file and --metrics-tls-key-file go together"},
-		{name: "a certificate for nothing", flags: []string{"--metrics-tls-cert-file=a", "--metrics-tls-key-file=b"}, want: "--metrics-tls-cert-file has no effect without --metrics-address"},
+		{name: "secure metrics without port", flags: []string{"--metrics-address=localhost"}, want: `invalid --metrics-address "localhost": must be host:port`},
+		{name: "half of a certificate", flags: []string{"--metrics-address=:8443", "--metrics-tls-key-file=b"}, want: `invalid --metrics-tls-cert-file "": must be set together with --metrics-tls-key-file`},
+		{name: "a certificate for nothing", flags: []string{"--metrics-tls-cert-file=a", "--metrics-tls-key-file=b"}, want: `invalid --metrics-tls-cert-file "a": must be set together with --metrics-address`},
 		{name: "negative limit", flags: []string{"--kube-api-qps=-1"}, want: "must not be negative"},
-		{name: "no worker for hooks", flags: []string{"--hook-workers=0"}, want: "--hook-workers=0: at least one is needed"},
+		{name: "no worker for hooks", flags: []string{"--hook-workers=0"}, want: `invalid --hook-workers "0": must be at least 1`},
 		{name: "the port of Metacontroller's metrics", flags: []string{"--metrics-address=:9999"}, want: "give --serving-address=:9999 for HTTP, or another port for HTTPS"},
 		{name: "another port for metrics", flags: []string{"--metrics-address=:8443"}},
-		{name: "Metacontroller's workers", flags: []string{"--controllers=compositecontroller", "--workers=20"}, want: "give --hook-workers, which all CompositeControllers share"},
+		{name: "Metacontroller's workers", flags: []string{"--controllers=compositecontroller", "--workers=20"}, want: "give --hook-workers, which all of them share"},
 		{name: "workers for hooks", flags: []string{"--controllers=compositecontroller", "--hook-workers=20"}},
 		{name: "workers for others too", flags: []string{"--workers=20"}},
-		{name: "answers of hooks without memory", flags: []string{"--hook-answer-memory=1Mi"}, want: "--hook-answer-memory=\"1Mi\" is not a quantity of bytes from 16Mi on, as in 256Mi"},
-		{name: "burst alone", flags: []string{"--kube-api-burst=5"}, want: "--kube-api-burst=5 has no effect without --kube-api-qps"},
-		{name: "no time to answer", flags: []string{"--kube-api-timeout=10ms"}, want: "--kube-api-timeout=10ms: it must be at least a second"},
-		{name: "no time to stop", flags: []string{"--shutdown-timeout=0"}, want: "--shutdown-timeout=0s: it must be positive"},
-		{name: "lease shorter than deadline", flags: []string{"--leader-elect-lease-duration=10s"}, want: "--leader-elect-renew-deadline=10s must be less than --leader-elect-lease-duration=10s"},
-		{name: "lease of broken seconds", flags: []string{"--leader-elect-lease-duration=15500ms"}, want: "--leader-elect-lease-duration=15.5s: a Lease lasts whole seconds"},
-		{name: "no time to retry", flags: []string{"--leader-elect-retry-period=9s"}, want: "--leader-elect-retry-period=9s must be positive, and 1.2 times it less than --leader-elect-renew-deadline=10s"},
-		{name: "no lease name", flags: []string{"--leader-elect-lease-name="}, want: `--leader-elect-lease-name="" is not the name of a Lease`},
+		{name: "answers of hooks without memory", flags: []string{"--hook-answer-memory=1Mi"}, want: `invalid --hook-answer-memory "1Mi": must be a quantity of bytes of at least 16Mi, as in 256Mi`},
+		{name: "burst alone", flags: []string{"--kube-api-burst=5"}, want: `invalid --kube-api-burst "5": must be set together with --kube-api-qps`},
+		{name: "no time to answer", flags: []string{"--kube-api-timeout=10ms"}, want: `invalid --kube-api-timeout "10ms": must be at least a second`},
+		{name: "no time to stop", flags: []string{"--shutdown-timeout=0"}, want: `invalid --shutdown-timeout "0s": must be positive`},
+		{name: "lease shorter than deadline", flags: []string{"--leader-elect-lease-duration=10s"}, want: `invalid --leader-elect-renew-deadline "10s": must be less than --leader-elect-lease-duration 10s`},
+		{name: "lease of broken seconds", flags: []string{"--leader-elect-lease-duration=15500ms"}, want: `invalid --leader-elect-lease-duration "15.5s": must be whole seconds`},
+		{name: "no time to retry", flags: []string{"--leader-elect-retry-period=9s"}, want: `invalid --leader-elect-retry-period "9s": must be positive, and 1.2 times it less than --leader-elect-renew-deadline 10s`},
+		{name: "no lease name", flags: []string{"--leader-elect-lease-name="}, want: `invalid --leader-elect-lease-name "": must be the name of a Lease`},
 		{name: "a bad election that is not held", flags: []string{"--leader-elect=false", "--leader-elect-lease-name="}},
-		{name: "several", flags: []string{"--workers=0", "--namespace=A"}, want: "at least one is needed; --namespace"},
+		{name: "several", flags: []string{"--workers=0", "--namespace=A"}, want: "must be at least 1; invalid --namespace"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			options := parse(t, tc.flags...)
@@ -160,9 +160,12 @@ clusters: [{name: c, cluster: {server: "https://192.0.2.1:6443"}}]
 
 func TestPhasesMayNotHaveAnAccountOfTheOperatorByDefault(t *testing.T) {
 	options := NewOptions()
-	options.PhaseServiceAccount = "millwright-core"
-	if err := options.Validate(); err == nil || !strings.Contains(err.Error(), "--phase-service-account=millwright-core is an account of the operator") {
-		t.Errorf("the error is %v", err)
+	if err := options.Set("phase-service-account", "millwright-core"); err != nil {
+		t.Fatal(err)
+	}
+	want := `invalid --phase-service-account "millwright-core": must not be an account of the operator`
+	if err := options.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
 

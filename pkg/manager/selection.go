@@ -4,7 +4,6 @@
 package manager
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -16,7 +15,7 @@ func selectControllers(table []Descriptor, wanted []string) ([]Descriptor, error
 	for _, item := range wanted {
 		name := strings.TrimPrefix(item, "-")
 		if item != "*" && !slices.ContainsFunc(table, func(d Descriptor) bool { return d.Name == name }) {
-			return nil, fmt.Errorf("--controllers: there is no controller %q; known are %s", name, strings.Join(names(table), ", "))
+			return nil, invalid("controllers", item, "must be '*' or one of %s", strings.Join(names(table), ", "))
 		}
 	}
 	var selected []Descriptor
@@ -26,7 +25,7 @@ func selectControllers(table []Descriptor, wanted []string) ([]Descriptor, error
 		}
 	}
 	if len(selected) == 0 {
-		return nil, fmt.Errorf("--controllers=%s selects no controller; '*' stands for all of them, as in '*,-foo'", strings.Join(wanted, ","))
+		return nil, invalid("controllers", strings.Join(wanted, ","), "must select a controller; '*' stands for all of them, as in '*,-foo'")
 	}
 	return selected, nil
 }

@@ -116,12 +116,20 @@ func (e *engineEnv) run(journal *faultproxy.Journal, changes ...func(*manager.Op
 	return stop
 }
 
+// setFlag sets a flag as the command line does.
+func setFlag(t testing.TB, options *manager.Options, flag, value string) {
+	t.Helper()
+	if err := options.Set(flag, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // startEngine starts one that serves the CompositeControllers with the label.
 func startEngine(t *testing.T, label, kubeconfig string, changes ...func(*manager.Options)) (stop func() error) {
 	t.Helper()
 	options := manager.NewOptions()
 	options.Kubeconfig, options.Controllers = kubeconfig, engine.controllers(t)
-	options.TargetLabelSelector = engineTest + "=" + label
+	setFlag(t, options, "target-label-selector", engineTest+"="+label)
 	options.LeaderElect, options.ServingAddress = false, ""
 	for _, change := range changes {
 		change(options)

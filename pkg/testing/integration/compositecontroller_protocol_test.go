@@ -276,7 +276,7 @@ func TestManagedFieldsAreShownToHooksThatAnEngineKeepsThemFor(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	e.hook.Answers(oneConfigMap)
-	e.run(&faultproxy.Journal{}, func(options *manager.Options) { options.KeepManagedFields = true })
+	e.run(&faultproxy.Journal{}, func(options *manager.Options) { setFlag(t, options, "hook-managed-fields", "true") })
 	e.serves(configMaps)
 	e.parent("web")
 	call := e.awaitCall(0, func(call *hookCall) bool { return len(call.Children["ConfigMap.v1"]) == 1 })

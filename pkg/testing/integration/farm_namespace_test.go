@@ -222,7 +222,8 @@ func TestTheFarmMovesFromTheNamespaceDefaultWithoutARequestThatFails(t *testing.
 		right := authorizationv1.ResourceAttributes{Verb: "list", Resource: "secrets", Namespace: namespace, Name: servingSecret}
 		cluster.AwaitRight(t, account, right)
 		return runManagerWith(t, func(options *manager.Options) {
-			options.Kubeconfig, options.Controllers, options.FarmNamespace = kubeconfig, []string{servingcert.ControllerName}, namespace
+			options.Kubeconfig, options.Controllers = kubeconfig, []string{servingcert.ControllerName}
+			setFlag(t, options, "farm-namespace", namespace)
 		})
 	}
 	from.install(t, cluster, "", true)
