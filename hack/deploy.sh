@@ -94,10 +94,10 @@ deploy() {
     await_work
     switch_farm "$farm_namespace"
   fi
-  # What was applied by a client-side apply, and what was just patched, would have fields, defaulted ones too, that are somebody else's.
+  # What was applied by a client-side apply, and what was just patched, would have fields, defaulted ones too, that belong to another owner.
   [ -z "$former$tutorial" ] || kubectl apply --server-side --force-conflicts --selector "$farm_labels" -f "$work/all.yaml"
   kubectl apply --server-side -f "$work/all.yaml"
-  # Versions before had it: by it phases made Pods beside the operator, with its rights.
+  # Versions before had it: it allowed phases to create Pods in the namespace of the operator, with its rights.
   kubectl delete rolebinding --namespace "$namespace" millwright-actions-application --ignore-not-found
   await_work
   kubectl wait --for=condition=Available --timeout=1m apiservice/v1alpha.farm.example.com || {
@@ -165,7 +165,7 @@ undeploy() {
   echo "  make uninstall${CLUSTER:+ CLUSTER=$CLUSTER}"
 }
 
-# remove_namespace unless somebody else has put something there.
+# remove_namespace unless another client has put something there.
 remove_namespace() {
   local others kinds
   [ -n "$(kubectl get namespace "$namespace" --ignore-not-found --output name)" ] || return 0

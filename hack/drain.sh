@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sourced after target-cluster.sh by scripts that remove what objects with a finalizer of ours need.
 
-# with_finalizer RESOURCE FINALIZER lists the objects, as "namespace name" or "name", that nobody but a running controller lets go.
+# with_finalizer RESOURCE FINALIZER lists the objects, as "namespace name" or "name", from which only a running controller removes it.
 with_finalizer() {
   [ -n "$(kubectl get crd "$1" --ignore-not-found --output name)" ] || return 0
   kubectl get "$1" --all-namespaces --output go-template='{{range .items}}{{$meta := .metadata}}{{range .metadata.finalizers}}{{
@@ -21,7 +21,7 @@ drain() {
   retire_farm
 }
 
-# retire_farm before its server or its records go: as long as there is an APIService that nobody answers for, no namespace of the cluster
+# retire_farm before its server or its records go: as long as there is an APIService without a server, no namespace of the cluster
 # can be deleted. It is ours by its label: the tutorial's has the same name.
 retire_farm() {
   local services=(apiservices.apiregistration.k8s.io --selector app.kubernetes.io/name=millwright)

@@ -42,7 +42,7 @@ EOF
 switch_farm() {
   local bundle
   bundle=$(kubectl get secret --namespace "$1" "$farm-serving" --output 'jsonpath={.data.ca\.crt}')
-  [ -n "$bundle" ] || fail "Secret $farm-serving in namespace $1 has no ca.crt: is it somebody else's? The API server of Llamas stays where it was."
+  [ -n "$bundle" ] || fail "Secret $farm-serving in namespace $1 has no ca.crt: does it belong to another owner? The API server of Llamas stays where it was."
   kubectl patch apiservices.apiregistration.k8s.io "$farm_api" --type=merge \
     --patch '{"spec":{"insecureSkipTLSVerify":false,"service":{"namespace":"'"$1"'","name":"'"$farm"'","port":'"$farm_port"'},"caBundle":"'"$bundle"'"}}'
 }

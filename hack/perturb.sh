@@ -11,7 +11,7 @@ mkdir -p .local/tests
 log=.local/tests/perturbation.log
 read -ra testlog <<<"${TESTLOG:-go run ./hack/testlog}"
 
-# Most of a run is waiting, so many of them are run concurrently. Vet is left to make verify.
+# Most of a run is waiting, many of them are run concurrently. Vet is left to make verify.
 go test -race -json -vet=off -timeout 2h -parallel 16 ./pkg/testing/perturbation | "${testlog[@]}" --log "$log"
 awk '/^=== NAME/ { name = $3 } / tried, / { sub(/.*harness.go:[0-9]+: /, ""); printf "%-50s %s\n", name, $0; tried += $5; held += $7 }
   END { printf "%d runs tried, %d held\n", tried, held }' "$log"

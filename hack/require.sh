@@ -14,7 +14,7 @@ require_go() {
   local wanted have
   wanted=$(awk '$1 == "go" { print $2 }' go.mod)
   command -v go >/dev/null || fail "Go is missing. Install Go $wanted or newer: https://go.dev/dl"
-  # Asked in this folder, a go that may fetch the toolchain that go.mod wants tells that one's version.
+  # Asked in this folder, a go that may fetch the toolchain of go.mod reports the version of that toolchain.
   have=$(go env GOVERSION 2>/dev/null) || have=$(cd / && go env GOVERSION)
   have=${have#go}
   [ "$(printf '%s\n' "$wanted" "${have%% *}" | sort -V | head -n 1)" = "$wanted" ] ||

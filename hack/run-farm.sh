@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sourced by run.sh: the API server of Llamas and FarmPods, beside the cluster. A Service of type ExternalName leads to this machine, so
+# Sourced by run.sh: the API server of Llamas and FarmPods, next to the cluster. A Service of type ExternalName leads to this machine, so
 # that kube-apiserver passes on to it what is asked of its API. It has the rights of its ServiceAccount, as in a Pod, by acting as that.
 # shellcheck disable=SC2154 # work, local_dir, kubeconfig, samples_dir
 
@@ -8,7 +8,7 @@ farm_namespace=millwright-system
 farm_account=system:serviceaccount:$farm_namespace:$farm
 farm_log=$local_dir/millwright-apiserver.log
 
-# forget_farm when its server ends, and before there is another one: kubectl complains of an API that nobody serves, and no namespace can be
+# forget_farm when its server ends, and before there is another one: kubectl complains of an API without a server, and no namespace can be
 # deleted. Llamas are kept elsewhere.
 forget_farm() {
   kubectl delete --request-timeout=5s --raw "/apis/apiregistration.k8s.io/v1/apiservices/$farm_api" >/dev/null 2>&1 || true

@@ -7,7 +7,7 @@
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Whoever starts a command in the background of a script makes it ignore SIGINT, and bash cannot trap what it ignored from the start.
+# A command in the background of a script ignores SIGINT, and bash cannot trap what it ignored from the start.
 if [ -n "$(trap -p INT)" ] && env --default-signal=INT true 2>/dev/null; then
   exec env --default-signal=INT "$0" "$@"
 fi
@@ -113,7 +113,7 @@ start_control_plane() {
 start_controllers() {
   echo "Starting the controllers"
   local flags=(--kubeconfig "$kubeconfig" --serving-address 127.0.0.1:0)
-  # In a cluster of others somebody else may be at work.
+  # In a shared cluster, other clients may be at work.
   [ "${CLUSTER:-}" = current ] || flags+=(--leader-elect=false)
   leashed controllers "$log" bin/millwright controllers "${flags[@]}"
 }

@@ -29,7 +29,7 @@ current)
   [ -x "$kubectl_binary" ] || fail "kubectl is missing. Install it, or run: make bin/cluster (it takes minutes)"
   context=$("$kubectl_binary" config current-context 2>/dev/null) ||
     fail "CLUSTER=current: ${KUBECONFIG:-~/.kube/config} has no current context. Choose one: kubectl config use-context NAME"
-  # A copy, so that nobody who switches the context meanwhile makes us go on elsewhere.
+  # A copy, so that a switch of the context meanwhile does not change the cluster.
   kubeconfig=$work/kubeconfig
   (umask 077 && "$kubectl_binary" config view --minify --flatten --raw >"$kubeconfig") ||
     fail "CLUSTER=current: the context $context is incomplete, see above."

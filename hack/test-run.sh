@@ -5,7 +5,7 @@ set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 work=$(mktemp -d)
-export MILLWRIGHT_LOCAL_DIR=$work/local # not the state that somebody works with
+export MILLWRIGHT_LOCAL_DIR=$work/local # not the state of a developer
 output=$work/output
 run=
 
@@ -39,7 +39,7 @@ prints() { grep -qE "$1" "$output"; }
 is_ready_or_over() { prints '^Ctrl-C stops all of it' || ! kill -0 "$run" 2>/dev/null; }
 
 # begin starts make run in a process group of its own, as a terminal does, and waits for its last line. Whatever it starts inherits
-# descriptor 7: once nobody has that any more, nothing is left.
+# descriptor 7: once no process has it open any more, nothing is left.
 begin() {
   local begun=$SECONDS
   rm -f "$work/alive" "$work/gone"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Regenerates everything that is generated: pkg/generated, the zz_generated files beside the types, and the CRDs.
+# Regenerates everything that is generated: pkg/generated, the zz_generated files next to the types, and the CRDs.
 # What to generate is read from the tags in pkg/apis: a new kind or group needs no change here.
 #
 # An API rule that a type breaks is an error. Where it has to stay broken, UPDATE_API_VIOLATIONS=true takes it into

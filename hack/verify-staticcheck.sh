@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 packages=$(go list ./... | grep -v '/pkg/generated/')
 findings=$(xargs go tool staticcheck 2>&1 <<<"$packages" | grep -v 'SchemeGroupVersion is deprecated: use GroupVersion') || true
 if [ -n "$findings" ]; then
-  printf 'Each finding has a code: go tool staticcheck -explain CODE tells what is meant.\n%s\n' "$findings"
+  printf 'Each finding has a code: go tool staticcheck -explain CODE shows what is meant.\n%s\n' "$findings"
   exit 1
 fi
 echo "staticcheck is content"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# verify.sh: runs every verify-*.sh beside it, all of them even if one fails, and tells how long each took. Each prints one line when
+# verify.sh: runs every verify-*.sh next to it, all of them even if one fails, and prints how long each took. Each prints one line when
 # all is well; otherwise what is wrong, and what to do about it.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

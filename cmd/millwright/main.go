@@ -29,7 +29,7 @@ const (
 
 func main() {
 	ctx, restoreSignals := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks us to stop, the second one ends the process at once.
+	// The first signal asks us to stop, the second one ends the process immediately.
 	context.AfterFunc(ctx, restoreSignals)
 	if _, err := limitMemory(os.Getenv); err != nil {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)

@@ -26,7 +26,7 @@ type versionInfo struct {
 	Platform  string `json:"platform"`
 }
 
-// buildVersion is what the linker was told, or else what Go has recorded of the repository: a tag, or a pseudo-version.
+// buildVersion is what the linker has set, or else what Go has recorded of the repository: a tag, or a pseudo-version.
 func buildVersion() versionInfo {
 	info := versionInfo{Version: version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if build, ok := debug.ReadBuildInfo(); ok {

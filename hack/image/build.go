@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// user is nobody in particular, and not root. The Dockerfile says the same.
+	// user is any but root. The Dockerfile says the same.
 	user = "65532:65532"
 
 	certificatesFile = "ca-certificates.crt"
@@ -104,7 +104,7 @@ func buildImage(o options, platform string) (v1.Image, error) {
 	return image, nil
 }
 
-// hint tells how to make what is missing.
+// hint returns how to make what is missing.
 func hint(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: make image-context builds it", err)

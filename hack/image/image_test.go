@@ -159,7 +159,8 @@ func TestTheImageHasTheBinaryAndTheRootsAndRunsAsNobody(t *testing.T) {
 
 func TestAShortNameIsWrittenAsKubeletReadsIt(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "image.tar")
-	if err := run(t.Context(), []string{"--context", buildContext(t), "--version", "v1", "--created", "1", "--output", output, "millwright:v1"}, io.Discard, io.Discard); err != nil {
+	args := []string{"--context", buildContext(t), "--version", "v1", "--created", "1", "--output", output, "millwright:v1"}
+	if err := run(t.Context(), args, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	index, err := layout.ImageIndexFromPath(untar(t, output))

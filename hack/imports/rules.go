@@ -11,9 +11,9 @@ import (
 
 // rule is one reason why a file must not import a package.
 type rule struct {
-	// why is what whoever broke the rule reads.
+	// why is what the user who broke the rule reads.
 	why string
-	// breaks tells whether it is broken.
+	// breaks reports whether it is broken.
 	breaks func(importer file, imported string) bool
 }
 
@@ -35,7 +35,7 @@ var rules = []rule{
 		},
 	},
 	{
-		why: "types import only types: whoever uses our API would get the rest too",
+		why: "types import only types: programs that use our API would get the rest too",
 		breaks: func(importer file, imported string) bool {
 			return importer.in("pkg/apis") && ours(imported) && !oursIn(imported, "pkg/apis")
 		},
@@ -83,7 +83,7 @@ var rules = []rule{
 		},
 	},
 	{
-		why: "the manager is below the binary and beside the servers",
+		why: "the manager is below the binary and next to the servers",
 		breaks: func(importer file, imported string) bool {
 			return importer.in("pkg/manager") && oursIn(imported, append(servers, "cmd")...)
 		},
@@ -151,13 +151,13 @@ func kindOf(imported string) string {
 
 func ours(imported string) bool { return within(imported, module) }
 
-// oursIn tells whether a package is in one of the folders of this module.
+// oursIn reports whether a package is in one of the folders of this module.
 func oursIn(imported string, dirs ...string) bool {
 	rest, found := strings.CutPrefix(imported, module+"/")
 	return found && within(rest, dirs...)
 }
 
-// within tells whether a path is one of the others or below it.
+// within reports whether a path is one of the others or below it.
 func within(name string, parents ...string) bool {
 	return slices.ContainsFunc(parents, func(parent string) bool {
 		return name == parent || strings.HasPrefix(name, parent+"/")

@@ -31,7 +31,7 @@ func TestEveryRuleBites(t *testing.T) {
 		{"pkg/webhook/server.go", module + "/pkg/controller/helloapp", "do not know the controllers"},
 		{"pkg/registry/farm/llama/storage.go", module + "/pkg/manager", "do not know the controllers"},
 		{"pkg/manager/manager.go", module + "/pkg/controller/helloapp", "through its table alone"},
-		{"pkg/manager/controllers.go", module + "/pkg/webhook", "beside the servers"},
+		{"pkg/manager/controllers.go", module + "/pkg/webhook", "next to the servers"},
 		{"cmd/millwright/controllers.go", module + "/pkg/controller/helloapp", "only reads flags"},
 		{"cmd/millwright/apiserver.go", module + "/pkg/registry/farm/llama", "only reads flags"},
 		{"pkg/manager/manager.go", module + "/pkg/testing/testcluster", "made for tests"},

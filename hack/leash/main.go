@@ -1,7 +1,7 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command leash runs a command that does not outlive whoever started it:
+// Command leash runs a command that does not outlive the process that started it:
 //
 //	leash [-grace DURATION] COMMAND [ARGUMENT...]
 //

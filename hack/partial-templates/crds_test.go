@@ -29,7 +29,7 @@ spec:
           spec:
             properties:
               containers:
-                description: not a Pod's, for there are no init containers beside it
+                description: not a Pod's, for there are no init containers next to it
                 type: array
               jobs:
                 items:

@@ -21,15 +21,17 @@ import (
 const (
 	// discoveryInterval is how soon a newly installed API is noticed.
 	discoveryInterval = time.Second
-	// aggregation is the group of what tells kube-apiserver of other API servers. It has no CustomResourceDefinition.
+	// aggregation is the group of the objects that register other API servers with kube-apiserver. It has no CustomResourceDefinition.
 	aggregation = "apiregistration.k8s.io"
 	// discoveryTimeout is how long an API server may take to answer before we call it unreachable.
 	discoveryTimeout = 10 * time.Second
 )
 
 // waitForAPIs returns nil when the API server serves all resources, or an error when the context has ended. It logs what it
-// waits for, and tells it to waiting.
-func waitForAPIs(ctx context.Context, client discovery.DiscoveryInterfaceWithContext, required []schema.GroupVersionResource, waiting func(message string)) error {
+// waits for, and reports it to waiting.
+func waitForAPIs(ctx context.Context, client discovery.DiscoveryInterfaceWithContext, required []schema.GroupVersionResource,
+	waiting func(message string),
+) error {
 	var complaint complaint
 	return wait.PollUntilContextCancel(ctx, discoveryInterval, true, func(ctx context.Context) (done bool, _ error) {
 		requestCtx, cancel := context.WithTimeout(ctx, discoveryTimeout)
@@ -71,7 +73,7 @@ func missingAPI(ctx context.Context, client discovery.DiscoveryInterfaceWithCont
 	return "", nil
 }
 
-// notServed tells an API that is not there from one that is there in other versions.
+// notServed distinguishes an API that is not there from one that is there in other versions.
 func notServed(ctx context.Context, client discovery.DiscoveryInterfaceWithContext, resource schema.GroupVersionResource) (string, error) {
 	groups, err := client.ServerGroupsWithContext(ctx)
 	if err != nil {

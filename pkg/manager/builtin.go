@@ -53,7 +53,7 @@ type builtIns struct {
 	namespace string
 	// leases are nil where there is no leader election.
 	leases cache.SharedIndexInformer
-	// forbidden tells that this process has no right to watch them.
+	// forbidden is true where this process has no right to watch them.
 	forbidden atomic.Bool
 }
 

@@ -12,7 +12,7 @@ import (
 // complaintInterval is how often a state that lasts is complained about.
 const complaintInterval = 30 * time.Second
 
-// complaint logs what is wrong at once, and then every so often while it stays so: often enough for those who look, and
+// complaint logs what is wrong immediately, and then every so often while it stays so: often enough for those who look, and
 // seldom enough to leave room for the rest. It is not safe for concurrent use.
 type complaint struct {
 	about string

@@ -43,7 +43,7 @@ type Config struct {
 
 	clients   clientBuilder
 	apiServer string         // for the log
-	exit      func(code int) // ends the process at once
+	exit      func(code int) // ends the process immediately
 }
 
 // leaseNamespace is where the Lease is, "" if there is none.

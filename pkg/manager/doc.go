@@ -8,6 +8,6 @@
 // (leadership.go, lease.go, leasewatch.go) is a Lease; fence.go keeps a process that does not hold it from writing, and leaseversions.go
 // ends one whose API server has gone back in time.
 //
-// The account of the manager needs, beside what its controllers need: get, create, update, list and watch on the Lease, and
+// The account of the manager needs, in addition to what its controllers need: get, create, update, list and watch on the Lease, and
 // create and patch on events. list and watch only make a handover faster; without them the Lease is polled.
 package manager

@@ -84,14 +84,16 @@ func TestEveryKindHasItsCRDItsSampleItsGuideAndItsRights(t *testing.T) {
 func checkKind(t *testing.T, kind schema.GroupVersionKind) {
 	t.Helper()
 	plural := pluralInCRD(t, kind)
+	marker := fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,", kind.Group, plural)
+	needsScenario := reconciled(kind.GroupVersion().WithResource(plural))
 	complain(t, kind, map[string]bool{
 		"a line in the table of README.md":                                      len(containing(t, "README.md", "| "+kind.Kind))+len(containing(t, "README.md", ", "+kind.Kind)) == 0,
 		"rights of users in manifests/22-users.yaml":                            len(containing(t, "manifests/22-users.yaml", plural)) == 0,
-		"a scenario in pkg/testing/perturbation":                                reconciled(kind.GroupVersion().WithResource(plural)) && len(containing(t, "pkg/testing/perturbation/*_test.go", kind.Kind)) == 0,
+		"a scenario in pkg/testing/perturbation":                                needsScenario && len(containing(t, "pkg/testing/perturbation/*_test.go", kind.Kind)) == 0,
 		"a test in pkg/testing/integration":                                     len(containing(t, "pkg/testing/integration/*_test.go", kind.Kind)) == 0,
 		"a sample in manifests/samples":                                         !inSample(t, kind),
 		"a guide, a README.md in manifests/samples that speaks of it":           !inGuide(t, kind),
-		"RBAC markers in the doc.go of a controller":                            len(containing(t, "pkg/controller/*/doc.go", fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,", kind.Group, plural))) == 0,
+		"RBAC markers in the doc.go of a controller":                            len(containing(t, "pkg/controller/*/doc.go", marker)) == 0,
 		"a place in the table: no controller requires its resource to be there": !required(kind.GroupVersion().WithResource(plural)),
 	})
 }
@@ -103,8 +105,9 @@ func checkAggregated(t *testing.T, kind schema.GroupVersionKind) {
 		t.Errorf("%s is served by our API server, and has the CRD %s, which would be served in its place", kind, crds[0])
 	}
 	plural := strings.ToLower(kind.Kind) + "s"
+	service := "kind: APIService\nmetadata:\n  name: " + kind.Version + "." + kind.Group + "\n"
 	complain(t, kind, map[string]bool{
-		"an APIService that leads to its server":                              len(containing(t, "manifests/farm/*.yaml", "kind: APIService\nmetadata:\n  name: "+kind.Version+"."+kind.Group+"\n")) == 0,
+		"an APIService that leads to its server":                              len(containing(t, "manifests/farm/*.yaml", service)) == 0,
 		"a rule in the roles of users":                                        len(containing(t, "manifests/farm/22-users.yaml", plural)) == 0,
 		"a guide, a README.md in manifests/samples that speaks of it":         !inGuide(t, kind),
 		"a sample in manifests/samples, though its objects are made by users": kind.Kind != "FarmPod" && !inSample(t, kind),

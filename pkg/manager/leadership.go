@@ -111,7 +111,7 @@ func (l *leadership) awaited() <-chan struct{} {
 	return l.elected
 }
 
-// mayWrite tells why this process must not write.
+// mayWrite returns why this process must not write.
 func (l *leadership) mayWrite() error {
 	if l == nil {
 		return nil
@@ -206,7 +206,7 @@ func (l *leadership) newElector() (*leaderelection.LeaderElector, error) {
 		// It would release as soon as it is stopped. We do it in stop.
 		ReleaseOnCancel: false,
 		Callbacks: leaderelection.LeaderCallbacks{
-			// The lease tells when it is ours, without a goroutine between.
+			// The lease reports when it is ours, without a goroutine between.
 			OnStartedLeading: func(context.Context) {},
 			OnStoppedLeading: func() {},
 		},

@@ -56,7 +56,7 @@ func TestALeaderThatIsStoppedHandsOverWithinASecond(t *testing.T) {
 		}
 		mustEnd(t, standby)
 		if got := cluster.holder(t); got != "" {
-			t.Errorf("after both have stopped the Lease is held by %q, want nobody", got)
+			t.Errorf("after both have stopped the Lease is held by %q, want no holder", got)
 		}
 		if led.runs.Load() != 1 || stood.runs.Load() != 1 {
 			t.Error("a controller was not run exactly once")

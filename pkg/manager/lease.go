@@ -18,7 +18,7 @@ import (
 
 // lease is the lock of client-go's elector. To what a LeaseLock does it adds:
 //   - It knows when the process last renewed, and says whether it may write (mayWrite).
-//   - It is fed with what a watch sees (observe), and asks for an attempt at once when the Lease becomes free (onFree).
+//   - It is fed with what a watch sees (observe), and asks for an attempt immediately when the Lease becomes free (onFree).
 //     Left alone, the elector polls every 2 to 4.4 seconds.
 //   - It measures expiry itself, across the attempts, and shows an expired holder as none: a new elector would wait for a
 //     whole lease duration again. As in client-go, the clocks of other machines do not matter: a holder has expired when its
@@ -84,14 +84,16 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 }
 
 // write makes us the leader, or makes us stay it, if it succeeds.
-func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
+	write func(context.Context, resourcelock.LeaderElectionRecord) error,
+) error {
 	if err := l.isLost(); err != nil {
 		return err
 	}
 	sent := time.Now()
 	if err := write(context.WithoutCancel(ctx), record); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			return err // someone else was faster; the next Get tells who
+			return err // someone else was faster; the next Get reports who
 		}
 		return l.complain(err)
 	}
@@ -138,7 +140,7 @@ func (l *lease) observe(record resourcelock.LeaderElectionRecord) {
 	}
 }
 
-// see takes note of a record and tells whether it is a new one.
+// see takes note of a record and reports whether it is a new one.
 func (l *lease) see(record resourcelock.LeaderElectionRecord) bool {
 	if apiequality.Semantic.DeepEqual(l.seen, record) {
 		return false
@@ -175,7 +177,7 @@ func (l *lease) seenDuration() time.Duration {
 	return time.Duration(l.seen.LeaseDurationSeconds) * time.Second
 }
 
-// mayWrite tells why this process must not write: it does not lead, or another one may lead by now.
+// mayWrite returns why this process must not write: it does not lead, or another one may lead by now.
 func (l *lease) mayWrite() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,7 +200,7 @@ func (l *lease) isLost() error {
 	return l.lost
 }
 
-// release empties the Lease if we hold it, for the next leader to take it at once. It must not be called before the
+// release empties the Lease if we hold it, for the next leader to take it immediately. It must not be called before the
 // elector has stopped. From then on nothing may be written.
 func (l *lease) release(ctx context.Context) (released bool, err error) {
 	l.mu.Lock()

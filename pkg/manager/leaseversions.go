@@ -60,7 +60,7 @@ func (l *watchedLeases) Update(ctx context.Context, lease *coordinationv1.Lease,
 }
 
 // observe an answer. The elector waits for one before it asks for the next, so that they come in order. A version that cannot be
-// compared, as of fakes, tells nothing.
+// compared, as of fakes, reports nothing.
 func (v *leaseVersions) observe(lease *coordinationv1.Lease, err error) {
 	if err != nil || lease == nil {
 		return

@@ -153,7 +153,7 @@ func (l *life) build(ctx, informerCtx context.Context, c *Context) (controller.C
 	return built, nil
 }
 
-// check tells why the controller is not ready. Waiting for leadership is ready: caches are warm, and the wait may be long.
+// check returns why the controller is not ready. Waiting for leadership is ready: caches are warm, and the wait may be long.
 func (l *life) check(*http.Request) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

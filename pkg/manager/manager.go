@@ -48,7 +48,7 @@ func Run(ctx context.Context, config *Config) error {
 	defer stopSupporting()
 
 	leadership, err := newLeadership(ctx, config, func(reason error) {
-		logger.Error(reason, "Lost the Lease, ending at once: another process may lead now")
+		logger.Error(reason, "Lost the Lease, exiting immediately: another process may lead now")
 		config.exit(1)
 		fail(fmt.Errorf("lost the Lease: %w", reason)) // in tests exit returns
 	}, func(reason error) {
@@ -65,7 +65,8 @@ func Run(ctx context.Context, config *Config) error {
 	}
 	controllers := newGroup(config.Controllers, shared)
 
-	mux, serving := healthHandler(append(leadership.checks(), controllers.syncChecks()...), append(controllers.checks(), healthz.NewShutdownHealthz(working.Done()))), "/healthz, /livez and /readyz"
+	live, ready := append(leadership.checks(), controllers.syncChecks()...), append(controllers.checks(), healthz.NewShutdownHealthz(working.Done()))
+	mux, serving := healthHandler(live, ready), "/healthz, /livez and /readyz"
 	if secure == nil {
 		mux.Handle("/metrics", legacyregistry.Handler())
 		serving = "/metrics, " + serving

@@ -62,7 +62,7 @@ func newCatalogue(t *testing.T, text []byte) *catalogue {
 	return c
 }
 
-// hasClosedSets tells whether all values of the metric's labels are known after a process has started.
+// hasClosedSets reports whether all values of the metric's labels are known after a process has started.
 func hasClosedSets(metric string) bool {
 	return slices.ContainsFunc([]string{"millwright_", "kanister_", "workqueue_"}, func(prefix string) bool { return strings.HasPrefix(metric, prefix) })
 }

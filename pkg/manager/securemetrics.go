@@ -29,7 +29,7 @@ const (
 	reviewTTL     = time.Minute
 )
 
-// reviewBackoff is for an API server that does not answer at once. A scrape is over after some seconds anyway.
+// reviewBackoff is for an API server that does not answer immediately. A scrape is over after some seconds anyway.
 var reviewBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
 
 // SecureMetrics says how /metrics is served over HTTPS.
@@ -37,7 +37,7 @@ type SecureMetrics struct {
 	// Address is host:port; "" to serve none.
 	Address string
 	// CertFile and KeyFile are PEM files, read again when they change. Without them the certificate is self-signed, and
-	// made anew by each process.
+	// made by each process.
 	CertFile, KeyFile string
 }
 

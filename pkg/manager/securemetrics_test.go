@@ -104,13 +104,13 @@ func TestMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
 		code                int
 		body                string
 	}{
-		"who may":                             {"prometheus", "GET", "/metrics", 200, "metrics"},
-		"who may get may not post":            {"prometheus", "POST", "/metrics", 403, "prometheus may not post the nonResourceURL /metrics"},
-		"who may, elsewhere":                  {"prometheus", "GET", "/debug/pprof", 403, "Forbidden"},
-		"who may not":                         {"somebody", "GET", "/metrics", 403, "somebody may not get the nonResourceURL /metrics"},
-		"nobody":                              {"", "GET", "/metrics", 401, "Authorization: Bearer"},
-		"a forged token":                      {"forged", "GET", "/metrics", 401, "Unauthorized"},
-		"nobody knows, without an API server": {"unlucky", "GET", "/metrics", 500, "did not tell"},
+		"who may":                        {"prometheus", "GET", "/metrics", 200, "metrics"},
+		"who may get may not post":       {"prometheus", "POST", "/metrics", 403, "prometheus may not post the nonResourceURL /metrics"},
+		"who may, elsewhere":             {"prometheus", "GET", "/debug/pprof", 403, "Forbidden"},
+		"who may not":                    {"someone", "GET", "/metrics", 403, "someone may not get the nonResourceURL /metrics"},
+		"without a token":                {"", "GET", "/metrics", 401, "Authorization: Bearer"},
+		"a forged token":                 {"forged", "GET", "/metrics", 401, "Unauthorized"},
+		"unknown, without an API server": {"unlucky", "GET", "/metrics", 500, "did not tell"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request, err := http.NewRequestWithContext(t.Context(), tc.method, "https://"+address+tc.path, nil)

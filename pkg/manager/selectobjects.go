@@ -11,7 +11,7 @@ import (
 )
 
 // selectObjects returns an informer of those objects of a kind that the options select, for a controller to which few of them are of
-// interest. It runs as long as the shared informers do, and is shared with nobody.
+// interest. It runs as long as the shared informers do, and is not shared.
 func (s *shared) selectObjects(resource schema.GroupVersionResource, namespace string, options func(*metav1.ListOptions)) cache.SharedIndexInformer {
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(s.dynamic, 0, namespace, options)
 	s.selections = append(s.selections, factory)

@@ -22,7 +22,7 @@ import (
 const (
 	// steadyPause is the average time between two tries.
 	steadyPause = time.Second
-	// shortestWatch is how long a watch lasts at least, as the reflector sees it. One that tells nothing in its first second
+	// shortestWatch is how long a watch lasts at least, as the reflector sees it. One that reports nothing in its first second
 	// is an error to it.
 	shortestWatch = 1100 * time.Millisecond
 	// maxErrorBody is how much of an error's body is read for the log.
@@ -33,7 +33,7 @@ const (
 // again, longer each time, up to a minute, and only two minutes without an error make it forget: after eight seconds of errors
 // the controllers were seen to be blind for forty more. Informers offer no way to change that, hence here, below them: what
 // passes by itself is tried again every second, and a watch that breaks looks as if it had ended in peace, which lets the
-// reflector go on at once from where it was. A process has a handful of informers; a try per second of each is no burden.
+// reflector go on immediately from where it was. A process has a handful of informers; a try per second of each is no burden.
 //
 // What does not pass by itself (no permission, a version that is gone, ...) is the reflector's.
 type steady struct {
@@ -77,7 +77,7 @@ func (s *steady) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the transport beneath.
 func (s *steady) WrappedRoundTripper() http.RoundTripper { return s.next }
 
-// passes tells whether an error passes by itself. 504 is left to the reflector: it is how an API server says that it has not
+// passes reports whether an error passes by itself. 504 is left to the reflector: it is how an API server says that it has not
 // come to a version yet, to which it has an answer.
 func passes(code int) bool {
 	switch code {

@@ -73,7 +73,8 @@ func TestAListIsRepeatedUntilTheAPIServerIsWellAndThatIsSaidOnce(t *testing.T) {
 		if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "list" {
 			t.Errorf("got %q, %v", body, err)
 		}
-		for i, limits := range [][2]time.Duration{{steadyPause / 2, 3 * steadyPause / 2}, {steadyPause / 2, 3 * steadyPause / 2}, {steadyPause / 2, 3 * steadyPause / 2}, {7 * time.Second, 7 * time.Second}} {
+		pause := [2]time.Duration{steadyPause / 2, 3 * steadyPause / 2}
+		for i, limits := range [][2]time.Duration{pause, pause, pause, {7 * time.Second, 7 * time.Second}} {
 			if pause := server.times[i+1].Sub(server.times[i]); pause < limits[0] || pause > limits[1] {
 				t.Errorf("pause %d was %s, not within %s", i+1, pause, limits)
 			}

@@ -44,7 +44,8 @@ func TestKubeletKnowsAllOfItsConfiguration(t *testing.T) {
 	if config.ContainerRuntimeEndpoint != "unix:///run/node/containerd.sock" {
 		t.Errorf("containerd is looked for at %q", config.ContainerRuntimeEndpoint)
 	}
-	if config.Authentication.Anonymous.Enabled || !config.Authentication.Webhook.Enabled || config.Authorization.Mode != kubeletconfig.KubeletAuthorizationModeWebhook {
+	if config.Authentication.Anonymous.Enabled || !config.Authentication.Webhook.Enabled ||
+		config.Authorization.Mode != kubeletconfig.KubeletAuthorizationModeWebhook {
 		t.Errorf("not everybody has to authenticate: %+v, %+v", config.Authentication, config.Authorization)
 	}
 }

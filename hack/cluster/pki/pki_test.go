@@ -90,7 +90,9 @@ func TestTheServerIsKnownByItsAddressesAndAnIssuedCertificateByItsOwn(t *testing
 		t.Fatal(err)
 	}
 	issued := filepath.Join(t.TempDir(), "kubelet")
-	err = p.Issue(issued, certutil.Config{CommonName: "kubelet", AltNames: certutil.AltNames{IPs: []net.IP{net.IPv4(10, 0, 0, 2)}}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	err = p.Issue(issued, certutil.Config{
+		CommonName: "kubelet", AltNames: certutil.AltNames{IPs: []net.IP{net.IPv4(10, 0, 0, 2)}}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
