@@ -17,7 +17,7 @@ import (
 
 // advance takes an action as far as it goes without waiting. An action without phases ends when it begins. It returns false if the
 // end cannot be recorded yet.
-func (t *turn) advance(i int, begins bool) bool {
+func (t *planner) advanceAction(i int, begins bool) bool {
 	before, said, cleaned := *t.status.Actions[i].DeepCopy(), len(t.events), len(t.cleanUps)
 	moved := begins
 	for {
@@ -25,12 +25,12 @@ func (t *turn) advance(i int, begins bool) bool {
 		if !more {
 			break
 		}
-		if !t.step(key) {
+		if !t.advancePhase(key) {
 			return true // it runs, or waits
 		}
 		moved = true
 	}
-	if !moved || t.conclude(i) {
+	if !moved || t.finishAction(i) {
 		return true
 	}
 	// The end is recorded together with the artifacts, or not yet: what has ended is found again.
@@ -39,7 +39,7 @@ func (t *turn) advance(i int, begins bool) bool {
 }
 
 // current is the phase that runs or comes next; more is false if there is none.
-func (t *turn) current(i int) (key phaseKey, more bool) {
+func (t *planner) current(i int) (key phaseKey, more bool) {
 	action := &t.status.Actions[i]
 	begun := false
 	for p := range action.Phases {
@@ -68,31 +68,31 @@ func (t *turn) current(i int) (key phaseKey, more bool) {
 }
 
 // step begins or watches a phase. It returns whether the phase has ended.
-func (t *turn) step(key phaseKey) (ended bool) {
+func (t *planner) advancePhase(key phaseKey) (ended bool) {
 	if phaseIn(&t.status, key).State == v1alpha1.StatePending {
-		return t.begin(key)
+		return t.beginPhase(key)
 	}
-	return t.watch(key)
+	return t.observePhase(key)
 }
 
 // begin records the intent of a phase and then starts it.
-func (t *turn) begin(key phaseKey) (ended bool) {
+func (t *planner) beginPhase(key phaseKey) (ended bool) {
 	prepared, known := t.o.prepared[key]
 	if lost := t.renderLost(key); lost != "" {
 		phaseIn(&t.status, key).StartTime = t.seconds()
-		t.fail(key, v1alpha1.ReasonRenderLost, executionPrefix(key), lost)
+		t.failPhase(key, v1alpha1.ReasonRenderLost, executionPrefix(key), lost)
 		return true
 	}
 	if !known && !t.mayRender(key) {
 		return false
 	}
 	if !known {
-		t.asks = append(t.asks, prepare{key: key, run: t.run, status: t.status.DeepCopy()})
+		t.asks = append(t.asks, preparePhase{key: key, snapshot: t.snapshot, status: t.status.DeepCopy()})
 		return false
 	}
-	if prepared.unknown {
-		t.unknown = true
-		if limit := t.limit(key); limit.IsZero() || t.o.now.Before(limit) {
+	if prepared.retry {
+		t.retry = true
+		if limit := t.deadline(key); limit.IsZero() || t.o.now.Before(limit) {
 			return false
 		}
 		prepared.failure = fmt.Sprintf("it could not be started within %s", stopLimit+deferLimit)
@@ -101,13 +101,13 @@ func (t *turn) begin(key phaseKey) (ended bool) {
 	p.StartTime, p.StartedBy = t.seconds(), ""
 	intent, err := rawOf(prepared.intent)
 	if key.phase == phase.Deferred {
-		t.say("Started deferPhase", "Executing deferPhase "+p.Name)
+		t.recordNormal("Started deferPhase", "Executing deferPhase "+p.Name)
 	} else {
-		t.say("Started Phase", "Executing phase "+p.Name)
+		t.recordNormal("Started Phase", "Executing phase "+p.Name)
 	}
 	switch {
 	case prepared.initFailure != "" && key.phase != phase.Deferred:
-		t.fail(key, v1alpha1.ReasonPhaseFailed, "Failed to init phase params: ", prepared.initFailure)
+		t.failPhase(key, v1alpha1.ReasonPhaseFailed, "Failed to init phase params: ", prepared.initFailure)
 	case prepared.initFailure != "":
 		t.failExecution(key, prepared.initFailure)
 	case prepared.failure != "":
@@ -116,12 +116,12 @@ func (t *turn) begin(key phaseKey) (ended bool) {
 		t.failExecution(key, fmt.Sprintf("recording what is to be done: %v", err))
 	default:
 		p.Intent = intent
-		if message := t.tooLarge("what the phase is about to do has", len(rawBytes(intent))); message != "" {
+		if message := t.sizeExceeded("what the phase is about to do has", len(rawBytes(intent))); message != "" {
 			p.Intent = nil
 			t.failExecution(key, message)
 			return true
 		}
-		p.State, p.StartedBy = v1alpha1.StateRunning, t.o.identity
+		p.State, p.StartedBy = v1alpha1.StateRunning, t.o.executor
 		t.starts = append(t.starts, key)
 		return false
 	}
@@ -129,21 +129,21 @@ func (t *turn) begin(key phaseKey) (ended bool) {
 }
 
 // watch decides about a phase whose intent is recorded.
-func (t *turn) watch(key phaseKey) (ended bool) {
+func (t *planner) observePhase(key phaseKey) (ended bool) {
 	p := phaseIn(&t.status, key)
 	found, known := t.o.polled[key]
 	switch {
-	case !t.run.traits(key).Resumable && p.StartedBy != t.o.identity:
+	case !t.snapshot.traits(key).Resumable && p.StartedBy != t.o.executor:
 		found = phase.Observation{State: phase.Lost}
 	case !known:
-		t.asks = append(t.asks, poll{key})
+		t.asks = append(t.asks, pollPhase{key})
 		return false
 	}
-	limit := t.limit(key)
+	limit := t.deadline(key)
 	stopping := !limit.IsZero() && (key.phase != phase.Deferred || !t.o.now.Before(limit.Add(-stopLimit)))
 	switch found.State {
 	case phase.Succeeded:
-		return t.complete(key, found.Output)
+		return t.completePhase(key, found.Output)
 	case phase.Failed:
 		t.failExecution(key, found.Message)
 		return true
@@ -152,7 +152,7 @@ func (t *turn) watch(key phaseKey) (ended bool) {
 		return true
 	case phase.Lost:
 		const reason = v1alpha1.ReasonControllerRestarted
-		t.fail(key, reason, executionPrefix(key), reason+": the controller was restarted while the phase ran, and cannot tell what has become of it")
+		t.failPhase(key, reason, executionPrefix(key), reason+": the controller was restarted while the phase ran, and cannot tell what has become of it")
 		return true
 	}
 	if stopping && (found.State == phase.Idle || found.State == phase.Ready || !t.o.now.Before(limit)) {
@@ -168,26 +168,26 @@ func (t *turn) watch(key phaseKey) (ended bool) {
 		t.failExecution(key, fmt.Sprintf("recording what is to be done: %v", err))
 		return true
 	}
-	t.wait(key, found, intent, limit, stopping)
+	t.waitForPhase(key, found, intent, limit, stopping)
 	return false
 }
 
 // wait for a phase that has not ended.
-func (t *turn) wait(key phaseKey, found phase.Observation, intent *runtime.RawExtension, limit time.Time, stopping bool) {
+func (t *planner) waitForPhase(key phaseKey, found phase.Observation, intent *runtime.RawExtension, limit time.Time, stopping bool) {
 	p := phaseIn(&t.status, key)
 	switch {
 	case found.State == phase.Unknown:
-		t.unknown = true
+		t.retry = true
 	case stopping:
 	case found.State == phase.Idle, found.State == phase.Ready:
 		// Taken over by a write: if the status is not the newest the write is refused, and nothing is done twice.
-		p.StartedBy = t.o.identity
+		p.StartedBy = t.o.executor
 		if found.State == phase.Ready {
 			p.Intent = intent
 		}
 		t.starts = append(t.starts, key)
 	default:
-		t.progress(p, found.Progress)
+		t.recordProgress(p, found.Progress)
 		if found.PollAfter > 0 {
 			t.requeue(found.PollAfter)
 		}
@@ -203,7 +203,7 @@ func (t *turn) wait(key phaseKey, found phase.Observation, intent *runtime.RawEx
 
 // limit is until when a phase must have ended, with the time that it has to stop; zero if there is no limit: only what is cancelled
 // has one.
-func (t *turn) limit(key phaseKey) time.Time {
+func (t *planner) deadline(key phaseKey) time.Time {
 	since := t.cancelledSince()
 	if since.IsZero() || key.phase != phase.Deferred {
 		if !since.IsZero() {
@@ -221,35 +221,35 @@ func (t *turn) limit(key phaseKey) time.Time {
 	return since.Add(deferLimit + stopLimit)
 }
 
-func (t *turn) complete(key phaseKey, output map[string]any) (ended bool) {
+func (t *planner) completePhase(key phaseKey, output map[string]any) (ended bool) {
 	p := phaseIn(&t.status, key)
 	raw, err := rawOf(output)
 	if err != nil {
 		t.failExecution(key, fmt.Sprintf("reading the output: %v", err))
 		return true
 	}
-	if !shrunk(&t.status) {
+	if !isReduced(&t.status) {
 		p.Output = raw
 	}
-	if message := t.tooLarge("the output of the phase has", len(rawBytes(raw))); message != "" {
+	if message := t.sizeExceeded("the output of the phase has", len(rawBytes(raw))); message != "" {
 		p.Output = nil
 		t.failExecution(key, "OutputTooLarge: "+message)
 		return true
 	}
-	t.end(key, v1alpha1.StateComplete)
+	t.endPhase(key, v1alpha1.StateComplete)
 	if key.phase == phase.Deferred {
-		t.say("Ended deferPhase", "Completed deferPhase "+p.Name)
+		t.recordNormal("Ended deferPhase", "Completed deferPhase "+p.Name)
 		return true
 	}
 	p.Progress.ProgressPercent, p.Progress.LastTransitionTime = "100", t.seconds()
-	t.say("Ended Phase", "Completed phase "+p.Name)
+	t.recordNormal("Ended Phase", "Completed phase "+p.Name)
 	return true
 }
 
 // end records that a phase has ended. What it leaves is removed after that: before, the next process would find nothing of it.
-func (t *turn) end(key phaseKey, state v1alpha1.State) {
+func (t *planner) endPhase(key phaseKey, state v1alpha1.State) {
 	p := phaseIn(&t.status, key)
-	if p.State == v1alpha1.StateRunning && t.run.traits(key).LeavesBehind {
+	if p.State == v1alpha1.StateRunning && t.snapshot.traits(key).LeavesBehind {
 		t.cleanUps = append(t.cleanUps, key)
 	}
 	p.State, p.CompletionTime = state, t.seconds()
@@ -262,48 +262,48 @@ func executionPrefix(key phaseKey) string {
 	return "Failed to execute phase: "
 }
 
-func (t *turn) failExecution(key phaseKey, message string) {
+func (t *planner) failExecution(key phaseKey, message string) {
 	reason := v1alpha1.ReasonPhaseFailed
 	if key.phase == phase.Deferred {
 		reason = v1alpha1.ReasonDeferPhaseFailed
 	}
-	t.fail(key, reason, executionPrefix(key), message)
+	t.failPhase(key, reason, executionPrefix(key), message)
 }
 
 // fail records that a phase has failed. Phases of a run that is cancelled do; what is said is why it was cancelled.
-func (t *turn) fail(key phaseKey, reason, prefix, message string) {
-	t.end(key, v1alpha1.StateFailed)
+func (t *planner) failPhase(key phaseKey, reason, prefix, message string) {
+	t.endPhase(key, v1alpha1.StateFailed)
 	if key.phase == phase.Deferred || !t.cancelled() {
 		t.setFailure(reason, message)
 	}
-	t.events = append(t.events, failureEvents(&t.run.Actions[key.action].Spec, prefix+message)...)
+	t.events = append(t.events, failureEvents(&t.snapshot.Actions[key.action].Spec, prefix+message)...)
 }
 
 // conclude an action whose phases have all ended. It returns false if that cannot be recorded yet.
-func (t *turn) conclude(i int) bool {
-	action, templates := &t.status.Actions[i], t.run.Actions[i].Blueprint.OutputArtifacts
+func (t *planner) finishAction(i int) bool {
+	action, templates := &t.status.Actions[i], t.snapshot.Actions[i].Blueprint.OutputArtifacts
 	if !endedWell(action) || t.cancelled() || len(templates) == 0 {
 		return true
 	}
 	rendered, known := t.o.artifacts[i]
 	switch {
 	case !known:
-		t.asks = append(t.asks, renderArtifacts{i, t.run, t.status.DeepCopy()})
+		t.asks = append(t.asks, renderArtifacts{i, t.snapshot, t.status.DeepCopy()})
 		return true
-	case rendered.unknown:
-		t.unknown = true
+	case rendered.retry:
+		t.retry = true
 		return false
 	case rendered.failure != "":
 		t.setFailure(v1alpha1.ReasonArtifactsFailed, rendered.failure)
-		t.events = append(t.events, failureEvents(&t.run.Actions[i].Spec, "Failed to render output artifacts "+rendered.failure)...)
+		t.events = append(t.events, failureEvents(&t.snapshot.Actions[i].Spec, "Failed to render output artifacts "+rendered.failure)...)
 		return true
 	}
 	templatesOnly := action.Artifacts
 	action.Artifacts = rendered.artifacts
-	if message := t.tooLarge("the output artifacts of action "+action.Name+" have", sizeOf(rendered.artifacts)); message != "" {
+	if message := t.sizeExceeded("the output artifacts of action "+action.Name+" have", sizeOf(rendered.artifacts)); message != "" {
 		action.Artifacts = templatesOnly
 		t.setFailure(v1alpha1.ReasonArtifactsFailed, "ArtifactsTooLarge: "+message)
-		t.events = append(t.events, failureEvents(&t.run.Actions[i].Spec, "Failed to render output artifacts ArtifactsTooLarge: "+message)...)
+		t.events = append(t.events, failureEvents(&t.snapshot.Actions[i].Spec, "Failed to render output artifacts ArtifactsTooLarge: "+message)...)
 	}
 	return true
 }

@@ -14,35 +14,35 @@ import (
 )
 
 // answer one of the questions of a decision.
-func (s *syncing) answer(ctx context.Context, a ask) {
+func (s *syncer) answer(ctx context.Context, a ask) {
 	switch a := a.(type) {
-	case findSubjects:
-		s.o.subjects = s.findSubjects(ctx)
-	case prepare:
-		s.o.prepared[a.key] = s.prepare(ctx, a)
-		s.memory.noteWaiting(&s.o, a.key, unanswered(s.o.prepared[a.key].why))
-	case poll:
-		s.o.polled[a.key] = s.poll(ctx, a.key)
-		s.memory.noteWaiting(&s.o, a.key, s.o.polled[a.key].Waiting)
+	case lookUpSubjects:
+		s.o.subjects = s.lookUpSubjects(ctx)
+	case preparePhase:
+		s.o.prepared[a.key] = s.preparePhase(ctx, a)
+		s.memory.rememberWaiting(&s.o, a.key, waitingForAnswer(s.o.prepared[a.key].why))
+	case pollPhase:
+		s.o.polled[a.key] = s.pollPhase(ctx, a.key)
+		s.memory.rememberWaiting(&s.o, a.key, s.o.polled[a.key].Waiting)
 	case renderArtifacts:
 		s.o.artifacts[a.action] = s.renderArtifacts(ctx, a)
 	}
 }
 
 // outcomeOf what was done. It is remembered why something could not be told.
-func (s *syncing) outcomeOf(doing string, err error) outcome {
+func (s *syncer) resultOf(doing string, err error) lookupResult {
 	if err == nil {
-		return outcome{}
+		return lookupResult{}
 	}
 	if message, ok := phase.FailureOf(phase.Definitive(err)); ok {
-		return outcome{failure: message}
+		return lookupResult{failure: message}
 	}
 	s.problem = errors.Join(s.problem, fmt.Errorf("%s: %w", doing, err))
-	return outcome{unknown: true, why: err.Error()}
+	return lookupResult{retry: true, why: err.Error()}
 }
 
 // unanswered is that something cannot be told, if it says why.
-func unanswered(why string) (w phase.Waiting) {
+func waitingForAnswer(why string) (w phase.Waiting) {
 	if why != "" {
 		w = phase.Waiting{For: "an answer that it can go on with", Details: why}
 	}
@@ -50,89 +50,89 @@ func unanswered(why string) (w phase.Waiting) {
 }
 
 // prepare a phase that is to begin.
-func (s *syncing) prepare(ctx context.Context, a prepare) (p preparation) {
+func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparation) {
 	doing := "preparing phase " + a.key.String()
-	action, index := &a.run.Actions[a.key.action], a.key.phase
-	f, err := s.fetch(ctx, action)
+	action, index := &a.snapshot.Actions[a.key.action], a.key.phase
+	f, err := s.readInputs(ctx, action)
 	if err == nil {
 		var missing error
-		missing, err = s.fetchObjects(ctx, &f, action, &a.status.Actions[a.key.action], &index)
+		missing, err = s.readPhaseObjects(ctx, &f, action, &a.status.Actions[a.key.action], &index)
 		if missing != nil {
 			p.initFailure = missing.Error()
 			return p
 		}
 	}
-	if p.outcome = s.outcomeOf(doing, err); err != nil {
+	if p.lookupResult = s.resultOf(doing, err); err != nil {
 		return p
 	}
 	args, err := s.args(ctx, a, f)
-	if p.outcome = s.outcomeOf(doing, err); err != nil {
+	if p.lookupResult = s.resultOf(doing, err); err != nil {
 		return p
 	}
-	called := a.run.phaseOf(a.key)
+	called := a.snapshot.phaseOf(a.key)
 	p.intent, err = s.functions.Get(called.Func).Validate(ctx, phase.Call{ID: s.id(a.key), Action: action.call(), Args: args, StartTime: s.o.now})
-	if p.outcome = s.outcomeOf(doing, err); err == nil {
+	if p.lookupResult = s.resultOf(doing, err); err == nil {
 		s.memory.keep(a.key, args)
 	}
 	return p
 }
 
 // poll a phase that runs.
-func (s *syncing) poll(ctx context.Context, key phaseKey) phase.Observation {
+func (s *syncer) pollPhase(ctx context.Context, key phaseKey) phase.Observation {
 	doing := "polling phase " + key.String()
 	call, err := s.callWithArgs(ctx, key)
 	var found phase.Observation
 	if err == nil {
 		found, err = s.functionOf(key).Poll(ctx, call)
 	}
-	switch told := s.outcomeOf(doing, err); {
+	switch told := s.resultOf(doing, err); {
 	case told.failure != "":
 		return phase.Observation{State: phase.Failed, Message: told.failure}
-	case told.unknown:
-		return phase.Observation{Waiting: unanswered(told.why)}
+	case told.retry:
+		return phase.Observation{Waiting: waitingForAnswer(told.why)}
 	case found.State == phase.Idle || found.State == phase.Ready:
-		found.Waiting = unanswered(s.memory.unstarted[key])
+		found.Waiting = waitingForAnswer(s.memory.unstarted[key])
 	}
 	return found
 }
 
 // renderArtifacts of an action that has ended well.
-func (s *syncing) renderArtifacts(ctx context.Context, a renderArtifacts) (r renderedArtifacts) {
-	action := &a.run.Actions[a.action]
-	f, err := s.fetch(ctx, action)
+func (s *syncer) renderArtifacts(ctx context.Context, a renderArtifacts) (r renderedArtifacts) {
+	action := &a.snapshot.Actions[a.action]
+	f, err := s.readInputs(ctx, action)
 	if err == nil {
-		_, err = s.fetchObjects(ctx, &f, action, &a.status.Actions[a.action], nil)
+		_, err = s.readPhaseObjects(ctx, &f, action, &a.status.Actions[a.action], nil)
 	}
 	doing := fmt.Sprintf("rendering the artifacts of action %d", a.action)
-	if r.outcome = s.outcomeOf(doing, err); err != nil {
+	if r.lookupResult = s.resultOf(doing, err); err != nil {
 		return r
 	}
 	b := blueprint.NewBudget(ctx)
-	r.artifacts, err = inTurn(b, func() (map[string]v1alpha1.Artifact, error) { return renderOutput(b, a.run, a.action, a.status, f) })
-	r.outcome = s.outcomeOf(doing, err)
+	r.artifacts, err = inTurn(b, func() (map[string]v1alpha1.Artifact, error) { return renderOutput(b, a.snapshot, a.action, a.status, f) })
+	r.lookupResult = s.resultOf(doing, err)
 	return r
 }
 
 // functionOf a phase of the frozen run; nil if there is none in it.
-func (s *syncing) functionOf(key phaseKey) phase.Function {
-	if s.o.run == nil {
+func (s *syncer) functionOf(key phaseKey) phase.Function {
+	if s.o.snapshot == nil {
 		return s.functions.Forgotten()
 	}
-	if called := s.o.run.phaseOf(key); called != nil {
+	if called := s.o.snapshot.phaseOf(key); called != nil {
 		return s.functions.Get(called.Func)
 	}
 	return nil
 }
 
-func (s *syncing) id(key phaseKey) phase.ID {
+func (s *syncer) id(key phaseKey) phase.ID {
 	return phase.ID{Namespace: s.key.Namespace, Name: s.key.Name, UID: s.o.set.UID, Action: key.action, Phase: key.phase}
 }
 
 // callOf a phase whose intent is recorded, without its arguments.
-func (s *syncing) callOf(key phaseKey) (phase.Call, error) {
+func (s *syncer) callOf(key phaseKey) (phase.Call, error) {
 	call := phase.Call{ID: s.id(key)}
-	if s.o.run != nil && key.action < len(s.o.run.Actions) {
-		call.Action = s.o.run.Actions[key.action].call()
+	if s.o.snapshot != nil && key.action < len(s.o.snapshot.Actions) {
+		call.Action = s.o.snapshot.Actions[key.action].call()
 	}
 	of := phaseIn(s.o.set.Status, key)
 	if of == nil {
@@ -150,7 +150,7 @@ func (s *syncing) callOf(key phaseKey) (phase.Call, error) {
 }
 
 // callWithArgs likewise, with arguments that are rendered anew where this process has not done so.
-func (s *syncing) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, error) {
+func (s *syncer) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, error) {
 	call, err := s.callOf(key)
 	if err != nil {
 		return call, err
@@ -159,16 +159,16 @@ func (s *syncing) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, e
 		call.Args = args
 		return call, nil
 	}
-	action, index := &s.o.run.Actions[key.action], key.phase
-	f, err := s.fetch(ctx, action)
+	action, index := &s.o.snapshot.Actions[key.action], key.phase
+	f, err := s.readInputs(ctx, action)
 	if err != nil {
 		return call, err
 	}
-	missing, err := s.fetchObjects(ctx, &f, action, &s.o.set.Status.Actions[key.action], &index)
+	missing, err := s.readPhaseObjects(ctx, &f, action, &s.o.set.Status.Actions[key.action], &index)
 	if err = errors.Join(missing, err); err != nil {
 		return call, err
 	}
-	if call.Args, err = s.args(ctx, prepare{key, s.o.run, s.o.set.Status}, f); err != nil {
+	if call.Args, err = s.args(ctx, preparePhase{key, s.o.snapshot, s.o.set.Status}, f); err != nil {
 		return call, err
 	}
 	s.memory.keep(key, call.Args)
@@ -176,7 +176,7 @@ func (s *syncing) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, e
 }
 
 // call is what functions know of the action.
-func (a *runAction) call() phase.Action {
+func (a *snapshotAction) call() phase.Action {
 	override, _ := objectOf(a.Spec.PodOverride) // it was read when the arguments were rendered
 	return phase.Action{
 		Namespace:   a.Subject.inNamespace(),

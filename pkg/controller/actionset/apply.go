@@ -28,7 +28,7 @@ import (
 var errDecideAnew = errors.New("something else is known now")
 
 // apply does the steps, and returns whether something was observed that must be decided from at once.
-func (s *syncing) apply(ctx context.Context, p plan) (again bool, _ error) {
+func (s *syncer) apply(ctx context.Context, p plan) (again bool, _ error) {
 	logger := klog.FromContext(ctx)
 	clear(s.o.polled)
 	clear(s.o.prepared)
@@ -63,7 +63,7 @@ func independent(s step) bool {
 	}
 }
 
-func (s *syncing) applyStep(ctx context.Context, next step) (again bool, _ error) {
+func (s *syncer) applyStep(ctx context.Context, next step) (again bool, _ error) {
 	switch next := next.(type) {
 	case addFinalizer:
 		return false, s.setFinalizers(ctx, append(slices.Clone(s.o.set.Finalizers), Finalizer))
@@ -73,17 +73,17 @@ func (s *syncing) applyStep(ctx context.Context, next step) (again bool, _ error
 			err = nil // somebody else has removed it, and it is gone
 		}
 		return false, err
-	case createRun:
-		return false, s.createRun(ctx, next.run)
-	case deleteRun:
-		return false, s.deleteRun(ctx)
+	case createSnapshot:
+		return false, s.createSnapshot(ctx, next.snapshot)
+	case deleteSnapshot:
+		return false, s.deleteSnapshot(ctx)
 	case writeStatus:
 		return false, s.writeStatus(ctx, next.status)
 	case startPhase:
 		return s.start(ctx, next.key)
 	case cancelPhase:
 		err := s.cancel(ctx, next.key)
-		if err != nil && next.letGo {
+		if err != nil && next.ignoreFailure {
 			klog.FromContext(ctx).Info("A phase could not be stopped; its namespace is being terminated", "phase", next.key, "err", err)
 			return false, nil
 		}
@@ -91,7 +91,7 @@ func (s *syncing) applyStep(ctx context.Context, next step) (again bool, _ error
 	case cleanUp:
 		return false, s.cancel(ctx, next.key)
 	case recordEvent:
-		s.say(next)
+		s.record(next)
 		return false, nil
 	default:
 		return false, fmt.Errorf("unknown step %T", next)
@@ -99,7 +99,7 @@ func (s *syncing) applyStep(ctx context.Context, next step) (again bool, _ error
 }
 
 // setFinalizers writes the finalizers alone: what else users write into the spec is theirs.
-func (s *syncing) setFinalizers(ctx context.Context, finalizers []string) error {
+func (s *syncer) setFinalizers(ctx context.Context, finalizers []string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"finalizers": finalizers, "resourceVersion": s.o.set.ResourceVersion, "uid": s.o.set.UID,
 	}})
@@ -110,17 +110,17 @@ func (s *syncing) setFinalizers(ctx context.Context, finalizers []string) error 
 	if err != nil {
 		return fmt.Errorf("writing the finalizers of ActionSet %s: %w", s.key, err)
 	}
-	s.wrote(patched)
+	s.recordWrite(patched)
 	return nil
 }
 
 // writeStatus writes the status against the version that was decided from.
-func (s *syncing) writeStatus(ctx context.Context, status v1alpha1.ActionSetStatus) error {
+func (s *syncer) writeStatus(ctx context.Context, status v1alpha1.ActionSetStatus) error {
 	set := s.o.set.DeepCopy()
 	set.Status = s.withUID(status)
 	updated, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
-		s.statusAPI.doubt() // unless the ActionSet is gone
+		s.statusAPI.recheck() // unless the ActionSet is gone
 	}
 	if controller.IsTooLarge(err) {
 		return s.refusedAsTooLarge(err)
@@ -131,9 +131,9 @@ func (s *syncing) writeStatus(ctx context.Context, status v1alpha1.ActionSetStat
 	if status.Snapshot != nil && updated.Status.Snapshot == nil {
 		return errors.New(outdatedDefinition)
 	}
-	count(s.o.run, s.o.set.Status, updated.Status)
-	s.wrote(updated)
-	s.o.tooLarge, s.memory.unwritable = "", false
+	count(s.o.snapshot, s.o.set.Status, updated.Status)
+	s.recordWrite(updated)
+	s.o.statusTooLarge, s.memory.unwritable = "", false
 	for key := range s.memory.args {
 		if of := phaseIn(s.o.set.Status, key); of == nil || of.CompletionTime != nil {
 			delete(s.memory.args, key)
@@ -144,9 +144,9 @@ func (s *syncing) writeStatus(ctx context.Context, status v1alpha1.ActionSetStat
 
 // refusedAsTooLarge decides again, to write a status that is small. Where that was refused too, what users have written is too large by
 // itself, and only they can help: nothing is tried again until the ActionSet changes, and when it is deleted, it is let go.
-func (s *syncing) refusedAsTooLarge(err error) error {
-	if s.o.tooLarge == "" {
-		s.o.tooLarge = shorten(err.Error(), maxSmallMessage)
+func (s *syncer) refusedAsTooLarge(err error) error {
+	if s.o.statusTooLarge == "" {
+		s.o.statusTooLarge = shorten(err.Error(), maxSmallMessage)
 		return errDecideAnew
 	}
 	if s.o.set.DeletionTimestamp != nil && !s.o.unwritable {
@@ -156,18 +156,18 @@ func (s *syncing) refusedAsTooLarge(err error) error {
 	err = fmt.Errorf("the API server refuses even a small status of ActionSet %s as too large: delete it, and create one with a smaller spec and fewer annotations: %w", s.key, err)
 	if !s.memory.unwritable {
 		s.memory.unwritable = true
-		s.sayNow(v1alpha1.ReasonStatusTooLarge, err.Error())
+		s.recordWarning(v1alpha1.ReasonStatusTooLarge, err.Error())
 	}
 	return controller.Permanent(err)
 }
 
-func (s *syncing) wrote(set *v1alpha1.ActionSet) {
+func (s *syncer) recordWrite(set *v1alpha1.ActionSet) {
 	s.written.WroteAt(s.key, s.setStore, set.ResourceVersion)
 	s.o.set = set
 }
 
 // start does what the status says that a phase is about to do.
-func (s *syncing) start(ctx context.Context, key phaseKey) (again bool, _ error) {
+func (s *syncer) start(ctx context.Context, key phaseKey) (again bool, _ error) {
 	call, err := s.callWithArgs(ctx, key)
 	var found phase.Observation
 	if err == nil {
@@ -185,12 +185,12 @@ func (s *syncing) start(ctx context.Context, key phaseKey) (again bool, _ error)
 	}
 	delete(s.memory.unstarted, key)
 	s.o.polled[key] = found
-	s.memory.noteWaiting(&s.o, key, found.Waiting)
+	s.memory.rememberWaiting(&s.o, key, found.Waiting)
 	return true, nil
 }
 
 // cancel stops a phase, or removes what it has left.
-func (s *syncing) cancel(ctx context.Context, key phaseKey) error {
+func (s *syncer) cancel(ctx context.Context, key phaseKey) error {
 	call, err := s.callOf(key)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (s *syncing) cancel(ctx context.Context, key phaseKey) error {
 // nameEvents gives each event among the steps of a plan the name that it is posted under. They grow, as the names that client-go gives, and
 // those of one plan have no gaps (see nameAfter).
 // The one that goes into the status has its name there before it is posted.
-func (s *syncing) nameEvents(steps []step) {
+func (s *syncer) nameEvents(steps []step) {
 	var last string
 	next := max(time.Now().UnixNano(), s.memory.lastName+1)
 	for i := range steps {
@@ -230,13 +230,13 @@ func (s *syncing) nameEvents(steps []step) {
 }
 
 // sayNow records a Warning on the ActionSet that is in no plan.
-func (s *syncing) sayNow(reason, message string) {
+func (s *syncer) recordWarning(reason, message string) {
 	steps := []step{recordEvent{eventType: corev1.EventTypeWarning, reason: reason, message: message}.bounded()}
 	s.nameEvents(steps)
-	s.say(steps[0].(recordEvent))
+	s.record(steps[0].(recordEvent))
 }
 
-func (s *syncing) say(event recordEvent) {
+func (s *syncer) record(event recordEvent) {
 	var about runtime.Object = s.o.set
 	if event.blueprint != "" {
 		found := s.o.blueprints[event.blueprint]
@@ -249,7 +249,7 @@ func (s *syncing) say(event recordEvent) {
 		about = found
 	}
 	if event.last && event.blueprint == "" {
-		s.memory.said, s.o.said = event.name, event.name
+		s.memory.recordedEvent, s.o.recordedEvent = event.name, event.name
 	}
 	s.Recorder.AnnotatedEventf(about, controller.NamedEvent(event.name, event.last), event.eventType, event.reason, "%s", event.message)
 }

@@ -28,14 +28,14 @@ const (
 )
 
 // size is how many bytes of JSON the ActionSet has with the status as it is to be.
-func (t *turn) size() int {
+func (t *planner) size() int {
 	with := *t.o.set
 	with.Status = &t.status
 	return sizeOf(&with)
 }
 
 // tooLarge says that the ActionSet would be too large with what was put into the status; "" if it is not. What that is has so many bytes.
-func (t *turn) tooLarge(what string, bytes int) string {
+func (t *planner) sizeExceeded(what string, bytes int) string {
 	size := t.size()
 	if size <= maxObject {
 		return ""
@@ -72,23 +72,23 @@ func shorten(text string, maxBytes int) string {
 
 // shrink decides what is done after a status was refused as too large. Where nothing was started, the ActionSet fails. A run is
 // cancelled, without outputs and artifacts, which its further phases would need: it ends as every cancelled run does.
-func shrink(o observed) plan {
-	message := "StatusTooLarge: the API server has refused the status: " + o.tooLarge + ". Outputs and artifacts are left out of it"
-	if !launched(o.set.Status) {
+func decideTooLarge(o observed) plan {
+	message := "StatusTooLarge: the API server has refused the status: " + o.statusTooLarge + ". Outputs and artifacts are left out of it"
+	if !hasStarted(o.set.Status) {
 		return reject(o, v1alpha1.ReasonStatusTooLarge, *invalid(message))
 	}
-	t := newTurn(o, o.run, small(o.set.Status))
+	t := newPlanner(o, o.snapshot, reducedStatus(o.set.Status))
 	t.setCondition(v1alpha1.ConditionCancelled, metav1.ConditionTrue, v1alpha1.ReasonStatusTooLarge, message)
 	t.setFailure(v1alpha1.ReasonStatusTooLarge, message)
-	t.sayLast("Error", message)
-	if o.run == nil {
-		t.loseRun()
+	t.recordWarning("Error", message)
+	if o.snapshot == nil {
+		t.failSnapshotLost()
 	}
 	return t.plan()
 }
 
 // small is a status without what can be large: outputs, artifacts and long messages.
-func small(status *v1alpha1.ActionSetStatus) v1alpha1.ActionSetStatus {
+func reducedStatus(status *v1alpha1.ActionSetStatus) v1alpha1.ActionSetStatus {
 	kept := *status.DeepCopy()
 	kept.Error.Message = shorten(kept.Error.Message, maxSmallMessage)
 	for i := range kept.Conditions {
@@ -105,7 +105,7 @@ func small(status *v1alpha1.ActionSetStatus) v1alpha1.ActionSetStatus {
 }
 
 // shrunk reports whether outputs and artifacts are left out of a status.
-func shrunk(status *v1alpha1.ActionSetStatus) bool {
+func isReduced(status *v1alpha1.ActionSetStatus) bool {
 	cancelled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionCancelled)
 	return cancelled != nil && cancelled.Reason == v1alpha1.ReasonStatusTooLarge
 }

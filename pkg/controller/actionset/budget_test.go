@@ -28,7 +28,7 @@ func puttingOut(t *testing.T, bytes int) observed {
 	if refused != nil {
 		t.Fatal(refused.message)
 	}
-	o.run = r
+	o.snapshot = r
 	status := initialStatus(o, r, nil)
 	raw, err := rawOf(output())
 	if err != nil {
@@ -92,8 +92,8 @@ func TestOutputThatGrowsAsJSONIsMeasuredAsJSON(t *testing.T) {
 func TestArtifactsThatAreTooLargeFailTheAction(t *testing.T) {
 	b := newBlueprint(map[string]v1alpha1.BlueprintAction{"a": withArtifacts(actionOf("one"))})
 	o := answered(observe(newSet("a"), b))
-	o.run, _ = checkActions(o)
-	status := initialStatus(o, o.run, nil)
+	o.snapshot, _ = checkActions(o)
+	status := initialStatus(o, o.snapshot, nil)
 	status.Actions[0].Phases[0].State, status.Actions[0].Phases[0].Intent, status.Actions[0].Phases[0].StartedBy = v1alpha1.StateRunning, rawArgs("{}"), "me"
 	o.set.Status = &status
 	o.polled[phaseKey{0, 0}] = phase.Observation{State: phase.Succeeded}
@@ -123,7 +123,7 @@ func TestABlueprintWhosePhasesAreTooLargeForAStatusIsRefused(t *testing.T) {
 	set.Annotations = map[string]string{"large": strings.Repeat("a", 700<<10)}
 	o := answered(observe(set, newBlueprint(map[string]v1alpha1.BlueprintAction{"a": action})))
 	status := statusOf(decide(o))
-	if !finished(status) || !strings.Contains(status.Error.Message, "and may have") || len(status.Actions) > 0 {
+	if !hasFinished(status) || !strings.Contains(status.Error.Message, "and may have") || len(status.Actions) > 0 {
 		t.Errorf("it is %s: %q", describeStatus(status), status.Error.Message)
 	}
 }

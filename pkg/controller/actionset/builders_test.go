@@ -71,7 +71,7 @@ func withDefer(action v1alpha1.BlueprintAction, function, name string) v1alpha1.
 
 // observe is a first look at an ActionSet.
 func observe(set *v1alpha1.ActionSet, blueprints ...*v1alpha1.Blueprint) observed {
-	o := observed{set: set, blueprints: map[string]*v1alpha1.Blueprint{}, identity: "me", now: noon}
+	o := observed{set: set, blueprints: map[string]*v1alpha1.Blueprint{}, executor: "me", now: noon}
 	for _, blueprint := range blueprints {
 		o.blueprints[blueprint.Name] = blueprint
 	}
@@ -96,11 +96,11 @@ func answered(o observed) observed {
 func frozen(t testing.TB, o observed) observed {
 	t.Helper()
 	steps := decide(o).steps
-	made, ok := steps[len(steps)-1].(createRun)
+	made, ok := steps[len(steps)-1].(createSnapshot)
 	if !ok {
 		t.Fatalf("the run is not frozen: %q", texts(decide(o)))
 	}
-	o.run = made.run
+	o.snapshot = made.snapshot
 	return o
 }
 

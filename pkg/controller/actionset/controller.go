@@ -71,7 +71,7 @@ type Controller struct {
 	// stopFunctions ends what they have started.
 	stopFunctions context.CancelFunc
 	// identity of this process: what only it knows ends with it.
-	identity string
+	executor string
 
 	written   controller.ConsistencyStore[cache.ObjectName]
 	statusAPI *statusAPI
@@ -97,7 +97,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 		blueprints: config.Blueprints.Lister(),
 		setStore:   config.ActionSets.Informer().GetStore(),
 		dynamic:    objects,
-		identity:   string(uuid.NewUUID()),
+		executor:   string(uuid.NewUUID()),
 		statusAPI:  newStatusAPI(config.KubeClient.Discovery()),
 	}
 	controller.ReportWatchErrors(config.ActionSets.Informer(), v1alpha1.Resource("actionsets"))
@@ -122,8 +122,8 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 			Informer: config.Blueprints.TypedInformer(),
 			// A run is made from what its Blueprint was when it started.
 			Keys:     func(*v1alpha1.Blueprint) []cache.ObjectName { return nil },
-			Observed: c.greet,
-			Deleted:  func(b *v1alpha1.Blueprint, _ bool) { c.memories.farewell(b.UID) },
+			Observed: c.recordAdded,
+			Deleted:  func(b *v1alpha1.Blueprint, _ bool) { c.memories.removeBlueprint(b.UID) },
 		}),
 	)
 	if err != nil {
@@ -144,25 +144,25 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 		c.statusAPI.run(klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), ControllerName)), c.Enqueue)
 	})
 	c.leads.Store(ctx.Err() == nil)
-	c.greetAll(ctx)
+	c.recordAllAdded(ctx)
 	c.Loop.Run(ctx, workers)
 }
 
 // greet records once that a Blueprint is known to this process, from when it leads.
-func (c *Controller) greet(b *v1alpha1.Blueprint) {
-	if c.leads.Load() && c.memories.greet(b.UID) {
+func (c *Controller) recordAdded(b *v1alpha1.Blueprint) {
+	if c.leads.Load() && c.memories.addBlueprint(b.UID) {
 		c.Recorder.Event(b, corev1.EventTypeNormal, "Added", "Added blueprint "+b.Name)
 	}
 }
 
 // greetAll greets the Blueprints that were known before this process led. Those that the cache does not have yet are greeted when it has.
-func (c *Controller) greetAll(ctx context.Context) {
+func (c *Controller) recordAllAdded(ctx context.Context) {
 	known, err := c.blueprints.List(labels.Everything())
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot list Blueprints")
 	}
 	for _, b := range known {
-		c.greet(b)
+		c.recordAdded(b)
 	}
 }
 
@@ -181,7 +181,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	case err != nil:
 		return 0, err
 	}
-	s := &syncing{Controller: c, key: key, memory: c.memories.of(key, set.UID)}
+	s := &syncer{Controller: c, key: key, memory: c.memories.of(key, set.UID)}
 	if err := c.sweep(ctx, key, set); err != nil {
 		return 0, err
 	}
@@ -189,15 +189,15 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 		return 0, err
 	}
 	if needsStatus(s.o) && c.statusAPI.holds(key) {
-		s.sayHeld()
+		s.recordHeld()
 		return 0, nil
 	}
-	s.memory.saidHeld = false
+	s.memory.heldRecorded = false
 	return s.run(ctx)
 }
 
 // syncing is one sync of one ActionSet.
-type syncing struct {
+type syncer struct {
 	*Controller
 	key    cache.ObjectName
 	memory *memory
@@ -207,7 +207,7 @@ type syncing struct {
 }
 
 // run asks, decides and acts until there is nothing more to do at once.
-func (s *syncing) run(ctx context.Context) (time.Duration, error) {
+func (s *syncer) run(ctx context.Context) (time.Duration, error) {
 	for {
 		p := decide(s.o)
 		if len(p.asks) > 0 {
@@ -223,10 +223,10 @@ func (s *syncing) run(ctx context.Context) (time.Duration, error) {
 		if again {
 			continue
 		}
-		if p.unknown && s.problem == nil {
+		if p.retry && s.problem == nil {
 			s.problem = errors.New("it cannot be told what to do")
 		}
-		if !p.unknown {
+		if !p.retry {
 			s.problem = nil
 		}
 		return p.requeueAfter, s.problem
@@ -234,10 +234,10 @@ func (s *syncing) run(ctx context.Context) (time.Duration, error) {
 }
 
 // sayHeld records once why the ActionSet waits.
-func (s *syncing) sayHeld() {
-	if !s.memory.saidHeld {
-		s.memory.saidHeld = true
-		s.sayNow(reasonStatusNotServed, noStatusAPI)
+func (s *syncer) recordHeld() {
+	if !s.memory.heldRecorded {
+		s.memory.heldRecorded = true
+		s.recordWarning(reasonStatusNotServed, noStatusAPI)
 	}
 }
 

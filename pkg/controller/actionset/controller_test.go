@@ -336,7 +336,7 @@ func TestWhatIsNamedAndIsNotThereIsSaidAtOnce(t *testing.T) {
 				if status == nil || status.State != v1alpha1.StateFailed || status.Error.Message != test.want {
 					t.Fatalf("it is %s, want the error %q", a.states(), test.want)
 				}
-				if !finished(status) {
+				if !hasFinished(status) {
 					t.Error("it has not ended")
 				}
 				said := strings.Join(a.said(), "\n")

@@ -30,20 +30,20 @@ const (
 	Finalizer = "millwright.dev/actionset"
 
 	// typeRun is the type of the Secret with a frozen run, and keyRun its only key.
-	typeRun = corev1.SecretType("millwright.dev/actionset-run")
-	keyRun  = "run.json"
+	snapshotSecretType = corev1.SecretType("millwright.dev/actionset-run")
+	snapshotKey  = "run.json"
 )
 
 var kind = schema.GroupVersion(v1alpha1.GroupVersion).WithKind("ActionSet")
 
 // run is all that a run is made from, as it was when the run started: it is the same for whoever goes on with it. Secrets, ConfigMaps
 // and Profiles are not in it; they are read anew.
-type run struct {
-	Actions []runAction `json:"actions"`
+type snapshot struct {
+	Actions []snapshotAction `json:"actions"`
 }
 
 // runAction is one action of a run.
-type runAction struct {
+type snapshotAction struct {
 	Spec      v1alpha1.ActionSpec      `json:"spec"`
 	Blueprint v1alpha1.BlueprintAction `json:"blueprint"`
 	// Time is what templates see as .Time.
@@ -61,7 +61,7 @@ type subject struct {
 }
 
 // phaseOf returns a phase of the Blueprint; nil if there is none.
-func (r *run) phaseOf(key phaseKey) *v1alpha1.BlueprintPhase {
+func (r *snapshot) phaseOf(key phaseKey) *v1alpha1.BlueprintPhase {
 	if r == nil || key.action >= len(r.Actions) {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (r *run) phaseOf(key phaseKey) *v1alpha1.BlueprintPhase {
 }
 
 // traits of the function of a phase.
-func (r *run) traits(key phaseKey) phase.Traits {
+func (r *snapshot) traits(key phaseKey) phase.Traits {
 	if called := r.phaseOf(key); called != nil {
 		return phase.TraitsOf(called.Func)
 	}
@@ -85,7 +85,7 @@ func (r *run) traits(key phaseKey) phase.Traits {
 }
 
 // needsFinalizer tells whether something has to be done where the ActionSet is deleted while it runs. The rest ends with it.
-func (r *run) needsFinalizer() bool {
+func (r *snapshot) needsFinalizer() bool {
 	for i := range r.Actions {
 		action := &r.Actions[i].Blueprint
 		if action.DeferPhase != nil {
@@ -101,15 +101,15 @@ func (r *run) needsFinalizer() bool {
 }
 
 // runName is the name of the Secret with the frozen run. There is one for each ActionSet, ever.
-func runName(set *v1alpha1.ActionSet) string { return "actionset-run-" + string(set.UID) }
+func snapshotName(set *v1alpha1.ActionSet) string { return "actionset-run-" + string(set.UID) }
 
 // snapshotOf identifies the Secret with a frozen run. Its UID is empty before it was created.
-func snapshotOf(secret *corev1.Secret) *v1alpha1.RunSnapshot {
-	return &v1alpha1.RunSnapshot{UID: secret.UID, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(secret.Data[keyRun]))}
+func snapshotIDOf(secret *corev1.Secret) *v1alpha1.RunSnapshot {
+	return &v1alpha1.RunSnapshot{UID: secret.UID, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(secret.Data[snapshotKey]))}
 }
 
 // newRun builds the Secret with the frozen run. An error means that it is too large for one.
-func newRun(set *v1alpha1.ActionSet, r *run) (*corev1.Secret, error) {
+func newSnapshotSecret(set *v1alpha1.ActionSet, r *snapshot) (*corev1.Secret, error) {
 	content, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("freezing the run: %w", err)
@@ -120,40 +120,40 @@ func newRun(set *v1alpha1.ActionSet, r *run) (*corev1.Secret, error) {
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            runName(set),
+			Name:            snapshotName(set),
 			Namespace:       set.Namespace,
 			Labels:          map[string]string{controller.LabelManagedBy: controller.ManagedBy, phase.LabelActionSet: string(set.UID)},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, kind)},
 		},
 		Immutable: ptr.To(true),
-		Type:      typeRun,
-		Data:      map[string][]byte{keyRun: content},
+		Type:      snapshotSecretType,
+		Data:      map[string][]byte{snapshotKey: content},
 	}, nil
 }
 
 // madeFor reports whether a Secret says that it is the frozen run of the ActionSet. Who may edit Secrets can make one that does.
-func madeFor(set *v1alpha1.ActionSet, secret *corev1.Secret) bool {
-	return metav1.IsControlledBy(secret, set) && secret.Type == typeRun && secret.Immutable != nil && *secret.Immutable
+func isSnapshotOf(set *v1alpha1.ActionSet, secret *corev1.Secret) bool {
+	return metav1.IsControlledBy(secret, set) && secret.Type == snapshotSecretType && secret.Immutable != nil && *secret.Immutable
 }
 
 // readRun reads a frozen run. An error means that the Secret is not the one from which the ActionSet was started: the status says which
 // that is, by its UID and the digest of its content. A run that was started by a release that did not record them is made from what
 // there is when it is first seen by this one.
-func readRun(set *v1alpha1.ActionSet, secret *corev1.Secret) (*run, error) {
-	if !madeFor(set, secret) {
+func readSnapshot(set *v1alpha1.ActionSet, secret *corev1.Secret) (*snapshot, error) {
+	if !isSnapshotOf(set, secret) {
 		return nil, fmt.Errorf("the Secret %s is not the frozen run of this ActionSet: it has another owner or type, or can be changed", secret.Name)
 	}
 	if set.Status != nil && set.Status.Snapshot != nil {
-		switch started, found := set.Status.Snapshot, snapshotOf(secret); {
+		switch started, found := set.Status.Snapshot, snapshotIDOf(secret); {
 		case started.UID != found.UID:
 			return nil, fmt.Errorf("the Secret %s was replaced: the run was started from one of UID %s, and this one has the UID %s", secret.Name, started.UID, found.UID)
 		case started.Digest != found.Digest:
 			return nil, fmt.Errorf("the Secret %s was changed: the run was started from a content of digest %s, and its digest is %s", secret.Name, started.Digest, found.Digest)
 		}
 	}
-	var r run
-	if err := json.Unmarshal(secret.Data[keyRun], &r); err != nil {
-		return nil, fmt.Errorf("reading the frozen run in Secret %s: its key %s is damaged", secret.Name, keyRun)
+	var r snapshot
+	if err := json.Unmarshal(secret.Data[snapshotKey], &r); err != nil {
+		return nil, fmt.Errorf("reading the frozen run in Secret %s: its key %s is damaged", secret.Name, snapshotKey)
 	}
 	return &r, nil
 }
@@ -163,12 +163,12 @@ const clockSkew = time.Minute
 
 // equalRun returns the run in the Secret if it is r but for the times at which its actions began: they may be those of an earlier try
 // to launch the same ActionSet. Otherwise it returns nil.
-func equalRun(set *v1alpha1.ActionSet, r *run, secret *corev1.Secret, now time.Time) *run {
-	var found run
-	if err := json.Unmarshal(secret.Data[keyRun], &found); err != nil || len(found.Actions) != len(r.Actions) {
+func equalSnapshot(set *v1alpha1.ActionSet, r *snapshot, secret *corev1.Secret, now time.Time) *snapshot {
+	var found snapshot
+	if err := json.Unmarshal(secret.Data[snapshotKey], &found); err != nil || len(found.Actions) != len(r.Actions) {
 		return nil
 	}
-	equal := &run{Actions: slices.Clone(r.Actions)}
+	equal := &snapshot{Actions: slices.Clone(r.Actions)}
 	for i := range equal.Actions {
 		at, err := time.Parse(time.RFC3339Nano, found.Actions[i].Time)
 		if err != nil || at.Before(set.CreationTimestamp.Add(-clockSkew)) || at.After(now.Add(clockSkew)) {
@@ -177,7 +177,7 @@ func equalRun(set *v1alpha1.ActionSet, r *run, secret *corev1.Secret, now time.T
 		equal.Actions[i].Time = at.UTC().Format(time.RFC3339Nano)
 	}
 	content, err := json.Marshal(equal)
-	if err != nil || !bytes.Equal(content, secret.Data[keyRun]) {
+	if err != nil || !bytes.Equal(content, secret.Data[snapshotKey]) {
 		return nil
 	}
 	return equal

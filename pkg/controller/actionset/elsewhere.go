@@ -11,21 +11,21 @@ import (
 )
 
 // elsewhereMessage is why a run that another controller has begun is ended here.
-const elsewhereMessage = "The run was started by another controller: what it has done is not known, and nothing of it is executed here. " +
+const foreignMessage = "The run was started by another controller: what it has done is not known, and nothing of it is executed here. " +
 	"See what was done, and create another ActionSet if it is to run again"
 
 // ours reports whether this controller has written how a run goes: every run that it starts or ends has one of these times. Kanister
 // writes neither.
-func ours(status *v1alpha1.ActionSetStatus) bool { return launched(status) || finished(status) }
+func isOurs(status *v1alpha1.ActionSetStatus) bool { return hasStarted(status) || hasFinished(status) }
 
 // endedElsewhere reports whether another controller has ended the run. Such an ActionSet is a record, and stays as it is.
-func endedElsewhere(status *v1alpha1.ActionSetStatus) bool {
-	return status != nil && !ours(status) && (status.State == v1alpha1.StateComplete || status.State == v1alpha1.StateFailed)
+func foreignEnded(status *v1alpha1.ActionSetStatus) bool {
+	return status != nil && !isOurs(status) && (status.State == v1alpha1.StateComplete || status.State == v1alpha1.StateFailed)
 }
 
 // startedElsewhere reports whether another controller has begun the run, or may have: all but a status by which nothing was begun.
-func startedElsewhere(status *v1alpha1.ActionSetStatus) bool {
-	return status != nil && !ours(status) && !endedElsewhere(status) && !untouched(status)
+func foreignStarted(status *v1alpha1.ActionSetStatus) bool {
+	return status != nil && !isOurs(status) && !foreignEnded(status) && !untouched(status)
 }
 
 // untouched reports whether a status says that nothing was begun.
@@ -45,11 +45,11 @@ func untouched(status *v1alpha1.ActionSetStatus) bool {
 }
 
 // loseElsewhere ends a run that another controller has begun. Nothing of it is executed, no deferPhase either.
-func loseElsewhere(o observed) plan {
-	t := newTurn(o, nil, *o.set.Status.DeepCopy())
-	if o.tooLarge != "" {
-		t.status = small(o.set.Status)
+func decideForeign(o observed) plan {
+	t := newPlanner(o, nil, *o.set.Status.DeepCopy())
+	if o.statusTooLarge != "" {
+		t.status = reducedStatus(o.set.Status)
 	}
-	t.lose(elsewhereMessage)
+	t.failRun(foreignMessage)
 	return t.plan()
 }

@@ -107,7 +107,7 @@ func TestWhatAnotherControllerHasBegunIsLost(t *testing.T) {
 			continue
 		}
 		failed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed)
-		if status.State != v1alpha1.StateFailed || !finished(status) || failed == nil || failed.Status != metav1.ConditionTrue ||
+		if status.State != v1alpha1.StateFailed || !hasFinished(status) || failed == nil || failed.Status != metav1.ConditionTrue ||
 			failed.Reason != v1alpha1.ReasonRunLost || !strings.Contains(failed.Message, "was started by another controller") {
 			t.Errorf("%s: it ends as %s, %+v", name, describeStatus(status), failed)
 		}

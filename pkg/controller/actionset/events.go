@@ -35,12 +35,12 @@ func (e recordEvent) bounded() recordEvent {
 }
 
 // say records an event on the ActionSet.
-func (t *turn) say(reason, message string) {
+func (t *planner) recordNormal(reason, message string) {
 	t.events = append(t.events, recordEvent{eventType: corev1.EventTypeNormal, reason: reason, message: message})
 }
 
 // sayLast records a Warning on the ActionSet that is not to be lost.
-func (t *turn) sayLast(reason, message string) { t.events = append(t.events, warning(reason, message)) }
+func (t *planner) recordWarning(reason, message string) { t.events = append(t.events, warning(reason, message)) }
 
 func warning(reason, message string) recordEvent {
 	return recordEvent{eventType: corev1.EventTypeWarning, reason: reason, message: message, last: true}
@@ -90,11 +90,11 @@ func nameAfter(name string) string {
 
 // repeated are the steps that record the last event once more, where this process does not know whether it was posted. Where it was,
 // there is an event of its name. After some time nobody looks for it any more, and that event may be gone.
-func repeated(o observed) []step {
-	if o.set.Status == nil || o.set.Status.LastEvent == nil || o.set.Status.LastEvent.Name == o.said {
+func repeatedEvents(o observed) []step {
+	if o.set.Status == nil || o.set.Status.LastEvent == nil || o.set.Status.LastEvent.Name == o.recordedEvent {
 		return nil
 	}
-	if end := o.set.Status.CompletionTime; end != nil && o.now.Sub(end.Time) > tidiedAfter {
+	if end := o.set.Status.CompletionTime; end != nil && o.now.Sub(end.Time) > cleanUpPeriod {
 		return nil
 	}
 	last := o.set.Status.LastEvent

@@ -92,7 +92,7 @@ func TestTheLastEventOfARunThatHasLongEndedIsNotRepeated(t *testing.T) {
 		a.operate()
 		a.end()
 		a.lives()
-		time.Sleep(tidiedAfter + time.Second)
+		time.Sleep(cleanUpPeriod + time.Second)
 		a.operate()
 		a.settles()
 		a.wants("events", withoutGreetings(a.said()))
@@ -152,7 +152,7 @@ func TestAStandbyGreetsNobody(t *testing.T) {
 
 // An ActionSet and its Blueprint may have the same name, and events in one namespace may not.
 func TestNoTwoEventsOfARunHaveTheSameName(t *testing.T) {
-	s := &syncing{memory: &memory{}}
+	s := &syncer{memory: &memory{}}
 	names := map[string]bool{}
 	for range 3 {
 		events := failureEvents(&v1alpha1.ActionSpec{Name: "a", Blueprint: "s"}, "no")
@@ -161,7 +161,7 @@ func TestNoTwoEventsOfARunHaveTheSameName(t *testing.T) {
 		last := steps[0].(writeStatus).status.LastEvent
 		o := observe(newSet("a"))
 		o.set.Status = &v1alpha1.ActionSetStatus{LastEvent: last}
-		if again := repeated(o); len(again) != 2 || again[0].(recordEvent) != steps[1].(recordEvent) || again[1].(recordEvent) != steps[2].(recordEvent) {
+		if again := repeatedEvents(o); len(again) != 2 || again[0].(recordEvent) != steps[1].(recordEvent) || again[1].(recordEvent) != steps[2].(recordEvent) {
 			t.Errorf("recorded again they are %v, and were %v", again, steps[1:])
 		}
 		for _, s := range steps[1:] {

@@ -19,7 +19,7 @@ import (
 )
 
 // fetch reads what the action names.
-func (s *syncing) fetch(ctx context.Context, action *runAction) (f fetched, err error) {
+func (s *syncer) readInputs(ctx context.Context, action *snapshotAction) (f inputs, err error) {
 	if f.secrets, err = readAll(ctx, &f, action.Spec.Secrets, s.readSecret); err != nil {
 		return f, err
 	}
@@ -32,10 +32,10 @@ func (s *syncing) fetch(ctx context.Context, action *runAction) (f fetched, err 
 
 // fetchObjects adds what the objects of phases refer to: of those that have begun, and of the one that begins if it is not nil.
 // missing says what is not there for the latter.
-func (s *syncing) fetchObjects(ctx context.Context, f *fetched, action *runAction, status *v1alpha1.ActionStatus, begins *int) (missing, err error) {
+func (s *syncer) readPhaseObjects(ctx context.Context, f *inputs, action *snapshotAction, status *v1alpha1.ActionStatus, begins *int) (missing, err error) {
 	f.objects = map[int]phaseObjects{}
 	for index := phase.Deferred; index < len(status.Phases); index++ {
-		called := (&run{Actions: []runAction{*action}}).phaseOf(phaseKey{0, index})
+		called := (&snapshot{Actions: []snapshotAction{*action}}).phaseOf(phaseKey{0, index})
 		state := status.DeferPhase.State
 		if index != phase.Deferred {
 			state = status.Phases[index].State
@@ -68,10 +68,10 @@ func (s *syncing) fetchObjects(ctx context.Context, f *fetched, action *runActio
 }
 
 // maxFetched is how much templates of one action may be given in Secrets and ConfigMaps, in bytes: each worker holds so much.
-const maxFetched = 8 << 20
+const maxInputBytes = 8 << 20
 
 // readAll reads what the references name, by the same names. That it is too much together is a *phase.Failure.
-func readAll[T any](ctx context.Context, f *fetched, references map[string]v1alpha1.ObjectReference, read func(context.Context, v1alpha1.ObjectReference) (*T, error)) (map[string]T, error) {
+func readAll[T any](ctx context.Context, f *inputs, references map[string]v1alpha1.ObjectReference, read func(context.Context, v1alpha1.ObjectReference) (*T, error)) (map[string]T, error) {
 	objects := make(map[string]T, len(references))
 	for _, name := range slices.Sorted(maps.Keys(references)) {
 		object, err := read(ctx, references[name])
@@ -81,15 +81,15 @@ func readAll[T any](ctx context.Context, f *fetched, references map[string]v1alp
 		if sized, ok := any(object).(interface{ Size() int }); ok {
 			f.size += sized.Size()
 		}
-		if f.size > maxFetched {
-			return objects, phase.Failf("the Secrets and ConfigMaps that the action and its phases name have more than %d bytes together: name fewer of them, or smaller ones", maxFetched)
+		if f.size > maxInputBytes {
+			return objects, phase.Failf("the Secrets and ConfigMaps that the action and its phases name have more than %d bytes together: name fewer of them, or smaller ones", maxInputBytes)
 		}
 		objects[name] = *object
 	}
 	return objects, nil
 }
 
-func (s *syncing) readSecret(ctx context.Context, reference v1alpha1.ObjectReference) (*corev1.Secret, error) {
+func (s *syncer) readSecret(ctx context.Context, reference v1alpha1.ObjectReference) (*corev1.Secret, error) {
 	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
 	if err := checkReference("the reference to a Secret", &reference); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s *syncing) readSecret(ctx context.Context, reference v1alpha1.ObjectRefer
 	return secret, nil
 }
 
-func (s *syncing) readConfigMap(ctx context.Context, reference v1alpha1.ObjectReference) (*corev1.ConfigMap, error) {
+func (s *syncer) readConfigMap(ctx context.Context, reference v1alpha1.ObjectReference) (*corev1.ConfigMap, error) {
 	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
 	if err := checkReference("the reference to a ConfigMap", &reference); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (s *syncing) readConfigMap(ctx context.Context, reference v1alpha1.ObjectRe
 }
 
 // readProfile reads a Profile and the Secrets that it names. No reference is no Profile.
-func (s *syncing) readProfile(ctx context.Context, reference *v1alpha1.ObjectReference) (*blueprint.Profile, error) {
+func (s *syncer) readProfile(ctx context.Context, reference *v1alpha1.ObjectReference) (*blueprint.Profile, error) {
 	if reference == nil {
 		return nil, nil
 	}

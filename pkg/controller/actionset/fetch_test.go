@@ -21,7 +21,7 @@ func TestWhatIsGivenToTemplatesIsBounded(t *testing.T) {
 	for i := range 1000 {
 		references[fmt.Sprint(i)] = v1alpha1.ObjectReference{Name: "large"}
 	}
-	var f fetched
+	var f inputs
 	read := 0
 	_, err := readAll(t.Context(), &f, references, func(context.Context, v1alpha1.ObjectReference) (*corev1.Secret, error) {
 		read++

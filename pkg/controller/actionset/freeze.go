@@ -21,39 +21,39 @@ const outdatedDefinition = "the CustomResourceDefinition actionsets." + v1alpha1
 	"executed: kubectl apply --server-side --force-conflicts -f manifests/00-crds"
 
 // createRun freezes the run.
-func (s *syncing) createRun(ctx context.Context, r *run) error {
-	secret, err := newRun(s.o.set, r)
+func (s *syncer) createSnapshot(ctx context.Context, r *snapshot) error {
+	secret, err := newSnapshotSecret(s.o.set, r)
 	if err != nil {
 		return err
 	}
 	created, err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		s.o.adopted = true
-		return s.adoptRun(ctx, r, secret)
+		s.o.takenOver = true
+		return s.adoptSnapshot(ctx, r, secret)
 	}
 	if err != nil {
-		return s.cannotCreateRun(secret, err)
+		return s.snapshotRefused(secret, err)
 	}
-	s.keepRun(r, created)
-	s.memory.made, s.o.adopted = true, false
+	s.keepSnapshot(r, created)
+	s.memory.snapshotCreated, s.o.takenOver = true, false
 	return nil
 }
 
 // adoptRun takes the Secret that is there for the frozen run if it has the same content: then another process of ours, or a request whose
 // answer was lost, has created it for this launch. Any other is not used: who may edit Secrets may have made it. One that says that it
 // was made for this ActionSet is replaced, since nothing was started from it; one that does not is not ours to touch.
-func (s *syncing) adoptRun(ctx context.Context, r *run, secret *corev1.Secret) error {
+func (s *syncer) adoptSnapshot(ctx context.Context, r *snapshot, secret *corev1.Secret) error {
 	secrets := s.KubeClient.CoreV1().Secrets(s.key.Namespace)
 	found, err := secrets.Get(ctx, secret.Name, getOptions)
 	if err != nil {
 		return fmt.Errorf("reading Secret %s/%s, which exists before the run is frozen: %w", s.key.Namespace, secret.Name, err)
 	}
-	if !madeFor(s.o.set, found) {
-		s.o.damage = fmt.Sprintf("Secret %s, in which the run is to be frozen, exists and was not made for it: delete that Secret, and create another ActionSet", secret.Name)
+	if !isSnapshotOf(s.o.set, found) {
+		s.o.snapshotDamage = fmt.Sprintf("Secret %s, in which the run is to be frozen, exists and was not made for it: delete that Secret, and create another ActionSet", secret.Name)
 		return errDecideAnew
 	}
-	if equal := equalRun(s.o.set, r, found, s.o.now); equal != nil {
-		s.keepRun(equal, found)
+	if equal := equalSnapshot(s.o.set, r, found, s.o.now); equal != nil {
+		s.keepSnapshot(equal, found)
 		return errDecideAnew
 	}
 	// Another process may have launched it meanwhile.
@@ -71,22 +71,22 @@ func (s *syncing) adoptRun(ctx context.Context, r *run, secret *corev1.Secret) e
 	}
 	created, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if err != nil {
-		return s.cannotCreateRun(secret, err)
+		return s.snapshotRefused(secret, err)
 	}
-	s.keepRun(r, created)
+	s.keepSnapshot(r, created)
 	return nil
 }
 
 // cannotCreateRun is that a Secret with the frozen run was refused. What only users can mend is shown in the status.
-func (s *syncing) cannotCreateRun(secret *corev1.Secret, err error) error {
+func (s *syncer) snapshotRefused(secret *corev1.Secret, err error) error {
 	err = fmt.Errorf("creating Secret %s/%s with the frozen run: %w", s.key.Namespace, secret.Name, err)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		s.o.namespaceGoes = true
+		s.o.namespaceTerminating = true
 		return errDecideAnew
 	case apierrors.IsForbidden(err), // for lack of a right, or by a quota
 		apierrors.IsAlreadyExists(err): // whoever makes one as often as it is deleted
-		s.o.unfrozen = errors.Unwrap(err).Error()
+		s.o.snapshotRefusal = errors.Unwrap(err).Error()
 		s.problem = err
 		return errDecideAnew
 	}
@@ -94,30 +94,30 @@ func (s *syncing) cannotCreateRun(secret *corev1.Secret, err error) error {
 }
 
 // keepRun remembers the frozen run, which is in that Secret.
-func (s *syncing) keepRun(r *run, secret *corev1.Secret) {
-	s.o.run, s.o.snapshot = r, snapshotOf(secret)
-	s.memory.run, s.memory.snapshot = s.o.run, s.o.snapshot
+func (s *syncer) keepSnapshot(r *snapshot, secret *corev1.Secret) {
+	s.o.snapshot, s.o.snapshotID = r, snapshotIDOf(secret)
+	s.memory.snapshot, s.memory.snapshotID = s.o.snapshot, s.o.snapshotID
 }
 
 // withUID completes the snapshot of a status that launches a run: the plan did not know the UID of the Secret that it made.
-func (s *syncing) withUID(status v1alpha1.ActionSetStatus) *v1alpha1.ActionSetStatus {
-	if status.Snapshot != nil && status.Snapshot.UID == "" && s.o.snapshot != nil {
-		status.Snapshot = s.o.snapshot.DeepCopy()
+func (s *syncer) withUID(status v1alpha1.ActionSetStatus) *v1alpha1.ActionSetStatus {
+	if status.Snapshot != nil && status.Snapshot.UID == "" && s.o.snapshotID != nil {
+		status.Snapshot = s.o.snapshotID.DeepCopy()
 	}
 	return &status
 }
 
-func (s *syncing) deleteRun(ctx context.Context) error {
-	name, options := runName(s.o.set), metav1.DeleteOptions{}
-	if s.o.snapshot != nil {
-		options.Preconditions = metav1.NewUIDPreconditions(string(s.o.snapshot.UID))
+func (s *syncer) deleteSnapshot(ctx context.Context) error {
+	name, options := snapshotName(s.o.set), metav1.DeleteOptions{}
+	if s.o.snapshotID != nil {
+		options.Preconditions = metav1.NewUIDPreconditions(string(s.o.snapshotID.UID))
 	}
 	err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Delete(ctx, name, options)
 	// A conflict is that there is another Secret, which is not ours.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting Secret %s/%s with the frozen run: %w", s.key.Namespace, name, err)
 	}
-	s.o.run = nil
-	*s.memory = memory{uid: s.memory.uid, tidied: true, said: s.memory.said, lastName: s.memory.lastName}
+	s.o.snapshot = nil
+	*s.memory = memory{uid: s.memory.uid, cleanedUp: true, recordedEvent: s.memory.recordedEvent, lastName: s.memory.lastName}
 	return nil
 }

@@ -37,7 +37,7 @@ var attacks = map[string]func(a *apiServer){
 		}
 		a.must(a.kube.Tracker().Delete(secretsResource, "ns", secret.Name))
 		secret.UID = "replaced"
-		secret.Data[keyRun] = stolen(secret.Data[keyRun])
+		secret.Data[snapshotKey] = stolen(secret.Data[snapshotKey])
 		a.must(a.kube.Tracker().Create(secretsResource, secret, "ns"))
 	},
 	"changes": func(a *apiServer) {
@@ -45,7 +45,7 @@ var attacks = map[string]func(a *apiServer){
 		if secret == nil {
 			return
 		}
-		secret.Data[keyRun] = stolen(secret.Data[keyRun])
+		secret.Data[snapshotKey] = stolen(secret.Data[snapshotKey])
 		a.must(a.kube.Tracker().Update(secretsResource, secret, "ns"))
 	},
 	"creates before": func(a *apiServer) {
@@ -54,10 +54,10 @@ var attacks = map[string]func(a *apiServer){
 		}
 		o := answered(observe(newSet("go"), threePhases()))
 		r, _ := checkActions(o)
-		secret, err := newRun(newSet("go"), r)
+		secret, err := newSnapshotSecret(newSet("go"), r)
 		a.must(err)
 		secret.UID = "before"
-		secret.Data[keyRun] = stolen(secret.Data[keyRun])
+		secret.Data[snapshotKey] = stolen(secret.Data[snapshotKey])
 		a.must(a.kube.Tracker().Create(secretsResource, secret, "ns"))
 	},
 }
@@ -80,7 +80,7 @@ func TestASecretThatOthersHaveMadeIsNeverExecuted(t *testing.T) {
 							if done == n {
 								before := a.secret()
 								attack(a)
-								if after := a.secret(); after != nil && (before == nil || !bytes.Equal(before.Data[keyRun], after.Data[keyRun])) {
+								if after := a.secret(); after != nil && (before == nil || !bytes.Equal(before.Data[snapshotKey], after.Data[snapshotKey])) {
 									struck++
 								}
 							}
@@ -102,7 +102,7 @@ func TestASecretThatOthersHaveMadeIsNeverExecuted(t *testing.T) {
 						if text := fmt.Sprint(lists); strings.Contains(text, "stolen") {
 							t.Errorf("what was made: %s", text)
 						}
-						if status := a.set().Status; !finished(status) || status.State == v1alpha1.StateFailed && !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s") {
+						if status := a.set().Status; !hasFinished(status) || status.State == v1alpha1.StateFailed && !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s") {
 							t.Errorf("it is %s, %q", a.states(), status.Error.Message)
 						}
 					})
@@ -149,9 +149,9 @@ func TestASecretOfTheSameContentIsTakenForTheFrozenRun(t *testing.T) {
 		a.lose = func(request string) error {
 			if set := a.set(); set.Status != nil && launched == nil {
 				launched = set.Status.Snapshot
-				goesOn, err := newRun(set, a.controller.memories.of(cache.NewObjectName("ns", "s"), set.UID).run)
-				if a.must(err); snapshotOf(goesOn).Digest != launched.Digest {
-					t.Errorf("the process goes on with another content than that of the Secret: %s", goesOn.Data[keyRun])
+				goesOn, err := newSnapshotSecret(set, a.controller.memories.of(cache.NewObjectName("ns", "s"), set.UID).snapshot)
+				if a.must(err); snapshotIDOf(goesOn).Digest != launched.Digest {
+					t.Errorf("the process goes on with another content than that of the Secret: %s", goesOn.Data[snapshotKey])
 				}
 			}
 			return nil
@@ -161,8 +161,8 @@ func TestASecretOfTheSameContentIsTakenForTheFrozenRun(t *testing.T) {
 		if got := a.states(); got != allComplete {
 			t.Errorf("it is %s", got)
 		}
-		if launched == nil || *launched != *snapshotOf(before) {
-			t.Errorf("it was launched from %v, want %v", launched, snapshotOf(before))
+		if launched == nil || *launched != *snapshotIDOf(before) {
+			t.Errorf("it was launched from %v, want %v", launched, snapshotIDOf(before))
 		}
 		if requests := strings.Join(a.took(), ", "); strings.Count(requests, "delete secrets") != 1 {
 			t.Errorf("requests: %s", requests)
@@ -172,15 +172,15 @@ func TestASecretOfTheSameContentIsTakenForTheFrozenRun(t *testing.T) {
 
 func TestASecretOfAnotherContentIsReplaced(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Secret){
-		"another content": func(s *corev1.Secret) { s.Data[keyRun] = stolen(s.Data[keyRun]) },
-		"no JSON":         func(s *corev1.Secret) { s.Data[keyRun] = []byte("{") },
-		"another action":  func(s *corev1.Secret) { s.Data[keyRun] = []byte(`{"actions":[]}`) },
-		"one more field":  func(s *corev1.Secret) { s.Data[keyRun] = append([]byte(`{"more":1,`), s.Data[keyRun][1:]...) },
+		"another content": func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) },
+		"no JSON":         func(s *corev1.Secret) { s.Data[snapshotKey] = []byte("{") },
+		"another action":  func(s *corev1.Secret) { s.Data[snapshotKey] = []byte(`{"actions":[]}`) },
+		"one more field":  func(s *corev1.Secret) { s.Data[snapshotKey] = append([]byte(`{"more":1,`), s.Data[snapshotKey][1:]...) },
 		"another time": func(s *corev1.Secret) {
-			s.Data[keyRun] = bytes.Replace(s.Data[keyRun], []byte(`"time":"20`), []byte(`"time":"21`), 1)
+			s.Data[snapshotKey] = bytes.Replace(s.Data[snapshotKey], []byte(`"time":"20`), []byte(`"time":"21`), 1)
 		},
 		"an injected time": func(s *corev1.Secret) {
-			s.Data[keyRun] = bytes.Replace(s.Data[keyRun], []byte(`"time":"`), []byte(`"time":"; rm -rf `), 1)
+			s.Data[snapshotKey] = bytes.Replace(s.Data[snapshotKey], []byte(`"time":"`), []byte(`"time":"; rm -rf `), 1)
 		},
 	} {
 		frozenBefore(t, change, func(t *testing.T, a *apiServer) {
@@ -208,7 +208,7 @@ func TestASecretThatIsNotOursIsNotTouchedAndSaidToBeThere(t *testing.T) {
 			a.operate()
 			a.settles()
 			status := a.set().Status
-			if !finished(status) || !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s, in which the run is to be frozen, exists and was not made for it") {
+			if !hasFinished(status) || !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s, in which the run is to be frozen, exists and was not made for it") {
 				t.Errorf("%s: it is %s, %+v", name, a.states(), status.Error)
 			}
 			if a.secret() == nil || a.count(configMapsResource) > 0 {
@@ -220,15 +220,15 @@ func TestASecretThatIsNotOursIsNotTouchedAndSaidToBeThere(t *testing.T) {
 
 // Another process has launched the ActionSet from that Secret, which this one does not know yet.
 func TestASecretFromWhichAnotherProcessHasStartedIsNotReplaced(t *testing.T) {
-	frozenBefore(t, func(s *corev1.Secret) { s.Data[keyRun] = stolen(s.Data[keyRun]) }, func(t *testing.T, a *apiServer) {
+	frozenBefore(t, func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) }, func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request == "get actionsets" {
 				set := a.set().DeepCopy()
-				status := initialStatus(observe(set), &run{Actions: []runAction{{Blueprint: threePhases().Actions["go"]}}}, snapshotOf(a.secret()))
+				status := initialStatus(observe(set), &snapshot{Actions: []snapshotAction{{Blueprint: threePhases().Actions["go"]}}}, snapshotIDOf(a.secret()))
 				set.Status, set.ResourceVersion = &status, a.nextVersion()
 				a.must(a.store(set))
 			}
-			if request == "delete secrets" && !finished(a.set().Status) {
+			if request == "delete secrets" && !hasFinished(a.set().Status) {
 				t.Error("the Secret is deleted, though the ActionSet has changed")
 			}
 			return nil
@@ -251,7 +251,7 @@ func TestARunOfAnOlderReleaseIsMadeFromWhatIsFoundAndFromNothingElseAfterThat(t 
 			a.end()
 			a.edit(func(set *v1alpha1.ActionSet) { set.Status.Snapshot = nil })
 			a.operate()
-			if got, want := a.set().Status.Snapshot, snapshotOf(a.secret()); got == nil || *got != *want {
+			if got, want := a.set().Status.Snapshot, snapshotIDOf(a.secret()); got == nil || *got != *want {
 				t.Fatalf("the snapshot is %v, want %v", got, want)
 			}
 			attacks["replaces"](a)
@@ -294,7 +294,7 @@ func TestWhereTheSnapshotIsDroppedNothingIsExecuted(t *testing.T) {
 }
 
 func TestASecretThatIsMadeAsOftenAsItIsReplacedIsSaidToBeThere(t *testing.T) {
-	frozenBefore(t, func(s *corev1.Secret) { s.Data[keyRun] = stolen(s.Data[keyRun]) }, func(t *testing.T, a *apiServer) {
+	frozenBefore(t, func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) }, func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request == "create secrets" {
 				attacks["creates before"](a)

@@ -20,38 +20,38 @@ import (
 
 // tidiedAfter is how long after its end a run is looked at by a process that does not know it. What is left of an older one has
 // no finalizer to tell of it: it is the Secret with the frozen run, and goes with the ActionSet.
-const tidiedAfter = 15 * time.Minute
+const cleanUpPeriod = 15 * time.Minute
 
 var getOptions = metav1.GetOptions{}
 
 // gather observes all that is decided from, but for what has to be asked.
-func (s *syncing) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error) {
+func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error) {
 	s.o = observed{
-		set: set, identity: s.identity, said: s.memory.said, now: time.Now(), blueprints: map[string]*v1alpha1.Blueprint{},
+		set: set, executor: s.executor, recordedEvent: s.memory.recordedEvent, now: time.Now(), blueprints: map[string]*v1alpha1.Blueprint{},
 		prepared: map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{}, waiting: map[phaseKey]waiting{}, artifacts: map[int]renderedArtifacts{},
 	}
-	if endedElsewhere(set.Status) || startedElsewhere(set.Status) {
+	if foreignEnded(set.Status) || foreignStarted(set.Status) {
 		return nil
 	}
-	if set.DeletionTimestamp != nil && !finished(set.Status) {
-		if s.o.namespaceGoes, err = s.namespaceGoes(ctx); err != nil {
+	if set.DeletionTimestamp != nil && !hasFinished(set.Status) {
+		if s.o.namespaceTerminating, err = s.namespaceTerminating(ctx); err != nil {
 			return err
 		}
 	}
 	switch {
-	case s.o.namespaceGoes:
-		s.gatherRunOfNamespaceThatGoes(ctx)
-	case launched(set.Status) || finished(set.Status):
-		if err := s.gatherRun(ctx); err != nil {
+	case s.o.namespaceTerminating:
+		s.gatherTerminating(ctx)
+	case hasStarted(set.Status) || hasFinished(set.Status):
+		if err := s.gatherSnapshot(ctx); err != nil {
 			return err
 		}
-		s.o.adopted = !s.memory.made && !startedBy(set.Status, s.identity)
+		s.o.takenOver = !s.memory.snapshotCreated && !executedBy(set.Status, s.executor)
 		if err := s.gatherLeftovers(ctx); err != nil {
 			return err
 		}
 	case set.Spec != nil:
-		s.o.run, s.o.snapshot = s.memory.run, s.memory.snapshot // frozen, but not launched: its status could not be written
-		s.o.adopted = s.o.run != nil && !s.memory.made
+		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID // frozen, but not launched: its status could not be written
+		s.o.takenOver = s.o.snapshot != nil && !s.memory.snapshotCreated
 		if err := s.gatherBlueprints(ctx); err != nil {
 			return err
 		}
@@ -61,18 +61,18 @@ func (s *syncing) gather(ctx context.Context, set *v1alpha1.ActionSet) (err erro
 
 // gatherRunOfNamespaceThatGoes finds the frozen run if it can. Rights that are bound in the namespace go with it, and perhaps before the
 // ActionSets do: then what runs in other namespaces is not stopped.
-func (s *syncing) gatherRunOfNamespaceThatGoes(ctx context.Context) {
+func (s *syncer) gatherTerminating(ctx context.Context) {
 	if !s.memory.startedFrom(s.o.set.Status) {
-		if err := s.readRun(ctx); err != nil {
+		if err := s.getSnapshot(ctx); err != nil {
 			klog.FromContext(ctx).Info("The frozen run of an ActionSet cannot be read; its namespace is being terminated", "err", err)
 		}
 	}
 	if s.memory.startedFrom(s.o.set.Status) {
-		s.o.run, s.o.snapshot = s.memory.run, s.memory.snapshot
+		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID
 	}
 }
 
-func (s *syncing) gatherBlueprints(ctx context.Context) error {
+func (s *syncer) gatherBlueprints(ctx context.Context) error {
 	for _, action := range s.o.set.Spec.Actions {
 		name := action.Blueprint
 		if s.o.blueprints[name] != nil || phase.CheckName("blueprint", name) != nil {
@@ -95,47 +95,47 @@ func (s *syncing) gatherBlueprints(ctx context.Context) error {
 }
 
 // gatherRun finds the frozen run of an ActionSet that has one, or has had one.
-func (s *syncing) gatherRun(ctx context.Context) error {
+func (s *syncer) gatherSnapshot(ctx context.Context) error {
 	set := s.o.set
 	if s.memory.startedFrom(set.Status) {
-		s.o.run, s.o.snapshot = s.memory.run, s.memory.snapshot
+		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID
 		return nil
 	}
-	if finished(set.Status) {
-		old := time.Since(set.Status.CompletionTime.Time) > tidiedAfter && len(set.Finalizers) == 0
-		if s.memory.tidied = s.memory.tidied || old || !launched(set.Status); s.memory.tidied {
+	if hasFinished(set.Status) {
+		old := time.Since(set.Status.CompletionTime.Time) > cleanUpPeriod && len(set.Finalizers) == 0
+		if s.memory.cleanedUp = s.memory.cleanedUp || old || !hasStarted(set.Status); s.memory.cleanedUp {
 			return nil
 		}
 	}
-	return s.readRun(ctx)
+	return s.getSnapshot(ctx)
 }
 
 // readRun reads the frozen run from the API server.
-func (s *syncing) readRun(ctx context.Context) error {
-	name := runName(s.o.set)
+func (s *syncer) getSnapshot(ctx context.Context) error {
+	name := snapshotName(s.o.set)
 	secret, err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Get(ctx, name, getOptions)
 	switch {
 	case apierrors.IsNotFound(err):
 		// The finalizer is removed last.
-		s.memory.tidied = finished(s.o.set.Status) && !slices.Contains(s.o.set.Finalizers, Finalizer)
+		s.memory.cleanedUp = hasFinished(s.o.set.Status) && !slices.Contains(s.o.set.Finalizers, Finalizer)
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading Secret %s/%s with the frozen run: %w", s.key.Namespace, name, err)
 	}
-	r, err := readRun(s.o.set, secret)
+	r, err := readSnapshot(s.o.set, secret)
 	if err != nil {
-		s.o.damage = err.Error()
-		if s.o.stray = finished(s.o.set.Status) && madeFor(s.o.set, secret); s.o.stray {
-			s.o.snapshot = snapshotOf(secret)
+		s.o.snapshotDamage = err.Error()
+		if s.o.foreignSnapshot = hasFinished(s.o.set.Status) && isSnapshotOf(s.o.set, secret); s.o.foreignSnapshot {
+			s.o.snapshotID = snapshotIDOf(secret)
 		}
 		return nil
 	}
-	s.keepRun(r, secret)
+	s.keepSnapshot(r, secret)
 	return nil
 }
 
 // gatherLeftovers finds what phases that have ended have left. Of a run that is tidied up only what caches show is found.
-func (s *syncing) gatherLeftovers(ctx context.Context) error {
+func (s *syncer) gatherLeftovers(ctx context.Context) error {
 	found := map[phaseKey]bool{}
 	for _, id := range s.functions.Found(s.key.Namespace, s.key.Name) {
 		if id.UID == s.o.set.UID {
@@ -167,15 +167,15 @@ func (s *syncing) gatherLeftovers(ctx context.Context) error {
 
 // endedPhases are those of a run that is not tidied up that may have left something. Where nobody knows the run any more, all of its
 // phases have ended.
-func (s *syncing) endedPhases() (keys []phaseKey) {
-	if s.memory.tidied {
+func (s *syncer) endedPhases() (keys []phaseKey) {
+	if s.memory.cleanedUp {
 		return nil
 	}
 	for i := range s.o.set.Status.Actions {
 		for p := phase.Deferred; p < len(s.o.set.Status.Actions[i].Phases); p++ {
 			key := phaseKey{i, p}
 			of := phaseIn(s.o.set.Status, key)
-			ended := s.o.run == nil || of.CompletionTime != nil && s.o.run.traits(key).LeavesBehind
+			ended := s.o.snapshot == nil || of.CompletionTime != nil && s.o.snapshot.traits(key).LeavesBehind
 			if ended && of.Intent != nil {
 				keys = append(keys, key)
 			}
@@ -185,7 +185,7 @@ func (s *syncing) endedPhases() (keys []phaseKey) {
 }
 
 // namespaceGoes tells whether the namespace is being terminated.
-func (s *syncing) namespaceGoes(ctx context.Context) (bool, error) {
+func (s *syncer) namespaceTerminating(ctx context.Context) (bool, error) {
 	namespace, err := s.KubeClient.CoreV1().Namespaces().Get(ctx, s.key.Namespace, getOptions)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -34,14 +34,14 @@ type rejection struct {
 }
 
 // launch checks all that can be checked before anything is done, freezes the run, and starts the first phases.
-func launch(o observed) plan {
-	if o.tooLarge != "" {
-		return shrink(o)
+func decideStart(o observed) plan {
+	if o.statusTooLarge != "" {
+		return decideTooLarge(o)
 	}
 	if o.set.Spec != nil && o.set.Spec.Cancel {
 		return reject(o, v1alpha1.ReasonCancelRequested, rejection{message: cancelMessage(v1alpha1.ReasonCancelRequested)})
 	}
-	r, snapshot := o.run, o.snapshot
+	r, snapshot := o.snapshot, o.snapshotID
 	if r == nil {
 		var refused *rejection
 		if refused = checkSet(o); refused == nil {
@@ -51,53 +51,53 @@ func launch(o observed) plan {
 			return reject(o, v1alpha1.ReasonInvalid, *refused)
 		}
 		if o.subjects == nil && len(r.Actions) > 0 {
-			return plan{asks: []ask{findSubjects{}}}
+			return plan{asks: []ask{lookUpSubjects{}}}
 		}
 		for i, found := range o.subjects {
 			if found.failure != "" {
 				return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, phaseKey{i, 0}, found.failure))
 			}
 			r.Actions[i].Subject = found.subject
-			r.Actions[i].freezeObjects(found.objects)
-			if key, message := checkNamespaces(i, &r.Actions[i]); message != "" && !found.unknown {
+			r.Actions[i].resolveObjects(found.objects)
+			if key, message := checkNamespaces(i, &r.Actions[i]); message != "" && !found.retry {
 				return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, key, message))
 			}
 		}
-		if slices.ContainsFunc(o.subjects, func(found foundSubject) bool { return found.unknown }) {
-			return hold(o)
+		if slices.ContainsFunc(o.subjects, func(found foundSubject) bool { return found.retry }) {
+			return waitToStart(o)
 		}
-		secret, err := newRun(o.set, r)
+		secret, err := newSnapshotSecret(o.set, r)
 		if err != nil {
 			return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, phaseKey{}, err.Error()))
 		}
-		snapshot = snapshotOf(secret)
-		if o.unfrozen != "" {
-			return hold(o)
+		snapshot = snapshotIDOf(secret)
+		if o.snapshotRefusal != "" {
+			return waitToStart(o)
 		}
 	}
-	t := newTurn(o, r, initialStatus(o, r, snapshot))
-	if message := t.tooLarge("the phases and output artifacts of the Blueprints have", 0); message != "" {
+	t := newPlanner(o, r, initialStatus(o, r, snapshot))
+	if message := t.sizeExceeded("the phases and output artifacts of the Blueprints have", 0); message != "" {
 		return reject(o, v1alpha1.ReasonInvalid, *invalid(message))
 	}
-	if o.run == nil && len(r.Actions) > 0 {
+	if o.snapshot == nil && len(r.Actions) > 0 {
 		// Before any of its arguments are rendered: who finds the Secret knows that another process was about to.
-		return plan{steps: append(finalizerSteps(o, r.needsFinalizer()), createRun{r}), again: true}
+		return plan{steps: append(finalizerSteps(o, r.needsFinalizer()), createSnapshot{r}), again: true}
 	}
 	for i := range t.status.Actions {
 		action := &r.Actions[i]
-		t.say("Started Action", "Executing action "+action.Spec.Name)
+		t.recordNormal("Started Action", "Executing action "+action.Spec.Name)
 		t.events = append(t.events, missingInputs(action)...)
-		if !t.advance(i, true) {
-			return hold(o) // an action without phases: there is nothing by which its end could be found again
+		if !t.advanceAction(i, true) {
+			return waitToStart(o) // an action without phases: there is nothing by which its end could be found again
 		}
 	}
 	return t.plan()
 }
 
 // hold says that the run cannot start yet.
-func hold(o observed) plan {
-	status := heldStatus(o)
-	p := plan{unknown: true}
+func waitToStart(o observed) plan {
+	status := waitingStatus(o)
+	p := plan{retry: true}
 	if o.set.Status == nil || !equality.Semantic.DeepEqual(*o.set.Status, status) {
 		p.steps = []step{writeStatus{status}}
 	}
@@ -111,8 +111,8 @@ func reject(o observed, reason string, r rejection) plan {
 
 // checkSet looks at what the ActionSet says by itself.
 func checkSet(o observed) *rejection {
-	if o.damage != "" {
-		return invalid(o.damage)
+	if o.snapshotDamage != "" {
+		return invalid(o.snapshotDamage)
 	}
 	if o.set.Spec == nil {
 		return invalid("Spec must be non-nil: Validation Failed")
@@ -138,8 +138,8 @@ func invalid(message string) *rejection {
 }
 
 // checkActions looks up the Blueprint of each action, and checks what it says. The run that it returns lacks the subjects.
-func checkActions(o observed) (*run, *rejection) {
-	r := &run{}
+func checkActions(o observed) (*snapshot, *rejection) {
+	r := &snapshot{}
 	for _, spec := range o.set.Spec.Actions {
 		warn := func(reason, message string) *rejection {
 			return &rejection{message: message, events: []recordEvent{warning(reason, "Could not get blueprint: "+message)}}
@@ -156,7 +156,7 @@ func checkActions(o observed) (*run, *rejection) {
 			message := fmt.Sprintf("Action %s for object kind %s not found in blueprint %s", spec.Name, spec.Object.Kind, spec.Blueprint)
 			return nil, &rejection{message: message, events: failureEvents(&spec, "Could not get initial action: "+message)}
 		}
-		r.Actions = append(r.Actions, runAction{Spec: *spec.DeepCopy(), Blueprint: *action.DeepCopy(), Time: o.now.UTC().Format(time.RFC3339Nano)})
+		r.Actions = append(r.Actions, snapshotAction{Spec: *spec.DeepCopy(), Blueprint: *action.DeepCopy(), Time: o.now.UTC().Format(time.RFC3339Nano)})
 	}
 	for i := range r.Actions {
 		if key, message := checkAction(i, &r.Actions[i]); message != "" {
@@ -168,7 +168,7 @@ func checkActions(o observed) (*run, *rejection) {
 }
 
 // checkAction returns what is wrong with an action, and with which of its phases; nothing if it can be run.
-func checkAction(i int, action *runAction) (key phaseKey, message string) {
+func checkAction(i int, action *snapshotAction) (key phaseKey, message string) {
 	if err := blueprint.CheckVersion(action.Spec.PreferredVersion); err != nil {
 		return phaseKey{i, 0}, err.Error()
 	}
@@ -203,7 +203,7 @@ func checkAction(i int, action *runAction) (key phaseKey, message string) {
 }
 
 // launchFailure is that an action cannot be started. No other is started either.
-func launchFailure(o observed, r *run, key phaseKey, message string) rejection {
+func launchFailure(o observed, r *snapshot, key phaseKey, message string) rejection {
 	spec := &r.Actions[key.action].Spec
 	refused := rejection{message: message, actions: actionStatuses(r)}
 	if p := phaseIn(&v1alpha1.ActionSetStatus{Actions: refused.actions}, key); p != nil {
@@ -215,7 +215,7 @@ func launchFailure(o observed, r *run, key phaseKey, message string) rejection {
 }
 
 // missingInputs warn that the Blueprint names inputs that the ActionSet does not give. A template that needs one of them will fail.
-func missingInputs(action *runAction) (events []recordEvent) {
+func missingInputs(action *snapshotAction) (events []recordEvent) {
 	for _, input := range []struct {
 		what  string
 		names []string

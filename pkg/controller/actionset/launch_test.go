@@ -155,16 +155,16 @@ func TestASubjectOrSecretThatIsMissingSaysSoBeforeAnythingIsDone(t *testing.T) {
 
 func TestWhatCannotBeReadAtTheMomentHoldsTheRunAndIsSaidOnce(t *testing.T) {
 	o := answered(observe(newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": actionOf("one")})))
-	o.subjects[0].unknown = true
+	o.subjects[0].retry = true
 	p := decide(o)
-	if diff := cmp.Diff([]string{"write status pending"}, texts(p)); diff != "" || !p.unknown {
-		t.Errorf("to be tried again: %v; (-want +got)\n%s", p.unknown, diff)
+	if diff := cmp.Diff([]string{"write status pending"}, texts(p)); diff != "" || !p.retry {
+		t.Errorf("to be tried again: %v; (-want +got)\n%s", p.retry, diff)
 	}
 	o.set.Status = statusOf(p)
-	if p = decide(o); len(texts(p)) > 0 || !p.unknown {
+	if p = decide(o); len(texts(p)) > 0 || !p.retry {
 		t.Errorf("again: %q", texts(p))
 	}
-	o.subjects[0].unknown = false
+	o.subjects[0].retry = false
 	if got := next(decide(o)) + "; then " + next(decide(frozen(t, o))); got != "freeze the run; then running a[ one=running ]; start phase 0.0" {
 		t.Errorf("when it can be read: %s", got)
 	}
@@ -177,7 +177,7 @@ func TestWhatIsFoundWhenTheRunStartsIsFrozen(t *testing.T) {
 		subject: subject{Object: map[string]any{"kind": "Namespace"}},
 		objects: map[int]map[string]v1alpha1.ObjectReference{0: credentials, phase.Deferred: credentials},
 	}
-	frozen := decide(o).steps[1].(createRun).run.Actions[0]
+	frozen := decide(o).steps[1].(createSnapshot).snapshot.Actions[0]
 	if frozen.Time != "2026-11-20T12:00:00.123456789Z" || frozen.Subject.Object["kind"] != "Namespace" {
 		t.Errorf("the time is %s, the subject %v", frozen.Time, frozen.Subject.Object)
 	}
@@ -299,7 +299,7 @@ func TestArtifactsShowTheirTemplatesUntilTheActionHasEndedWell(t *testing.T) {
 	if diff := cmp.Diff([]string{"? render the artifacts of action 0"}, texts(decide(o))); diff != "" {
 		t.Fatalf("(-want +got)\n%s", diff)
 	}
-	o.artifacts = map[int]renderedArtifacts{0: {outcome: outcome{failure: `Failed to render template: "nope" not found`}}}
+	o.artifacts = map[int]renderedArtifacts{0: {lookupResult: lookupResult{failure: `Failed to render template: "nope" not found`}}}
 	p = decide(o)
 	if got := next(p); got != "failed go[ first=complete ] ended; delete the frozen run" {
 		t.Errorf("a failure: %s", got)
@@ -308,7 +308,7 @@ func TestArtifactsShowTheirTemplatesUntilTheActionHasEndedWell(t *testing.T) {
 		t.Errorf("no event says so: %q", texts(p))
 	}
 	// What cannot be read at the moment is waited for, and the end of the phase is not recorded before.
-	o.artifacts = map[int]renderedArtifacts{0: {outcome: outcome{unknown: true}}}
+	o.artifacts = map[int]renderedArtifacts{0: {lookupResult: lookupResult{retry: true}}}
 	if p = decide(o); next(p) != "try again" || len(p.steps) > 0 {
 		t.Errorf("not to be told: %s", next(p))
 	}
@@ -357,7 +357,7 @@ func TestThreePhasesCostFourStatusWrites(t *testing.T) {
 	if err := w.sync(); err != nil {
 		t.Fatal(err)
 	}
-	if w.writes != 4 || !finished(w.set().Status) {
+	if w.writes != 4 || !hasFinished(w.set().Status) {
 		t.Errorf("%d status writes until %s, want 4 in one sync", w.writes, describeStatus(w.set().Status))
 	}
 	if len(w.history) != 1+4 {
@@ -391,7 +391,7 @@ func TestThePlanOfAnAppliedPlanIsEmpty(t *testing.T) {
 				}
 			}
 		}
-		if !finished(w.set().Status) {
+		if !hasFinished(w.set().Status) {
 			t.Errorf("%s: %s, want the end", name, describeStatus(w.set().Status))
 		}
 	}

@@ -18,16 +18,16 @@ import (
 type memory struct {
 	uid types.UID
 	// run is the frozen one, while its Secret is there, which snapshot identifies.
-	run      *run
-	snapshot *v1alpha1.RunSnapshot
+	snapshot      *snapshot
+	snapshotID *v1alpha1.RunSnapshot
 	// made is that this process has frozen the run.
-	made bool
+	snapshotCreated bool
 	// tidied is that nothing is left of a run that has ended.
-	tidied bool
+	cleanedUp bool
 	// saidHeld is that it was recorded why the ActionSet waits for its status to be served.
-	saidHeld bool
+	heldRecorded bool
 	// said is the name of the last event that was recorded and is not to be lost, and lastName the newest name of an event.
-	said     string
+	recordedEvent     string
 	lastName int64
 	// unwritable is that even a small status was refused as too large.
 	unwritable bool
@@ -41,7 +41,7 @@ type memory struct {
 
 // startedFrom reports whether the run that is remembered is the one that the status says. Another process may have launched another one.
 func (m *memory) startedFrom(status *v1alpha1.ActionSetStatus) bool {
-	return m.run != nil && (status == nil || status.Snapshot == nil || m.snapshot != nil && *status.Snapshot == *m.snapshot)
+	return m.snapshot != nil && (status == nil || status.Snapshot == nil || m.snapshotID != nil && *status.Snapshot == *m.snapshotID)
 }
 
 // keep the arguments of a phase that runs, or is about to.
@@ -55,7 +55,7 @@ func (m *memory) keep(key phaseKey, args map[string]any) {
 type memories struct {
 	mu      sync.Mutex
 	byKey   map[cache.ObjectName]*memory
-	greeted sets.Set[types.UID]
+	blueprints sets.Set[types.UID]
 }
 
 // of an ActionSet. What is remembered of another one of that name is forgotten.
@@ -78,20 +78,20 @@ func (m *memories) forget(key cache.ObjectName) {
 }
 
 // greet returns whether the Blueprint is seen for the first time.
-func (m *memories) greet(blueprint types.UID) (first bool) {
+func (m *memories) addBlueprint(blueprint types.UID) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.greeted == nil {
-		m.greeted = sets.New[types.UID]()
+	if m.blueprints == nil {
+		m.blueprints = sets.New[types.UID]()
 	}
-	first = !m.greeted.Has(blueprint)
-	m.greeted.Insert(blueprint)
+	first = !m.blueprints.Has(blueprint)
+	m.blueprints.Insert(blueprint)
 	return first
 }
 
 // farewell forgets a Blueprint that is gone.
-func (m *memories) farewell(blueprint types.UID) {
+func (m *memories) removeBlueprint(blueprint types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.greeted.Delete(blueprint)
+	m.blueprints.Delete(blueprint)
 }

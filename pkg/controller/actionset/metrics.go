@@ -97,23 +97,23 @@ func countedAs(set *v1alpha1.ActionSet) []metav1.Condition {
 }
 
 // count what has ended between two states of a status that were written one after the other.
-func count(r *run, before, after *v1alpha1.ActionSetStatus) {
+func count(r *snapshot, before, after *v1alpha1.ActionSetStatus) {
 	for _, ended := range phasesEnded(before, after) {
 		p := phaseIn(after, ended)
 		if called := r.phaseOf(ended); called != nil && p.StartTime != nil {
 			phaseDuration.WithLabelValues(called.Func, string(p.State)).Observe(p.CompletionTime.Sub(p.StartTime.Time).Seconds())
 		}
 	}
-	if finished(before) || !finished(after) {
+	if hasFinished(before) || !hasFinished(after) {
 		return
 	}
 	for i := range after.Actions {
 		resolution := resolutionSuccess
-		if after.State != v1alpha1.StateComplete && (!endedWell(&after.Actions[i]) || !launched(after) || len(after.Actions) == 1) {
+		if after.State != v1alpha1.StateComplete && (!endedWell(&after.Actions[i]) || !hasStarted(after) || len(after.Actions) == 1) {
 			resolution = resolutionFailure
 		}
 		resolutions.WithLabelValues(resolution).Inc()
-		if launched(after) {
+		if hasStarted(after) {
 			actionDuration.WithLabelValues(resolution).Observe(endOf(after, i).Sub(after.StartTime.Time).Seconds())
 		}
 	}

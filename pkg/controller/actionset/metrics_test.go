@@ -24,7 +24,7 @@ func TestEveryActionIsCountedOnceWhenItsActionSetEnds(t *testing.T) {
 	resolutions.Reset()
 	actionDuration.Reset()
 	phaseDuration.Reset()
-	r := &run{Actions: []runAction{{Blueprint: actionOf("one")}, {Blueprint: actionOf("one")}}}
+	r := &snapshot{Actions: []snapshotAction{{Blueprint: actionOf("one")}, {Blueprint: actionOf("one")}}}
 	running := &v1alpha1.ActionSetStatus{State: v1alpha1.StateFailed, StartTime: at(0), Actions: []v1alpha1.ActionStatus{
 		{Phases: []v1alpha1.Phase{ended(v1alpha1.StateFailed, 0, 2)}}, {Phases: []v1alpha1.Phase{{State: v1alpha1.StateRunning, StartTime: at(0)}}},
 	}}

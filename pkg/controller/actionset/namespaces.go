@@ -34,7 +34,7 @@ func (s *subject) custom() *phase.Custom {
 
 // checkNamespaces returns which phase makes a Pod that would be in no namespace; nothing if there is none. A namespace that is a template
 // is known when the phase begins.
-func checkNamespaces(i int, action *runAction) (key phaseKey, message string) {
+func checkNamespaces(i int, action *snapshotAction) (key phaseKey, message string) {
 	if action.Subject.inNamespace() != "" {
 		return phaseKey{}, ""
 	}

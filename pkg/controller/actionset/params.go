@@ -19,7 +19,7 @@ import (
 )
 
 // fetched is what templates of an action see beside the frozen run. It is read anew each time, and kept nowhere.
-type fetched struct {
+type inputs struct {
 	secrets    map[string]corev1.Secret
 	configMaps map[string]corev1.ConfigMap
 	profile    *blueprint.Profile
@@ -37,7 +37,7 @@ type phaseObjects struct {
 
 // paramsOf is what the templates of an action see when this phase begins, or in the end where it is nil. No status is that of an
 // action of which nothing has begun.
-func paramsOf(action *runAction, status *v1alpha1.ActionStatus, f fetched, begins *int) (blueprint.Params, error) {
+func paramsOf(action *snapshotAction, status *v1alpha1.ActionStatus, f inputs, begins *int) (blueprint.Params, error) {
 	override, err := objectOf(action.Spec.PodOverride)
 	if err != nil {
 		return blueprint.Params{}, fmt.Errorf("reading the podOverride: %w", err)
@@ -83,7 +83,7 @@ func paramsOf(action *runAction, status *v1alpha1.ActionStatus, f fetched, begin
 }
 
 // renderObjects renders what the objects of all phases refer to, by the index of the phase, before anything has begun.
-func renderObjects(b *blueprint.Budget, action *runAction, f fetched) (map[int]map[string]v1alpha1.ObjectReference, error) {
+func renderObjects(b *blueprint.Budget, action *snapshotAction, f inputs) (map[int]map[string]v1alpha1.ObjectReference, error) {
 	params, err := paramsOf(action, nil, f, nil)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func renderObjects(b *blueprint.Budget, action *runAction, f fetched) (map[int]m
 }
 
 // freezeObjects puts what the objects of the phases refer to in the place of their templates.
-func (a *runAction) freezeObjects(rendered map[int]map[string]v1alpha1.ObjectReference) {
+func (a *snapshotAction) resolveObjects(rendered map[int]map[string]v1alpha1.ObjectReference) {
 	for i := range a.Blueprint.Phases {
 		a.Blueprint.Phases[i].Objects = rendered[i]
 	}
@@ -149,7 +149,7 @@ func referencesOf(p *v1alpha1.BlueprintPhase) (secrets, configMaps map[string]v1
 }
 
 // renderArgs renders the arguments of a phase that begins.
-func renderArgs(b *blueprint.Budget, r *run, key phaseKey, status *v1alpha1.ActionSetStatus, f fetched) (map[string]any, error) {
+func renderArgs(b *blueprint.Budget, r *snapshot, key phaseKey, status *v1alpha1.ActionSetStatus, f inputs) (map[string]any, error) {
 	called := r.phaseOf(key)
 	function, err := blueprint.Lookup(called.Func)
 	if err != nil {
@@ -172,7 +172,7 @@ func renderArgs(b *blueprint.Budget, r *run, key phaseKey, status *v1alpha1.Acti
 }
 
 // renderOutput renders the output artifacts of an action that has ended well.
-func renderOutput(b *blueprint.Budget, r *run, i int, status *v1alpha1.ActionSetStatus, f fetched) (map[string]v1alpha1.Artifact, error) {
+func renderOutput(b *blueprint.Budget, r *snapshot, i int, status *v1alpha1.ActionSetStatus, f inputs) (map[string]v1alpha1.Artifact, error) {
 	params, err := paramsOf(&r.Actions[i], &status.Actions[i], f, nil)
 	if err != nil {
 		return nil, err

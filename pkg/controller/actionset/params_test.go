@@ -17,11 +17,11 @@ import (
 )
 
 // rendering is a run of one action with these args of its second phase, whose first phase is complete.
-func rendering(args string) (*run, *v1alpha1.ActionSetStatus) {
+func rendering(args string) (*snapshot, *v1alpha1.ActionSetStatus) {
 	action := withDefer(actionOf("one", "two"), "KubeOps", "d")
 	action.Phases[1].Args = rawArgs(args)
 	action.DeferPhase.Args = rawArgs(args)
-	r := &run{Actions: []runAction{{
+	r := &snapshot{Actions: []snapshotAction{{
 		Spec: v1alpha1.ActionSpec{
 			Name: "a", Options: map[string]string{"deadline": "5"}, PodOverride: rawArgs(`{"priority":3}`),
 			Artifacts: map[string]v1alpha1.Artifact{"dump": {KeyValue: map[string]string{"path": "/dump"}}},
@@ -39,7 +39,7 @@ func secretOf(value string) map[string]corev1.Secret {
 }
 
 func TestTemplatesOfAPhaseSeeTheFrozenRunTheOutputsAndWhatIsReadAnew(t *testing.T) {
-	read := fetched{
+	read := inputs{
 		secrets: secretOf("of the action"),
 		objects: map[int]phaseObjects{0: {secrets: secretOf("of one")}, 1: {secrets: secretOf("of two")}, phase.Deferred: {secrets: secretOf("of d")}},
 	}
@@ -73,20 +73,20 @@ func TestTemplatesOfAPhaseSeeTheFrozenRunTheOutputsAndWhatIsReadAnew(t *testing.
 // A run that is resumed renders what the process before it would have rendered.
 func TestTheSameRunRendersTheSameInAnotherProcess(t *testing.T) {
 	r, status := rendering(`{"operation":"{{ .Time }} {{ now | date \"15:04\" }} {{ toJson .StatefulSet }} {{ toJson .Phases.one.Output }}"}`)
-	first, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, fetched{})
+	first, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, inputs{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	set := newSet("a")
-	secret, err := newRun(set, r)
+	secret, err := newSnapshotSecret(set, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := readRun(set, secret)
+	read, err := readSnapshot(set, secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := renderArgs(blueprint.NewBudget(t.Context()), read, phaseKey{0, 1}, stored(t, status), fetched{})
+	second, err := renderArgs(blueprint.NewBudget(t.Context()), read, phaseKey{0, 1}, stored(t, status), inputs{})
 	if diff := cmp.Diff(first, second); diff != "" || err != nil {
 		t.Errorf("%v (-first +second)\n%s", err, diff)
 	}
@@ -94,7 +94,7 @@ func TestTheSameRunRendersTheSameInAnotherProcess(t *testing.T) {
 
 func TestAnOutputThatIsNotThereYetIsAnErrorThatNamesIt(t *testing.T) {
 	r, status := rendering(`{"operation":"{{ .Phases.two.Output.name }}"}`)
-	if _, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, fetched{}); err == nil || !strings.Contains(err.Error(), `"name" not found`) {
+	if _, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, inputs{}); err == nil || !strings.Contains(err.Error(), `"name" not found`) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -107,11 +107,11 @@ func TestWhatPhasesReferToIsRenderedWhenTheActionStarts(t *testing.T) {
 		"other":  {Kind: "Thing", Name: "x"},
 	}
 	action.Blueprint.DeferPhase.Objects = map[string]v1alpha1.ObjectReference{"config": {Kind: "configmap", Name: "c"}}
-	rendered, err := renderObjects(blueprint.NewBudget(t.Context()), action, fetched{})
+	rendered, err := renderObjects(blueprint.NewBudget(t.Context()), action, inputs{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	action.freezeObjects(rendered)
+	action.resolveObjects(rendered)
 	secrets, configMaps := referencesOf(&action.Blueprint.Phases[1])
 	if diff := cmp.Diff(map[string]v1alpha1.ObjectReference{"secret": {Kind: "Secret", Name: "db-credentials", Namespace: "5"}}, secrets); diff != "" || len(configMaps) > 0 {
 		t.Errorf("phase two: ConfigMaps %v; Secrets (-want +got)\n%s", configMaps, diff)
@@ -121,7 +121,7 @@ func TestWhatPhasesReferToIsRenderedWhenTheActionStarts(t *testing.T) {
 	}
 
 	action.Blueprint.Phases[1].Objects = map[string]v1alpha1.ObjectReference{"secret": {Kind: "Secret", Name: "{{ .Phases.one.Output.name }}"}}
-	if _, err := renderObjects(blueprint.NewBudget(t.Context()), action, fetched{}); err == nil {
+	if _, err := renderObjects(blueprint.NewBudget(t.Context()), action, inputs{}); err == nil {
 		t.Error("the objects of a phase can see the output of another, which has not begun")
 	}
 }
@@ -133,7 +133,7 @@ func TestOutputArtifactsAreRenderedFromOutputsAndOptions(t *testing.T) {
 		"snap": {KopiaSnapshot: `{{ upper "backups" }} {{ .DeferPhase.Output.id }}`},
 	}
 	status.Actions[0].DeferPhase.State, status.Actions[0].DeferPhase.Output = v1alpha1.StateComplete, rawArgs(`{"id":"7"}`)
-	got, err := renderOutput(blueprint.NewBudget(t.Context()), r, 0, status, fetched{})
+	got, err := renderOutput(blueprint.NewBudget(t.Context()), r, 0, status, inputs{})
 	want := map[string]v1alpha1.Artifact{
 		"art":  {KeyValue: map[string]string{"literal": "plain", "path": "/backups/x"}},
 		"snap": {KopiaSnapshot: "BACKUPS 7"},
@@ -142,7 +142,7 @@ func TestOutputArtifactsAreRenderedFromOutputsAndOptions(t *testing.T) {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
 	r.Actions[0].Blueprint.OutputArtifacts["art"] = v1alpha1.Artifact{KeyValue: map[string]string{"path": "{{ .Phases.one.Output.nope }}"}}
-	if _, err := renderOutput(blueprint.NewBudget(t.Context()), r, 0, status, fetched{}); err == nil || !strings.Contains(err.Error(), `"nope" not found`) {
+	if _, err := renderOutput(blueprint.NewBudget(t.Context()), r, 0, status, inputs{}); err == nil || !strings.Contains(err.Error(), `"nope" not found`) {
 		t.Errorf("the error is %v", err)
 	}
 }

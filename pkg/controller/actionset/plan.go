@@ -30,26 +30,26 @@ type observed struct {
 	blueprints map[string]*v1alpha1.Blueprint
 	// run is the frozen one, nil if there is none: not in the cache, and not on the API server. Where its Secret cannot be used, damage
 	// says why.
-	run    *run
-	damage string
+	snapshot    *snapshot
+	snapshotDamage string
 	// snapshot identifies the Secret of the run, where that was read or created in this process; nil otherwise.
-	snapshot *v1alpha1.RunSnapshot
+	snapshotID *v1alpha1.RunSnapshot
 	// stray: the run has ended, and a Secret that says that it is the frozen one is there, from which it was not started.
-	stray bool
+	foreignSnapshot bool
 	// adopted: another process may have begun with the run, and have ended while it rendered templates.
-	adopted bool
+	takenOver bool
 	// unfrozen is why the run cannot be frozen at the moment.
-	unfrozen string
+	snapshotRefusal string
 	// leftovers are the phases of which something was found that Cancel removes.
 	leftovers []phaseKey
 	// namespaceGoes: the namespace is being terminated.
-	namespaceGoes bool
+	namespaceTerminating bool
 	// identity of this process.
-	identity string
+	executor string
 	// said is the name of the last event that this process has recorded.
-	said string
+	recordedEvent string
 	// tooLarge is why the API server has refused a status as too large, and unwritable that it has refused a small one too.
-	tooLarge   string
+	statusTooLarge   string
 	unwritable bool
 	// now is the same in all decisions of one sync.
 	now time.Time
@@ -74,25 +74,25 @@ type phaseKey struct{ action, phase int }
 func (k phaseKey) String() string { return phase.ID{Action: k.action, Phase: k.phase}.String() }
 
 // An outcome of reading something: it was read, or it cannot be used, or nobody can tell at the moment.
-type outcome struct {
+type lookupResult struct {
 	// failure says why it cannot be used.
 	failure string
 	// unknown: it is to be tried again, and why says what was in the way.
-	unknown bool
+	retry bool
 	why     string
 }
 
 // foundSubject is the subject of one action, with what the objects of its phases refer to, by the index of the phase. All that the
 // action names is there.
 type foundSubject struct {
-	outcome
+	lookupResult
 	subject subject
 	objects map[int]map[string]v1alpha1.ObjectReference
 }
 
 // preparation of a phase: its arguments were rendered, and its function has said what it is about to do.
 type preparation struct {
-	outcome
+	lookupResult
 	// initFailure says why the objects of the phase cannot be read.
 	initFailure string
 	intent      map[string]any
@@ -100,7 +100,7 @@ type preparation struct {
 
 // renderedArtifacts are the output artifacts of one action.
 type renderedArtifacts struct {
-	outcome
+	lookupResult
 	artifacts map[string]v1alpha1.Artifact
 }
 
@@ -114,7 +114,7 @@ type plan struct {
 	// requeueAfter is when to look again if nothing happens before, if more than zero.
 	requeueAfter time.Duration
 	// unknown: something could not be told. To be tried again, ever more rarely.
-	unknown bool
+	retry bool
 	// again: there is more to decide when the steps are done.
 	again bool
 }
@@ -124,26 +124,26 @@ type ask interface{ String() string }
 
 type (
 	// findSubjects reads the subjects of all actions and what else they name.
-	findSubjects struct{}
+	lookUpSubjects struct{}
 	// prepare a phase, of that run and with the outputs of that status.
-	prepare struct {
+	preparePhase struct {
 		key    phaseKey
-		run    *run
+		snapshot    *snapshot
 		status *v1alpha1.ActionSetStatus
 	}
 	// poll a phase that runs.
-	poll struct{ key phaseKey }
+	pollPhase struct{ key phaseKey }
 	// renderArtifacts of an action, with the outputs of that status.
 	renderArtifacts struct {
 		action int
-		run    *run
+		snapshot    *snapshot
 		status *v1alpha1.ActionSetStatus
 	}
 )
 
-func (findSubjects) String() string { return "find the subjects" }
-func (a prepare) String() string    { return "prepare phase " + a.key.String() }
-func (a poll) String() string       { return "poll phase " + a.key.String() }
+func (lookUpSubjects) String() string { return "find the subjects" }
+func (a preparePhase) String() string    { return "prepare phase " + a.key.String() }
+func (a pollPhase) String() string       { return "poll phase " + a.key.String() }
 func (a renderArtifacts) String() string {
 	return fmt.Sprintf("render the artifacts of action %d", a.action)
 }
@@ -156,9 +156,9 @@ type (
 	addFinalizer    struct{}
 	removeFinalizer struct{}
 	// createRun freezes the run. If there is a Secret of that name, only one with the same content is taken for it.
-	createRun struct{ run *run }
+	createSnapshot struct{ snapshot *snapshot }
 	// deleteRun removes the frozen run.
-	deleteRun struct{}
+	deleteSnapshot struct{}
 	// writeStatus writes the status, guarded by the resourceVersion. Where it has a snapshot without a UID, that is the one of the Secret
 	// that was created just before.
 	writeStatus struct{ status v1alpha1.ActionSetStatus }
@@ -167,7 +167,7 @@ type (
 	// cancelPhase stops a phase. Where letGo is true nothing depends on its success.
 	cancelPhase struct {
 		key   phaseKey
-		letGo bool
+		ignoreFailure bool
 	}
 	// cleanUp removes what a phase that has ended has left behind.
 	cleanUp struct{ key phaseKey }
@@ -175,8 +175,8 @@ type (
 
 func (addFinalizer) String() string    { return "add the finalizer" }
 func (removeFinalizer) String() string { return "remove the finalizer" }
-func (createRun) String() string       { return "freeze the run" }
-func (deleteRun) String() string       { return "delete the frozen run" }
+func (createSnapshot) String() string       { return "freeze the run" }
+func (deleteSnapshot) String() string       { return "delete the frozen run" }
 func (s writeStatus) String() string   { return "write status " + describeStatus(&s.status) }
 func (s startPhase) String() string    { return "start phase " + s.key.String() }
 func (s cancelPhase) String() string   { return "cancel phase " + s.key.String() }
@@ -202,71 +202,71 @@ func forLog(s step) string {
 func decide(o observed) plan {
 	deleting := o.set.DeletionTimestamp != nil
 	switch {
-	case finished(o.set.Status):
-		return tidy(o)
-	case endedElsewhere(o.set.Status):
+	case hasFinished(o.set.Status):
+		return decideFinished(o)
+	case foreignEnded(o.set.Status):
 		return plan{steps: finalizerSteps(o, false)}
-	case deleting && (o.namespaceGoes || o.unwritable):
-		return letGo(o)
-	case o.namespaceGoes:
+	case deleting && (o.namespaceTerminating || o.unwritable):
+		return decideTerminating(o)
+	case o.namespaceTerminating:
 		return plan{} // nothing can be created there, and it will be deleted
-	case launched(o.set.Status):
-		return goOn(o)
+	case hasStarted(o.set.Status):
+		return decideRunning(o)
 	case deleting:
 		return plan{steps: finalizerSteps(o, false)} // nothing was done yet, or not by us
-	case startedElsewhere(o.set.Status):
-		return loseElsewhere(o)
+	case foreignStarted(o.set.Status):
+		return decideForeign(o)
 	default:
-		return launch(o)
+		return decideStart(o)
 	}
 }
 
-func finished(status *v1alpha1.ActionSetStatus) bool {
+func hasFinished(status *v1alpha1.ActionSetStatus) bool {
 	return status != nil && status.CompletionTime != nil
 }
 
-func launched(status *v1alpha1.ActionSetStatus) bool { return status != nil && status.StartTime != nil }
+func hasStarted(status *v1alpha1.ActionSetStatus) bool { return status != nil && status.StartTime != nil }
 
 // goOn does what comes next in a run.
-func goOn(o observed) plan {
-	if o.tooLarge != "" {
-		return shrink(o)
+func decideRunning(o observed) plan {
+	if o.statusTooLarge != "" {
+		return decideTooLarge(o)
 	}
-	t := newTurn(o, o.run, *o.set.Status.DeepCopy())
-	if o.run == nil {
-		t.loseRun()
+	t := newPlanner(o, o.snapshot, *o.set.Status.DeepCopy())
+	if o.snapshot == nil {
+		t.failSnapshotLost()
 	} else {
 		if t.status.Snapshot == nil {
-			t.status.Snapshot = o.snapshot // it was started by a release that did not record it
+			t.status.Snapshot = o.snapshotID // it was started by a release that did not record it
 		}
-		t.noticeCancel()
+		t.recordCancel()
 		for i := range t.status.Actions {
-			t.advance(i, false)
+			t.advanceAction(i, false)
 		}
 	}
 	return t.plan()
 }
 
 // tidy removes what a run that has ended has left.
-func tidy(o observed) plan {
-	t := newTurn(o, o.run, *o.set.Status)
-	return plan{steps: append(append(repeated(o), t.cleanUpSteps()...), tidySteps(o)...)}
+func decideFinished(o observed) plan {
+	t := newPlanner(o, o.snapshot, *o.set.Status)
+	return plan{steps: append(append(repeatedEvents(o), t.cleanUpSteps()...), finishSteps(o)...)}
 }
 
-func tidySteps(o observed) (steps []step) {
-	if o.run != nil || o.stray {
-		steps = append(steps, deleteRun{})
+func finishSteps(o observed) (steps []step) {
+	if o.snapshot != nil || o.foreignSnapshot {
+		steps = append(steps, deleteSnapshot{})
 	}
 	return append(steps, finalizerSteps(o, false)...)
 }
 
 // letGo ends a run in a namespace that is terminated, or whose status cannot be written: nothing can be recorded there, so no deferPhase
 // runs.
-func letGo(o observed) plan {
+func decideTerminating(o observed) plan {
 	var steps []step
-	if launched(o.set.Status) {
+	if hasStarted(o.set.Status) {
 		for _, key := range runningPhases(o.set.Status) {
-			steps = append(steps, cancelPhase{key: key, letGo: true})
+			steps = append(steps, cancelPhase{key: key, ignoreFailure: true})
 		}
 	}
 	return plan{steps: append(steps, finalizerSteps(o, false)...)}

@@ -50,13 +50,13 @@ func inRun(t *testing.T, function string, status *v1alpha1.ActionSetStatus) obse
 	if refused != nil {
 		t.Fatal(refused.message)
 	}
-	o.run, o.set.Status = r, status
+	o.snapshot, o.set.Status = r, status
 	// What every write brings up to date is so already.
-	turn := newTurn(o, r, *status)
+	turn := newPlanner(o, r, *status)
 	if status.State == v1alpha1.StateFailed {
 		turn.setFailure(v1alpha1.ReasonPhaseFailed, status.Error.Message)
 	}
-	turn.sumUp()
+	turn.summarize()
 	o.set.Status = &turn.status
 	o.set.Finalizers = []string{Finalizer}
 	return o
@@ -77,7 +77,7 @@ func next(p plan) string {
 			said = append(said, s.String())
 		}
 	}
-	if p.unknown {
+	if p.retry {
 		said = append(said, "try again")
 	}
 	return strings.Join(said, "; ")
@@ -261,7 +261,7 @@ func TestADeferPhaseThatIsNotCancelledHasAllTheTimeItTakes(t *testing.T) {
 
 func TestInATerminatingNamespaceItLetsGoAtOnce(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("running", "pending", "pending"))
-	o.namespaceGoes = true
+	o.namespaceTerminating = true
 	o.polled[phaseKey{0, 0}] = phase.Observation{State: phase.Running}
 	if got := next(decide(o)); got != "" {
 		t.Errorf("before it is deleted: %s, want nothing", got)
@@ -294,7 +294,7 @@ func TestAnActionSetThatIsCancelledBeforeItBeganDoesNothing(t *testing.T) {
 
 func TestARunWhoseSecretIsGoneEndsAndSaysSo(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("complete", "running", "pending"))
-	o.run, o.leftovers = nil, []phaseKey{{0, 1}}
+	o.snapshot, o.leftovers = nil, []phaseKey{{0, 1}}
 	p := decide(o)
 	if got, want := next(p), "failed a[ one=complete two=failed defer d=pending ] ended; clean up phase 0.1; remove the finalizer"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -342,16 +342,16 @@ func TestTheProgressOfAPhaseIsWrittenNowAndThen(t *testing.T) {
 
 func TestWhatIsFrozenIsReadBackAsItWas(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("running", "pending", "pending"))
-	o.run.Actions[0].Subject.Object = map[string]any{"spec": map[string]any{"replicas": int64(3000000), "ratio": 0.5}}
-	secret, err := newRun(o.set, o.run)
+	o.snapshot.Actions[0].Subject.Object = map[string]any{"spec": map[string]any{"replicas": int64(3000000), "ratio": 0.5}}
+	secret, err := newSnapshotSecret(o.set, o.snapshot)
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := readRun(o.set, secret)
+	read, err := readSnapshot(o.set, secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(o.run, read); diff != "" {
+	if diff := cmp.Diff(o.snapshot, read); diff != "" {
 		t.Errorf("(-frozen +read)\n%s", diff)
 	}
 	if !metav1.IsControlledBy(secret, o.set) || secret.Immutable == nil || !*secret.Immutable {
@@ -359,7 +359,7 @@ func TestWhatIsFrozenIsReadBackAsItWas(t *testing.T) {
 	}
 	another := o.set.DeepCopy()
 	another.UID = "another"
-	if _, err := readRun(another, secret); err == nil {
+	if _, err := readSnapshot(another, secret); err == nil {
 		t.Error("the run of another ActionSet is taken")
 	}
 }
@@ -372,20 +372,20 @@ func TestARunThatAnEarlierVersionHasFrozenIsReadAsItWasMeant(t *testing.T) {
 		`"time":"2026-11-20T12:00:00Z","subject":{"statefulSet":{"Name":"db","Namespace":"ns","Pods":["db-0"],"Containers":[["c"]],` +
 		`"PersistentVolumeClaims":{"db-0":{"data":"/data"}}},"object":{"spec":{"replicas":1}}}}]}`
 	set := newSet("a")
-	secret, err := newRun(set, &run{})
+	secret, err := newSnapshotSecret(set, &snapshot{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret.Data[keyRun] = []byte(frozen)
-	read, err := readRun(set, secret)
+	secret.Data[snapshotKey] = []byte(frozen)
+	read, err := readSnapshot(set, secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := newRun(set, read)
+	again, err := newSnapshotSecret(set, read)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(frozen, string(again.Data[keyRun])); diff != "" {
+	if diff := cmp.Diff(frozen, string(again.Data[snapshotKey])); diff != "" {
 		t.Errorf("what is frozen has another form now: runs that go on during an upgrade are lost (-earlier +now)\n%s", diff)
 	}
 	if secret.Name != "actionset-run-uid-s" {

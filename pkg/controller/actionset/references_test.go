@@ -89,10 +89,10 @@ func TestAReferenceWithoutANameIsRefused(t *testing.T) {
 }
 
 func TestWhatThePhasesObjectsReferToHasANameOrTheActionSetIsRefused(t *testing.T) {
-	action := &runAction{Blueprint: actionOf("one"), Time: noon.Format(time.RFC3339Nano), Spec: v1alpha1.ActionSpec{Options: map[string]string{"name": "../x"}}}
+	action := &snapshotAction{Blueprint: actionOf("one"), Time: noon.Format(time.RFC3339Nano), Spec: v1alpha1.ActionSpec{Options: map[string]string{"name": "../x"}}}
 	for kind, refused := range map[string]bool{"Secret": true, "ConfigMap": true, "Deployment": false} {
 		action.Blueprint.Phases[0].Objects = map[string]v1alpha1.ObjectReference{"of": {Kind: kind, Name: "{{ .Options.name }}", Namespace: "ns"}}
-		_, err := renderObjects(blueprint.NewBudget(t.Context()), action, fetched{})
+		_, err := renderObjects(blueprint.NewBudget(t.Context()), action, inputs{})
 		if message, _ := phase.FailureOf(err); refused != strings.HasPrefix(message, `objects.of of phase one.name is "../x"`) {
 			t.Errorf("%s: %v", kind, err)
 		}
@@ -110,7 +110,7 @@ func TestATemplateThatAsksForAnotherKindOfSubjectSaysWhichItIs(t *testing.T) {
 	} {
 		r, status := rendering(`{"operation":"` + template + `"}`)
 		r.Actions[0].Spec.Object = v1alpha1.ObjectReference{Kind: "StatefulSet", Name: "db", Namespace: "ns"}
-		_, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, fetched{})
+		_, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, inputs{})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "nil pointer") {
 			t.Errorf("%s: %v", template, err)
 		}
@@ -148,7 +148,7 @@ func TestAPhaseWithoutANamespaceNeedsASubjectThatIsInOne(t *testing.T) {
 			if c.want == "" && status.Actions[0].Phases[1].State != v1alpha1.StateFailed {
 				t.Errorf("the phase is not marked: %s", describeStatus(status))
 			}
-			if got := (&runAction{Subject: o.subjects[0].subject}).call().Namespace; got != c.want {
+			if got := (&snapshotAction{Subject: o.subjects[0].subject}).call().Namespace; got != c.want {
 				t.Errorf("its Pods are in %q, want %q", got, c.want)
 			}
 		})
@@ -167,7 +167,7 @@ func TestTheOperatorsOwnSecretsAreNotForTemplates(t *testing.T) {
 		"credentials beside the operator": {secret("system", corev1.SecretTypeOpaque, nil), false},
 		"a token of the operator":         {secret("system", corev1.SecretTypeServiceAccountToken, nil), true},
 		"a token of an application":       {secret("shop", corev1.SecretTypeServiceAccountToken, nil), false},
-		"a frozen run":                    {secret("system", typeRun, ours), true},
+		"a frozen run":                    {secret("system", snapshotSecretType, ours), true},
 		"the key of a certificate":        {secret("default", corev1.SecretTypeTLS, ours), true},
 		"a certificate of a user":         {secret("system", corev1.SecretTypeTLS, nil), false},
 	} {

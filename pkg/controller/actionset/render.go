@@ -29,7 +29,7 @@ func inTurn[T any](b *blueprint.Budget, render func() (T, error)) (rendered T, _
 }
 
 // args of a phase that begins.
-func (s *syncing) args(ctx context.Context, a prepare, f fetched) (map[string]any, error) {
+func (s *syncer) args(ctx context.Context, a preparePhase, f inputs) (map[string]any, error) {
 	b := blueprint.NewBudget(ctx)
-	return inTurn(b, func() (map[string]any, error) { return renderArgs(b, a.run, a.key, a.status, f) })
+	return inTurn(b, func() (map[string]any, error) { return renderArgs(b, a.snapshot, a.key, a.status, f) })
 }

@@ -22,24 +22,24 @@ const maxRenderings = 2
 // phase that is pending is startedBy all processes that were about to render its arguments, with commas between.
 
 // mayRender reports whether the arguments of a phase may be rendered now. If not the status says so, and is to be written first.
-func (t *turn) mayRender(key phaseKey) bool {
-	if !t.o.adopted {
+func (t *planner) mayRender(key phaseKey) bool {
+	if !t.o.takenOver {
 		return true
 	}
 	p := phaseIn(&t.status, key)
 	processes := renderedBy(p)
-	if slices.Contains(processes, t.o.identity) {
-		return slices.Contains(renderedBy(phaseIn(t.o.set.Status, key)), t.o.identity)
+	if slices.Contains(processes, t.o.executor) {
+		return slices.Contains(renderedBy(phaseIn(t.o.set.Status, key)), t.o.executor)
 	}
-	p.StartedBy = strings.Join(append(processes, t.o.identity), ",")
+	p.StartedBy = strings.Join(append(processes, t.o.executor), ",")
 	t.again = true
 	return false
 }
 
 // renderLost says why the arguments of a phase are not rendered any more; "" if they are.
-func (t *turn) renderLost(key phaseKey) string {
+func (t *planner) renderLost(key phaseKey) string {
 	processes := renderedBy(phaseIn(&t.status, key))
-	if len(processes) < maxRenderings || slices.Contains(processes, t.o.identity) {
+	if len(processes) < maxRenderings || slices.Contains(processes, t.o.executor) {
 		return ""
 	}
 	return fmt.Sprintf("%s: %d processes of the controller have ended while they rendered the arguments of the phase: its templates may take more memory than there is",
@@ -55,7 +55,7 @@ func renderedBy(p *v1alpha1.Phase) []string {
 }
 
 // startedBy reports whether a process has started any phase.
-func startedBy(status *v1alpha1.ActionSetStatus, identity string) bool {
+func executedBy(status *v1alpha1.ActionSetStatus, identity string) bool {
 	for i := range status.Actions {
 		action := &status.Actions[i]
 		for _, p := range append(slices.Clone(action.Phases), action.DeferPhase) {

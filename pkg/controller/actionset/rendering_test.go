@@ -19,7 +19,7 @@ func TestATemplateThatKillsItsProcessesFailsItsPhaseInTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": withDefer(actionOf("one", "two"), "KubeOps", "d")}))
 			w.kills = func(a ask) bool {
-				prepared, ok := a.(prepare)
+				prepared, ok := a.(preparePhase)
 				return ok && prepared.key == bomb
 			}
 			for _, key := range []phaseKey{{0, 0}, {0, 1}, {0, phase.Deferred}} {

@@ -23,7 +23,7 @@ import (
 )
 
 // initialStatus is that of a run that starts: nothing has begun.
-func initialStatus(o observed, r *run, snapshot *v1alpha1.RunSnapshot) v1alpha1.ActionSetStatus {
+func initialStatus(o observed, r *snapshot, snapshot *v1alpha1.RunSnapshot) v1alpha1.ActionSetStatus {
 	started := metav1.NewTime(o.now.Truncate(time.Second))
 	status := v1alpha1.ActionSetStatus{State: v1alpha1.StateRunning, Actions: actionStatuses(r), StartTime: &started, Snapshot: snapshot}
 	if o.set.Status != nil {
@@ -33,7 +33,7 @@ func initialStatus(o observed, r *run, snapshot *v1alpha1.RunSnapshot) v1alpha1.
 }
 
 // actionStatuses are those of actions of which nothing has begun.
-func actionStatuses(r *run) []v1alpha1.ActionStatus {
+func actionStatuses(r *snapshot) []v1alpha1.ActionStatus {
 	statuses := make([]v1alpha1.ActionStatus, len(r.Actions))
 	for i := range r.Actions {
 		action := &r.Actions[i]
@@ -56,14 +56,14 @@ func actionStatuses(r *run) []v1alpha1.ActionStatus {
 }
 
 // heldStatus is that of a run that cannot start yet.
-func heldStatus(o observed) v1alpha1.ActionSetStatus {
-	t := newTurn(o, nil, v1alpha1.ActionSetStatus{State: v1alpha1.StatePending, ObservedGeneration: o.set.Generation})
+func waitingStatus(o observed) v1alpha1.ActionSetStatus {
+	t := newPlanner(o, nil, v1alpha1.ActionSetStatus{State: v1alpha1.StatePending, ObservedGeneration: o.set.Generation})
 	if o.set.Status != nil {
 		t.status.Conditions = o.set.Status.DeepCopy().Conditions
 	}
 	message := "What the actions name cannot be read at the moment"
-	if o.unfrozen != "" {
-		message = "The run cannot be frozen in a Secret at the moment: " + o.unfrozen
+	if o.snapshotRefusal != "" {
+		message = "The run cannot be frozen in a Secret at the moment: " + o.snapshotRefusal
 	}
 	t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonLaunching, message)
 	return t.status
@@ -71,7 +71,7 @@ func heldStatus(o observed) v1alpha1.ActionSetStatus {
 
 // rejectedStatus is that of an ActionSet of which nothing was run.
 func rejectedStatus(o observed, reason string, r rejection) v1alpha1.ActionSetStatus {
-	t := newTurn(o, nil, v1alpha1.ActionSetStatus{ObservedGeneration: o.set.Generation})
+	t := newPlanner(o, nil, v1alpha1.ActionSetStatus{ObservedGeneration: o.set.Generation})
 	if o.set.Status != nil {
 		t.status.Conditions = o.set.Status.DeepCopy().Conditions
 	}
@@ -130,12 +130,12 @@ func endedWell(action *v1alpha1.ActionStatus) bool {
 }
 
 // cancelled tells whether it is recorded that somebody wants the run to end.
-func (t *turn) cancelled() bool {
+func (t *planner) cancelled() bool {
 	return meta.IsStatusConditionTrue(t.status.Conditions, v1alpha1.ConditionCancelled)
 }
 
 // cancelledSince is zero if nobody wants the run to end.
-func (t *turn) cancelledSince() time.Time {
+func (t *planner) cancelledSince() time.Time {
 	if !t.cancelled() {
 		return time.Time{}
 	}
@@ -149,19 +149,19 @@ func cancelMessage(reason string) string {
 	return "Cancelled: spec.cancel is true"
 }
 
-func (t *turn) setCondition(conditionType string, status metav1.ConditionStatus, reason, message string) {
+func (t *planner) setCondition(conditionType string, status metav1.ConditionStatus, reason, message string) {
 	controller.SetCondition(&t.status.Conditions, t.seconds().Time, t.o.set.Generation, conditionType, status, reason, message)
 }
 
 // setFailure says what has failed. What else runs goes on.
-func (t *turn) setFailure(reason, message string) {
+func (t *planner) setFailure(reason, message string) {
 	message = shorten(message, maxMessage)
 	t.status.State, t.status.Error.Message = v1alpha1.StateFailed, message
 	t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, message)
 }
 
 // endCondition says that the run has ended, with the reason of the last failure if there is one.
-func (t *turn) endCondition(conditionType string) {
+func (t *planner) endCondition(conditionType string) {
 	reason, message := v1alpha1.ReasonCompleted, ""
 	if conditionType == v1alpha1.ConditionFailed {
 		progressing := meta.FindStatusCondition(t.status.Conditions, v1alpha1.ConditionProgressing)
@@ -172,7 +172,7 @@ func (t *turn) endCondition(conditionType string) {
 }
 
 // sumUp brings up to date what the status says about all phases together.
-func (t *turn) sumUp() {
+func (t *planner) summarize() {
 	t.status.ObservedGeneration = t.o.set.Generation
 	if t.status.CompletionTime == nil {
 		reason, lines := v1alpha1.ReasonRunning, t.waitingLines()
@@ -212,7 +212,7 @@ func (t *turn) sumUp() {
 }
 
 // progress of a phase that runs is written now and then.
-func (t *turn) progress(p *v1alpha1.Phase, found phase.Progress) {
+func (t *planner) recordProgress(p *v1alpha1.Phase, found phase.Progress) {
 	progress := v1alpha1.PhaseProgress{
 		SizeDownloadedB: found.SizeDownloaded, SizeUploadedB: found.SizeUploaded,
 		EstimatedDownloadSizeB: found.EstimatedDownloadSize, EstimatedUploadSizeB: found.EstimatedUploadSize,
@@ -257,7 +257,7 @@ func describeStatus(status *v1alpha1.ActionSetStatus) string {
 		}
 		b.WriteString(" ]")
 	}
-	if finished(status) {
+	if hasFinished(status) {
 		b.WriteString(" ended")
 	}
 	return b.String()

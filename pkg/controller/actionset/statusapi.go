@@ -37,7 +37,7 @@ const reasonStatusNotServed = "StatusNotServed"
 type statusAPI struct {
 	client discovery.DiscoveryInterfaceWithContext
 	// doubted has an element when a status was not found.
-	doubted chan struct{}
+	rechecks chan struct{}
 
 	mu      sync.Mutex
 	missing bool
@@ -45,7 +45,7 @@ type statusAPI struct {
 }
 
 func newStatusAPI(client discovery.DiscoveryInterfaceWithContext) *statusAPI {
-	return &statusAPI{client: client, doubted: make(chan struct{}, 1), waiting: sets.New[cache.ObjectName]()}
+	return &statusAPI{client: client, rechecks: make(chan struct{}, 1), waiting: sets.New[cache.ObjectName]()}
 }
 
 // run asks until the context ends, and enqueues the keys that wait when the status is served again.
@@ -57,7 +57,7 @@ func (a *statusAPI) run(ctx context.Context, enqueue func(...cache.ObjectName)) 
 			again = time.After(statusAPIInterval)
 		}
 		select {
-		case <-a.doubted:
+		case <-a.rechecks:
 		case <-again:
 		case <-ctx.Done():
 		}
@@ -96,9 +96,9 @@ func (a *statusAPI) ask(ctx context.Context, enqueue func(...cache.ObjectName)) 
 }
 
 // doubt that the status is served: one was not found.
-func (a *statusAPI) doubt() {
+func (a *statusAPI) recheck() {
 	select {
-	case a.doubted <- struct{}{}:
+	case a.rechecks <- struct{}{}:
 	default:
 	}
 }
@@ -115,8 +115,8 @@ func (a *statusAPI) holds(key cache.ObjectName) bool {
 
 // needsStatus reports whether the next step of an ActionSet needs its status to be served. What is at rest, or is let go, does not.
 func needsStatus(o observed) bool {
-	atRest := finished(o.set.Status) || endedElsewhere(o.set.Status)
-	letGo := o.set.DeletionTimestamp != nil && (o.namespaceGoes || !launched(o.set.Status))
+	atRest := hasFinished(o.set.Status) || foreignEnded(o.set.Status)
+	letGo := o.set.DeletionTimestamp != nil && (o.namespaceTerminating || !hasStarted(o.set.Status))
 	return !atRest && !letGo
 }
 

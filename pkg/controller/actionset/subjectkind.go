@@ -19,7 +19,7 @@ var ofSubject = regexp.MustCompile(`\.(StatefulSet|DeploymentConfig|Deployment|P
 
 // explainSubject makes an error of rendering say that a template asks for what the action does not have: a subject of another kind, or a
 // Profile. The engine says of both that it meets a nil pointer.
-func explainSubject(err error, action *runAction) error {
+func explainSubject(err error, action *snapshotAction) error {
 	var failed *blueprint.RenderError
 	if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "nil pointer evaluating") {
 		return err

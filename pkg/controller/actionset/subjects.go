@@ -24,26 +24,26 @@ import (
 )
 
 // findSubjects reads the subjects of all actions, and looks whether all else that they name is there.
-func (s *syncing) findSubjects(ctx context.Context) []foundSubject {
+func (s *syncer) lookUpSubjects(ctx context.Context) []foundSubject {
 	found := make([]foundSubject, len(s.o.set.Spec.Actions))
 	budget := blueprint.NewBudget(ctx)
 	for i := range found {
-		f, err := s.findSubject(ctx, budget, &s.o.set.Spec.Actions[i])
-		f.outcome = s.outcomeOf(fmt.Sprintf("reading what action %d names", i), err)
+		f, err := s.lookUpSubject(ctx, budget, &s.o.set.Spec.Actions[i])
+		f.lookupResult = s.resultOf(fmt.Sprintf("reading what action %d names", i), err)
 		found[i] = f
 	}
 	return found
 }
 
-func (s *syncing) findSubject(ctx context.Context, budget *blueprint.Budget, spec *v1alpha1.ActionSpec) (f foundSubject, err error) {
+func (s *syncer) lookUpSubject(ctx context.Context, budget *blueprint.Budget, spec *v1alpha1.ActionSpec) (f foundSubject, err error) {
 	if f.subject, err = s.readSubject(ctx, &spec.Object); err != nil {
 		return f, err
 	}
-	action := &runAction{Spec: *spec, Time: s.o.now.UTC().Format(time.RFC3339Nano), Subject: f.subject}
+	action := &snapshotAction{Spec: *spec, Time: s.o.now.UTC().Format(time.RFC3339Nano), Subject: f.subject}
 	if named := s.o.blueprints[spec.Blueprint]; named != nil {
 		action.Blueprint = named.Actions[spec.Name]
 	}
-	read, err := s.fetch(ctx, action)
+	read, err := s.readInputs(ctx, action)
 	if err != nil {
 		return f, err
 	}
@@ -54,7 +54,7 @@ func (s *syncing) findSubject(ctx context.Context, budget *blueprint.Budget, spe
 }
 
 // readSubject reads one subject, with its Pods if it is a workload.
-func (s *syncing) readSubject(ctx context.Context, reference *v1alpha1.ObjectReference) (found subject, _ error) {
+func (s *syncer) readSubject(ctx context.Context, reference *v1alpha1.ObjectReference) (found subject, _ error) {
 	kind := strings.ToLower(reference.Kind)
 	if kind == "namespace" {
 		// Both are the namespace of the reference. Templates have always seen it so.
@@ -101,7 +101,7 @@ func resourceOf(reference *v1alpha1.ObjectReference, ownNamespace string) (resou
 	}
 }
 
-func (s *syncing) readStatefulSet(ctx context.Context, object *unstructured.Unstructured) (*blueprint.Workload, error) {
+func (s *syncer) readStatefulSet(ctx context.Context, object *unstructured.Unstructured) (*blueprint.Workload, error) {
 	var set appsv1.StatefulSet
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &set); err != nil {
 		return nil, fmt.Errorf("reading StatefulSet %s/%s: %w", object.GetNamespace(), object.GetName(), err)
@@ -113,7 +113,7 @@ func (s *syncing) readStatefulSet(ctx context.Context, object *unstructured.Unst
 	return workloadOf(&set, &set, pods), nil
 }
 
-func (s *syncing) readDeployment(ctx context.Context, object *unstructured.Unstructured) (*blueprint.Workload, error) {
+func (s *syncer) readDeployment(ctx context.Context, object *unstructured.Unstructured) (*blueprint.Workload, error) {
 	var deployment appsv1.Deployment
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
 		return nil, fmt.Errorf("reading Deployment %s/%s: %w", object.GetNamespace(), object.GetName(), err)
@@ -134,7 +134,7 @@ func (s *syncing) readDeployment(ctx context.Context, object *unstructured.Unstr
 	return workloadOf(&deployment, current, pods), nil
 }
 
-func (s *syncing) listPods(ctx context.Context, namespace string, selector *metav1.LabelSelector) ([]corev1.Pod, error) {
+func (s *syncer) listPods(ctx context.Context, namespace string, selector *metav1.LabelSelector) ([]corev1.Pod, error) {
 	pods, err := s.KubeClient.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)})
 	if err != nil {
 		return nil, fmt.Errorf("listing Pods in namespace %s: %w", namespace, err)

@@ -19,49 +19,49 @@ import (
 )
 
 // turn is a decision in the making: the status as it is to be, and what to do beside.
-type turn struct {
+type planner struct {
 	o      observed
-	run    *run
+	snapshot    *snapshot
 	status v1alpha1.ActionSetStatus
 
 	asks                      []ask
 	events                    []recordEvent
 	starts, cancels, cleanUps []phaseKey
 	requeueAfter              time.Duration
-	unknown                   bool
+	retry                   bool
 	// again: there is more to decide when the status is written.
 	again bool
 	// lost: nobody knows the rest of the run any more.
 	lost bool
 }
 
-func newTurn(o observed, r *run, status v1alpha1.ActionSetStatus) *turn {
-	return &turn{o: o, run: r, status: status}
+func newPlanner(o observed, r *snapshot, status v1alpha1.ActionSetStatus) *planner {
+	return &planner{o: o, snapshot: r, status: status}
 }
 
 // requeueAt asks to look again then, or earlier.
-func (t *turn) requeueAt(at time.Time) { t.requeue(max(at.Sub(t.o.now), time.Millisecond)) }
+func (t *planner) requeueAt(at time.Time) { t.requeue(max(at.Sub(t.o.now), time.Millisecond)) }
 
-func (t *turn) requeue(after time.Duration) {
+func (t *planner) requeue(after time.Duration) {
 	if t.requeueAfter == 0 || after < t.requeueAfter {
 		t.requeueAfter = after
 	}
 }
 
 // plan of all that was decided.
-func (t *turn) plan() plan {
+func (t *planner) plan() plan {
 	if len(t.asks) > 0 {
 		return plan{asks: t.asks}
 	}
-	t.finish()
-	t.sumUp()
-	ended := finished(&t.status)
-	p := plan{steps: repeated(t.o), requeueAfter: t.requeueAfter, unknown: t.unknown, again: t.again}
+	t.finishRun()
+	t.summarize()
+	ended := hasFinished(&t.status)
+	p := plan{steps: repeatedEvents(t.o), requeueAfter: t.requeueAfter, retry: t.retry, again: t.again}
 	if last := lastEvent(t.events); last != nil {
 		t.status.LastEvent = last
 	}
 	if !ended {
-		p.steps = append(p.steps, finalizerSteps(t.o, t.run.needsFinalizer())...)
+		p.steps = append(p.steps, finalizerSteps(t.o, t.snapshot.needsFinalizer())...)
 	}
 	if t.o.set.Status == nil || !equality.Semantic.DeepEqual(*t.o.set.Status, t.status) {
 		p.steps = append(p.steps, writeStatus{t.status})
@@ -75,14 +75,14 @@ func (t *turn) plan() plan {
 	}
 	p.steps = append(p.steps, t.cleanUpSteps()...)
 	if ended {
-		p.steps = append(p.steps, tidySteps(t.o)...)
+		p.steps = append(p.steps, finishSteps(t.o)...)
 	}
 	return p
 }
 
 // cleanUpSteps are for what was found of phases that have ended, and for those that end now. What is found of others may be of a
 // phase that runs: the status may be older than what was found.
-func (t *turn) cleanUpSteps() (steps []step) {
+func (t *planner) cleanUpSteps() (steps []step) {
 	keys := slices.Clone(t.cleanUps)
 	for _, key := range t.o.leftovers {
 		if p := phaseIn(&t.status, key); p != nil && (p.State == v1alpha1.StateComplete || p.State == v1alpha1.StateFailed) {
@@ -97,7 +97,7 @@ func (t *turn) cleanUpSteps() (steps []step) {
 }
 
 // finish ends the run when all actions have ended.
-func (t *turn) finish() {
+func (t *planner) finishRun() {
 	for i := range t.status.Actions {
 		if _, more := t.current(i); more && !t.lost {
 			return
@@ -116,7 +116,7 @@ func (t *turn) finish() {
 }
 
 // noticeCancel records that somebody wants the run to end, before anything is stopped.
-func (t *turn) noticeCancel() {
+func (t *planner) recordCancel() {
 	if t.cancelled() {
 		return
 	}
@@ -130,31 +130,31 @@ func (t *turn) noticeCancel() {
 		return
 	}
 	t.setCondition(v1alpha1.ConditionCancelled, metav1.ConditionTrue, reason, cancelMessage(reason))
-	t.sayLast("Cancelled", cancelMessage(reason))
+	t.recordWarning("Cancelled", cancelMessage(reason))
 	t.setFailure(reason, cancelMessage(reason))
 }
 
 // loseRun ends a run that nobody knows any more. What it has left is found by its labels.
-func (t *turn) loseRun() {
-	message := t.o.damage
+func (t *planner) failSnapshotLost() {
+	message := t.o.snapshotDamage
 	if message == "" {
-		message = fmt.Sprintf("Secret %s with the frozen run is gone: nothing of the rest can be run", runName(t.o.set))
+		message = fmt.Sprintf("Secret %s with the frozen run is gone: nothing of the rest can be run", snapshotName(t.o.set))
 	}
-	t.lose(message)
+	t.failRun(message)
 }
 
 // lose ends a run of which nothing more can be done.
-func (t *turn) lose(message string) {
+func (t *planner) failRun(message string) {
 	for _, key := range runningPhases(&t.status) {
 		p := phaseIn(&t.status, key)
 		p.State, p.CompletionTime = v1alpha1.StateFailed, t.seconds()
 	}
 	t.setFailure(v1alpha1.ReasonRunLost, message)
-	t.sayLast("Error", message)
+	t.recordWarning("Error", message)
 	t.lost = true
 }
 
-func (t *turn) seconds() *metav1.Time {
+func (t *planner) seconds() *metav1.Time {
 	now := metav1.NewTime(t.o.now.Truncate(time.Second))
 	return &now
 }

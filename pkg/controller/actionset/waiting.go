@@ -35,7 +35,7 @@ type waiting struct {
 }
 
 // waitingLines are for the phases that have not ended.
-func (t *turn) waitingLines() (lines []string) {
+func (t *planner) waitingLines() (lines []string) {
 	shown := waitingShown(t.o.set.Status)
 	keys := slices.SortedFunc(maps.Keys(t.o.waiting), func(a, b phaseKey) int { return cmp.Or(a.action-b.action, a.phase-b.phase) })
 	for _, key := range keys {
@@ -129,7 +129,7 @@ func waitingSince(status *v1alpha1.ActionSetStatus, key phaseKey, what string) t
 }
 
 // noteWaiting remembers what a phase waits for, since when it does.
-func (m *memory) noteWaiting(o *observed, key phaseKey, what phase.Waiting) {
+func (m *memory) rememberWaiting(o *observed, key phaseKey, what phase.Waiting) {
 	delete(o.waiting, key)
 	if what.For == "" {
 		delete(m.waiting, key)

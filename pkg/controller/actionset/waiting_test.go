@@ -34,7 +34,7 @@ func (w *waits) see(what phase.Waiting) string {
 	w.Helper()
 	key := phaseKey{0, 0}
 	w.o.polled = map[phaseKey]phase.Observation{key: {State: phase.Running, Waiting: what}}
-	w.memory.noteWaiting(&w.o, key, what)
+	w.memory.rememberWaiting(&w.o, key, what)
 	if status := statusOf(decide(w.o)); status != nil {
 		w.writes++
 		w.o.set.Status = stored(w, status)
@@ -86,7 +86,7 @@ func TestWhatIsWaitedForGoesWithItsPhaseAndComesAfterAFailure(t *testing.T) {
 	what := phase.Waiting{For: "Pod shop/x to end", Details: "line one\n line two " + strings.Repeat("x", 1000)}
 	o.polled[key] = phase.Observation{State: phase.Running, Waiting: what}
 	var m memory
-	m.noteWaiting(&o, key, what)
+	m.rememberWaiting(&o, key, what)
 	o.now = o.now.Add(waitingShownAfter)
 	status := statusOf(decide(o))
 	progressing := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionProgressing)
@@ -104,15 +104,15 @@ func TestWhatIsWaitedForGoesWithItsPhaseAndComesAfterAFailure(t *testing.T) {
 }
 
 func TestAPhaseThatCannotBePreparedStartedOrPolledSaysWhy(t *testing.T) {
-	of := unanswered("the webhook fails")
+	of := waitingForAnswer("the webhook fails")
 	for name, state := range map[string]string{"prepared": "pending", "polled": "running"} {
 		o := inRun(t, "KubeOps", statusWith(state, "pending", "pending"))
 		o.waiting = map[phaseKey]waiting{}
-		o.prepared[phaseKey{0, 0}] = preparation{outcome: outcome{unknown: true, why: "the webhook fails"}}
+		o.prepared[phaseKey{0, 0}] = preparation{lookupResult: lookupResult{retry: true, why: "the webhook fails"}}
 		o.polled[phaseKey{0, 0}] = phase.Observation{Waiting: of}
 		var m memory
-		m.noteWaiting(&o, phaseKey{0, 0}, of)
-		if p := decide(o); statusOf(p) != nil || !p.unknown {
+		m.rememberWaiting(&o, phaseKey{0, 0}, of)
+		if p := decide(o); statusOf(p) != nil || !p.retry {
 			t.Errorf("%s: it is written at once: %q", name, texts(p))
 		}
 		o.now = o.now.Add(waitingShownAfter)

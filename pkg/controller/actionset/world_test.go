@@ -131,15 +131,15 @@ func (w *world) look() *observed {
 		return nil
 	}
 	o := observe(set.DeepCopy())
-	o.blueprints, o.namespaceGoes, o.identity, o.now, o.said = w.blueprints, w.goes, fmt.Sprint("process ", w.process), w.now, w.said
+	o.blueprints, o.namespaceTerminating, o.executor, o.now, o.recordedEvent = w.blueprints, w.goes, fmt.Sprint("process ", w.process), w.now, w.said
 	o.prepared, o.polled, o.artifacts = map[phaseKey]preparation{}, map[phaseKey]phase.Observation{}, map[int]renderedArtifacts{}
 	if w.run != nil {
-		r, err := readRun(set, w.run)
+		r, err := readSnapshot(set, w.run)
 		if err != nil {
-			o.damage, o.stray = err.Error(), finished(set.Status)
+			o.snapshotDamage, o.foreignSnapshot = err.Error(), hasFinished(set.Status)
 		}
-		o.run, o.snapshot = r, snapshotOf(w.run)
-		o.adopted = w.frozenBy != w.process && (set.Status == nil || !startedBy(set.Status, o.identity))
+		o.snapshot, o.snapshotID = r, snapshotIDOf(w.run)
+		o.takenOver = w.frozenBy != w.process && (set.Status == nil || !executedBy(set.Status, o.executor))
 	}
 	for key, c := range w.calls {
 		if c.present && w.traits(key).LeavesBehind {
@@ -196,20 +196,20 @@ func (w *world) answer(o *observed, a ask) {
 		w.unknown--
 	}
 	switch a := a.(type) {
-	case findSubjects:
+	case lookUpSubjects:
 		o.subjects = make([]foundSubject, len(o.set.Spec.Actions))
 		if cannot {
-			o.subjects[0].unknown = true
+			o.subjects[0].retry = true
 		}
-	case prepare:
-		o.prepared[a.key] = preparation{outcome: outcome{unknown: cannot}, intent: map[string]any{"name": a.key.String()}}
-	case poll:
+	case preparePhase:
+		o.prepared[a.key] = preparation{lookupResult: lookupResult{retry: cannot}, intent: map[string]any{"name": a.key.String()}}
+	case pollPhase:
 		o.polled[a.key] = w.poll(a.key, intentOf(o, a.key))
 		if cannot {
 			o.polled[a.key] = phase.Observation{}
 		}
 	case renderArtifacts:
-		o.artifacts[a.action] = renderedArtifacts{outcome{unknown: cannot}, map[string]v1alpha1.Artifact{"art": {KopiaSnapshot: "rendered"}}}
+		o.artifacts[a.action] = renderedArtifacts{lookupResult{retry: cannot}, map[string]v1alpha1.Artifact{"art": {KopiaSnapshot: "rendered"}}}
 	}
 }
 
@@ -217,7 +217,7 @@ func (w *world) answer(o *observed, a ask) {
 func (w *world) apply(o *observed, p plan) (again bool, _ error) {
 	clear(o.polled)
 	clear(o.prepared)
-	names := &syncing{memory: &memory{}}
+	names := &syncer{memory: &memory{}}
 	names.nameEvents(p.steps)
 	for _, s := range p.steps {
 		if w.dies > 0 {
@@ -251,28 +251,28 @@ func (w *world) do(o *observed, s step) (again bool, _ error) {
 	case writeStatus:
 		w.writes++
 		if s.status.Snapshot != nil {
-			s.status.Snapshot = o.snapshot
+			s.status.Snapshot = o.snapshotID
 		}
 		return false, w.write(o, func(set *v1alpha1.ActionSet) { set.Status = stored(w.t, &s.status) })
-	case createRun:
+	case createSnapshot:
 		if w.run != nil {
 			return false, errConflict // there is one: that is the one
 		}
-		secret, err := newRun(o.set, s.run)
+		secret, err := newSnapshotSecret(o.set, s.snapshot)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		w.frozen++
 		secret.UID = types.UID(fmt.Sprint("secret ", w.frozen))
 		w.run, w.frozenBy = secret, w.process
-		o.run, o.snapshot = s.run, snapshotOf(secret)
-	case deleteRun:
-		w.run, o.run = nil, nil
+		o.snapshot, o.snapshotID = s.snapshot, snapshotIDOf(secret)
+	case deleteSnapshot:
+		w.run, o.snapshot = nil, nil
 	case startPhase:
 		o.polled[s.key] = w.start(s.key, intentOf(o, s.key))
 		return o.polled[s.key].State != phase.Running, nil
 	case cancelPhase:
-		if c := w.calls[s.key]; c != nil && (s.letGo || !w.stubborn[s.key]) {
+		if c := w.calls[s.key]; c != nil && (s.ignoreFailure || !w.stubborn[s.key]) {
 			c.state = phase.Stopped
 			c.present = c.present && !w.traits(s.key).LeavesBehind
 		}
@@ -285,7 +285,7 @@ func (w *world) do(o *observed, s step) (again bool, _ error) {
 		}
 	case recordEvent:
 		if s.last && s.blueprint == "" {
-			w.said, o.said = s.name, s.name
+			w.said, o.recordedEvent = s.name, s.name
 		}
 		if s.blueprint == "" {
 			w.events = append(w.events, s.reason+": "+s.message)
@@ -338,7 +338,7 @@ func (w *world) atRest() bool {
 		}
 		return true
 	}
-	return finished(o.set.Status) && len(decide(*o).steps) == 0
+	return hasFinished(o.set.Status) && len(decide(*o).steps) == 0
 }
 
 func succeeded(key phaseKey) phase.Observation {
@@ -356,7 +356,7 @@ func (w *world) checkEnd() []string {
 		}
 	}
 	if set := w.set(); set != nil {
-		if !finished(set.Status) || len(set.Finalizers) > 0 || len(runningPhases(set.Status)) > 0 {
+		if !hasFinished(set.Status) || len(set.Finalizers) > 0 || len(runningPhases(set.Status)) > 0 {
 			w.fault("it has not ended: %s, finalizers %v", describeStatus(set.Status), set.Finalizers)
 		}
 	}
