@@ -35,10 +35,14 @@ func renderBomb(t *testing.T, source string, part int) error {
 	return err
 }
 
-func TestAHostileTemplateIsRefusedBeforeItTakesMuch(t *testing.T) {
+func TestHostileTemplates(t *testing.T) {
 	for does, bomb := range bombs {
 		t.Run(does, func(t *testing.T) {
-			if err := renderBomb(t, bomb.source, 1); bomb.limit != nil && !errors.Is(err, bomb.limit) {
+			part := 1
+			if errors.Is(bomb.limit, errWork) {
+				part = 8 // what is too expensive is so of a part of the Budget, too, and the test takes as much less time
+			}
+			if err := renderBomb(t, bomb.source, part); bomb.limit != nil && !errors.Is(err, bomb.limit) {
 				t.Errorf("the error is %v, want %v", err, bomb.limit)
 			}
 		})

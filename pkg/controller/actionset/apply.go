@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,53 +25,84 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// errDecideAnew ends the steps of a plan: what it was decided from is no longer so.
-var errDecideAnew = errors.New("something else is known now")
+var _ controller.Reconciler = (*syncer)(nil)
 
-// apply does the steps, and returns whether something was observed that must be decided from at once.
-func (s *syncer) apply(ctx context.Context, p plan) (again bool, _ error) {
-	logger := klog.FromContext(ctx)
+// Decide implements controller.Reconciler.
+func (s *syncer) Decide() controller.Plan {
+	s.plan = decide(s.o)
+	if len(s.plan.Asks) > 0 {
+		return s.plan.Plan
+	}
+	// What was answered holds for one decision.
 	clear(s.o.polled)
 	clear(s.o.prepared)
-	s.nameEvents(p.steps)
+	s.nameEvents(s.plan.Steps)
+	p := s.plan.Plan
+	p.Steps = grouped(p.Steps)
+	return p
+}
+
+// independentSteps are applied whatever becomes of each other: a phase that cannot be started, stopped or cleaned up holds up no other one.
+type independentSteps []controller.Step
+
+// String implements controller.Step.
+func (s independentSteps) String() string {
+	var texts []string
+	for _, each := range s {
+		texts = append(texts, each.String())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// grouped returns the steps with those of phases put together.
+func grouped(steps []controller.Step) (groups []controller.Step) {
+	var phases independentSteps
+	flush := func() {
+		if len(phases) > 0 {
+			groups, phases = append(groups, phases), nil
+		}
+	}
+	for _, next := range steps {
+		switch next.(type) {
+		case startPhase, cancelPhase, cleanUp:
+			phases = append(phases, next)
+		default:
+			flush()
+			groups = append(groups, next)
+		}
+	}
+	flush()
+	return groups
+}
+
+// Apply implements controller.Reconciler.
+func (s *syncer) Apply(ctx context.Context, next controller.Step) error {
+	steps, independent := next.(independentSteps)
+	if !independent {
+		_, err := s.applyStep(ctx, next)
+		return err
+	}
 	var errs []error
-	for _, next := range p.steps {
-		if len(errs) > 0 && !independent(next) {
-			continue
-		}
-		logger.V(4).Info("Applying", "step", forLog(next))
-		observed, err := s.applyStep(ctx, next)
-		switch {
-		case errors.Is(err, errDecideAnew):
-			return true, nil
-		case err != nil && !independent(next):
-			return false, err
-		case err != nil:
-			errs = append(errs, err)
-		}
-		again = again || observed
+	observed := false
+	for _, each := range steps {
+		again, err := s.applyStep(ctx, each)
+		errs, observed = append(errs, err), observed || again
 	}
-	return (again || p.again) && len(errs) == 0, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || !observed {
+		return err
+	}
+	return controller.ErrDecideAgain
 }
 
-// independent steps are done whatever becomes of each other.
-func independent(s step) bool {
-	switch s.(type) {
-	case startPhase, cancelPhase, cleanUp:
-		return true
-	default:
-		return false
-	}
-}
-
-func (s *syncer) applyStep(ctx context.Context, next step) (again bool, _ error) {
+// applyStep returns whether something was observed from which it is to be decided again.
+func (s *syncer) applyStep(ctx context.Context, next controller.Step) (again bool, _ error) {
 	switch next := next.(type) {
 	case addFinalizer:
 		return false, s.setFinalizers(ctx, append(slices.Clone(s.o.set.Finalizers), Finalizer))
 	case removeFinalizer:
 		err := s.setFinalizers(ctx, slices.DeleteFunc(slices.Clone(s.o.set.Finalizers), func(f string) bool { return f == Finalizer }))
 		if apierrors.IsNotFound(err) {
-			err = nil // somebody else has removed it, and it is gone
+			err = nil // another client has removed it, and the ActionSet is gone
 		}
 		return false, err
 	case createSnapshot:
@@ -84,7 +116,7 @@ func (s *syncer) applyStep(ctx context.Context, next step) (again bool, _ error)
 	case cancelPhase:
 		err := s.cancel(ctx, next.key)
 		if err != nil && next.ignoreFailure {
-			klog.FromContext(ctx).Info("A phase could not be stopped; its namespace is being terminated", "phase", next.key, "err", err)
+			klog.FromContext(ctx).Info("Failed to stop a phase; its namespace is terminating", "phase", next.key, "err", err)
 			return false, nil
 		}
 		return false, err
@@ -147,11 +179,11 @@ func (s *syncer) writeStatus(ctx context.Context, status v1alpha1.ActionSetStatu
 func (s *syncer) refusedAsTooLarge(err error) error {
 	if s.o.statusTooLarge == "" {
 		s.o.statusTooLarge = shorten(err.Error(), maxSmallMessage)
-		return errDecideAnew
+		return controller.ErrDecideAgain
 	}
 	if s.o.set.DeletionTimestamp != nil && !s.o.unwritable {
 		s.o.unwritable = true
-		return errDecideAnew
+		return controller.ErrDecideAgain
 	}
 	err = fmt.Errorf("the API server refuses even a small status of ActionSet %s as too large: delete it, and create one with a smaller spec and fewer annotations: %w", s.key, err)
 	if !s.memory.unwritable {
@@ -166,7 +198,7 @@ func (s *syncer) recordWrite(set *v1alpha1.ActionSet) {
 	s.o.set = set
 }
 
-// start does what the status says that a phase is about to do.
+// start carries out the intent of a phase that is recorded in the status.
 func (s *syncer) start(ctx context.Context, key phaseKey) (again bool, _ error) {
 	call, err := s.callWithArgs(ctx, key)
 	var found phase.Observation
@@ -207,7 +239,7 @@ func (s *syncer) cancel(ctx context.Context, key phaseKey) error {
 // nameEvents gives each event among the steps of a plan the name that it is posted under. They grow, as the names that client-go gives, and
 // those of one plan have no gaps (see nameAfter).
 // The one that goes into the status has its name there before it is posted.
-func (s *syncer) nameEvents(steps []step) {
+func (s *syncer) nameEvents(steps []controller.Step) {
 	var last string
 	next := max(time.Now().UnixNano(), s.memory.lastName+1)
 	for i := range steps {
@@ -229,9 +261,9 @@ func (s *syncer) nameEvents(steps []step) {
 	}
 }
 
-// sayNow records a Warning on the ActionSet that is in no plan.
+// recordWarning records a Warning on the ActionSet that is in no plan.
 func (s *syncer) recordWarning(reason, message string) {
-	steps := []step{recordEvent{eventType: corev1.EventTypeWarning, reason: reason, message: message}.bounded()}
+	steps := []controller.Step{recordEvent{eventType: corev1.EventTypeWarning, reason: reason, message: message}.bounded()}
 	s.nameEvents(steps)
 	s.record(steps[0].(recordEvent))
 }
@@ -243,7 +275,7 @@ func (s *syncer) record(event recordEvent) {
 		if found == nil {
 			var err error
 			if found, err = s.blueprints.Blueprints(s.key.Namespace).Get(event.blueprint); err != nil {
-				return // it is gone: nobody will look at its events
+				return // it is gone, and its events would not be found
 			}
 		}
 		about = found

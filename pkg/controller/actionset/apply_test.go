@@ -8,9 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
 )
 
 // twoActions go at the same time, each with one phase of that kind.
@@ -72,6 +74,42 @@ func TestAPhaseThatCannotBeStoppedHoldsUpNoOtherButKeepsTheActionSet(t *testing.
 		a.isWell()
 		a.settles()
 		if left, states := a.count(podsResource), a.states(); left != 0 || states != "gone" {
+			t.Errorf("then %d Pods are left, and it is %s", left, states)
+		}
+	})
+}
+
+func TestAPhaseThatCannotBeCleanedUpHoldsUpNoOther(t *testing.T) {
+	inBubble(t, newSet("a", "b"), twoActions(task), func(t *testing.T, a *apiServer) {
+		a.operate()
+		pods, err := a.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+		a.must(err)
+		byPhase := map[string]corev1.Pod{}
+		for _, pod := range pods.Items {
+			byPhase[pod.Labels[phase.LabelPhase]] = pod
+		}
+		first := byPhase["0.0"].Name
+		a.mu.Lock()
+		a.refuse = func(request string) error {
+			if request == "delete pods" && a.object == first {
+				return outage(request)
+			}
+			return nil
+		}
+		a.mu.Unlock()
+		for _, index := range []string{"0.0", "1.0"} {
+			pod := byPhase[index]
+			pod.Status.Phase = corev1.PodSucceeded
+			a.must(a.kube.Tracker().Update(podsResource, &pod, pod.Namespace))
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+		}
+		if left := a.count(podsResource); len(byPhase) != 2 || left != 1 {
+			t.Errorf("the deletion of Pod %q is refused: %d Pods of %d are left", first, left, len(byPhase))
+		}
+		a.isWell()
+		a.settles()
+		if left, states := a.count(podsResource), a.states(); left != 0 || states != "complete a[ one=complete ] b[ two=complete ] ended" {
 			t.Errorf("then %d Pods are left, and it is %s", left, states)
 		}
 	})

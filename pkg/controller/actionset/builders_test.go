@@ -5,6 +5,7 @@ package actionset
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -95,7 +96,7 @@ func answered(o observed) observed {
 // frozen is what is observed after the first plan of a launch, which freezes the run.
 func frozen(t testing.TB, o observed) observed {
 	t.Helper()
-	steps := decide(o).steps
+	steps := decide(o).Steps
 	made, ok := steps[len(steps)-1].(createSnapshot)
 	if !ok {
 		t.Fatalf("the run is not frozen: %q", texts(decide(o)))
@@ -106,18 +107,22 @@ func frozen(t testing.TB, o observed) observed {
 
 // texts are the steps of a plan, or what it asks.
 func texts(p plan) (lines []string) {
-	for _, a := range p.asks {
+	for _, a := range p.Asks {
 		lines = append(lines, "? "+a.String())
 	}
-	for _, s := range p.steps {
-		lines = append(lines, s.String())
+	for _, s := range p.Steps {
+		text := s.String()
+		if event, ok := s.(recordEvent); ok {
+			text += fmt.Sprintf(" %q", event.message)
+		}
+		lines = append(lines, text)
 	}
 	return lines
 }
 
 // statusOf is the status that a plan writes; nil if it writes none.
 func statusOf(p plan) *v1alpha1.ActionSetStatus {
-	for _, s := range p.steps {
+	for _, s := range p.Steps {
 		if write, ok := s.(writeStatus); ok {
 			return &write.status
 		}

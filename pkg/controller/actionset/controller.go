@@ -51,7 +51,7 @@ type Config struct {
 	Blueprints informers.TypedBlueprintInformer
 	// Recorder has EventSource as its component.
 	Recorder record.EventRecorder
-	// ServiceAccount of the Pods that phases make where nobody names one; "" is what the API server gives them.
+	// ServiceAccount of the Pods that phases make where the Blueprint names none; "" is what the API server gives them.
 	ServiceAccount string
 	// OperatorNamespace is the one that this process runs in, where phases do nothing; "" where it is not known.
 	OperatorNamespace string
@@ -134,7 +134,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 	return c, nil
 }
 
-// Run works with so many workers until the context ends. What phases have started in this process ends after the workers.
+// Run works with that number of workers until the context ends. What phases have started in this process ends after the workers.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	defer c.functions.Wait()
 	defer c.stopFunctions()
@@ -148,18 +148,18 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	c.Loop.Run(ctx, workers)
 }
 
-// greet records once that a Blueprint is known to this process, from when it leads.
+// recordAdded records once that a Blueprint is known to this process, as soon as it leads.
 func (c *Controller) recordAdded(b *v1alpha1.Blueprint) {
 	if c.leads.Load() && c.memories.addBlueprint(b.UID) {
 		c.Recorder.Event(b, corev1.EventTypeNormal, "Added", "Added blueprint "+b.Name)
 	}
 }
 
-// greetAll greets the Blueprints that were known before this process led. Those that the cache does not have yet are greeted when it has.
+// recordAllAdded does so for the Blueprints that were known before this process led. The others are recorded when the cache has them.
 func (c *Controller) recordAllAdded(ctx context.Context) {
 	known, err := c.blueprints.List(labels.Everything())
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot list Blueprints")
+		klog.FromContext(ctx).Error(err, "Failed to list Blueprints")
 	}
 	for _, b := range known {
 		c.recordAdded(b)
@@ -196,44 +196,33 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	return s.run(ctx)
 }
 
-// syncing is one sync of one ActionSet.
+// syncer is one sync of one ActionSet.
 type syncer struct {
 	*Controller
 	key    cache.ObjectName
 	memory *memory
 	o      observed
-	// problem is why something could not be told.
+	// plan is the last one.
+	plan plan
+	// problem is why something could not be looked up.
 	problem error
 }
 
-// run asks, decides and acts until there is nothing more to do at once.
+// run decides and acts until there is nothing left to do without waiting.
 func (s *syncer) run(ctx context.Context) (time.Duration, error) {
-	for {
-		p := decide(s.o)
-		if len(p.asks) > 0 {
-			for _, a := range p.asks {
-				s.answer(ctx, a)
-			}
-			continue
-		}
-		again, err := s.apply(ctx, p)
-		if err != nil {
-			return p.requeueAfter, err
-		}
-		if again {
-			continue
-		}
-		if p.retry && s.problem == nil {
-			s.problem = errors.New("it cannot be told what to do")
-		}
-		if !p.retry {
-			s.problem = nil
-		}
-		return p.requeueAfter, s.problem
+	if _, err := controller.Reconcile(ctx, s); err != nil {
+		return s.plan.RequeueAfter, err
 	}
+	if !s.plan.retry {
+		return s.plan.RequeueAfter, nil
+	}
+	if s.problem == nil {
+		s.problem = errors.New("what to do next could not be decided")
+	}
+	return s.plan.RequeueAfter, s.problem
 }
 
-// sayHeld records once why the ActionSet waits.
+// recordHeld records once why the ActionSet waits.
 func (s *syncer) recordHeld() {
 	if !s.memory.heldRecorded {
 		s.memory.heldRecorded = true

@@ -29,20 +29,20 @@ const (
 	// Finalizer keeps an ActionSet that is deleted until what it leaves behind is removed.
 	Finalizer = "millwright.dev/actionset"
 
-	// typeRun is the type of the Secret with a frozen run, and keyRun its only key.
+	// snapshotSecretType is the type of the Secret with a snapshot, and snapshotKey its only key.
 	snapshotSecretType = corev1.SecretType("millwright.dev/actionset-run")
-	snapshotKey  = "run.json"
+	snapshotKey        = "run.json"
 )
 
 var kind = schema.GroupVersion(v1alpha1.GroupVersion).WithKind("ActionSet")
 
-// run is all that a run is made from, as it was when the run started: it is the same for whoever goes on with it. Secrets, ConfigMaps
-// and Profiles are not in it; they are read anew.
+// snapshot is all that a run is made from, as it was when the run started: it is the same for every process that continues the run. Secrets,
+// ConfigMaps and Profiles are not in it; they are read again each time.
 type snapshot struct {
 	Actions []snapshotAction `json:"actions"`
 }
 
-// runAction is one action of a run.
+// snapshotAction is one action of a run.
 type snapshotAction struct {
 	Spec      v1alpha1.ActionSpec      `json:"spec"`
 	Blueprint v1alpha1.BlueprintAction `json:"blueprint"`
@@ -84,7 +84,7 @@ func (r *snapshot) traits(key phaseKey) phase.Traits {
 	return phase.Traits{}
 }
 
-// needsFinalizer tells whether something has to be done where the ActionSet is deleted while it runs. The rest ends with it.
+// needsFinalizer reports whether something has to be done where the ActionSet is deleted while it runs. The rest ends with it.
 func (r *snapshot) needsFinalizer() bool {
 	for i := range r.Actions {
 		action := &r.Actions[i].Blueprint
@@ -100,22 +100,22 @@ func (r *snapshot) needsFinalizer() bool {
 	return false
 }
 
-// runName is the name of the Secret with the frozen run. There is one for each ActionSet, ever.
+// snapshotName returns the name of the Secret with the snapshot. Each ActionSet has one, ever.
 func snapshotName(set *v1alpha1.ActionSet) string { return "actionset-run-" + string(set.UID) }
 
-// snapshotOf identifies the Secret with a frozen run. Its UID is empty before it was created.
+// snapshotIDOf identifies the Secret with a snapshot. Its UID is empty before it was created.
 func snapshotIDOf(secret *corev1.Secret) *v1alpha1.RunSnapshot {
 	return &v1alpha1.RunSnapshot{UID: secret.UID, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(secret.Data[snapshotKey]))}
 }
 
-// newRun builds the Secret with the frozen run. An error means that it is too large for one.
+// newSnapshotSecret builds the Secret with the snapshot. An error means that the snapshot is too large for one.
 func newSnapshotSecret(set *v1alpha1.ActionSet, r *snapshot) (*corev1.Secret, error) {
 	content, err := json.Marshal(r)
 	if err != nil {
-		return nil, fmt.Errorf("freezing the run: %w", err)
+		return nil, fmt.Errorf("encoding the snapshot: %w", err)
 	}
 	if len(content) > corev1.MaxSecretSize {
-		return nil, fmt.Errorf("freezing the run: the actions, their Blueprints and subjects have %d bytes in all, and a Secret holds %d: "+
+		return nil, fmt.Errorf("the snapshot of the run is too large: the actions, their Blueprints and subjects have %d bytes in all, and a Secret holds %d: "+
 			"run fewer actions at a time, or make the Blueprint or the subject smaller", len(content), corev1.MaxSecretSize)
 	}
 	return &corev1.Secret{
@@ -131,17 +131,17 @@ func newSnapshotSecret(set *v1alpha1.ActionSet, r *snapshot) (*corev1.Secret, er
 	}, nil
 }
 
-// madeFor reports whether a Secret says that it is the frozen run of the ActionSet. Who may edit Secrets can make one that does.
+// isSnapshotOf reports whether a Secret is marked as the snapshot of the ActionSet. A user who may edit Secrets can mark one so.
 func isSnapshotOf(set *v1alpha1.ActionSet, secret *corev1.Secret) bool {
 	return metav1.IsControlledBy(secret, set) && secret.Type == snapshotSecretType && secret.Immutable != nil && *secret.Immutable
 }
 
-// readRun reads a frozen run. An error means that the Secret is not the one from which the ActionSet was started: the status says which
-// that is, by its UID and the digest of its content. A run that was started by a release that did not record them is made from what
+// readSnapshot reads a snapshot. An error means that the Secret is not the one from which the ActionSet was started: the status identifies
+// that one, by its UID and the digest of its content. A run that was started by a release that did not record them is made from what
 // there is when it is first seen by this one.
 func readSnapshot(set *v1alpha1.ActionSet, secret *corev1.Secret) (*snapshot, error) {
 	if !isSnapshotOf(set, secret) {
-		return nil, fmt.Errorf("the Secret %s is not the frozen run of this ActionSet: it has another owner or type, or can be changed", secret.Name)
+		return nil, fmt.Errorf("the Secret %s is not the snapshot of this ActionSet: it has another owner or type, or can be changed", secret.Name)
 	}
 	if set.Status != nil && set.Status.Snapshot != nil {
 		switch started, found := set.Status.Snapshot, snapshotIDOf(secret); {
@@ -153,7 +153,7 @@ func readSnapshot(set *v1alpha1.ActionSet, secret *corev1.Secret) (*snapshot, er
 	}
 	var r snapshot
 	if err := json.Unmarshal(secret.Data[snapshotKey], &r); err != nil {
-		return nil, fmt.Errorf("reading the frozen run in Secret %s: its key %s is damaged", secret.Name, snapshotKey)
+		return nil, fmt.Errorf("reading the snapshot in Secret %s: its key %s is damaged", secret.Name, snapshotKey)
 	}
 	return &r, nil
 }
@@ -161,7 +161,7 @@ func readSnapshot(set *v1alpha1.ActionSet, secret *corev1.Secret) (*snapshot, er
 // clockSkew is how far the clocks of two processes may be apart.
 const clockSkew = time.Minute
 
-// equalRun returns the run in the Secret if it is r but for the times at which its actions began: they may be those of an earlier try
+// equalSnapshot returns the run in the Secret if it is r but for the times at which its actions began: they may be those of an earlier try
 // to launch the same ActionSet. Otherwise it returns nil.
 func equalSnapshot(set *v1alpha1.ActionSet, r *snapshot, secret *corev1.Secret, now time.Time) *snapshot {
 	var found snapshot

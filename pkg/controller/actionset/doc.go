@@ -1,51 +1,45 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package actionset runs ActionSets. What comes next in a run is decided by a pure half, which is given what was observed, and says what
-// to learn or to do:
+// Package actionset runs ActionSets. The pure half gets what was observed, and decides what to ask or to do:
 //
-//	plan.go      what is observed, what can be done, and the table of states (decide)
-//	launch.go    what can be checked before anything is done
-//	turn.go      a decision in the making, and the plan that it becomes; cancelling; the end
-//	advance.go   one action, phase by phase
-//	rendering.go  what is recorded before arguments are rendered of which a process may have ended
-//	status.go    what the status says
-//	params.go    what templates see: the frozen run, the outputs in the status, and what is read anew
-//	desired.go   the frozen run, in a Secret of the ActionSet's own, which the status identifies
-//	elsewhere.go what another controller has started or ended
-//	budget.go    how large a status may become, and what is done when it was refused as too large
-//	events.go    the events of a run, of which the last is in the status before it is posted
-//	references.go, namespaces.go, subjectkind.go  what is refused of what an ActionSet names, and in which words
-//	waiting.go     what phases wait for, as the status says it
-//	profile.go, workload.go  what templates see of a Profile, and of the Pods of a subject
+//	observed.go                   what a decision is made from, answers to asks included
+//	plan.go                       asks, steps, and the table of states (decide)
+//	planner.go                    builds the plan of a run, from the status as it is to be
+//	start.go, validation.go       a run that starts: all is checked before anything is done
+//	running.go, running_phase.go  a run that goes on: its actions concurrently, the phases of each one after the other
+//	termination.go                cancelling, the end of a run, and what remains to be removed
+//	foreign.go                    runs that another controller has started or ended
+//	render_guard.go               what is recorded before templates are rendered that may have ended a process
+//	status.go, size.go, waiting.go   the status, its size, and what phases wait for
+//	desired.go                    the snapshot of a run, in a Secret of the ActionSet's own, which the status identifies
+//	params.go, profile.go, workload.go, explain.go  what templates see, and how their errors are explained
+//	events.go                     the events of a run; the last one is in the status before it is posted
 //
 // The other half talks to the API server:
 //
-//	controller.go  the loop; one sync asks, decides and acts until there is nothing more to do at once
-//	gather.go      what is observed before anything is decided
-//	answer.go      answers to what a decision asks, by subjects.go and fetch.go
-//	apply.go       the steps of a plan
-//	freeze.go      the Secret with the frozen run: made, compared, removed
-//	statusapi.go   whether the API server serves the status of ActionSets as a subresource; if not, nothing is executed
-//	memory.go      what this process remembers; everything works without it
+//	controller.go                 the loop; one sync decides and acts until nothing is left to do without waiting
+//	gather.go, gather_*.go        what is observed before the first decision, and the answers to asks
+//	apply.go, apply_snapshot.go   the steps of a plan
+//	statusapi.go                  whether the API server serves the status of ActionSets as a subresource; if not, nothing is executed
+//	memory.go                     what this process remembers; everything works without it
+//	metrics.go                    what is counted
 //
 // States of an ActionSet: new (no status, or one by which nothing was begun); rejected or ended (a completionTime: nothing happens but
-// tidying up); ended by another controller (complete or failed, without our times: never touched); begun by another controller (it is
-// failed, and nothing is executed); in a run (a startTime). In a run the actions go on at the same time, the phases of each one after the other.
+// the clean-up); ended by another controller (complete or failed, without our times: never changed); begun by another controller (it is
+// failed, and nothing is executed); running (a startTime).
 //
 // A phase is pending; then running, which is recorded with its intent before anything is done; then complete or failed, which is
-// recorded before what it has left is removed. So whoever finds a phase running asks its function: nothing was done yet (it is
-// started), it runs (it is waited for), it has ended (that is recorded), or it is lost, with the process that held it. To start
-// what another process has recorded is preceded by a write: from a status that is not the newest nothing is ever started.
+// recorded before what it has left is removed. A process that finds a phase running polls its function: nothing was done yet (it is
+// started), it runs (it is waited for), it has ended (that is recorded), or it is lost, with the process that ran it. A phase whose intent another
+// process has recorded is started after a write: nothing is ever started from a stale status.
 //
-// Templates are not trusted. They are rendered after the run is frozen or the phase before was started; a process that goes on with a run
-// of another one records that before, and after two that ended so the phase fails (RenderLost): nothing ends processes for ever.
+// Templates are not trusted. They are rendered after the snapshot was created or the phase before was started. A process that takes a run over
+// records that before it renders; after two processes that ended so the phase fails (RenderLost), so that no template ends processes for ever.
 //
-// What an old process has asked for may arrive at any time. Functions that leave Pods make them in two steps (phase.Ready): such a Pod
-// does nothing until its UID is recorded, and is removed once its phase has ended. Where its ActionSet is gone, and the API server
-// says so, not only the cache, whoever sees the Pod removes it.
-//
-// The decision may need to know more: then it asks, nothing is done, and it is decided again with the answers.
+// A request of an old process may arrive at any time. Functions that leave Pods create them in two steps (phase.Ready): such a Pod
+// does nothing until its UID is recorded, and is removed once its phase has ended. If its ActionSet is gone according to the API server, and not
+// only to the cache, the process that observes the Pod removes it.
 //
 // +kubebuilder:rbac:groups=cr.kanister.io,resources=actionsets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cr.kanister.io,resources=actionsets/status;actionsets/finalizers,verbs=update

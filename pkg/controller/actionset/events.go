@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 // recordEvent records an event on the ActionSet, or on a Blueprint if there is one of that name.
 type recordEvent struct {
 	blueprint, eventType, reason, message string
-	// last: it says how the run has ended, or what has failed. It is in the status until the next one, and gets lost in no crash.
+	// last: it reports how the run has ended, or what has failed. It is in the status until the next one, and gets lost in no crash.
 	last bool
 	// name is what the event's name ends with; "" is that it has none yet.
 	name string
@@ -34,13 +35,15 @@ func (e recordEvent) bounded() recordEvent {
 	return e
 }
 
-// say records an event on the ActionSet.
+// recordNormal records an event on the ActionSet.
 func (t *planner) recordNormal(reason, message string) {
 	t.events = append(t.events, recordEvent{eventType: corev1.EventTypeNormal, reason: reason, message: message})
 }
 
-// sayLast records a Warning on the ActionSet that is not to be lost.
-func (t *planner) recordWarning(reason, message string) { t.events = append(t.events, warning(reason, message)) }
+// recordWarning records a Warning on the ActionSet that is not to be lost.
+func (t *planner) recordWarning(reason, message string) {
+	t.events = append(t.events, warning(reason, message))
+}
 
 func warning(reason, message string) recordEvent {
 	return recordEvent{eventType: corev1.EventTypeWarning, reason: reason, message: message, last: true}
@@ -55,7 +58,7 @@ func failureEvents(action *v1alpha1.ActionSpec, message string) []recordEvent {
 }
 
 // eventSteps are the steps that record the events.
-func eventSteps(events []recordEvent) (steps []step) {
+func eventSteps(events []recordEvent) (steps []controller.Step) {
 	for _, event := range events {
 		steps = append(steps, event.bounded())
 	}
@@ -88,9 +91,9 @@ func nameAfter(name string) string {
 	return strconv.FormatInt(nanoseconds+1, 16)
 }
 
-// repeated are the steps that record the last event once more, where this process does not know whether it was posted. Where it was,
-// there is an event of its name. After some time nobody looks for it any more, and that event may be gone.
-func repeatedEvents(o observed) []step {
+// repeatedEvents are the steps that record the last event once more, where this process does not know whether it was posted. Where it was,
+// there is an event of its name. After some time it is not looked for any more, and may be gone.
+func repeatedEvents(o observed) []controller.Step {
 	if o.set.Status == nil || o.set.Status.LastEvent == nil || o.set.Status.LastEvent.Name == o.recordedEvent {
 		return nil
 	}
@@ -99,7 +102,7 @@ func repeatedEvents(o observed) []step {
 	}
 	last := o.set.Status.LastEvent
 	event := recordEvent{eventType: last.Type, reason: last.Reason, message: last.Message, last: true, name: last.Name}
-	steps := []step{event}
+	steps := []controller.Step{event}
 	if last.Blueprint != "" {
 		event.blueprint, event.name = last.Blueprint, nameAfter(last.Name)
 		steps = append(steps, event)

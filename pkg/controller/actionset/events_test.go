@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // diesSilently lets a process post no event after the request of that number.
@@ -156,7 +157,7 @@ func TestNoTwoEventsOfARunHaveTheSameName(t *testing.T) {
 	names := map[string]bool{}
 	for range 3 {
 		events := failureEvents(&v1alpha1.ActionSpec{Name: "a", Blueprint: "s"}, "no")
-		steps := append([]step{writeStatus{v1alpha1.ActionSetStatus{LastEvent: lastEvent(events)}}}, eventSteps(events)...)
+		steps := append([]controller.Step{writeStatus{v1alpha1.ActionSetStatus{LastEvent: lastEvent(events)}}}, eventSteps(events)...)
 		s.nameEvents(steps)
 		last := steps[0].(writeStatus).status.LastEvent
 		o := observe(newSet("a"))

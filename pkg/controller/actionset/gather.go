@@ -18,8 +18,8 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// tidiedAfter is how long after its end a run is looked at by a process that does not know it. What is left of an older one has
-// no finalizer to tell of it: it is the Secret with the frozen run, and goes with the ActionSet.
+// cleanUpPeriod is how long after its end a run is looked at by a process that does not know it. What is left of an older one has
+// no finalizer: it is the Secret with the snapshot, and goes with the ActionSet.
 const cleanUpPeriod = 15 * time.Minute
 
 var getOptions = metav1.GetOptions{}
@@ -50,7 +50,7 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 			return err
 		}
 	case set.Spec != nil:
-		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID // frozen, but not launched: its status could not be written
+		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID // created, but the run was not started: its status could not be written
 		s.o.takenOver = s.o.snapshot != nil && !s.memory.snapshotCreated
 		if err := s.gatherBlueprints(ctx); err != nil {
 			return err
@@ -59,12 +59,12 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 	return nil
 }
 
-// gatherRunOfNamespaceThatGoes finds the frozen run if it can. Rights that are bound in the namespace go with it, and perhaps before the
+// gatherTerminating finds the snapshot if it can, in a namespace that is terminating. Rights that are bound in the namespace go with it, and perhaps before the
 // ActionSets do: then what runs in other namespaces is not stopped.
 func (s *syncer) gatherTerminating(ctx context.Context) {
 	if !s.memory.startedFrom(s.o.set.Status) {
 		if err := s.getSnapshot(ctx); err != nil {
-			klog.FromContext(ctx).Info("The frozen run of an ActionSet cannot be read; its namespace is being terminated", "err", err)
+			klog.FromContext(ctx).Info("Failed to read the snapshot of an ActionSet; its namespace is terminating", "err", err)
 		}
 	}
 	if s.memory.startedFrom(s.o.set.Status) {
@@ -94,7 +94,7 @@ func (s *syncer) gatherBlueprints(ctx context.Context) error {
 	return nil
 }
 
-// gatherRun finds the frozen run of an ActionSet that has one, or has had one.
+// gatherSnapshot finds the snapshot of an ActionSet that has one, or has had one.
 func (s *syncer) gatherSnapshot(ctx context.Context) error {
 	set := s.o.set
 	if s.memory.startedFrom(set.Status) {
@@ -110,7 +110,7 @@ func (s *syncer) gatherSnapshot(ctx context.Context) error {
 	return s.getSnapshot(ctx)
 }
 
-// readRun reads the frozen run from the API server.
+// getSnapshot reads the snapshot from the API server.
 func (s *syncer) getSnapshot(ctx context.Context) error {
 	name := snapshotName(s.o.set)
 	secret, err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Get(ctx, name, getOptions)
@@ -120,7 +120,7 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 		s.memory.cleanedUp = hasFinished(s.o.set.Status) && !slices.Contains(s.o.set.Finalizers, Finalizer)
 		return nil
 	case err != nil:
-		return fmt.Errorf("reading Secret %s/%s with the frozen run: %w", s.key.Namespace, name, err)
+		return fmt.Errorf("reading Secret %s/%s with the snapshot: %w", s.key.Namespace, name, err)
 	}
 	r, err := readSnapshot(s.o.set, secret)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// gatherLeftovers finds what phases that have ended have left. Of a run that is tidied up only what caches show is found.
+// gatherLeftovers finds what phases that have ended have left. Of a run that is cleaned up only what caches show is found.
 func (s *syncer) gatherLeftovers(ctx context.Context) error {
 	found := map[phaseKey]bool{}
 	for _, id := range s.functions.Found(s.key.Namespace, s.key.Name) {
@@ -165,8 +165,7 @@ func (s *syncer) gatherLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// endedPhases are those of a run that is not tidied up that may have left something. Where nobody knows the run any more, all of its
-// phases have ended.
+// endedPhases are those of a run that is not cleaned up yet that may have left something. Without a snapshot, all phases have ended.
 func (s *syncer) endedPhases() (keys []phaseKey) {
 	if s.memory.cleanedUp {
 		return nil
@@ -184,7 +183,7 @@ func (s *syncer) endedPhases() (keys []phaseKey) {
 	return keys
 }
 
-// namespaceGoes tells whether the namespace is being terminated.
+// namespaceTerminating reports whether the namespace is terminating.
 func (s *syncer) namespaceTerminating(ctx context.Context) (bool, error) {
 	namespace, err := s.KubeClient.CoreV1().Namespaces().Get(ctx, s.key.Namespace, getOptions)
 	switch {

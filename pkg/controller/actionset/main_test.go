@@ -6,10 +6,9 @@ package actionset
 import (
 	"testing"
 
+	"go.uber.org/goleak"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
-
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {

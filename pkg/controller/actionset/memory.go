@@ -17,19 +17,19 @@ import (
 // Only the sync of its ActionSet uses it, of which there is one at a time.
 type memory struct {
 	uid types.UID
-	// run is the frozen one, while its Secret is there, which snapshot identifies.
-	snapshot      *snapshot
+	// snapshot of the run, while its Secret exists, which snapshotID identifies.
+	snapshot   *snapshot
 	snapshotID *v1alpha1.RunSnapshot
-	// made is that this process has frozen the run.
+	// snapshotCreated: this process has created the Secret with the snapshot.
 	snapshotCreated bool
-	// tidied is that nothing is left of a run that has ended.
+	// cleanedUp: nothing is left of a run that has ended.
 	cleanedUp bool
-	// saidHeld is that it was recorded why the ActionSet waits for its status to be served.
+	// heldRecorded: an event has recorded why the ActionSet waits for its status to be served.
 	heldRecorded bool
-	// said is the name of the last event that was recorded and is not to be lost, and lastName the newest name of an event.
-	recordedEvent     string
-	lastName int64
-	// unwritable is that even a small status was refused as too large.
+	// recordedEvent is the name of the last event that was recorded and is not to be lost, and lastName the newest name of an event.
+	recordedEvent string
+	lastName      int64
+	// unwritable: even a small status was refused as too large.
 	unwritable bool
 	// args are the rendered arguments of phases that run. They may hold secrets, and are kept nowhere else.
 	args map[phaseKey]map[string]any
@@ -39,12 +39,12 @@ type memory struct {
 	unstarted map[phaseKey]string
 }
 
-// startedFrom reports whether the run that is remembered is the one that the status says. Another process may have launched another one.
+// startedFrom reports whether the snapshot that is remembered is the one of the status. Another process may have started the run from another one.
 func (m *memory) startedFrom(status *v1alpha1.ActionSetStatus) bool {
 	return m.snapshot != nil && (status == nil || status.Snapshot == nil || m.snapshotID != nil && *status.Snapshot == *m.snapshotID)
 }
 
-// keep the arguments of a phase that runs, or is about to.
+// keep remembers the arguments of a phase that runs, or is about to.
 func (m *memory) keep(key phaseKey, args map[string]any) {
 	if m.args == nil {
 		m.args = map[phaseKey]map[string]any{}
@@ -53,8 +53,8 @@ func (m *memory) keep(key phaseKey, args map[string]any) {
 }
 
 type memories struct {
-	mu      sync.Mutex
-	byKey   map[cache.ObjectName]*memory
+	mu         sync.Mutex
+	byKey      map[cache.ObjectName]*memory
 	blueprints sets.Set[types.UID]
 }
 
@@ -77,7 +77,7 @@ func (m *memories) forget(key cache.ObjectName) {
 	delete(m.byKey, key)
 }
 
-// greet returns whether the Blueprint is seen for the first time.
+// addBlueprint returns whether the Blueprint is seen for the first time.
 func (m *memories) addBlueprint(blueprint types.UID) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +89,7 @@ func (m *memories) addBlueprint(blueprint types.UID) (first bool) {
 	return first
 }
 
-// farewell forgets a Blueprint that is gone.
+// removeBlueprint forgets a Blueprint that is gone.
 func (m *memories) removeBlueprint(blueprint types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

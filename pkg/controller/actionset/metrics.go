@@ -57,13 +57,13 @@ func init() {
 	legacyregistry.MustRegister(resolutions, actionDuration, phaseDuration)
 }
 
-// States of ActionSets that are told apart in millwright_objects, beside Ready, which is complete.
+// countedReasons are the states of ActionSets in millwright_objects. Ready, which is complete, is counted too.
 var countedReasons = []string{
 	v1alpha1.ReasonLaunching, v1alpha1.ReasonRunning, v1alpha1.ReasonInvalid, v1alpha1.ReasonPhaseFailed, v1alpha1.ReasonDeferPhaseFailed,
 	v1alpha1.ReasonArtifactsFailed, v1alpha1.ReasonControllerRestarted, v1alpha1.ReasonRunLost, v1alpha1.ReasonStatusTooLarge, v1alpha1.ReasonCancelRequested, v1alpha1.ReasonDeleted,
 }
 
-// publishMetrics until the context ends. All resolutions and functions are known from the first scrape on.
+// publishMetrics publishes metrics until the context ends. All resolutions and functions are known from the first scrape on.
 func publishMetrics(ctx context.Context, sets cache.SharedIndexInformer) {
 	for _, resolution := range []string{resolutionSuccess, resolutionFailure} {
 		resolutions.WithLabelValues(resolution)
@@ -96,7 +96,7 @@ func countedAs(set *v1alpha1.ActionSet) []metav1.Condition {
 	return []metav1.Condition{condition}
 }
 
-// count what has ended between two states of a status that were written one after the other.
+// count counts what has ended between two states of a status that were written one after the other.
 func count(r *snapshot, before, after *v1alpha1.ActionSetStatus) {
 	for _, ended := range phasesEnded(before, after) {
 		p := phaseIn(after, ended)

@@ -18,7 +18,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// fetched is what templates of an action see beside the frozen run. It is read anew each time, and kept nowhere.
+// inputs are what templates of an action see in addition to the snapshot. They are read each time, and kept nowhere.
 type inputs struct {
 	secrets    map[string]corev1.Secret
 	configMaps map[string]corev1.ConfigMap
@@ -124,7 +124,7 @@ func renderObjects(b *blueprint.Budget, action *snapshotAction, f inputs) (map[i
 	return rendered, nil
 }
 
-// freezeObjects puts what the objects of the phases refer to in the place of their templates.
+// resolveObjects puts what the objects of the phases refer to in the place of their templates.
 func (a *snapshotAction) resolveObjects(rendered map[int]map[string]v1alpha1.ObjectReference) {
 	for i := range a.Blueprint.Phases {
 		a.Blueprint.Phases[i].Objects = rendered[i]

@@ -65,10 +65,10 @@ func inRun(t *testing.T, function string, status *v1alpha1.ActionSetStatus) obse
 // next is what a plan does, in short: the states that it writes, and what else it does but events.
 func next(p plan) string {
 	var said []string
-	for _, a := range p.asks {
+	for _, a := range p.Asks {
 		said = append(said, "? "+a.String())
 	}
-	for _, s := range p.steps {
+	for _, s := range p.Steps {
 		switch s := s.(type) {
 		case recordEvent:
 		case writeStatus:
@@ -120,15 +120,15 @@ func TestWhoeverFindsARunGoesOnWithItWhereItStands(t *testing.T) {
 		{"complete", "complete", "pending", "", "running a[ one=complete two=complete defer d=running ]; start phase 0.defer"},
 		{"complete", "complete", "running", idle, "start phase 0.defer"},
 		{"complete", "complete", "running", runs, ""},
-		{"complete", "complete", "running", wins, "complete a[ one=complete two=complete defer d=complete ] ended; clean up phase 0.defer; delete the frozen run; remove the finalizer"},
-		{"complete", "complete", "running", fails, "failed a[ one=complete two=complete defer d=failed ] ended; clean up phase 0.defer; delete the frozen run; remove the finalizer"},
-		{"complete", "complete", "complete", "", "complete a[ one=complete two=complete defer d=complete ] ended; delete the frozen run; remove the finalizer"},
+		{"complete", "complete", "running", wins, "complete a[ one=complete two=complete defer d=complete ] ended; clean up phase 0.defer; delete the snapshot; remove the finalizer"},
+		{"complete", "complete", "running", fails, "failed a[ one=complete two=complete defer d=failed ] ended; clean up phase 0.defer; delete the snapshot; remove the finalizer"},
+		{"complete", "complete", "complete", "", "complete a[ one=complete two=complete defer d=complete ] ended; delete the snapshot; remove the finalizer"},
 
 		{"failed", "pending", "pending", "", "failed a[ one=failed two=pending defer d=running ]; start phase 0.defer"},
 		{"complete", "failed", "pending", "", "failed a[ one=complete two=failed defer d=running ]; start phase 0.defer"},
-		{"failed", "pending", "running", wins, "failed a[ one=failed two=pending defer d=complete ] ended; clean up phase 0.defer; delete the frozen run; remove the finalizer"},
-		{"failed", "pending", "complete", "", "failed a[ one=failed two=pending defer d=complete ] ended; delete the frozen run; remove the finalizer"},
-		{"complete", "failed", "failed", "", "failed a[ one=complete two=failed defer d=failed ] ended; delete the frozen run; remove the finalizer"},
+		{"failed", "pending", "running", wins, "failed a[ one=failed two=pending defer d=complete ] ended; clean up phase 0.defer; delete the snapshot; remove the finalizer"},
+		{"failed", "pending", "complete", "", "failed a[ one=failed two=pending defer d=complete ] ended; delete the snapshot; remove the finalizer"},
+		{"complete", "failed", "failed", "", "failed a[ one=complete two=failed defer d=failed ] ended; delete the snapshot; remove the finalizer"},
 	} {
 		name := fmt.Sprintf("%s, %s, defer %s: %s", test.one, test.two, test.deferred, test.found)
 		o := inRun(t, "KubeTask", statusWith(test.one, test.two, test.deferred))
@@ -206,7 +206,7 @@ func TestACancelStopsWhatRunsAndThenRunsTheDeferPhase(t *testing.T) {
 
 		o.polled[phaseKey{0, phase.Deferred}] = phase.Observation{State: phase.Succeeded}
 		p = decide(o)
-		const ended = "failed a[ one=failed two=pending defer d=complete ] ended; clean up phase 0.defer; delete the frozen run; remove the finalizer"
+		const ended = "failed a[ one=failed two=pending defer d=complete ] ended; clean up phase 0.defer; delete the snapshot; remove the finalizer"
 		if got := next(p); got != ended {
 			t.Fatalf("%s: in the end %s, want %s", name, got, ended)
 		}
@@ -226,8 +226,8 @@ func TestWhatDoesNotStopIsLeftBehindInTheEnd(t *testing.T) {
 	o.polled[phaseKey{0, 0}] = phase.Observation{State: phase.Running}
 	o.set.Status = statusOf(decide(o))
 	o.now = o.now.Add(stopLimit - 2*time.Second)
-	if p := decide(o); next(p) != "cancel phase 0.0" || p.requeueAfter <= 0 || p.requeueAfter > 2*time.Second {
-		t.Fatalf("%s after %v, want to cancel it again, and to look when its time is over", next(p), p.requeueAfter)
+	if p := decide(o); next(p) != "cancel phase 0.0" || p.RequeueAfter <= 0 || p.RequeueAfter > 2*time.Second {
+		t.Fatalf("%s after %v, want to cancel it again, and to look when its time is over", next(p), p.RequeueAfter)
 	}
 	o.now = o.now.Add(2 * time.Second)
 	p := decide(o)
@@ -254,8 +254,8 @@ func TestADeferPhaseThatIsNotCancelledHasAllTheTimeItTakes(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("complete", "complete", "running"))
 	o.polled[phaseKey{0, phase.Deferred}] = phase.Observation{State: phase.Running}
 	o.now = o.now.Add(100 * time.Hour)
-	if p := decide(o); next(p) != "" || p.requeueAfter != 0 {
-		t.Errorf("%s after %v, want to wait", next(p), p.requeueAfter)
+	if p := decide(o); next(p) != "" || p.RequeueAfter != 0 {
+		t.Errorf("%s after %v, want to wait", next(p), p.RequeueAfter)
 	}
 }
 
@@ -321,9 +321,9 @@ func TestTheProgressOfAPhaseIsWrittenNowAndThen(t *testing.T) {
 		p := decide(o)
 		if written := statusOf(p); written != nil {
 			o.set.Status = written
-			return fmt.Sprint(written.Progress.PercentCompleted, " ", written.Progress.SizeUploadedB), p.requeueAfter
+			return fmt.Sprint(written.Progress.PercentCompleted, " ", written.Progress.SizeUploadedB), p.RequeueAfter
 		}
-		return "", p.requeueAfter
+		return "", p.RequeueAfter
 	}
 	if got, _ := see(20); got != "10 20" {
 		t.Errorf("at first %q is written, want the mean of the phases: 10, and 20 bytes", got)

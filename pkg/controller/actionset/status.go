@@ -55,7 +55,7 @@ func actionStatuses(r *snapshot) []v1alpha1.ActionStatus {
 	return statuses
 }
 
-// heldStatus is that of a run that cannot start yet.
+// waitingStatus is that of a run that cannot start yet.
 func waitingStatus(o observed) v1alpha1.ActionSetStatus {
 	t := newPlanner(o, nil, v1alpha1.ActionSetStatus{State: v1alpha1.StatePending, ObservedGeneration: o.set.Generation})
 	if o.set.Status != nil {
@@ -63,7 +63,7 @@ func waitingStatus(o observed) v1alpha1.ActionSetStatus {
 	}
 	message := "What the actions name cannot be read at the moment"
 	if o.snapshotRefusal != "" {
-		message = "The run cannot be frozen in a Secret at the moment: " + o.snapshotRefusal
+		message = "The snapshot of the run cannot be created at the moment: " + o.snapshotRefusal
 	}
 	t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonLaunching, message)
 	return t.status
@@ -119,7 +119,7 @@ func runningPhases(status *v1alpha1.ActionSetStatus) (keys []phaseKey) {
 	return keys
 }
 
-// endedWell tells whether all phases of an action are complete.
+// endedWell reports whether all phases of an action are complete.
 func endedWell(action *v1alpha1.ActionStatus) bool {
 	for i := range action.Phases {
 		if action.Phases[i].State != v1alpha1.StateComplete {
@@ -129,12 +129,12 @@ func endedWell(action *v1alpha1.ActionStatus) bool {
 	return action.DeferPhase.State == "" || action.DeferPhase.State == v1alpha1.StateComplete
 }
 
-// cancelled tells whether it is recorded that somebody wants the run to end.
+// cancelled reports whether it is recorded that the run was cancelled.
 func (t *planner) cancelled() bool {
 	return meta.IsStatusConditionTrue(t.status.Conditions, v1alpha1.ConditionCancelled)
 }
 
-// cancelledSince is zero if nobody wants the run to end.
+// cancelledSince returns when the run was cancelled; zero if it was not.
 func (t *planner) cancelledSince() time.Time {
 	if !t.cancelled() {
 		return time.Time{}
@@ -153,14 +153,14 @@ func (t *planner) setCondition(conditionType string, status metav1.ConditionStat
 	controller.SetCondition(&t.status.Conditions, t.seconds().Time, t.o.set.Generation, conditionType, status, reason, message)
 }
 
-// setFailure says what has failed. What else runs goes on.
+// setFailure records what has failed. What else runs goes on.
 func (t *planner) setFailure(reason, message string) {
 	message = shorten(message, maxMessage)
 	t.status.State, t.status.Error.Message = v1alpha1.StateFailed, message
 	t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, message)
 }
 
-// endCondition says that the run has ended, with the reason of the last failure if there is one.
+// endCondition records that the run has ended, with the reason of the last failure if there is one.
 func (t *planner) endCondition(conditionType string) {
 	reason, message := v1alpha1.ReasonCompleted, ""
 	if conditionType == v1alpha1.ConditionFailed {
@@ -171,7 +171,7 @@ func (t *planner) endCondition(conditionType string) {
 	t.setCondition(conditionType, metav1.ConditionTrue, reason, message)
 }
 
-// sumUp brings up to date what the status says about all phases together.
+// summarize updates what the status shows of all phases together.
 func (t *planner) summarize() {
 	t.status.ObservedGeneration = t.o.set.Generation
 	if t.status.CompletionTime == nil {
@@ -211,7 +211,7 @@ func (t *planner) summarize() {
 	}
 }
 
-// progress of a phase that runs is written now and then.
+// recordProgress records the progress of a phase that runs, at most every progressInterval.
 func (t *planner) recordProgress(p *v1alpha1.Phase, found phase.Progress) {
 	progress := v1alpha1.PhaseProgress{
 		SizeDownloadedB: found.SizeDownloaded, SizeUploadedB: found.SizeUploaded,

@@ -36,7 +36,7 @@ const reasonStatusNotServed = "StatusNotServed"
 // none is executed. It asks by discovery when it starts, when a status was not found, and every second while the status is not served.
 type statusAPI struct {
 	client discovery.DiscoveryInterfaceWithContext
-	// doubted has an element when a status was not found.
+	// rechecks has an element when a status was not found.
 	rechecks chan struct{}
 
 	mu      sync.Mutex
@@ -51,9 +51,9 @@ func newStatusAPI(client discovery.DiscoveryInterfaceWithContext) *statusAPI {
 // run asks until the context ends, and enqueues the keys that wait when the status is served again.
 func (a *statusAPI) run(ctx context.Context, enqueue func(...cache.ObjectName)) {
 	for ctx.Err() == nil {
-		settled := a.ask(ctx, enqueue)
+		served := a.ask(ctx, enqueue)
 		var again <-chan time.Time
-		if !settled {
+		if !served {
 			again = time.After(statusAPIInterval)
 		}
 		select {
@@ -64,8 +64,8 @@ func (a *statusAPI) run(ctx context.Context, enqueue func(...cache.ObjectName)) 
 	}
 }
 
-// ask returns whether there is nothing to ask again: the status is served.
-func (a *statusAPI) ask(ctx context.Context, enqueue func(...cache.ObjectName)) (settled bool) {
+// ask returns whether the status is served, so that there is nothing to ask again.
+func (a *statusAPI) ask(ctx context.Context, enqueue func(...cache.ObjectName)) (ok bool) {
 	requestCtx, cancel := context.WithTimeout(ctx, statusAPITimeout)
 	defer cancel()
 	list, err := a.client.ServerResourcesForGroupVersionWithContext(requestCtx, v1alpha1.GroupVersion.String())
@@ -95,7 +95,7 @@ func (a *statusAPI) ask(ctx context.Context, enqueue func(...cache.ObjectName)) 
 	return !missing
 }
 
-// doubt that the status is served: one was not found.
+// recheck asks again whether the status is served: one was not found.
 func (a *statusAPI) recheck() {
 	select {
 	case a.rechecks <- struct{}{}:

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// waitingShownAfter is how long something has to be waited for until the status says so: what is quick costs no write.
+	// waitingShownAfter is how long something has to be waited for until the status shows it: what is quick costs no write.
 	waitingShownAfter = 10 * time.Second
 	// waitingDetails is how much of the reason is shown, in bytes.
 	waitingDetails = 300
 )
 
-// waiting is what a phase waits for, and since when. The status says so in the message of the condition Progressing, a line for each phase.
+// waiting is what a phase waits for, and since when. The status shows it in the message of the condition Progressing, a line for each phase.
 // A line changes only when something else is waited for: what is in the status is kept, as is the time in it, by whichever process.
 type waiting struct {
 	phase.Waiting
@@ -89,7 +89,7 @@ func waitingPrefix(status *v1alpha1.ActionSetStatus, key phaseKey) string {
 	return fmt.Sprintf("%s %s waits for ", kind, name)
 }
 
-// waitingShown is what a status says now.
+// waitingShown returns the lines that a status has now.
 func waitingShown(status *v1alpha1.ActionSetStatus) []string {
 	if status == nil {
 		return nil
@@ -111,7 +111,7 @@ func lineOf(lines []string, prefix string) string {
 	return ""
 }
 
-// waitingSince is since when a status says that the phase waits for that; zero if it does not say so.
+// waitingSince returns since when the phase waits for that according to the status; zero if it is not in the status.
 func waitingSince(status *v1alpha1.ActionSetStatus, key phaseKey, what string) time.Time {
 	if phaseIn(status, key) == nil {
 		return time.Time{}
@@ -128,7 +128,7 @@ func waitingSince(status *v1alpha1.ActionSetStatus, key phaseKey, what string) t
 	return since
 }
 
-// noteWaiting remembers what a phase waits for, since when it does.
+// rememberWaiting remembers what a phase waits for, since when it does.
 func (m *memory) rememberWaiting(o *observed, key phaseKey, what phase.Waiting) {
 	delete(o.waiting, key)
 	if what.For == "" {

@@ -50,7 +50,7 @@ func TestWhatAPhaseWaitsForStandsInTheStatusOnceItTakesLong(t *testing.T) {
 	if got := w.see(scheduled); got != "" || w.writes != 0 {
 		t.Errorf("it says %q at once, with %d writes", got, w.writes)
 	}
-	if again := decide(w.o).requeueAfter; again <= 0 || again > waitingShownAfter {
+	if again := decide(w.o).RequeueAfter; again <= 0 || again > waitingShownAfter {
 		t.Errorf("it is looked at again after %s", again)
 	}
 	w.pass(waitingShownAfter)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/phase"
 )
 
@@ -46,9 +47,9 @@ type world struct {
 	stubborn map[phaseKey]bool
 	// unknown answers nothing for so many asks, and failing for which.
 	unknown int
-	failing func(ask) bool
+	failing func(controller.Ask) bool
 	// kills tells of which ask the process dies.
-	kills func(ask) bool
+	kills func(controller.Ask) bool
 	// dies is after how many steps of this process it is killed; 0 is never. Where late is true the last one takes effect.
 	dies int
 	late bool
@@ -172,8 +173,8 @@ func (w *world) sync() error {
 	}
 	for range 100 {
 		p := decide(*o)
-		if len(p.asks) > 0 {
-			for _, a := range p.asks {
+		if len(p.Asks) > 0 {
+			for _, a := range p.Asks {
 				if w.kills != nil && w.kills(a) {
 					return errKilled
 				}
@@ -190,7 +191,7 @@ func (w *world) sync() error {
 	return nil
 }
 
-func (w *world) answer(o *observed, a ask) {
+func (w *world) answer(o *observed, a controller.Ask) {
 	cannot := w.unknown > 0 || w.failing != nil && w.failing(a)
 	if w.unknown > 0 {
 		w.unknown--
@@ -218,8 +219,8 @@ func (w *world) apply(o *observed, p plan) (again bool, _ error) {
 	clear(o.polled)
 	clear(o.prepared)
 	names := &syncer{memory: &memory{}}
-	names.nameEvents(p.steps)
-	for _, s := range p.steps {
+	names.nameEvents(p.Steps)
+	for _, s := range p.Steps {
 		if w.dies > 0 {
 			if w.dies--; w.dies == 0 {
 				start, starts := s.(startPhase)
@@ -239,10 +240,10 @@ func (w *world) apply(o *observed, p plan) (again bool, _ error) {
 		}
 		again = again || observed
 	}
-	return again || p.again, nil
+	return again || p.Again, nil
 }
 
-func (w *world) do(o *observed, s step) (again bool, _ error) {
+func (w *world) do(o *observed, s controller.Step) (again bool, _ error) {
 	switch s := s.(type) {
 	case addFinalizer:
 		return false, w.write(o, func(set *v1alpha1.ActionSet) { set.Finalizers = append(set.Finalizers, Finalizer) })
@@ -338,7 +339,7 @@ func (w *world) atRest() bool {
 		}
 		return true
 	}
-	return hasFinished(o.set.Status) && len(decide(*o).steps) == 0
+	return hasFinished(o.set.Status) && len(decide(*o).Steps) == 0
 }
 
 func succeeded(key phaseKey) phase.Observation {

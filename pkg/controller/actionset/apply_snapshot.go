@@ -14,13 +14,14 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // outdatedDefinition is what is wrong where the API server drops the snapshot from a status.
 const outdatedDefinition = "the CustomResourceDefinition actionsets." + v1alpha1.GroupName + " is of another release: it drops status.snapshot, without which nothing is " +
 	"executed: kubectl apply --server-side --force-conflicts -f manifests/00-crds"
 
-// createRun freezes the run.
+// createSnapshot creates the Secret with the snapshot of the run.
 func (s *syncer) createSnapshot(ctx context.Context, r *snapshot) error {
 	secret, err := newSnapshotSecret(s.o.set, r)
 	if err != nil {
@@ -39,22 +40,22 @@ func (s *syncer) createSnapshot(ctx context.Context, r *snapshot) error {
 	return nil
 }
 
-// adoptRun takes the Secret that is there for the frozen run if it has the same content: then another process of ours, or a request whose
-// answer was lost, has created it for this launch. Any other is not used: who may edit Secrets may have made it. One that says that it
-// was made for this ActionSet is replaced, since nothing was started from it; one that does not is not ours to touch.
+// adoptSnapshot takes the Secret that exists for the snapshot if it has the same content: then another process of ours, or a request whose
+// answer was lost, has created it for this start. Any other is not used: a user who may edit Secrets may have made it. A Secret that is marked
+// as made for this ActionSet is replaced, since nothing was started from it; any other is not changed.
 func (s *syncer) adoptSnapshot(ctx context.Context, r *snapshot, secret *corev1.Secret) error {
 	secrets := s.KubeClient.CoreV1().Secrets(s.key.Namespace)
 	found, err := secrets.Get(ctx, secret.Name, getOptions)
 	if err != nil {
-		return fmt.Errorf("reading Secret %s/%s, which exists before the run is frozen: %w", s.key.Namespace, secret.Name, err)
+		return fmt.Errorf("reading Secret %s/%s, which exists before the snapshot is created: %w", s.key.Namespace, secret.Name, err)
 	}
 	if !isSnapshotOf(s.o.set, found) {
-		s.o.snapshotDamage = fmt.Sprintf("Secret %s, in which the run is to be frozen, exists and was not made for it: delete that Secret, and create another ActionSet", secret.Name)
-		return errDecideAnew
+		s.o.snapshotDamage = fmt.Sprintf("Secret %s, which is to hold the snapshot of the run, exists and was not made for it: delete that Secret, and create another ActionSet", secret.Name)
+		return controller.ErrDecideAgain
 	}
 	if equal := equalSnapshot(s.o.set, r, found, s.o.now); equal != nil {
 		s.keepSnapshot(equal, found)
-		return errDecideAnew
+		return controller.ErrDecideAgain
 	}
 	// Another process may have launched it meanwhile.
 	live, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).Get(ctx, s.key.Name, getOptions)
@@ -62,12 +63,12 @@ func (s *syncer) adoptSnapshot(ctx context.Context, r *snapshot, secret *corev1.
 		return fmt.Errorf("reading ActionSet %s: %w", s.key, err)
 	}
 	if live.UID != s.o.set.UID || live.ResourceVersion != s.o.set.ResourceVersion {
-		return apierrors.NewConflict(v1alpha1.Resource("actionsets"), s.key.Name, errors.New("it has changed while its run was being frozen"))
+		return apierrors.NewConflict(v1alpha1.Resource("actionsets"), s.key.Name, errors.New("it has changed while its snapshot was created"))
 	}
-	klog.FromContext(ctx).Info("Replacing a Secret that has the name of the frozen run and another content", "secret", secret.Name, "uid", found.UID)
+	klog.FromContext(ctx).Info("Replacing a Secret that has the name of the snapshot and another content", "secret", secret.Name, "uid", found.UID)
 	err = secrets.Delete(ctx, found.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.UID))})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting Secret %s/%s, which is not the frozen run: %w", s.key.Namespace, secret.Name, err)
+		return fmt.Errorf("deleting Secret %s/%s, which is not the snapshot: %w", s.key.Namespace, secret.Name, err)
 	}
 	created, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if err != nil {
@@ -77,29 +78,29 @@ func (s *syncer) adoptSnapshot(ctx context.Context, r *snapshot, secret *corev1.
 	return nil
 }
 
-// cannotCreateRun is that a Secret with the frozen run was refused. What only users can mend is shown in the status.
+// snapshotRefused records that the Secret with the snapshot was refused. What only users can mend is shown in the status.
 func (s *syncer) snapshotRefused(secret *corev1.Secret, err error) error {
-	err = fmt.Errorf("creating Secret %s/%s with the frozen run: %w", s.key.Namespace, secret.Name, err)
+	err = fmt.Errorf("creating Secret %s/%s with the snapshot: %w", s.key.Namespace, secret.Name, err)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		s.o.namespaceTerminating = true
-		return errDecideAnew
+		return controller.ErrDecideAgain
 	case apierrors.IsForbidden(err), // for lack of a right, or by a quota
-		apierrors.IsAlreadyExists(err): // whoever makes one as often as it is deleted
+		apierrors.IsAlreadyExists(err): // something creates one as often as it is deleted
 		s.o.snapshotRefusal = errors.Unwrap(err).Error()
 		s.problem = err
-		return errDecideAnew
+		return controller.ErrDecideAgain
 	}
 	return err
 }
 
-// keepRun remembers the frozen run, which is in that Secret.
+// keepSnapshot remembers the snapshot, which is in that Secret.
 func (s *syncer) keepSnapshot(r *snapshot, secret *corev1.Secret) {
 	s.o.snapshot, s.o.snapshotID = r, snapshotIDOf(secret)
 	s.memory.snapshot, s.memory.snapshotID = s.o.snapshot, s.o.snapshotID
 }
 
-// withUID completes the snapshot of a status that launches a run: the plan did not know the UID of the Secret that it made.
+// withUID completes a status that starts a run with the UID of the Secret, which was not known when the plan was made.
 func (s *syncer) withUID(status v1alpha1.ActionSetStatus) *v1alpha1.ActionSetStatus {
 	if status.Snapshot != nil && status.Snapshot.UID == "" && s.o.snapshotID != nil {
 		status.Snapshot = s.o.snapshotID.DeepCopy()
@@ -115,7 +116,7 @@ func (s *syncer) deleteSnapshot(ctx context.Context) error {
 	err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Delete(ctx, name, options)
 	// A conflict is that there is another Secret, which is not ours.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting Secret %s/%s with the frozen run: %w", s.key.Namespace, name, err)
+		return fmt.Errorf("deleting Secret %s/%s with the snapshot: %w", s.key.Namespace, name, err)
 	}
 	s.o.snapshot = nil
 	*s.memory = memory{uid: s.memory.uid, cleanedUp: true, recordedEvent: s.memory.recordedEvent, lastName: s.memory.lastName}

@@ -17,11 +17,11 @@ import (
 // have been what has ended them. An ordinary end of a process looks the same.
 const maxRenderings = 2
 
-// Rendering happens between two records: what a process does from the freezing of a run, or from the start of a phase, to the start of the
+// Rendering happens between two records: what a process does from the snapshot of a run, or from the start of a phase, to the start of the
 // next phase. A process that goes on with a run of which another one has made these records records first that it is about to render: a
 // phase that is pending is startedBy all processes that were about to render its arguments, with commas between.
 
-// mayRender reports whether the arguments of a phase may be rendered now. If not the status says so, and is to be written first.
+// mayRender reports whether the arguments of a phase may be rendered now. If not, that is recorded in the status, which is to be written first.
 func (t *planner) mayRender(key phaseKey) bool {
 	if !t.o.takenOver {
 		return true
@@ -36,7 +36,7 @@ func (t *planner) mayRender(key phaseKey) bool {
 	return false
 }
 
-// renderLost says why the arguments of a phase are not rendered any more; "" if they are.
+// renderLost returns why the arguments of a phase are not rendered any more; "" if they are.
 func (t *planner) renderLost(key phaseKey) string {
 	processes := renderedBy(phaseIn(&t.status, key))
 	if len(processes) < maxRenderings || slices.Contains(processes, t.o.executor) {

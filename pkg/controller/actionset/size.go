@@ -34,7 +34,7 @@ func (t *planner) size() int {
 	return sizeOf(&with)
 }
 
-// tooLarge says that the ActionSet would be too large with what was put into the status; "" if it is not. What that is has so many bytes.
+// sizeExceeded returns a message if the ActionSet would be too large with what was put into the status, which has that number of bytes; "" if not.
 func (t *planner) sizeExceeded(what string, bytes int) string {
 	size := t.size()
 	if size <= maxObject {
@@ -61,7 +61,7 @@ func sizeOf(value any) int {
 	return len(content)
 }
 
-// shorten cuts the text of a message to so many bytes, and says so.
+// shorten cuts the text of a message to maxBytes, and marks it.
 func shorten(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text
@@ -70,7 +70,7 @@ func shorten(text string, maxBytes int) string {
 	return controller.Truncate(text, maxBytes-len(mark)) + mark
 }
 
-// shrink decides what is done after a status was refused as too large. Where nothing was started, the ActionSet fails. A run is
+// decideTooLarge decides what is done after a status was refused as too large. Where nothing was started, the ActionSet fails. A run is
 // cancelled, without outputs and artifacts, which its further phases would need: it ends as every cancelled run does.
 func decideTooLarge(o observed) plan {
 	message := "StatusTooLarge: the API server has refused the status: " + o.statusTooLarge + ". Outputs and artifacts are left out of it"
@@ -87,7 +87,7 @@ func decideTooLarge(o observed) plan {
 	return t.plan()
 }
 
-// small is a status without what can be large: outputs, artifacts and long messages.
+// reducedStatus is a status without what can be large: outputs, artifacts and long messages.
 func reducedStatus(status *v1alpha1.ActionSetStatus) v1alpha1.ActionSetStatus {
 	kept := *status.DeepCopy()
 	kept.Error.Message = shorten(kept.Error.Message, maxSmallMessage)
@@ -104,7 +104,7 @@ func reducedStatus(status *v1alpha1.ActionSetStatus) v1alpha1.ActionSetStatus {
 	return kept
 }
 
-// shrunk reports whether outputs and artifacts are left out of a status.
+// isReduced reports whether outputs and artifacts are left out of a status.
 func isReduced(status *v1alpha1.ActionSetStatus) bool {
 	cancelled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionCancelled)
 	return cancelled != nil && cancelled.Reason == v1alpha1.ReasonStatusTooLarge

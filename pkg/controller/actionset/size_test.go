@@ -136,7 +136,7 @@ func TestAMessageOfAFailureIsBounded(t *testing.T) {
 	if size := sizeOfSet(t, o.set, status); size > 4*maxMessage || !strings.HasSuffix(status.Error.Message, " ... (shortened)") {
 		t.Errorf("the ActionSet has %d bytes, and the message ends with %q", size, status.Error.Message[len(status.Error.Message)-20:])
 	}
-	for _, s := range p.steps {
+	for _, s := range p.Steps {
 		if event, ok := s.(recordEvent); ok && len(event.message) > 1024 {
 			t.Errorf("an event has a message of %d bytes", len(event.message))
 		}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/phase"
 )
 
@@ -165,7 +166,7 @@ func TestWhatCannotBeReadAtTheMomentHoldsTheRunAndIsSaidOnce(t *testing.T) {
 		t.Errorf("again: %q", texts(p))
 	}
 	o.subjects[0].retry = false
-	if got := next(decide(o)) + "; then " + next(decide(frozen(t, o))); got != "freeze the run; then running a[ one=running ]; start phase 0.0" {
+	if got := next(decide(o)) + "; then " + next(decide(frozen(t, o))); got != "create the snapshot; then running a[ one=running ]; start phase 0.0" {
 		t.Errorf("when it can be read: %s", got)
 	}
 }
@@ -177,7 +178,7 @@ func TestWhatIsFoundWhenTheRunStartsIsFrozen(t *testing.T) {
 		subject: subject{Object: map[string]any{"kind": "Namespace"}},
 		objects: map[int]map[string]v1alpha1.ObjectReference{0: credentials, phase.Deferred: credentials},
 	}
-	frozen := decide(o).steps[1].(createSnapshot).snapshot.Actions[0]
+	frozen := decide(o).Steps[1].(createSnapshot).snapshot.Actions[0]
 	if frozen.Time != "2026-11-20T12:00:00.123456789Z" || frozen.Subject.Object["kind"] != "Namespace" {
 		t.Errorf("the time is %s, the subject %v", frozen.Time, frozen.Subject.Object)
 	}
@@ -301,7 +302,7 @@ func TestArtifactsShowTheirTemplatesUntilTheActionHasEndedWell(t *testing.T) {
 	}
 	o.artifacts = map[int]renderedArtifacts{0: {lookupResult: lookupResult{failure: `Failed to render template: "nope" not found`}}}
 	p = decide(o)
-	if got := next(p); got != "failed go[ first=complete ] ended; delete the frozen run" {
+	if got := next(p); got != "failed go[ first=complete ] ended; delete the snapshot" {
 		t.Errorf("a failure: %s", got)
 	}
 	if !strings.Contains(strings.Join(texts(p), "\n"), `"Failed to render output artifacts Failed to render template: \"nope\" not found"`) {
@@ -309,14 +310,14 @@ func TestArtifactsShowTheirTemplatesUntilTheActionHasEndedWell(t *testing.T) {
 	}
 	// What cannot be read at the moment is waited for, and the end of the phase is not recorded before.
 	o.artifacts = map[int]renderedArtifacts{0: {lookupResult: lookupResult{retry: true}}}
-	if p = decide(o); next(p) != "try again" || len(p.steps) > 0 {
+	if p = decide(o); next(p) != "try again" || len(p.Steps) > 0 {
 		t.Errorf("not to be told: %s", next(p))
 	}
 }
 
 func TestAnActionWithoutPhasesIsHeldUntilItsArtifactsCanBeRendered(t *testing.T) {
 	w := newWorld(t, newSet("go", "b"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": withArtifacts(v1alpha1.BlueprintAction{}), "b": actionOf("one")}))
-	w.failing = func(a ask) bool { _, artifacts := a.(renderArtifacts); return artifacts }
+	w.failing = func(a controller.Ask) bool { _, artifacts := a.(renderArtifacts); return artifacts }
 	if err := w.sync(); err != nil || len(w.calls) > 0 || w.set().Status.State != v1alpha1.StatePending {
 		t.Fatalf("%s (%v), want it held as pending", describeStatus(w.set().Status), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/phase"
 )
 
@@ -18,7 +19,7 @@ func TestATemplateThatKillsItsProcessesFailsItsPhaseInTheEnd(t *testing.T) {
 	for name, bomb := range map[string]phaseKey{"in the first phase": {0, 0}, "in a later phase": {0, 1}, "in the deferPhase": {0, phase.Deferred}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": withDefer(actionOf("one", "two"), "KubeOps", "d")}))
-			w.kills = func(a ask) bool {
+			w.kills = func(a controller.Ask) bool {
 				prepared, ok := a.(preparePhase)
 				return ok && prepared.key == bomb
 			}

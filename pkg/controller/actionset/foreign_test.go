@@ -94,7 +94,7 @@ func TestWhatAnotherControllerHasBegunIsLost(t *testing.T) {
 	for _, name := range []string{"running", "running, nothing begun", "running, without actions", "pending, a phase complete", "pending, its deferPhase running", "of an unknown state"} {
 		set := storedSet(t, name)
 		p := decide(answered(observe(set, threePhases())))
-		for _, s := range p.steps {
+		for _, s := range p.Steps {
 			switch s.(type) {
 			case writeStatus, recordEvent:
 			default:
@@ -102,8 +102,8 @@ func TestWhatAnotherControllerHasBegunIsLost(t *testing.T) {
 			}
 		}
 		status := statusOf(p)
-		if status == nil || len(p.asks) > 0 {
-			t.Errorf("%s: no status is written; it asks %q", name, p.asks)
+		if status == nil || len(p.Asks) > 0 {
+			t.Errorf("%s: no status is written; it asks %q", name, p.Asks)
 			continue
 		}
 		failed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed)

@@ -17,8 +17,8 @@ import (
 // ofSubject finds in an expression of a template what is there only for subjects of one kind, and the Profile.
 var ofSubject = regexp.MustCompile(`\.(StatefulSet|DeploymentConfig|Deployment|PVC|Namespace|Profile)\b`)
 
-// explainSubject makes an error of rendering say that a template asks for what the action does not have: a subject of another kind, or a
-// Profile. The engine says of both that it meets a nil pointer.
+// explainSubject makes the text of a rendering error explain that a template asks for what the action does not have: a subject of another kind, or a
+// Profile. The engine reports a nil pointer for both.
 func explainSubject(err error, action *snapshotAction) error {
 	var failed *blueprint.RenderError
 	if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "nil pointer evaluating") {

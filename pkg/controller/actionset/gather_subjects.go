@@ -23,7 +23,7 @@ import (
 	"millwright.dev/pkg/phase/function"
 )
 
-// findSubjects reads the subjects of all actions, and looks whether all else that they name is there.
+// lookUpSubjects reads the subjects of all actions, and checks whether all else that they name is there.
 func (s *syncer) lookUpSubjects(ctx context.Context) []foundSubject {
 	found := make([]foundSubject, len(s.o.set.Spec.Actions))
 	budget := blueprint.NewBudget(ctx)

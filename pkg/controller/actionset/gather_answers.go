@@ -10,11 +10,12 @@ import (
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/phase"
 )
 
-// answer one of the questions of a decision.
-func (s *syncer) answer(ctx context.Context, a ask) {
+// Answer implements controller.Reconciler. What cannot be answered at the moment is an answer, too: the plan decides what that means.
+func (s *syncer) Answer(ctx context.Context, a controller.Ask) error {
 	switch a := a.(type) {
 	case lookUpSubjects:
 		s.o.subjects = s.lookUpSubjects(ctx)
@@ -27,9 +28,10 @@ func (s *syncer) answer(ctx context.Context, a ask) {
 	case renderArtifacts:
 		s.o.artifacts[a.action] = s.renderArtifacts(ctx, a)
 	}
+	return nil
 }
 
-// outcomeOf what was done. It is remembered why something could not be told.
+// resultOf returns the result of a look-up, and remembers why it is to be tried again.
 func (s *syncer) resultOf(doing string, err error) lookupResult {
 	if err == nil {
 		return lookupResult{}
@@ -41,7 +43,7 @@ func (s *syncer) resultOf(doing string, err error) lookupResult {
 	return lookupResult{retry: true, why: err.Error()}
 }
 
-// unanswered is that something cannot be told, if it says why.
+// waitingForAnswer is what a phase waits for whose look-up is to be tried again, if there is a reason.
 func waitingForAnswer(why string) (w phase.Waiting) {
 	if why != "" {
 		w = phase.Waiting{For: "an answer that it can go on with", Details: why}
@@ -49,7 +51,7 @@ func waitingForAnswer(why string) (w phase.Waiting) {
 	return w
 }
 
-// prepare a phase that is to begin.
+// preparePhase prepares a phase that is to begin.
 func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparation) {
 	doing := "preparing phase " + a.key.String()
 	action, index := &a.snapshot.Actions[a.key.action], a.key.phase
@@ -77,7 +79,7 @@ func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparatio
 	return p
 }
 
-// poll a phase that runs.
+// pollPhase polls a phase that runs.
 func (s *syncer) pollPhase(ctx context.Context, key phaseKey) phase.Observation {
 	doing := "polling phase " + key.String()
 	call, err := s.callWithArgs(ctx, key)
@@ -85,18 +87,18 @@ func (s *syncer) pollPhase(ctx context.Context, key phaseKey) phase.Observation 
 	if err == nil {
 		found, err = s.functionOf(key).Poll(ctx, call)
 	}
-	switch told := s.resultOf(doing, err); {
-	case told.failure != "":
-		return phase.Observation{State: phase.Failed, Message: told.failure}
-	case told.retry:
-		return phase.Observation{Waiting: waitingForAnswer(told.why)}
+	switch result := s.resultOf(doing, err); {
+	case result.failure != "":
+		return phase.Observation{State: phase.Failed, Message: result.failure}
+	case result.retry:
+		return phase.Observation{Waiting: waitingForAnswer(result.why)}
 	case found.State == phase.Idle || found.State == phase.Ready:
 		found.Waiting = waitingForAnswer(s.memory.unstarted[key])
 	}
 	return found
 }
 
-// renderArtifacts of an action that has ended well.
+// renderArtifacts renders the artifacts of an action that has ended well.
 func (s *syncer) renderArtifacts(ctx context.Context, a renderArtifacts) (r renderedArtifacts) {
 	action := &a.snapshot.Actions[a.action]
 	f, err := s.readInputs(ctx, action)
@@ -108,12 +110,14 @@ func (s *syncer) renderArtifacts(ctx context.Context, a renderArtifacts) (r rend
 		return r
 	}
 	b := blueprint.NewBudget(ctx)
-	r.artifacts, err = inTurn(b, func() (map[string]v1alpha1.Artifact, error) { return renderOutput(b, a.snapshot, a.action, a.status, f) })
+	r.artifacts, err = inTurn(b, func() (map[string]v1alpha1.Artifact, error) {
+		return renderOutput(b, a.snapshot, a.action, a.status, f)
+	})
 	r.lookupResult = s.resultOf(doing, err)
 	return r
 }
 
-// functionOf a phase of the frozen run; nil if there is none in it.
+// functionOf returns the function of a phase of the snapshot; nil if there is none in it.
 func (s *syncer) functionOf(key phaseKey) phase.Function {
 	if s.o.snapshot == nil {
 		return s.functions.Forgotten()
@@ -149,7 +153,7 @@ func (s *syncer) callOf(key phaseKey) (phase.Call, error) {
 	return call, nil
 }
 
-// callWithArgs likewise, with arguments that are rendered anew where this process has not done so.
+// callWithArgs likewise, with arguments, which are rendered if this process has not done so before.
 func (s *syncer) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, error) {
 	call, err := s.callOf(key)
 	if err != nil {
@@ -184,4 +188,28 @@ func (a *snapshotAction) call() phase.Action {
 		StatefulSet: a.Subject.StatefulSet, Deployment: a.Subject.Deployment,
 		PodOverride: override, PodLabels: a.Spec.PodLabels, PodAnnotations: a.Spec.PodAnnotations,
 	}
+}
+
+// inTurn renders templates when the budget has its turn. The error is a *phase.Failure where they cannot be rendered; that rendering was stopped,
+// or had to wait too long, is no failure of the templates.
+func inTurn[T any](b *blueprint.Budget, render func() (T, error)) (rendered T, _ error) {
+	done, err := b.Turn()
+	if err != nil {
+		return rendered, err
+	}
+	defer done()
+	rendered, err = render()
+	if stopped := b.Stopped(); err != nil && stopped != nil {
+		return rendered, stopped
+	}
+	if err != nil {
+		return rendered, phase.Failf("%v", err)
+	}
+	return rendered, nil
+}
+
+// args of a phase that begins.
+func (s *syncer) args(ctx context.Context, a preparePhase, f inputs) (map[string]any, error) {
+	b := blueprint.NewBudget(ctx)
+	return inTurn(b, func() (map[string]any, error) { return renderArgs(b, a.snapshot, a.key, a.status, f) })
 }

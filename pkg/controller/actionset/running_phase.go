@@ -15,67 +15,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// advance takes an action as far as it goes without waiting. An action without phases ends when it begins. It returns false if the
-// end cannot be recorded yet.
-func (t *planner) advanceAction(i int, begins bool) bool {
-	before, said, cleaned := *t.status.Actions[i].DeepCopy(), len(t.events), len(t.cleanUps)
-	moved := begins
-	for {
-		key, more := t.current(i)
-		if !more {
-			break
-		}
-		if !t.advancePhase(key) {
-			return true // it runs, or waits
-		}
-		moved = true
-	}
-	if !moved || t.finishAction(i) {
-		return true
-	}
-	// The end is recorded together with the artifacts, or not yet: what has ended is found again.
-	t.status.Actions[i], t.events, t.cleanUps = before, t.events[:said], t.cleanUps[:cleaned]
-	return false
-}
-
-// current is the phase that runs or comes next; more is false if there is none.
-func (t *planner) current(i int) (key phaseKey, more bool) {
-	action := &t.status.Actions[i]
-	begun := false
-	for p := range action.Phases {
-		switch action.Phases[p].State {
-		case v1alpha1.StateRunning:
-			return phaseKey{i, p}, true
-		case v1alpha1.StatePending:
-			if !t.cancelled() {
-				return phaseKey{i, p}, true
-			}
-		}
-		begun = begun || action.Phases[p].State != v1alpha1.StatePending
-		if action.Phases[p].State != v1alpha1.StateComplete {
-			break
-		}
-	}
-	switch action.DeferPhase.State {
-	case v1alpha1.StateRunning:
-		return phaseKey{i, phase.Deferred}, true
-	case v1alpha1.StatePending:
-		// What was cancelled before it began has nothing to put right.
-		return phaseKey{i, phase.Deferred}, begun || !t.cancelled()
-	default:
-		return phaseKey{}, false
-	}
-}
-
-// step begins or watches a phase. It returns whether the phase has ended.
-func (t *planner) advancePhase(key phaseKey) (ended bool) {
-	if phaseIn(&t.status, key).State == v1alpha1.StatePending {
-		return t.beginPhase(key)
-	}
-	return t.observePhase(key)
-}
-
-// begin records the intent of a phase and then starts it.
+// beginPhase records the intent of a phase and then starts it.
 func (t *planner) beginPhase(key phaseKey) (ended bool) {
 	prepared, known := t.o.prepared[key]
 	if lost := t.renderLost(key); lost != "" {
@@ -128,7 +68,7 @@ func (t *planner) beginPhase(key phaseKey) (ended bool) {
 	return true
 }
 
-// watch decides about a phase whose intent is recorded.
+// observePhase decides about a phase whose intent is recorded.
 func (t *planner) observePhase(key phaseKey) (ended bool) {
 	p := phaseIn(&t.status, key)
 	found, known := t.o.polled[key]
@@ -152,7 +92,7 @@ func (t *planner) observePhase(key phaseKey) (ended bool) {
 		return true
 	case phase.Lost:
 		const reason = v1alpha1.ReasonControllerRestarted
-		t.failPhase(key, reason, executionPrefix(key), reason+": the controller was restarted while the phase ran, and cannot tell what has become of it")
+		t.failPhase(key, reason, executionPrefix(key), reason+": the controller was restarted while the phase ran, and how the phase ended is not known")
 		return true
 	}
 	if stopping && (found.State == phase.Idle || found.State == phase.Ready || !t.o.now.Before(limit)) {
@@ -172,7 +112,7 @@ func (t *planner) observePhase(key phaseKey) (ended bool) {
 	return false
 }
 
-// wait for a phase that has not ended.
+// waitForPhase waits for a phase that has not ended.
 func (t *planner) waitForPhase(key phaseKey, found phase.Observation, intent *runtime.RawExtension, limit time.Time, stopping bool) {
 	p := phaseIn(&t.status, key)
 	switch {
@@ -201,7 +141,7 @@ func (t *planner) waitForPhase(key phaseKey, found phase.Observation, intent *ru
 	}
 }
 
-// limit is until when a phase must have ended, with the time that it has to stop; zero if there is no limit: only what is cancelled
+// deadline is until when a phase must have ended, with the time that it has to stop; zero if there is no limit: only what is cancelled
 // has one.
 func (t *planner) deadline(key phaseKey) time.Time {
 	since := t.cancelledSince()
@@ -246,7 +186,7 @@ func (t *planner) completePhase(key phaseKey, output map[string]any) (ended bool
 	return true
 }
 
-// end records that a phase has ended. What it leaves is removed after that: before, the next process would find nothing of it.
+// endPhase records that a phase has ended. What it leaves is removed after that: before, the next process would find nothing of it.
 func (t *planner) endPhase(key phaseKey, state v1alpha1.State) {
 	p := phaseIn(&t.status, key)
 	if p.State == v1alpha1.StateRunning && t.snapshot.traits(key).LeavesBehind {
@@ -270,40 +210,11 @@ func (t *planner) failExecution(key phaseKey, message string) {
 	t.failPhase(key, reason, executionPrefix(key), message)
 }
 
-// fail records that a phase has failed. Phases of a run that is cancelled do; what is said is why it was cancelled.
+// failPhase records that a phase has failed. In a run that is cancelled the failure that is shown is why it was cancelled.
 func (t *planner) failPhase(key phaseKey, reason, prefix, message string) {
 	t.endPhase(key, v1alpha1.StateFailed)
 	if key.phase == phase.Deferred || !t.cancelled() {
 		t.setFailure(reason, message)
 	}
 	t.events = append(t.events, failureEvents(&t.snapshot.Actions[key.action].Spec, prefix+message)...)
-}
-
-// conclude an action whose phases have all ended. It returns false if that cannot be recorded yet.
-func (t *planner) finishAction(i int) bool {
-	action, templates := &t.status.Actions[i], t.snapshot.Actions[i].Blueprint.OutputArtifacts
-	if !endedWell(action) || t.cancelled() || len(templates) == 0 {
-		return true
-	}
-	rendered, known := t.o.artifacts[i]
-	switch {
-	case !known:
-		t.asks = append(t.asks, renderArtifacts{i, t.snapshot, t.status.DeepCopy()})
-		return true
-	case rendered.retry:
-		t.retry = true
-		return false
-	case rendered.failure != "":
-		t.setFailure(v1alpha1.ReasonArtifactsFailed, rendered.failure)
-		t.events = append(t.events, failureEvents(&t.snapshot.Actions[i].Spec, "Failed to render output artifacts "+rendered.failure)...)
-		return true
-	}
-	templatesOnly := action.Artifacts
-	action.Artifacts = rendered.artifacts
-	if message := t.sizeExceeded("the output artifacts of action "+action.Name+" have", sizeOf(rendered.artifacts)); message != "" {
-		action.Artifacts = templatesOnly
-		t.setFailure(v1alpha1.ReasonArtifactsFailed, "ArtifactsTooLarge: "+message)
-		t.events = append(t.events, failureEvents(&t.snapshot.Actions[i].Spec, "Failed to render output artifacts ArtifactsTooLarge: "+message)...)
-	}
-	return true
 }

@@ -208,7 +208,7 @@ func TestASecretThatIsNotOursIsNotTouchedAndSaidToBeThere(t *testing.T) {
 			a.operate()
 			a.settles()
 			status := a.set().Status
-			if !hasFinished(status) || !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s, in which the run is to be frozen, exists and was not made for it") {
+			if !hasFinished(status) || !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s, which is to hold the snapshot of the run, exists and was not made for it") {
 				t.Errorf("%s: it is %s, %+v", name, a.states(), status.Error)
 			}
 			if a.secret() == nil || a.count(configMapsResource) > 0 {

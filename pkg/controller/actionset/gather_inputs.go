@@ -12,13 +12,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/phase"
 )
 
-// fetch reads what the action names.
+// readInputs reads what the action names.
 func (s *syncer) readInputs(ctx context.Context, action *snapshotAction) (f inputs, err error) {
 	if f.secrets, err = readAll(ctx, &f, action.Spec.Secrets, s.readSecret); err != nil {
 		return f, err
@@ -30,8 +32,8 @@ func (s *syncer) readInputs(ctx context.Context, action *snapshotAction) (f inpu
 	return f, err
 }
 
-// fetchObjects adds what the objects of phases refer to: of those that have begun, and of the one that begins if it is not nil.
-// missing says what is not there for the latter.
+// readPhaseObjects adds what the objects of phases refer to: of those that have begun, and of the one that begins if it is not nil.
+// missing is the reason why the latter cannot begin.
 func (s *syncer) readPhaseObjects(ctx context.Context, f *inputs, action *snapshotAction, status *v1alpha1.ActionStatus, begins *int) (missing, err error) {
 	f.objects = map[int]phaseObjects{}
 	for index := phase.Deferred; index < len(status.Phases); index++ {
@@ -67,7 +69,7 @@ func (s *syncer) readPhaseObjects(ctx context.Context, f *inputs, action *snapsh
 	return nil, nil
 }
 
-// maxFetched is how much templates of one action may be given in Secrets and ConfigMaps, in bytes: each worker holds so much.
+// maxInputBytes is how much templates of one action may be given in Secrets and ConfigMaps, in bytes: each worker holds that much.
 const maxInputBytes = 8 << 20
 
 // readAll reads what the references name, by the same names. That it is too much together is a *phase.Failure.
@@ -142,4 +144,15 @@ func (s *syncer) readProfile(ctx context.Context, reference *v1alpha1.ObjectRefe
 		return nil, phase.Failf("Profile %s/%s: %v", namespace, reference.Name, err)
 	}
 	return params, nil
+}
+
+// refuseSecret returns a *phase.Failure for a Secret that is the operator's: what it makes for itself, such as the key of a certificate, and
+// the tokens of accounts in its own namespace. No template sees them.
+func refuseSecret(secret metav1.Object, secretType corev1.SecretType, operatorNamespace string) error {
+	made := secret.GetLabels()[controller.LabelManagedBy] == controller.ManagedBy
+	token := secretType == corev1.SecretTypeServiceAccountToken && operatorNamespace != "" && secret.GetNamespace() == operatorNamespace
+	if !made && !token {
+		return nil
+	}
+	return phase.Failf("the Secret %s/%s is the operator's own, and no template may read it: name another one", secret.GetNamespace(), secret.GetName())
 }

@@ -16,10 +16,11 @@ import (
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/phase"
 )
 
-// knownKinds are the subjects that need not say their resource, in lower case.
+// knownKinds are the kinds of subjects that need no resource, in lower case.
 var knownKinds = []string{"statefulset", "deployment", "pvc", "namespace", "unstructured"}
 
 // kindDeploymentConfig is one that others know.
@@ -33,7 +34,7 @@ type rejection struct {
 	actions []v1alpha1.ActionStatus
 }
 
-// launch checks all that can be checked before anything is done, freezes the run, and starts the first phases.
+// decideStart checks all that can be checked before anything is done, creates the snapshot, and starts the first phases.
 func decideStart(o observed) plan {
 	if o.statusTooLarge != "" {
 		return decideTooLarge(o)
@@ -51,7 +52,7 @@ func decideStart(o observed) plan {
 			return reject(o, v1alpha1.ReasonInvalid, *refused)
 		}
 		if o.subjects == nil && len(r.Actions) > 0 {
-			return plan{asks: []ask{lookUpSubjects{}}}
+			return planAsking(lookUpSubjects{})
 		}
 		for i, found := range o.subjects {
 			if found.failure != "" {
@@ -80,8 +81,10 @@ func decideStart(o observed) plan {
 		return reject(o, v1alpha1.ReasonInvalid, *invalid(message))
 	}
 	if o.snapshot == nil && len(r.Actions) > 0 {
-		// Before any of its arguments are rendered: who finds the Secret knows that another process was about to.
-		return plan{steps: append(finalizerSteps(o, r.needsFinalizer()), createSnapshot{r}), again: true}
+		// Before any of its arguments are rendered: a process that finds the Secret knows that another one was about to.
+		p := planOf(append(finalizerSteps(o, r.needsFinalizer()), createSnapshot{r})...)
+		p.Again = true
+		return p
 	}
 	for i := range t.status.Actions {
 		action := &r.Actions[i]
@@ -94,22 +97,22 @@ func decideStart(o observed) plan {
 	return t.plan()
 }
 
-// hold says that the run cannot start yet.
+// waitToStart records that the run cannot start yet.
 func waitToStart(o observed) plan {
 	status := waitingStatus(o)
 	p := plan{retry: true}
 	if o.set.Status == nil || !equality.Semantic.DeepEqual(*o.set.Status, status) {
-		p.steps = []step{writeStatus{status}}
+		p.Steps = []controller.Step{writeStatus{status}}
 	}
 	return p
 }
 
 // reject ends an ActionSet of which nothing was run.
 func reject(o observed, reason string, r rejection) plan {
-	return plan{steps: append([]step{writeStatus{rejectedStatus(o, reason, r)}}, eventSteps(r.events)...)}
+	return planOf(append([]controller.Step{writeStatus{rejectedStatus(o, reason, r)}}, eventSteps(r.events)...)...)
 }
 
-// checkSet looks at what the ActionSet says by itself.
+// checkSet checks the ActionSet by itself.
 func checkSet(o observed) *rejection {
 	if o.snapshotDamage != "" {
 		return invalid(o.snapshotDamage)
@@ -137,7 +140,7 @@ func invalid(message string) *rejection {
 	return &rejection{message: message, events: []recordEvent{warning("Error", message)}}
 }
 
-// checkActions looks up the Blueprint of each action, and checks what it says. The run that it returns lacks the subjects.
+// checkActions looks up the Blueprint of each action, and checks it. The snapshot that it returns lacks the subjects.
 func checkActions(o observed) (*snapshot, *rejection) {
 	r := &snapshot{}
 	for _, spec := range o.set.Spec.Actions {

@@ -1,0 +1,82 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package actionset
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
+)
+
+// planner builds the plan of a run: the status as it is to be, and the steps.
+type planner struct {
+	o        observed
+	snapshot *snapshot
+	status   v1alpha1.ActionSetStatus
+
+	asks                      []controller.Ask
+	events                    []recordEvent
+	starts, cancels, cleanUps []phaseKey
+	requeueAfter              time.Duration
+	retry                     bool
+	// again: there is more to decide when the status is written.
+	again bool
+	// lost: the rest of the run is not known any more.
+	lost bool
+}
+
+func newPlanner(o observed, r *snapshot, status v1alpha1.ActionSetStatus) *planner {
+	return &planner{o: o, snapshot: r, status: status}
+}
+
+// requeueAt requeues at that time, or earlier.
+func (t *planner) requeueAt(at time.Time) { t.requeue(max(at.Sub(t.o.now), time.Millisecond)) }
+
+func (t *planner) requeue(after time.Duration) {
+	t.requeueAfter = controller.EarliestDelay(t.requeueAfter, after)
+}
+
+// plan returns the plan of all that was decided.
+func (t *planner) plan() plan {
+	if len(t.asks) > 0 {
+		return planAsking(t.asks...)
+	}
+	t.finishRun()
+	t.summarize()
+	ended := hasFinished(&t.status)
+	p := planOf(repeatedEvents(t.o)...)
+	p.RequeueAfter, p.Again, p.retry = t.requeueAfter, t.again, t.retry
+	if last := lastEvent(t.events); last != nil {
+		t.status.LastEvent = last
+	}
+	if !ended {
+		p.Steps = append(p.Steps, finalizerSteps(t.o, t.snapshot.needsFinalizer())...)
+	}
+	if t.o.set.Status == nil || !equality.Semantic.DeepEqual(*t.o.set.Status, t.status) {
+		p.Steps = append(p.Steps, writeStatus{t.status})
+	}
+	p.Steps = append(p.Steps, eventSteps(t.events)...)
+	for _, key := range t.starts {
+		p.Steps = append(p.Steps, startPhase{key})
+	}
+	for _, key := range t.cancels {
+		p.Steps = append(p.Steps, cancelPhase{key: key})
+	}
+	p.Steps = append(p.Steps, t.cleanUpSteps()...)
+	if ended {
+		p.Steps = append(p.Steps, finishSteps(t.o)...)
+	}
+	return p
+}
+
+func (t *planner) seconds() *metav1.Time {
+	now := metav1.NewTime(t.o.now.Truncate(time.Second))
+	return &now
+}
