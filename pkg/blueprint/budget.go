@@ -41,7 +41,7 @@ var (
 	errStopped = errors.New("rendering was stopped")
 )
 
-// Budget is what rendering may cost: some templates together. It is not for several goroutines at once.
+// Budget is what rendering may cost: some templates together. It is not safe for concurrent use.
 type Budget struct {
 	// whole is the context of all turns, and ctx that of the turn.
 	whole, ctx context.Context
@@ -79,7 +79,7 @@ func (b *Budget) Turn() (done func(), err error) {
 	}, nil
 }
 
-// Stopped returns why rendering was stopped, if it was: that says nothing of the template, which may be rendered again.
+// Stopped returns why rendering was stopped, if it was: that is no failure of the template, which may be rendered again.
 func (b *Budget) Stopped() error {
 	if b.ctx.Err() == nil {
 		return nil
@@ -90,7 +90,7 @@ func (b *Budget) Stopped() error {
 // Spent returns the part of the Budget that was used, from 0 to 1.
 func (b *Budget) Spent() float64 { return float64(maxWork-b.left) / maxWork }
 
-// pay so many units, or return errWork, which is final: nothing can be paid afterwards.
+// pay pays units of work, or returns errWork, which is final: nothing can be paid afterwards.
 func (b *Budget) pay(cost float64) error {
 	if math.IsNaN(cost) || cost > float64(b.left) {
 		b.left = 0

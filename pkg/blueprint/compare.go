@@ -222,7 +222,7 @@ func indexed(value, key reflect.Value) (reflect.Value, error) {
 	}
 }
 
-// position in a list that a number says.
+// position returns the index in a list that a number stands for.
 func position(key reflect.Value) (int64, error) {
 	switch {
 	case !key.IsValid():

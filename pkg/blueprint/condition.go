@@ -16,7 +16,7 @@ import (
 // ConditionLanguage is how the conditions of a function are written. Like all templates they read nothing but what they are given,
 // end, and do not panic. Errors are *RenderErrors about the argument of the name that is given.
 type ConditionLanguage interface {
-	// Check the syntax, as far as it can be told without an object.
+	// Check the syntax, as far as that is possible without an object.
 	Check(name, condition string) error
 	// Evaluate the condition on an object: it holds where the text, without blanks around it, is true. It is paid from the Budget.
 	Evaluate(b *Budget, name, condition string, object map[string]any, now time.Time) (string, error)
@@ -58,7 +58,7 @@ func (WaitV2Language) Evaluate(b *Budget, name, condition string, object map[str
 	return waitV2Engine(b).execute(name, condition, data)
 }
 
-// exists tells whether there is something at the end of the path: keys of maps, and indexes of lists.
+// exists reports whether there is something at the end of the path: keys of maps, and indexes of lists.
 func exists(item any, path ...any) bool {
 	value := inside(reflect.ValueOf(item))
 	for _, step := range path {

@@ -12,10 +12,10 @@ import (
 // knownf returns an error with a text that users know from Kanister and may look for, in its spelling.
 func knownf(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// RenderError says which template could not be rendered, and why. It has no value of the template's data in it, unless a
+// RenderError reports which template could not be rendered, and why. It has no value of the template's data in it, unless a
 // function puts one into its error.
 type RenderError struct {
-	// Phase and Argument say where the template stands, such as "dump" and "command[2]". Phase may be empty.
+	// Phase and Argument are where the template stands, such as "dump" and "command[2]". Phase may be empty.
 	Phase, Argument string
 	// Expression is the part of the template that failed. It is empty if the template as a whole did.
 	Expression string
@@ -40,14 +40,14 @@ func (e *RenderError) Error() string {
 func (e *RenderError) Unwrap() error { return e.Cause }
 
 var (
-	// The engine says: template: <name>:<line>:<column>: executing "<name>" at <<expression>>: <reason>
+	// The text of the engine is: template: <name>:<line>:<column>: executing "<name>" at <<expression>>: <reason>
 	executing  = regexp.MustCompile(`(?s)^template: [^ ]*: executing "[^"]*" at <(.*?)>: (.*)$`)
 	parsing    = regexp.MustCompile(`(?s)^template: ` + templateName + `:(\d+): (.*)$`)
 	missingKey = regexp.MustCompile(`(?s)^map has no entry for key "(.*)"$`)
 	missingFn  = regexp.MustCompile(`^function "(.*)" not defined$`)
 )
 
-// explain makes the engine's text one for whoever wrote the Blueprint.
+// explain rewrites the engine's text for the author of the Blueprint.
 func explain(err error) (expression, reason string) {
 	text := err.Error()
 	if found := executing.FindStringSubmatch(text); found != nil {

@@ -43,7 +43,7 @@ const (
 	costly       = "takes time without bounds"
 )
 
-// denied are the functions of sprig that templates may not call. A template that does is told why.
+// denied are the functions of sprig that templates may not call. The error of a template that does explains why.
 var denied = map[string]string{
 	"env": readsMachine, "expandenv": readsMachine, "getHostByName": readsMachine,
 	"randAlpha": random, "randAlphaNum": random, "randAscii": random, "randBytes": random, "randInt": random, "randNumeric": random,

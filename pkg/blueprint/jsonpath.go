@@ -112,7 +112,7 @@ func parsePath(path string) (parsed *jsonpath.JSONPath, err error) {
 	return parsed, parsed.Parse("{" + path + "}")
 }
 
-// find the text of what a JSONPath leads to, of so many bytes at most. That it leads nowhere is an error.
+// find the text of what a JSONPath leads to, of a limited number of bytes. That it leads nowhere is an error.
 func find(path string, object map[string]any, most int) (text string, err error) {
 	parsed, err := parsePath(path)
 	if err != nil {
@@ -128,12 +128,12 @@ func find(path string, object map[string]any, most int) (text string, err error)
 	return string(out.text), err
 }
 
-// pathCost is what each way of a JSONPath through an object of so many values takes at most. Filters look at what is below.
+// pathCost is what each way of a JSONPath through an object of that number of values takes at most. Filters look at what is below.
 func pathCost(path string, nodes float64) float64 {
 	return 1000 + 40*float64(len(path)) + 40*(nodes+1)*float64(1+strings.Count(path, "?"))
 }
 
-// pathWays is how many ways a JSONPath can take: each comma may name the same thing once more, and each .. begins anew at every depth.
+// pathWays is how many ways a JSONPath can take: each comma may name the same thing once more, and each .. begins again at every depth.
 func pathWays(path string, depth int) float64 {
 	return math.Pow(2, float64(strings.Count(path, ","))) * math.Pow(float64(depth+1), float64(strings.Count(path, "..")))
 }

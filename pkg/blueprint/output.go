@@ -17,7 +17,7 @@ const (
 	maxOutputs = 512 << 10
 	// maxOutputLine is what one output may be as JSON, where a byte may take six.
 	maxOutputLine = 6*maxOutputs + 1024
-	// maxLogPiece is how much of a longer line is logged at once.
+	// maxLogPiece is how much of a longer line is logged in one piece.
 	maxLogPiece = 16 << 10
 )
 

@@ -11,7 +11,7 @@ import (
 
 // Params is the root of all templates of one action. The names of the fields are an interface: Blueprints use them.
 type Params struct {
-	// StatefulSet, Deployment, DeploymentConfig, PVC and Namespace tell about the subject. The others than its own are nil.
+	// StatefulSet, Deployment, DeploymentConfig, PVC and Namespace describe the subject. The others than its own are nil.
 	StatefulSet      *Workload
 	Deployment       *Workload
 	DeploymentConfig *Workload
@@ -85,7 +85,7 @@ type Location struct {
 	Region   string `json:"region"`
 }
 
-// Credential is one of its members, as Type says.
+// Credential is one of its members, which Type names.
 type Credential struct {
 	Type              string
 	KeyPair           *KeyPair
@@ -93,7 +93,7 @@ type Credential struct {
 	KopiaServerSecret *KopiaServerSecret
 }
 
-// String is the type alone. A credential that is printed says no more; its JSON does.
+// String is the type alone. A credential that is printed shows no more; its JSON does.
 func (c Credential) String() string { return c.Type }
 
 // KeyPair is the name and the secret of an access key.

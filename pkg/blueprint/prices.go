@@ -74,10 +74,10 @@ func priceList(byNames map[string]price) map[string]price {
 	return list
 }
 
-// texts cost so many units for each of their bytes.
+// texts cost unit for each of their bytes.
 func texts(unit float64) price { return plain(1, unit) }
 
-// elements of arguments cost so many units each, and texts one for each byte.
+// elements of arguments cost unit each, and texts one for each byte.
 func elements(unit float64) price { return plain(unit, 1) }
 
 // plain is what arguments cost that are not looked into, each of them and each byte of texts.
@@ -127,7 +127,7 @@ func trimmed(_ *Budget, args []reflect.Value) (float64, error) {
 	return length(args[1]) * (2 + length(args[0])), nil
 }
 
-// formatted is for printf: an argument may be printed by each verb, and each part of it with the width that the verb says.
+// formatted is for printf: an argument may be printed by each verb, and each part of it with the width of the verb.
 func formatted(b *Budget, args []reflect.Value) (float64, error) {
 	t, err := b.tally(args[1:]...)
 	if err != nil {

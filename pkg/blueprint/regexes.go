@@ -107,7 +107,7 @@ func (p *pattern) one(b *Budget, text string) ([]int, error) {
 	return p.FindStringIndex(text), nil
 }
 
-// all matches, at most so many if it is not negative. Each is looked for from the end of the one before, and may be looked for to the end
+// all returns all matches, at most n if it is not negative. Each is looked for from the end of the one before, and may be looked for to the end
 // of the text each time.
 func (p *pattern) all(b *Budget, text string, most int) (found [][]int, err error) {
 	if most < 0 {

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// templateName is how the engine calls every template. Errors say the argument's name instead.
+// templateName is how the engine calls every template. Errors have the argument's name instead.
 const templateName = "t"
 
 // parseBase and parseByte are what it costs to parse a template, and each of its bytes.
 const parseBase, parseByte = 4000, 16
 
-// Renderer renders the templates of one action with the same Params. It is not for several goroutines at once.
+// Renderer renders the templates of one action with the same Params. It is not safe for concurrent use.
 type Renderer struct {
 	root   root
 	engine engine
@@ -229,7 +229,7 @@ func (e engine) execute(name, source string, data any) (string, error) {
 	return rendered, nil
 }
 
-// renderError is what is said of an error about a template.
+// renderError returns the error for users.
 func renderError(name string, err error) error {
 	expression, reason := explain(err)
 	failed := &RenderError{Argument: name, Expression: shorten(expression, maxName), Reason: shorten(reason, maxReason)}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// nodeCost and entryCost are what it costs to look at a value, and at an entry of a map beside its key and its value.
+	// nodeCost and entryCost are what it costs to look at a value, and at an entry of a map in addition to its key and its value.
 	nodeCost, entryCost = 8, 24
 )
 

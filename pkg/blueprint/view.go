@@ -12,7 +12,7 @@ import (
 )
 
 // root is what templates see of Params. It has the same fields. Secrets and ConfigMaps are plain data there, with the fields and the JSON
-// that they have elsewhere but without methods, which templates could call and which nobody pays for.
+// that they have elsewhere but without methods, which templates could call and which are not paid for.
 type root struct {
 	StatefulSet, Deployment, DeploymentConfig *Workload
 	PVC, Namespace                            *Reference
@@ -50,7 +50,7 @@ type credential struct {
 	KopiaServerSecret *KopiaServerSecret
 }
 
-// String is the type alone. A credential that is printed says no more; its JSON does.
+// String is the type alone. A credential that is printed shows no more; its JSON does.
 func (c credential) String() string { return c.Type }
 
 // TypeMeta is plain data with the fields of its namesake, as are the types below. Templates know some of them by these names.

@@ -18,11 +18,11 @@ type Environment struct {
 	Mapper meta.ResettableRESTMapper
 	// RESTConfig is what the streams of commands are opened with.
 	RESTConfig *rest.Config
-	// ServiceAccount of Pods for which nobody names one; "" is what the API server gives them.
+	// ServiceAccount of Pods for which none is named; "" is what the API server gives them.
 	ServiceAccount string
 	// OperatorNamespace is the one that this process runs in, where phases do nothing; "" where it is not known.
 	OperatorNamespace OperatorNamespace
-	// Wake is called when something of a phase has changed, and it is worthwhile to poll it. It may be called from everywhere at
-	// a time, and returns at once.
+	// Wake is called when something of a phase has changed, and it is worthwhile to poll it. It may be called concurrently, and returns
+	// immediately.
 	Wake func(ID)
 }

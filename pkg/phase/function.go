@@ -15,14 +15,14 @@ import (
 
 // Function is one function that phases call. Its methods may be called for many phases at a time.
 //
-// An error that is a *Failure is how the phase ends. Any other error says nothing about the phase: the method is called again.
+// An error that is a *Failure is how the phase ends. Any other error leaves the phase as it is: the method is called again.
 type Function interface {
 	// Validate checks the arguments, and returns what Start is to do. It changes nothing.
 	Validate(ctx context.Context, call Call) (intent map[string]any, err error)
-	// Start does what the intent says and returns how it goes. It is called again if nobody knows whether it was called: what was
+	// Start carries out the intent and returns how the call goes. It is called again if it may have been called before: what was
 	// done is not done twice. It may do so in two steps: see Ready.
 	Start(ctx context.Context, call Call) (Observation, error)
-	// Poll tells how it goes. It changes nothing.
+	// Poll reports how the call goes. It changes nothing.
 	Poll(ctx context.Context, call Call) (Observation, error)
 	// Cancel stops what Start has begun and removes what it leaves, other than its effect. It does not wait. It is called of
 	// phases that have ended too, and more than once.
@@ -82,12 +82,12 @@ func (id ID) String() string {
 type State string
 
 const (
-	// Unknown: it cannot be told at the moment.
+	// Unknown: the state is not known at the moment.
 	Unknown State = ""
 	// Idle: nothing was done yet.
 	Idle State = "idle"
 	// Ready: what was made does nothing before the Intent of the observation is recorded in the place of the one before, and Start is
-	// called again. Where an object has to be made before it can be told from another one, as by its UID, this is the fence: of what
+	// called again. Where an object has to be made before it can be distinguished from another one, as by its UID, this is the fence: of what
 	// several processes may have made, only what is recorded ever goes.
 	Ready State = "ready"
 	// Running: it is under way.
@@ -97,7 +97,7 @@ const (
 	Failed    State = "failed"
 	// Stopped: it was cancelled, and nothing of it runs any more.
 	Stopped State = "stopped"
-	// Lost: it was started, or may have been, and what has become of it cannot be told any more.
+	// Lost: it was started, or may have been, and what has become of it cannot be found out any more.
 	Lost State = "lost"
 )
 
@@ -108,13 +108,13 @@ type Observation struct {
 	Intent map[string]any
 	// Output of a call that has succeeded.
 	Output map[string]any
-	// Message says why it has failed.
+	// Message is why it has failed.
 	Message string
 	// Progress of a call that runs.
 	Progress Progress
 	// Waiting is what a call waits for that has not ended.
 	Waiting Waiting
-	// PollAfter is when to look again although nothing tells that something has changed, if more than zero.
+	// PollAfter is the delay of the next poll if no change is noticed before; 0 for none.
 	PollAfter time.Duration
 }
 
@@ -140,6 +140,6 @@ type Progress struct {
 // Leaver is a Function of which something may be left when its phase has ended, for Cancel to remove.
 type Leaver interface {
 	Function
-	// Left tells whether something of the call is there, and reads it from the API server where no cache can tell.
+	// Left reports whether something of the call exists. Where no cache has it, the API server is asked.
 	Left(ctx context.Context, call Call) (bool, error)
 }

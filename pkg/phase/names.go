@@ -64,7 +64,7 @@ func checkPart(field, value string, check func(string) []string) error {
 // MaxShown is how much a failure shows of what a condition rendered to, in bytes.
 const MaxShown = 100
 
-// Shorten a text to so many bytes.
+// Shorten cuts a text to a number of bytes.
 func Shorten(text string, most int) string {
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "..."

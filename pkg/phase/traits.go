@@ -7,7 +7,7 @@ package phase
 type Traits struct {
 	// Resumable: another process finds again what was started.
 	Resumable bool
-	// LeavesBehind: what was started goes on without any process of ours and without its ActionSet, so that somebody has to
+	// LeavesBehind: what was started goes on without any process of ours and without its ActionSet, so that the controller has to
 	// remove it.
 	LeavesBehind bool
 }

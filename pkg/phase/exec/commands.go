@@ -29,7 +29,7 @@ const (
 )
 
 // Commands run in containers, through streams that end with this process. They are remembered until their phase has ended and
-// somebody calls Cancel. To close the stream is all that can be done to a command: what has begun may go on in its container.
+// Cancel is called. To close the stream is all that can be done to a command: what has begun may go on in its container.
 type Commands struct {
 	// ctx ends all streams.
 	ctx  context.Context
@@ -49,7 +49,7 @@ type command struct {
 	// how it goes. It is Running, then anything else.
 	how phase.Observation
 	in  []Container
-	// unopened says of the containers of which it is so why their streams are not open, by their index.
+	// unopened is why streams are not open, by the index of the container.
 	unopened map[int]string
 }
 
@@ -66,7 +66,7 @@ func (c *command) waiting() phase.Waiting {
 	return phase.Waiting{For: fmt.Sprintf("the command in %d containers to end", len(c.in))}
 }
 
-// commandIntent says which process is about to run the command.
+// commandIntent identifies the process that is about to run the command.
 type commandIntent struct {
 	Process string `json:"process"`
 }
@@ -184,7 +184,7 @@ func (c *Commands) Found(namespace, name string) (ids []phase.ID) {
 // wait returns when the context has ended and all streams are closed.
 func (c *Commands) Wait() {
 	<-c.ctx.Done()
-	// Whoever saw the context before its end has counted its task now.
+	// A caller that saw the context before its end has counted its task now.
 	c.mu.Lock()
 	//lint:ignore SA2001 To have been inside is all.
 	c.mu.Unlock()
@@ -222,7 +222,8 @@ func (c *Commands) runAll(ctx context.Context, id phase.ID, of *command, argv []
 	return observed
 }
 
-// runIn one container. It begins anew only where the command cannot have begun; unopened is called with why that is, and with "" when it has.
+// runIn runs the command in one container. It tries again only where the command cannot have begun; unopened is called with the reason, and with
+// "" when the command has begun.
 func (c *Commands) runIn(ctx context.Context, id phase.ID, in Container, argv []string, unopened func(why string)) (map[string]string, error) {
 	ctx = whenOpened(ctx, func() { unopened("") })
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "actionSet", klog.KRef(id.Namespace, id.Name), "phase", id.String(),

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The command that is run is in the query of a URL, and client-go logs URLs at -v=6: so whoever reads the log would read passwords. Its wrapper
+// The command that is run is in the query of a URL, and client-go logs URLs at -v=6: so readers of the log would read passwords. Its wrapper
 // that logs is outside of those of a rest.Config. The request goes through it without the query, which is put back inside.
 
 type queryKey struct{}

@@ -60,11 +60,11 @@ func (e notStartedError) Unwrap() error { return e.error }
 
 func notStarted(err error) bool { return errors.As(err, new(notStartedError)) }
 
-// streamProtocols are those in which the end of a command is always told, also when it has gone well.
+// streamProtocols are those in which the end of a command is always reported, also when it has succeeded.
 var streamProtocols = []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name}
 
 // NewExecutor returns what runs commands through the API server. It speaks SPDY, which the API server hands on as it is. A WebSocket is
-// translated there: if the node breaks the stream off, the API server then says that the command has gone well.
+// translated there: if the node breaks the stream off, the API server then reports that the command has succeeded.
 func NewExecutor(env phase.Environment) Executor {
 	return func(ctx context.Context, in Container, command []string, stdout, stderr io.Writer) error {
 		url := env.Client.CoreV1().RESTClient().Post().Resource("pods").Namespace(in.Namespace).Name(in.Pod).SubResource("exec").
@@ -116,7 +116,7 @@ func (r *roundTrip) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// wholeStreams makes connections on which a command that was broken off is told from one that has gone well. The library takes the end
+// wholeStreams makes connections that report a command that was broken off.  The library takes the end
 // of the stream of errors for that, whatever has come before.
 type wholeStreams struct{ spdy.Upgrader }
 
@@ -138,18 +138,18 @@ func (c wholeConnection) CreateStream(headers http.Header) (httpstream.Stream, e
 	return &endStream{Stream: stream}, nil
 }
 
-// endStream is where the end of a command is told.
+// endStream is the stream on which the end of a command is reported.
 type endStream struct {
 	httpstream.Stream
-	told bool
+	reported bool
 }
 
-var errBrokenOff = errors.New("the stream ended before the command did: nobody knows what has become of it")
+var errBrokenOff = errors.New("the stream ended before the command did: how the command ended is not known")
 
 func (s *endStream) Read(p []byte) (n int, err error) {
 	n, err = s.Stream.Read(p)
-	s.told = s.told || n > 0
-	if errors.Is(err, io.EOF) && !s.told {
+	s.reported = s.reported || n > 0
+	if errors.Is(err, io.EOF) && !s.reported {
 		err = errBrokenOff
 	}
 	return n, err
@@ -160,7 +160,7 @@ func answerOf(err error) (status *apierrors.StatusError, ok bool) {
 	return status, errors.As(err, &status)
 }
 
-// beforeStart says which errors came before the command can have begun, and may go away. A command begins when the stream is there:
+// beforeStart marks the errors that came before the command can have begun, and may go away. A command begins when the stream is there:
 // neither without a connection, nor with another answer.
 func beforeStart(err error) error {
 	var connecting *net.OpError

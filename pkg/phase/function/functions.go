@@ -18,7 +18,7 @@ type Functions struct {
 	byName map[string]phase.Function
 	// left finds what phases have left.
 	left []finder
-	// forgotten is the function of phases of which nobody knows which one it is.
+	// forgotten is the function of phases whose function is not known.
 	forgotten phase.Leaver
 	// wait returns when nothing that the functions have started runs any more.
 	wait func()
@@ -56,8 +56,8 @@ func New(ctx context.Context, env phase.Environment) *Functions {
 // Get returns the function of that name; nil if there is none.
 func (f *Functions) Get(name string) phase.Function { return f.byName[name] }
 
-// Forgotten is for phases of which nobody knows any more which function they have called, but their intent: it can only tell what they
-// have left, and remove it.
+// Forgotten returns the function for phases whose function is not known any more, but whose intent is: it can only report what they have
+// left, and remove it.
 func (f *Functions) Forgotten() phase.Leaver { return f.forgotten }
 
 // Wait returns when the context has ended and nothing that the functions have started runs any more.
@@ -72,7 +72,7 @@ type finder interface {
 }
 
 // Found returns the phases of ActionSets of that name, of whatever UID, of which caches show something that Cancel would remove. It
-// asks nobody.
+// sends no request.
 func (f *Functions) Found(namespace, name string) (ids []phase.ID) {
 	for _, left := range f.left {
 		ids = append(ids, left.Found(namespace, name)...)

@@ -26,7 +26,7 @@ const (
 	fieldManager = "kanister-create"
 	// deletionPoll is how often we look whether an object that was deleted has gone.
 	deletionPoll = time.Second
-	// defaultNamespace is where KubeOps looks if nobody says where.
+	// defaultNamespace is where KubeOps looks if no namespace is given.
 	defaultNamespace = metav1.NamespaceDefault
 )
 
@@ -47,7 +47,7 @@ type KubeOps struct {
 
 var _ phase.Function = (*KubeOps)(nil)
 
-// kubeOpsIntent says to which objects something is done.
+// kubeOpsIntent names the objects that are changed.
 type kubeOpsIntent struct {
 	Operation string   `json:"operation"`
 	Objects   []target `json:"objects"`
@@ -107,7 +107,7 @@ func (k *KubeOps) Start(ctx context.Context, call phase.Call) (phase.Observation
 	if err != nil {
 		return phase.Ended(err)
 	}
-	look := false // the answer of the API server does not tell everything
+	look := false // the answer of the API server is not enough
 	switch intent.Operation {
 	case "create":
 		look, err = k.create(ctx, call.ID, args, intent.Objects)
@@ -210,7 +210,7 @@ func (k *KubeOps) Cancel(_ context.Context, call phase.Call) error {
 	return nil
 }
 
-// create the objects in their order. It returns whether one of them was there: it may be ours, from a Start whose end nobody saw.
+// create the objects in their order. It returns whether one of them was there: it may be ours, from a Start whose end was not seen.
 func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs, targets []target) (found bool, _ error) {
 	objects, err := manifests(args.Spec)
 	if err != nil {
@@ -232,7 +232,7 @@ func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOp
 		object.SetAnnotations(annotations)
 		_, err := k.on(t).Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
 		if apierrors.IsAlreadyExists(err) {
-			found = true // Poll tells whose it is
+			found = true // Poll finds out whose it is
 			continue
 		}
 		if err != nil {
@@ -267,7 +267,7 @@ func (k *KubeOps) patch(ctx context.Context, id phase.ID, args blueprint.KubeOps
 	case !apierrors.IsConflict(err):
 		return phase.Ended(fmt.Errorf("patching %s %s: %w", t.resource().GroupResource(), t.Name, phase.Definitive(err)))
 	}
-	// It has changed, perhaps by a request of ours whose answer nobody saw.
+	// It has changed, perhaps by a request of ours whose answer was lost.
 	changed, err := k.get(ctx, *t)
 	if err != nil {
 		return phase.Ended(err)

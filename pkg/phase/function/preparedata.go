@@ -22,7 +22,7 @@ import (
 
 const (
 	prepareDataPrefix = "prepare-data-job-"
-	// prepareDataDir is where the volumes of the subject are mounted if nobody says where.
+	// prepareDataDir is where the volumes of the subject are mounted by default.
 	prepareDataDir = "/mnt/prepare_data/"
 )
 

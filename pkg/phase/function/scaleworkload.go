@@ -56,7 +56,7 @@ type ScaleWorkload struct {
 
 var _ phase.Function = (*ScaleWorkload)(nil)
 
-// scaleIntent says what is scaled. OriginalReplicaCount is what it had before.
+// scaleIntent is what is scaled. OriginalReplicaCount is what it had before.
 type scaleIntent struct {
 	Kind            string    `json:"kind"`
 	Namespace       string    `json:"namespace"`
@@ -133,7 +133,7 @@ func (s *ScaleWorkload) Start(ctx context.Context, call phase.Call) (phase.Obser
 	case !apierrors.IsConflict(err):
 		return phase.Ended(fmt.Errorf("scaling %s: %w", intent, phase.Definitive(err)))
 	}
-	// It has changed, perhaps by a request of ours whose answer nobody saw.
+	// It has changed, perhaps by a request of ours whose answer was lost.
 	changed, err := s.get(ctx, intent)
 	if err != nil {
 		return phase.Ended(fmt.Errorf("reading %s: %w", intent, phase.Definitive(err)))
@@ -182,7 +182,7 @@ func (s *ScaleWorkload) observe(ctx context.Context, call phase.Call, intent sca
 		return phase.Observation{State: phase.Idle}, nil
 	case !ptr.Deref(args.WaitForReady, true):
 	case found.replicas != args.Replicas:
-		return phase.Ended(phase.Failf("%s was scaled to %d, and then to %d by somebody else before it was ready", intent, args.Replicas, found.replicas))
+		return phase.Ended(phase.Failf("%s was scaled to %d, and then to %d by another client before it was ready", intent, args.Replicas, found.replicas))
 	default:
 		ready, err := s.ready(ctx, found)
 		if err != nil {

@@ -47,9 +47,9 @@ func (s *ScaleWorkload) patch(ctx context.Context, intent scaleIntent, patch map
 	return workloadOfDeployment(deployment), nil
 }
 
-// ready tells whether the workload is what its spec wants. Pods are only asked for when its status says so.
+// ready reports whether the workload is what its spec wants. Pods are only listed when its status reports that.
 func (s *ScaleWorkload) ready(ctx context.Context, w *workload) (bool, error) {
-	if !w.settled {
+	if !w.asSpecified {
 		return false, nil
 	}
 	selected := metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(w.selector)}

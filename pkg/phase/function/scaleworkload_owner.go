@@ -116,7 +116,7 @@ func (s *ScaleWorkload) getScale(ctx context.Context, t target) (scale, error) {
 	return scaleOf(t, found), scaleRefused(t, err)
 }
 
-// putScale sets the replicas, if the object is as the target says.
+// putScale sets the replicas, if the object is that of the target.
 func (s *ScaleWorkload) putScale(ctx context.Context, t target, replicas int32) (scale, error) {
 	body := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "autoscaling/v1", "kind": "Scale",
@@ -140,7 +140,7 @@ func scaleOf(t target, object *unstructured.Unstructured) scale {
 	return scale{t, int32(replicas), int32(current)}
 }
 
-// scaleRefused says which rule is missing where the operator may not.
+// scaleRefused names the rule that is missing where the operator may not.
 func scaleRefused(t target, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err

@@ -91,7 +91,7 @@ func (s *ScaleWorkload) pollScale(ctx context.Context, call phase.Call, intent s
 	return s.observeScale(ctx, call, intent, args, found)
 }
 
-// observeScale tells how it goes with the scale subresource as it is.
+// observeScale reports how the call goes with the scale subresource as it is.
 func (s *ScaleWorkload) observeScale(ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs, found scale) (phase.Observation, error) {
 	_, written := s.scaled.Load(call.ID)
 	waits := ptr.Deref(args.WaitForReady, true)
@@ -101,7 +101,7 @@ func (s *ScaleWorkload) observeScale(ctx context.Context, call phase.Call, inten
 	case found.replicas != args.Replicas && !written:
 		return phase.Observation{State: phase.Idle}, nil
 	case found.replicas != args.Replicas && waits:
-		return phase.Ended(phase.Failf("%s was scaled to %d, and then to %d by somebody else before it was ready", intent.Scale, args.Replicas, found.replicas))
+		return phase.Ended(phase.Failf("%s was scaled to %d, and then to %d by another client before it was ready", intent.Scale, args.Replicas, found.replicas))
 	case waits:
 		ready, err := s.followed(ctx, intent, args.Replicas, found)
 		if err != nil {

@@ -144,7 +144,7 @@ func TestWhatSomebodyElseScalesIsNotFoughtOver(t *testing.T) {
 	}{
 		"a person": {
 			func(set *appsv1.StatefulSet) { set.Spec.Replicas = ptr.To[int32](1) },
-			"statefulset db/pg was scaled to 0, and then to 1 by somebody else before it was ready",
+			"statefulset db/pg was scaled to 0, and then to 1 by another client before it was ready",
 		},
 		"another phase": {
 			func(set *appsv1.StatefulSet) { set.Annotations[phase.AnnotationScaled] = "u2.0.0" },

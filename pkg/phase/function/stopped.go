@@ -10,7 +10,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// stoppedFor is how long it is remembered that a call was cancelled. Whoever has cancelled it polls it at once.
+// stoppedFor is how long it is remembered that a call was cancelled. The process that has cancelled it polls it immediately.
 const stoppedFor = 10 * time.Minute
 
 // stopped are calls that were cancelled and of which nothing runs anyway, as they only wait. The zero value is ready for use.

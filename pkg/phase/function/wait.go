@@ -39,7 +39,7 @@ type Wait struct {
 
 var _ phase.Function = (*Wait)(nil)
 
-// waitIntent says from when on time counts, more precisely than the status does.
+// waitIntent is from when on time counts, more precisely than the status does.
 type waitIntent struct {
 	Since time.Time `json:"since"`
 }

@@ -56,7 +56,7 @@ func (i item) check(language blueprint.ConditionLanguage) error {
 	return nil
 }
 
-// secret tells whether the object is a Secret, of which nothing is to be shown.
+// secret reports whether the object is a Secret, of which nothing is to be shown.
 func (i item) secret() bool {
 	return i.ObjectReference.Group == "" && i.ObjectReference.Resource == "secrets"
 }
@@ -74,7 +74,7 @@ func (i item) describe() string {
 }
 
 // evaluate the conditions, all from one Budget: they hold where one of anyOf does, or all of allOf. One that cannot be evaluated ends it for now. If they
-// do not hold it says why, and for what it waits.
+// do not hold it returns why, and what it waits for.
 func (w *Wait) evaluate(ctx context.Context, budget *blueprint.Budget, conditions blueprint.Conditions) (met bool, why string, waiting phase.Waiting) {
 	read := map[blueprint.ObjectReference]map[string]any{}
 	var reasons []string

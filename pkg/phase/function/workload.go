@@ -18,8 +18,8 @@ type workload struct {
 	metav1.ObjectMeta
 	replicas int32
 	selector *metav1.LabelSelector
-	// settled: its status says that there are as many replicas as its spec wants, and that they are ready.
-	settled bool
+	// asSpecified: according to its status there are as many replicas as its spec wants, and they are ready.
+	asSpecified bool
 	// byReplicaSet: the Pods are those of its current ReplicaSet, not its own.
 	byReplicaSet bool
 }
@@ -27,16 +27,16 @@ type workload struct {
 func workloadOfStatefulSet(set *appsv1.StatefulSet) *workload {
 	replicas := ptr.Deref(set.Spec.Replicas, 1)
 	return &workload{
-		ObjectMeta: set.ObjectMeta, replicas: replicas, selector: set.Spec.Selector, settled: set.Status.ReadyReplicas == replicas,
+		ObjectMeta: set.ObjectMeta, replicas: replicas, selector: set.Spec.Selector, asSpecified: set.Status.ReadyReplicas == replicas,
 	}
 }
 
 func workloadOfDeployment(deployment *appsv1.Deployment) *workload {
 	replicas, status := ptr.Deref(deployment.Spec.Replicas, 1), deployment.Status
-	settled := status.ObservedGeneration >= deployment.Generation && status.Replicas == replicas &&
+	asSpecified := status.ObservedGeneration >= deployment.Generation && status.Replicas == replicas &&
 		status.UpdatedReplicas == replicas && status.AvailableReplicas == replicas
 	return &workload{
-		ObjectMeta: deployment.ObjectMeta, replicas: replicas, selector: deployment.Spec.Selector, settled: settled, byReplicaSet: true,
+		ObjectMeta: deployment.ObjectMeta, replicas: replicas, selector: deployment.Spec.Selector, asSpecified: asSpecified, byReplicaSet: true,
 	}
 }
 
@@ -51,7 +51,7 @@ func CurrentReplicaSet(deployment metav1.Object, sets []appsv1.ReplicaSet) *apps
 	return nil
 }
 
-// podsAreReady tells whether as many Pods of the owner run as wanted. A Deployment must have no others; those that have ended for
+// podsAreReady reports whether as many Pods of the owner run as wanted. A Deployment must have no others; those that have ended for
 // good, as after an eviction, may lie about for days and do not count.
 func podsAreReady(pods []corev1.Pod, owner metav1.Object, wanted int32, noOthers bool) bool {
 	running, others := int32(0), 0

@@ -117,7 +117,7 @@ func (f *Function) Start(ctx context.Context, call phase.Call) (phase.Observatio
 	return f.observe(ctx, call, intent, pod, watched)
 }
 
-// create the Pod. If it is there already, from a Start whose end nobody saw, that is the one.
+// create the Pod. If it is there already, from a Start whose end was not seen, that is the one.
 func (f *Function) create(ctx context.Context, call phase.Call, intent Intent) (phase.Observation, error) {
 	plan, err := f.plan(ctx, call)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 	notComplete = "Failed while waiting for Pod to complete: Pod failed to complete in time: "
 )
 
-// podFailure is the text of a phase that fails because of its Pod. A deferPhase does not say which one it was, as users know it.
+// podFailure is the text of a phase that fails because of its Pod. The text of a deferPhase does not name the Pod, as users know it.
 func podFailure(call phase.Call, pod, text string) phase.Observation {
 	if call.ID.Phase != phase.Deferred {
 		details, _ := json.Marshal(map[string]string{"pod": pod}) // cannot fail
@@ -35,7 +35,7 @@ func podFailure(call phase.Call, pod, text string) phase.Observation {
 	return phase.Observation{State: phase.Failed, Message: text}
 }
 
-// whyFailed is what a Pod that has failed says of the reason.
+// whyFailed returns the reasons in the status of a Pod that has failed.
 func whyFailed(pod *corev1.Pod) string {
 	var parts []string
 	if cutShort(pod) {
@@ -61,7 +61,7 @@ func whyFailed(pod *corev1.Pod) string {
 		parts = append(parts, withDetails(text, end.Message))
 	}
 	if len(parts) == 0 {
-		parts = append(parts, withDetails("the Pod has failed and does not say why", pod.Status.Message))
+		parts = append(parts, withDetails("the Pod has failed, and its status has no reason", pod.Status.Message))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -91,7 +91,7 @@ func failedContainer(pod *corev1.Pod, main string) string {
 	return ""
 }
 
-// neverBegins tells why a Pod that has not begun never will; "" if it may yet. A name that is none stays so. All else may come: an
+// neverBegins returns why a Pod that has not begun never will; "" if it may yet. A name that is none stays so. All else may come: an
 // image, a Secret, room on a node.
 func neverBegins(pod *corev1.Pod) string {
 	for _, status := range allContainers(pod) {
@@ -116,14 +116,14 @@ func beginsBy(pod *corev1.Pod, since time.Time) time.Time {
 	return since.Add(podStartLimit)
 }
 
-// isSidecar tells whether an init container runs as long as its Pod.
+// isSidecar reports whether an init container runs as long as its Pod.
 func isSidecar(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == name && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 	})
 }
 
-// whyWaiting is what a Pod that has not begun says of the reason.
+// whyWaiting returns the reason in the status of a Pod that has not begun.
 func whyWaiting(pod *corev1.Pod) string {
 	for _, status := range allContainers(pod) {
 		if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "" && waiting.Reason != "PodInitializing" {
@@ -140,7 +140,7 @@ func whyWaiting(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return "node " + pod.Spec.NodeName + " does not start it"
 	}
-	return "it does not say why"
+	return "its status has no reason"
 }
 
 func unschedulable(pod *corev1.Pod) bool {
@@ -149,19 +149,19 @@ func unschedulable(pod *corev1.Pod) bool {
 	})
 }
 
-// hasEnded tells whether nothing of a Pod runs any more.
+// hasEnded reports whether nothing of a Pod runs any more.
 func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// containerBegan tells whether a container has printed, or may have, and containerEnded that it prints no more.
+// containerBegan reports whether a container has printed, or may have, and containerEnded that it prints no more.
 func containerBegan(pod *corev1.Pod, name string) bool {
 	status := containerOf(pod, name)
 	return status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil
 }
 
 func containerEnded(pod *corev1.Pod, name string) bool {
-	// One that was ended may be started again, unless its Pod says no.
+	// One that was ended may be started again, unless its Pod forbids it.
 	return hasEnded(pod) || pod.Spec.RestartPolicy == corev1.RestartPolicyNever && containerOf(pod, name).State.Terminated != nil
 }
 
@@ -173,7 +173,7 @@ func containerOf(pod *corev1.Pod, name string) corev1.ContainerStatus {
 	return pod.Status.ContainerStatuses[at]
 }
 
-// cutShort tells whether somebody deleted the Pod while it ran. That its command then ended well, as many do when they are told to
+// cutShort reports whether the Pod was deleted while it ran. That its command then succeeded, as many do when they are asked to
 // stop, does not mean that it was done.
 func cutShort(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp == nil {

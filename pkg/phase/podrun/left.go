@@ -16,7 +16,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// Cancel implements Function. It removes the Pod at once, whichever of the phase has the name: the one that is recorded, or one that a
+// Cancel implements Function. It removes the Pod immediately, whichever of the phase has the name: the one that is recorded, or one that a
 // late request has made.
 func (f *Function) Cancel(ctx context.Context, call phase.Call) error {
 	first := f.runs.stop(call.ID)
@@ -34,7 +34,7 @@ func (f *Function) Cancel(ctx context.Context, call phase.Call) error {
 		}
 	}
 	if err == nil && first {
-		f.runs.wake(call.ID) // where there is no watch nobody else tells that it has gone
+		f.runs.wake(call.ID) // without a watch nothing else reports that it has gone
 	}
 	return err
 }
@@ -52,7 +52,7 @@ func (f *Function) Left(ctx context.Context, call phase.Call) (bool, error) {
 	return pod != nil && isOf(pod, call.ID), err
 }
 
-// seen tells whether a cache shows the Pod. It asks nobody, and starts no watch.
+// seen reports whether a cache shows the Pod. It sends no request, and starts no watch.
 func (f *Function) seen(call phase.Call) bool {
 	return len(f.runs.watches.seen(func(pod *corev1.Pod) bool { return isOf(pod, call.ID) })) > 0
 }
@@ -81,7 +81,7 @@ func (r *Runs) Remove(ctx context.Context, id phase.ID) error {
 	return errors.Join(errs...)
 }
 
-// delete the Pod of that UID at once. A conflict is that another has its name.
+// delete deletes the Pod of that UID immediately. A conflict is that another has its name.
 func (r *Runs) delete(ctx context.Context, pod *corev1.Pod) error {
 	err := r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &pod.UID},

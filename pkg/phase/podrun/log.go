@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// logPause is how long we wait before a log is opened again while its container runs. The API server tells that a container has
+	// logPause is how long we wait before a log is opened again while its container runs. The API server reports that a container has
 	// ended a second or two after its log has: to open it before would be for nothing. It doubles to logMaxPause.
 	logPause    = 3 * time.Second
 	logMaxPause = 30 * time.Second
@@ -27,7 +27,7 @@ const (
 	logEndPause = 500 * time.Millisecond
 	// logDrain is how long the stream of a container that has ended may take to end.
 	logDrain = 5 * time.Second
-	// logLimit is for how long the log of a container that has ended is asked for although the API server says that it cannot be
+	// logLimit is for how long the log of a container that has ended is asked for although the API server answers that it cannot be
 	// had. The node may come back.
 	logLimit = 2 * time.Minute
 )
@@ -51,7 +51,7 @@ type logReader struct {
 	bad    error // an output that cannot be read
 	// position in the text of this reading, and up to where it was taken into the tail.
 	position, taken int64
-	// head is how the text begins. It tells that a log was rotated.
+	// head is how the text begins. By it a rotated log is noticed.
 	head []byte
 	tail []string
 
@@ -79,7 +79,7 @@ func newLogReader(open func(ctx context.Context, follow bool) (io.ReadCloser, er
 	return l
 }
 
-// end tells that the container has ended.
+// end notes that the container has ended.
 func (l *logReader) end() { l.endOnce.Do(func() { close(l.ended) }) }
 
 // read returns what was found; nil if it is still being read.
@@ -132,13 +132,13 @@ func (l *logReader) run(ctx context.Context) bool {
 	}
 }
 
-// isAnswer tells whether the API server has said no. An outage, or a server that has too much to do, is not that.
+// isAnswer reports whether the API server has refused. An outage, or a server that has too much to do, is not that.
 func isAnswer(err error) bool {
 	var answer apierrors.APIStatus
 	return errors.As(err, &answer) && !apierrors.IsTooManyRequests(err) && !apierrors.IsUnauthorized(err)
 }
 
-// podGone tells whether it is the Pod that is not found, rather than what its node has of it.
+// podGone reports whether it is the Pod that is not found, rather than what its node has of it.
 func podGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
@@ -203,7 +203,7 @@ func (l *logReader) readOnce(ctx context.Context, follow bool) error {
 	return err
 }
 
-// logWriter tells what is wrong with the text from what is wrong with the stream.
+// logWriter keeps errors of the text apart from errors of the stream.
 type logWriter struct{ log *logReader }
 
 func (w logWriter) Write(p []byte) (int, error) {

@@ -77,7 +77,7 @@ func (f *Function) pending(ctx context.Context, call phase.Call, pod *corev1.Pod
 	return running, nil
 }
 
-// lostClaim is a claim without which the Pod cannot begin; "" if there is none, or nobody may tell.
+// lostClaim is a claim without which the Pod cannot begin; "" if there is none, or it cannot be read.
 func (f *Function) lostClaim(ctx context.Context, pod *corev1.Pod) string {
 	if !unschedulable(pod) {
 		return ""

@@ -20,8 +20,8 @@ import (
 // cancelledFor is how long it is remembered that a phase was cancelled: longer than anybody waits for it to stop.
 const cancelledFor = 10 * time.Minute
 
-// Runs is what this process knows of the Pods of phases: what the watches show, and what their logs have said. Another process finds
-// out all of it anew.
+// Runs is what this process knows of the Pods of phases: what the watches show, and what was read of their logs. Another process finds
+// all of it out again.
 type Runs struct {
 	ctx            context.Context
 	client         kubernetes.Interface
@@ -98,14 +98,14 @@ func (r *Runs) release(run *podRun) {
 	run.released = true
 }
 
-// held tells whether the Pod is still to be let go.
+// held reports whether the Pod is still to be let go.
 func (r *Runs) held(run *podRun, pod *corev1.Pod) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return gated(pod) && !run.released
 }
 
-// endedPod is the Pod as it was when it had ended; nil if nobody saw that.
+// endedPod is the Pod as it was when it had ended; nil if that was not seen.
 func (r *Runs) endedPod(run *podRun) *corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +162,7 @@ func (r *Runs) stop(id phase.ID) (first bool) {
 	return !known
 }
 
-// isCancelled tells whether this process has cancelled the phase.
+// isCancelled reports whether this process has cancelled the phase.
 func (r *Runs) isCancelled(id phase.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,7 +170,7 @@ func (r *Runs) isCancelled(id phase.ID) bool {
 	return cancelled
 }
 
-// isDeleted tells whether this process has deleted the Pod, which a cache may show for some time.
+// isDeleted reports whether this process has deleted the Pod, which a cache may show for some time.
 func (r *Runs) isDeleted(pod types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -90,7 +90,7 @@ func (p Plan) build(call phase.Call, serviceAccount string) (*corev1.Pod, error)
 		Spec: *spec,
 	}
 	if pod.Namespace == id.Namespace {
-		// Not the controller of it: nobody makes such a Pod anew when a node is drained, and it must not look so.
+		// Not the controller of it: such a Pod is not created again when a node is drained, and it must not look so.
 		pod.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: "ActionSet", Name: id.Name, UID: id.UID,
 		}}
@@ -117,12 +117,12 @@ func podName(prefix string, id phase.ID) string {
 	return prefix + rand.SafeEncodeString(string(letters))
 }
 
-// isOf tells whether a Pod was made for that phase.
+// isOf reports whether a Pod was made for that phase.
 func isOf(pod *corev1.Pod, id phase.ID) bool {
 	return pod.Labels[phase.LabelActionSet] == string(id.UID) && pod.Labels[phase.LabelPhase] == id.String()
 }
 
-// idOf is the phase that a Pod was made for; ok is false if it does not say so.
+// idOf is the phase that a Pod was made for; ok is false if it is not marked.
 func idOf(pod *corev1.Pod) (id phase.ID, ok bool) {
 	namespace, name, named := strings.Cut(pod.Annotations[phase.AnnotationActionSet], "/")
 	action, index, cut := strings.Cut(pod.Labels[phase.LabelPhase], ".")
@@ -134,7 +134,7 @@ func idOf(pod *corev1.Pod) (id phase.ID, ok bool) {
 	return id, named && cut && err == nil && id.UID != "" && id.String() == pod.Labels[phase.LabelPhase]
 }
 
-// gated tells whether a Pod is held back because its UID may not be recorded.
+// gated reports whether a Pod is held back because its UID may not be recorded.
 func gated(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gateRecorded})
 }

@@ -106,7 +106,7 @@ func (w *watches) seen(filter func(*corev1.Pod) bool) (pods []*corev1.Pod) {
 	return pods
 }
 
-// run watches until the context ends, or nobody asks any more.
+// run watches until the context ends, or the namespace is not asked for any more.
 func (w *watches) run(watched *namespaceWatch) {
 	ctx, stop := context.WithCancel(w.ctx)
 	defer stop()
@@ -147,7 +147,7 @@ func (w *watches) newInformer(watched *namespaceWatch) cache.SharedIndexInformer
 	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(listWatch, w.client), &corev1.Pod{}, 0, cache.Indexers{})
 	// None of these can fail of an informer that has not started.
-	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // report has told
+	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // report has logged it
 	_ = informer.SetTransform(withoutManagedFields)
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { w.changed(object.(*corev1.Pod)) },
@@ -164,10 +164,10 @@ func (w *watches) newInformer(watched *namespaceWatch) cache.SharedIndexInformer
 	return informer
 }
 
-// report takes in how a list or a watch went, and says the first time that it cannot be had. A list alone is no watch.
+// report takes in how a list or a watch went, and logs the first time that it failed. A list alone is no watch.
 func (w *watches) report(ctx context.Context, watched *namespaceWatch, err error, listed bool) {
 	if listed || ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return // the Reflector goes on at once
+		return // the Reflector goes on immediately
 	}
 	w.mu.Lock()
 	first := err != nil && watched.problem == nil
