@@ -5,7 +5,7 @@ package helloapp
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,120 +13,140 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 	"millwright.dev/pkg/generated/informers/externalversions"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
-// What users and other controllers do; none of it is written down as a request.
+// apiServer is the API server with HelloApps and what is made for them.
+type apiServer struct {
+	*fakeapi.Server
+	t           *testing.T
+	apps        versioned.Interface
+	kube        kubernetes.Interface
+	objects     fakeapi.Objects[v1.HelloApp]
+	deployments fakeapi.Objects[appsv1.Deployment]
+	services    fakeapi.Objects[corev1.Service]
+}
+
+var (
+	helloApps   = fakeapi.Custom(v1.Resource("helloapps").WithVersion("v1"), &v1.HelloApp{})
+	deployments = func() fakeapi.Resource {
+		resource := fakeapi.Deployments
+		resource.Admit = fakeapi.Admit(func(_, deployment *appsv1.Deployment) error {
+			defaulted(deployment)
+			return nil
+		})
+		return resource
+	}()
+)
+
+func newAPIServer(t *testing.T, objects ...*v1.HelloApp) *apiServer {
+	server := fakeapi.New(t, helloApps, deployments, fakeapi.Services)
+	a := &apiServer{
+		Server: server, t: t, apps: versioned.NewForConfigOrDie(server.Config()), kube: kubernetes.NewForConfigOrDie(server.Config()),
+		objects: fakeapi.Of[v1.HelloApp](server, helloApps), deployments: fakeapi.Of[appsv1.Deployment](server, deployments),
+		services: fakeapi.Of[corev1.Service](server, fakeapi.Services),
+	}
+	a.Log(a.requestText)
+	for _, object := range objects {
+		a.objects.Create(object)
+	}
+	return a
+}
+
+// requestText is the request in a line.
+func (a *apiServer) requestText(r *fakeapi.Request) string {
+	switch {
+	case r.Scripted != nil:
+		return r.String() + ": " + r.Scripted.Error()
+	case r.Verb == "update":
+		return describeStatus(fakeapi.Decode[v1.HelloApp](r).Status)
+	case r.Verb == "delete":
+		return fmt.Sprintf("delete %s if it is %s", r.Resource.Resource, *fakeapi.Decode[metav1.DeleteOptions](r).Preconditions.UID)
+	case r.Verb != "patch":
+		return r.String()
+	case r.Query.Get("fieldManager") != FieldManager:
+		a.t.Errorf("%s by the field manager %q", r, r.Query.Get("fieldManager"))
+	case r.Query.Get("force") != "true":
+		return "create " + r.Resource.Resource
+	}
+	return "apply " + r.Resource.Resource
+}
+
+func (a *apiServer) must(err error) {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
 
 // inBubble runs a test of the controller on an API server with default/x in it.
 func inBubble(t *testing.T, test func(t *testing.T, a *apiServer), options ...appOption) {
 	synctest.Test(t, func(t *testing.T) { test(t, newAPIServer(t, newApp(options...))) })
 }
 
+// What users and other controllers do; none of it is logged as a request.
+
 // edit is a user's change of default/x: it makes a new generation.
 func (a *apiServer) edit(change func(*v1.HelloAppSpec)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	app := a.app()
-	change(&app.Spec)
-	app.Generation++
-	app.ResourceVersion = a.nextVersion()
-	a.must(a.apps.Tracker().Update(appsResource, app, app.Namespace))
+	a.objects.Update("default", "x", func(app *v1.HelloApp) { change(&app.Spec) })
 }
 
 // deploymentBecomes changes the Deployment x, as its controller does or who else may; nothing where there is none.
 func (a *apiServer) deploymentBecomes(change deploymentOption) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if before := a.deployment(); before != nil {
-		deployment := before.DeepCopy()
-		change(deployment)
-		a.update(deploymentsResource, before, deployment)
+	if a.deployment() != nil {
+		a.deployments.Update("default", "x", change)
 	}
 }
 
 func (a *apiServer) serviceBecomes(change func(*corev1.Service)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if before := a.service(); before != nil {
-		service := before.DeepCopy()
-		change(service)
-		a.update(servicesResource, before, service)
+	if a.service() != nil {
+		a.services.Update("default", "x", change)
 	}
 }
 
-// deploymentAppears is a Deployment that somebody else makes.
+// deploymentAppears is a Deployment that another client creates.
 func (a *apiServer) deploymentAppears(deployment *appsv1.Deployment) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	deployment.ResourceVersion = a.nextVersion()
-	a.must(a.kube.Tracker().Create(deploymentsResource, deployment, deployment.Namespace))
+	a.deployments.Create(deployment)
+	*deployment = *a.deployment()
 }
 
 func (a *apiServer) serviceAppears(service *corev1.Service) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	service.ResourceVersion = a.nextVersion()
-	a.must(a.kube.Tracker().Create(servicesResource, service, service.Namespace))
+	a.services.Create(service)
+	*service = *a.service()
 }
 
 func (a *apiServer) deploymentGoes() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.deployment() != nil {
-		a.must(a.kube.Tracker().Delete(deploymentsResource, "default", "x"))
+		a.deployments.Remove("default", "x")
 	}
 }
 
-func (a *apiServer) serviceGoes() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.must(a.kube.Tracker().Delete(servicesResource, "default", "x"))
-}
+func (a *apiServer) serviceGoes() { a.services.Remove("default", "x") }
 
-func (a *apiServer) app() *v1.HelloApp {
-	object, err := a.apps.Tracker().Get(appsResource, "default", "x")
-	a.must(err)
-	return object.(*v1.HelloApp)
-}
+func (a *apiServer) app() *v1.HelloApp { return a.objects.Get("default", "x") }
 
 // deployment x; nil if there is none.
-func (a *apiServer) deployment() *appsv1.Deployment {
-	object, err := a.kube.Tracker().Get(deploymentsResource, "default", "x")
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	a.must(err)
-	return object.(*appsv1.Deployment)
-}
+func (a *apiServer) deployment() *appsv1.Deployment { return a.deployments.Get("default", "x") }
 
 // service x; nil if there is none.
-func (a *apiServer) service() *corev1.Service {
-	object, err := a.kube.Tracker().Get(servicesResource, "default", "x")
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	a.must(err)
-	return object.(*corev1.Service)
-}
+func (a *apiServer) service() *corev1.Service { return a.services.Get("default", "x") }
 
 // took returns what was asked for since it was last called, once all is quiet: the requests, then the events.
 func (a *apiServer) took() []string {
 	synctest.Wait()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	lines := append(a.requests, a.events...)
-	a.requests, a.events = nil, nil
-	return slices.Clip(lines)
+	requests, events := a.TakeLog()
+	return append(requests, events...)
 }
 
 // wants compares what was asked for since the last time.

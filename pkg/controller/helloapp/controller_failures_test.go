@@ -4,7 +4,6 @@
 package helloapp
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,11 +17,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clienttesting "k8s.io/client-go/testing"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
 // times is the error so many times over.
@@ -37,7 +35,7 @@ func TestWhatTheServerFailsToDoIsDoneAgainAndNothingIsShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
-				a.fail["patch deployments"] = times(3, err)
+				a.Fail("patch deployments", times(3, err)...)
 				a.operate()
 				time.Sleep(time.Minute)
 				failed := "patch deployments: " + err.Error()
@@ -48,10 +46,10 @@ func TestWhatTheServerFailsToDoIsDoneAgainAndNothingIsShown(t *testing.T) {
 }
 
 func TestALostAnswerMakesNothingTwice(t *testing.T) {
-	for _, request := range []string{"patch deployments", "patch services", "update helloapps"} {
+	for _, request := range []string{"patch deployments", "patch services", "update helloapps/status"} {
 		t.Run(request, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
-				a.lose[request] = errors.New("unexpected EOF")
+				a.Lose(request, errors.New("unexpected EOF"))
 				a.operate()
 				time.Sleep(time.Minute)
 				a.deploymentBecomes(rolledOut)
@@ -59,8 +57,14 @@ func TestALostAnswerMakesNothingTwice(t *testing.T) {
 				if got := describeStatus(a.app().Status); got != isReady {
 					t.Errorf("got  %s\nwant %s", got, isReady)
 				}
-				if a.created != 2 {
-					t.Errorf("%d objects were created, want a Deployment and a Service", a.created)
+				created := 0
+				for _, c := range a.History() {
+					if c.Before == nil && (c.Resource == deployments.GroupVersionResource || c.Resource == fakeapi.Services.GroupVersionResource) {
+						created++
+					}
+				}
+				if created != 2 {
+					t.Errorf("%d objects were created, want a Deployment and a Service", created)
 				}
 				a.took()
 				time.Sleep(time.Hour)
@@ -72,8 +76,8 @@ func TestALostAnswerMakesNothingTwice(t *testing.T) {
 
 func TestWhatQuotaRefusesIsShownOnceAndTriedUntilItFits(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		quota := apierrors.NewForbidden(deploymentsResource.GroupResource(), "x", errors.New("exceeded quota: compute"))
-		a.fail["patch deployments"] = times(12, quota)
+		quota := apierrors.NewForbidden(deployments.GroupResource(), "x", errors.New("exceeded quota: compute"))
+		a.Fail("patch deployments", times(12, quota)...)
 		a.operate()
 		time.Sleep(2 * time.Minute)
 		tried, rest := 0, []string{}
@@ -103,7 +107,7 @@ func invalid(path ...string) error {
 func TestASpecThatIsInvalidIsNotTriedAgainBeforeItIsEdited(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		err := invalid("spec", "env")
-		a.fail["patch deployments"] = times(1, err)
+		a.Fail("patch deployments", times(1, err)...)
 		stop, logged := a.operate()
 		time.Sleep(time.Hour)
 		for _, entry := range logged() {
@@ -127,7 +131,7 @@ func TestAnEditThatIsInvalidLeavesTheDeploymentAsItIs(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		err := invalid("spec", "env")
-		a.fail["patch deployments"] = times(2, err)
+		a.Fail("patch deployments", times(2, err)...)
 		a.edit(func(s *v1.HelloAppSpec) { s.Image = "!" })
 		time.Sleep(time.Hour)
 		failed := "patch deployments: " + err.Error()
@@ -154,9 +158,9 @@ func TestADeploymentThatGotAnotherControllerMeanwhileIsAConflict(t *testing.T) {
 
 func TestInANamespaceThatIsBeingTerminatedNothingIsSaidNorTriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		gone := apierrors.NewForbidden(deploymentsResource.GroupResource(), "x", errors.New("unable to create new content in namespace default because it is being terminated"))
+		gone := apierrors.NewForbidden(deployments.GroupResource(), "x", errors.New("unable to create new content in namespace default because it is being terminated"))
 		gone.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-		a.fail["patch deployments"] = times(100, gone)
+		a.Fail("patch deployments", times(100, gone)...)
 		_, logged := a.operate()
 		time.Sleep(time.Hour)
 		a.wants("of all", "patch deployments: "+gone.Error())
@@ -196,11 +200,7 @@ func TestACacheThatWasFilledFromThePastRollsNothingBack(t *testing.T) {
 		a.deploymentBecomes(rolledOut)
 		a.took()
 		stop()
-		newest := a.app()
-		past := newApp()
-		past.ResourceVersion = "1001"
-		a.must(a.apps.Tracker().Update(appsResource, past, "default"))
-		a.newest = newest
+		a.FreezeAt(1001, helloApps.GroupVersionResource)
 		generation := a.deployment().Generation
 		a.operate()
 		time.Sleep(time.Minute)
@@ -231,13 +231,10 @@ func TestADeploymentThatClaimsALaterGenerationIsPutRight(t *testing.T) {
 func TestAnApplyHoldsForTheVersionThatWasObserved(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		var versions, want []string
-		a.kube.PrependReactor("patch", "deployments", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			patch := &metav1.PartialObjectMetadata{}
-			if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), patch); err != nil {
-				t.Error(err)
+		a.OnWrite(func(r *fakeapi.Request) {
+			if r.Verb == "patch" && r.Resource == deployments.GroupVersionResource {
+				versions = append(versions, r.Object().GetResourceVersion())
 			}
-			versions = append(versions, patch.ResourceVersion)
-			return false, nil, nil
 		})
 		a.operate()
 		synctest.Wait()

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	v1 "millwright.dev/pkg/apis/apps/v1"
 )
 
 // foreignDeployment has the name that ours needs, and agrees with all that we would set, the owner excepted.
@@ -139,8 +141,11 @@ func TestAnOrphanIsAdoptedAndItsPodsLeftAlone(t *testing.T) {
 func TestADeploymentThatIsOrphanedByTheDeletionOfItsAppIsNotAdopted(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
-		a.newest = a.app()
-		terminating(a.newest) // which the watch has yet to tell
+		a.Freeze(helloApps.GroupVersionResource)
+		a.objects.Update("default", "x", func(app *v1.HelloApp) {
+			terminating(app)
+			app.Finalizers = []string{metav1.FinalizerOrphanDependents}
+		})
 		a.deploymentBecomes(deployed(orphaned))
 		a.wants("when the garbage collector orphans it", "get helloapps")
 	})

@@ -14,6 +14,7 @@ import (
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
 const (
@@ -197,9 +198,10 @@ func TestWithoutAnImageThereIsNoDeployment(t *testing.T) {
 func TestADeletionThatTheWatchHasYetToTellIsNotAskedForAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
-		a.lingers = true
+		a.Freeze(fakeapi.Services.GroupVersionResource)
 		a.edit(func(s *v1.HelloAppSpec) { s.Port = 0 })
 		a.wants("when the port is removed", "apply deployments", "delete services if it is uid-services-2", isEdited, `event Normal Updated "Updated: the spec has changed"`)
+		a.Freeze(deployments.GroupVersionResource)
 		a.edit(func(s *v1.HelloAppSpec) { s.Image = "" })
 		a.wants("when the image is removed", "delete deployments if it is uid-deployments-1", "status: generation 3, Ready=False ImageNotSet",
 			`event Warning ImageNotSet "spec.image is empty: there is nothing to run"`)
@@ -235,7 +237,7 @@ func TestAServiceThatIsChangedOrDeletedIsRestored(t *testing.T) {
 func TestAnAppThatIsDeletedIsLeftToTheGarbageCollector(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
-		a.must(a.apps.Tracker().Delete(appsResource, "default", "x"))
+		a.objects.Remove("default", "x")
 		synctest.Wait()
 		a.deploymentGoes()
 		time.Sleep(time.Hour)

@@ -50,8 +50,10 @@ func (s *Server) add(r *Request, resource *Resource, object *unstructured.Unstru
 	if s.objects[objectKey{r.Resource, r.Namespace, r.Name}] != nil && r.Resource != Events.GroupVersionResource {
 		return nil, apierrors.NewAlreadyExists(r.Resource.GroupResource(), r.Name)
 	}
-	s.uids++
 	if object.GetUID() == "" {
+		if r.Resource != Events.GroupVersionResource {
+			s.uids++
+		}
 		object.SetUID(types.UID(fmt.Sprintf("uid-%s-%d", r.Resource.Resource, s.uids)))
 	}
 	if created := object.GetCreationTimestamp(); created.IsZero() {
