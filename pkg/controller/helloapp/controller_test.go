@@ -179,7 +179,7 @@ func TestWithoutAnImageThereIsNoDeployment(t *testing.T) {
 		coldStart(a)
 		a.edit(func(s *v1.HelloAppSpec) { s.Image = "" })
 		time.Sleep(time.Hour)
-		a.wants("when it is removed", "delete deployments if it is uid-deployments-1", isNotSet,
+		a.wants("when it is removed", "delete deployments if it is uid-deployment-1", isNotSet,
 			`event Warning ImageNotSet "spec.image is empty: there is nothing to run"`)
 		a.edit(func(s *v1.HelloAppSpec) { s.Image = "nginx:1" })
 		a.wants("when it is back", "create deployments", "status: generation 3, Deployment x 0/0/0/0, Ready=False Progressing", `event again "Created Deployment x with image nginx:1 and size 2"`)
@@ -200,10 +200,10 @@ func TestADeletionThatTheWatchHasYetToTellIsNotAskedForAgain(t *testing.T) {
 		coldStart(a)
 		a.Freeze(fakeapi.Services.GroupVersionResource)
 		a.edit(func(s *v1.HelloAppSpec) { s.Port = 0 })
-		a.wants("when the port is removed", "apply deployments", "delete services if it is uid-services-2", isEdited, `event Normal Updated "Updated: the spec has changed"`)
+		a.wants("when the port is removed", "apply deployments", "delete services if it is uid-service-2", isEdited, `event Normal Updated "Updated: the spec has changed"`)
 		a.Freeze(deployments.GroupVersionResource)
 		a.edit(func(s *v1.HelloAppSpec) { s.Image = "" })
-		a.wants("when the image is removed", "delete deployments if it is uid-deployments-1", "status: generation 3, Ready=False ImageNotSet",
+		a.wants("when the image is removed", "delete deployments if it is uid-deployment-1", "status: generation 3, Ready=False ImageNotSet",
 			`event Warning ImageNotSet "spec.image is empty: there is nothing to run"`)
 		a.edit(func(s *v1.HelloAppSpec) { s.Name = "old" })
 		a.wants("before both are gone", "status: generation 4, Ready=False ImageNotSet")
@@ -214,7 +214,7 @@ func TestAPortThatIsRemovedTakesTheServiceWithIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.edit(func(s *v1.HelloAppSpec) { s.Port = 0 })
-		a.wants("at the edit", "apply deployments", "delete services if it is uid-services-2", isEdited, `event Normal Updated "Updated: the spec has changed"`)
+		a.wants("at the edit", "apply deployments", "delete services if it is uid-service-2", isEdited, `event Normal Updated "Updated: the spec has changed"`)
 		if service := a.service(); service != nil {
 			t.Errorf("there is %+v", service)
 		}

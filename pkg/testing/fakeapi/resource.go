@@ -41,7 +41,7 @@ type Resource struct {
 // Resources of Kubernetes.
 var (
 	Namespaces = Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("namespaces"), Object: &corev1.Namespace{}, ClusterScoped: true}
-	ConfigMaps = Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Object: &corev1.ConfigMap{}}
+	ConfigMaps = Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Object: &corev1.ConfigMap{}, TypeConverter: builtin}
 	Secrets    = Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets"), Object: &corev1.Secret{}}
 	Events     = Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("events"), Object: &corev1.Event{}}
 	Services   = Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("services"), Object: &corev1.Service{}, Status: true,

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -88,7 +89,7 @@ func (s selection) matches(object *unstructured.Unstructured) bool {
 func (s *Server) list(r *Request, resource *Resource) (*http.Response, error) {
 	selected, err := r.selection()
 	if err != nil {
-		return nil, err
+		return r.fail(apierrors.NewBadRequest(err.Error()))
 	}
 	objects, version := s.at(r.Resource, s.shown(r.Resource))
 	objects = slices.DeleteFunc(objects, func(object *unstructured.Unstructured) bool { return !selected.matches(object) })
@@ -116,7 +117,7 @@ func (s *Server) list(r *Request, resource *Resource) (*http.Response, error) {
 func (s *Server) watch(r *Request, resource *Resource) (*http.Response, error) {
 	selected, err := r.selection()
 	if err != nil {
-		return nil, err
+		return r.fail(apierrors.NewBadRequest(err.Error()))
 	}
 	reader, writer := io.Pipe()
 	w := &watcher{s: s, r: r, selected: selected, encoder: json.NewEncoder(writer), next: s.shown(r.Resource), closed: make(chan struct{})}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,7 +55,7 @@ func (s *Server) add(r *Request, resource *Resource, object *unstructured.Unstru
 		if r.Resource != Events.GroupVersionResource {
 			s.uids++
 		}
-		object.SetUID(types.UID(fmt.Sprintf("uid-%s-%d", r.Resource.Resource, s.uids)))
+		object.SetUID(types.UID(fmt.Sprintf("uid-%s-%d", strings.ToLower(resource.kind()), s.uids)))
 	}
 	if created := object.GetCreationTimestamp(); created.IsZero() {
 		object.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
@@ -180,11 +181,11 @@ func (s *Server) delete(r *Request, resource *Resource) (*unstructured.Unstructu
 	}
 	object := before.DeepCopy()
 	addFinalizer(object, options.PropagationPolicy)
+	kept := len(object.GetFinalizers()) > 0 || grace > 0
 	switch old := object.GetDeletionGracePeriodSeconds(); {
-	case grace == 0 && len(object.GetFinalizers()) == 0:
-		s.store(resource, before, object, true)
-		return object, nil
-	case object.GetDeletionTimestamp() != nil && ptr.Deref(old, 0) <= grace:
+	case !kept && resource.GracePeriod == nil:
+		return s.store(resource, before, object, true), nil
+	case kept && object.GetDeletionTimestamp() != nil && ptr.Deref(old, 0) <= grace:
 		r.After = before
 		return before, nil // it terminates no later already
 	}
@@ -194,6 +195,10 @@ func (s *Server) delete(r *Request, resource *Resource) (*unstructured.Unstructu
 	object.SetDeletionTimestamp(ptr.To(metav1.NewTime(time.Now().Add(time.Duration(grace) * time.Second))))
 	object.SetDeletionGracePeriodSeconds(&grace)
 	r.After = s.store(resource, before, object, false)
+	if !kept { // watches show first that it terminates, then that it is gone
+		r.After = nil
+		s.store(resource, object, object.DeepCopy(), true)
+	}
 	return object, nil
 }
 
