@@ -83,11 +83,7 @@ const (
 
 // leaveOrphan puts a Pod of start 3 into the API server that has lost its ImmortalContainer.
 func leaveOrphan(a *apiServer, options ...podOption) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	pod := podOf(3, append([]podOption{podReady, podOrphan}, options...)...)
-	pod.ResourceVersion = a.nextVersion()
-	a.must(a.kube.Tracker().Create(podsResource, pod, pod.Namespace))
+	a.podAppears(podOf(3, append([]podOption{podReady, podOrphan}, options...)...))
 }
 
 func TestAnOrphanIsAdoptedWithItsCountOfStarts(t *testing.T) {
@@ -122,22 +118,16 @@ func TestAnOrphanOfAnOlderSpecIsAdoptedThenReplaced(t *testing.T) {
 func TestAnOrphanIsNotAdoptedByAContainerThatIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
-		a.freeze()
-		a.mu.Lock()
-		a.must(a.containers.Tracker().Delete(containersResource, "default", "x"))
-		object, err := a.kube.Tracker().Get(podsResource, "default", "x-immortalpod")
-		a.must(err)
-		pod := object.(*corev1.Pod)
-		pod.OwnerReferences = nil
-		a.updatePod(pod)
-		a.mu.Unlock()
+		a.Freeze()
+		a.containers.Remove("default", "x")
+		a.podBecomes(func(pod *corev1.Pod) { pod.OwnerReferences = nil })
 		a.release("pods")
 		a.wants("while the deletion is not known", looksAtOwner)
-		a.thaw()
+		a.Thaw()
 		synctest.Wait()
 		a.wants("once it is")
-		if _, err := a.kube.Tracker().Get(podsResource, "default", "x-immortalpod"); err != nil {
-			t.Errorf("the Pod: %v", err)
+		if a.pod() == nil {
+			t.Error("the Pod is gone")
 		}
 	})
 }

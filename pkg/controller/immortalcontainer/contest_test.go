@@ -37,8 +37,6 @@ func (a *apiServer) deletes(howLong, life time.Duration) []string {
 // podUID is that of the Pod, "" where there is none.
 func (a *apiServer) podUID() types.UID {
 	synctest.Wait()
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if pod := a.pod(); pod != nil {
 		return pod.UID
 	}

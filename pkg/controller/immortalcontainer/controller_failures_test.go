@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
 const (
@@ -35,8 +36,8 @@ func times(n int, err error) []error {
 
 func TestAStatusThatIsNotTheNewestStopsTheStartBeforeThePod(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		conflict := apierrors.NewConflict(containersResource.GroupResource(), "x", errors.New("modified"))
-		a.fail["update immortalcontainers"] = []error{conflict}
+		conflict := apierrors.NewConflict(containers.GroupResource(), "x", errors.New("modified"))
+		a.Fail("update immortalcontainers/status", conflict)
 		_, logged := a.operate()
 		a.wants("the first try, which reserves nothing and so creates nothing", "update immortalcontainers: "+conflict.Error())
 		time.Sleep(time.Second)
@@ -58,7 +59,7 @@ func TestAStartThatTheServerFailsToDoIsDoneUnderItsNumberAndNothingIsShown(t *te
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
-				a.fail["create pods"] = times(3, err)
+				a.Fail("create pods", times(3, err)...)
 				a.operate()
 				time.Sleep(time.Minute)
 				failed := "create pods: " + err.Error()
@@ -70,8 +71,8 @@ func TestAStartThatTheServerFailsToDoIsDoneUnderItsNumberAndNothingIsShown(t *te
 
 func TestAPodThatQuotaRefusesIsShownOnceAndTriedUntilItFits(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		quota := apierrors.NewForbidden(podsResource.GroupResource(), "x-immortalpod", errors.New("exceeded quota: compute"))
-		a.fail["create pods"] = times(12, quota)
+		quota := apierrors.NewForbidden(fakeapi.Pods.GroupResource(), "x-immortalpod", errors.New("exceeded quota: compute"))
+		a.Fail("create pods", times(12, quota)...)
 		a.operate()
 		time.Sleep(2 * time.Minute)
 		tried, rest := 0, []string{}
@@ -101,7 +102,7 @@ func TestAPodThatIsInvalidIsNotTriedAgainBeforeTheSpecIsEdited(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "x-immortalpod",
 			field.ErrorList{field.Required(field.NewPath("spec", "volumes"), "no volume of that name")})
-		a.fail["create pods"] = times(1, invalid)
+		a.Fail("create pods", times(1, invalid)...)
 		stop, logged := a.operate()
 		time.Sleep(time.Hour)
 		for _, entry := range logged() {
@@ -125,9 +126,9 @@ func TestAPodThatIsInvalidIsNotTriedAgainBeforeTheSpecIsEdited(t *testing.T) {
 
 func TestInANamespaceThatIsBeingTerminatedNothingIsSaidNorTriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		terminating := apierrors.NewForbidden(podsResource.GroupResource(), "x-immortalpod", errors.New("unable to create new content in namespace default because it is being terminated"))
+		terminating := apierrors.NewForbidden(fakeapi.Pods.GroupResource(), "x-immortalpod", errors.New("unable to create new content in namespace default because it is being terminated"))
 		terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
-		a.fail["create pods"] = times(100, terminating)
+		a.Fail("create pods", times(100, terminating)...)
 		_, logged := a.operate()
 		time.Sleep(time.Second)
 		// The reservation and every event of it brings a try, depending on which the watch tells first.
@@ -151,13 +152,13 @@ func TestALostAnswerMakesNoSecondPodAndNoSecondStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
-				a.lose["create pods"] = err
+				a.Lose("create pods", err)
 				a.operate()
 				time.Sleep(time.Minute)
 				a.podBecomes(podReady)
 				time.Sleep(time.Hour)
-				if status := a.container().Status; status.StartTimes != 1 || a.created != 1 || status.CurrentPod == "" {
-					t.Errorf("%d Pods were created, and the status is %s; want one start, shown", a.created, describeStatus(status))
+				if status := a.container().Status; status.StartTimes != 1 || len(a.starts) != 1 || status.CurrentPod == "" {
+					t.Errorf("%d Pods were created, and the status is %s; want one start, shown", len(a.starts), describeStatus(status))
 				}
 			})
 		})
@@ -166,7 +167,7 @@ func TestALostAnswerMakesNoSecondPodAndNoSecondStart(t *testing.T) {
 
 func TestALostAnswerOfAReservationIsNotReservedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		a.lose["update immortalcontainers"] = errors.New("unexpected EOF")
+		a.Lose("update immortalcontainers/status", errors.New("unexpected EOF"))
 		a.operate()
 		time.Sleep(time.Hour)
 		a.wants("until the Pod is there", reserveFirst, createsFirst, startedFirst)
@@ -201,12 +202,10 @@ func TestAForeignPodIsReportedOnceAndReplacedWithinAMinuteOfItsGoing(t *testing.
 				if events != 1 || writes != 1 {
 					t.Errorf("the conflict is told by %d events and %d status writes, want one each", events, writes)
 				}
-				a.mu.Lock()
-				a.must(a.kube.Tracker().Delete(podsResource, "default", "x-immortalpod"))
-				a.mu.Unlock()
+				a.removePod()
 				time.Sleep(time.Minute)
 				a.took()
-				if pod := a.pod(); pod == nil || pod.UID == "uid-foreign" || startOf(pod) != 1 || a.created != 1 {
+				if pod := a.pod(); pod == nil || pod.UID == "uid-foreign" || startOf(pod) != 1 || len(a.starts) != 1 {
 					t.Errorf("a minute after the foreign Pod has gone there is %v, want our first", pod)
 				}
 			})
@@ -216,7 +215,7 @@ func TestAForeignPodIsReportedOnceAndReplacedWithinAMinuteOfItsGoing(t *testing.
 
 func TestANameThatIsTakenByOurOwnPodIsNoConflict(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		a.edit(func(c *v1alpha1.ImmortalContainer) { c.Status, c.Generation = creating(1, reserved), 0 })
+		a.edit(func(c *v1alpha1.ImmortalContainer) { c.Status = creating(1, reserved) })
 		a.podAppears(podOf(1, podUnlabelled))
 		a.operate()
 		time.Sleep(time.Hour)
@@ -252,7 +251,7 @@ func TestALivePodThatCannotBeReadIsNotTakenForGone(t *testing.T) {
 		stop()
 		a.podBecomes(podUnlabelled)
 		failure := apierrors.NewInternalError(errors.New("etcd is tired"))
-		a.fail["get pods"] = times(2, failure)
+		a.Fail("get pods", times(2, failure)...)
 		a.operate()
 		time.Sleep(time.Minute)
 		failed := "get pods: " + failure.Error()
@@ -269,13 +268,13 @@ func TestADeletionThatFailsIsTriedAgainAndSaidOnce(t *testing.T) {
 	}{
 		"the server fails": {apierrors.NewInternalError(errors.New("etcd is tired")),
 			[]string{"delete pods: Internal error occurred: etcd is tired", deletesFirst}},
-		"the Pod is another one now": {apierrors.NewConflict(podsResource.GroupResource(), "x-immortalpod", errors.New("UID")),
-			[]string{"delete pods: " + apierrors.NewConflict(podsResource.GroupResource(), "x-immortalpod", errors.New("UID")).Error(), deletesFirst}},
+		"the Pod is another one now": {apierrors.NewConflict(fakeapi.Pods.GroupResource(), "x-immortalpod", errors.New("UID")),
+			[]string{"delete pods: " + apierrors.NewConflict(fakeapi.Pods.GroupResource(), "x-immortalpod", errors.New("UID")).Error(), deletesFirst}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
 				coldStart(a)
-				a.fail["delete pods"] = times(1, tc.err)
+				a.Fail("delete pods", times(1, tc.err)...)
 				a.edit(func(c *v1alpha1.ImmortalContainer) { c.Spec.Image = "nginx:2" })
 				time.Sleep(10 * time.Second)
 				a.wants("at the edit", append(append([]string{isReplacing}, tc.want...), replaced)...)
@@ -287,7 +286,7 @@ func TestADeletionThatFailsIsTriedAgainAndSaidOnce(t *testing.T) {
 func TestADeletionOfAPodThatIsGoneAlreadyIsDone(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
-		a.fail["delete pods"] = times(1, apierrors.NewNotFound(podsResource.GroupResource(), "x-immortalpod"))
+		a.Fail("delete pods", times(1, apierrors.NewNotFound(fakeapi.Pods.GroupResource(), "x-immortalpod"))...)
 		a.edit(func(c *v1alpha1.ImmortalContainer) { c.Spec.Image = "nginx:2" })
 		time.Sleep(10 * time.Second)
 		a.wants("at the edit", isReplacing, `delete pods: pods "x-immortalpod" not found`,

@@ -201,7 +201,7 @@ func TestAPodThatWentWhileNoOperatorRanIsMadeAgain(t *testing.T) {
 func TestAContainerThatIsDeletedIsLeftToTheGarbageCollector(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
-		a.must(a.containers.Tracker().Delete(containersResource, "default", "x"))
+		a.containers.Remove("default", "x")
 		a.wants("once it is gone")
 		a.podIsDeleted()
 		a.podGoes()
@@ -213,12 +213,9 @@ func TestAContainerThatIsDeletedIsLeftToTheGarbageCollector(t *testing.T) {
 func TestAnotherContainerOfTheSameNameWaitsForThePodOfTheFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
-		a.must(a.containers.Tracker().Delete(containersResource, "default", "x"))
+		a.containers.Remove("default", "x")
 		second := newContainer(func(c *v1alpha1.ImmortalContainer) { c.UID = "uid-of-the-second-x" })
-		a.mu.Lock()
-		second.ResourceVersion = a.nextVersion()
-		a.must(a.containers.Tracker().Create(containersResource, second, "default"))
-		a.mu.Unlock()
+		a.containers.Create(second)
 		a.wants("when it is created", "status: start 0, seen 0, generation 1, Ready=False WaitingForTermination, Progressing=True WaitingForTermination")
 		time.Sleep(10 * time.Minute)
 		a.wants("while the Pod is there")

@@ -21,7 +21,7 @@ func TestLogsCarryNamesAndNeverWhatIsInTheObjects(t *testing.T) {
 		Name: ContainerName, Env: []corev1.EnvVar{{Name: "PASSWORD", Value: secret}}}}}}
 	template.Annotations = map[string]string{"token": secret}
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		a.fail["create pods"] = times(2, apierrors.NewTimeoutError("slow", 1))
+		a.Fail("create pods", times(2, apierrors.NewTimeoutError("slow", 1))...)
 		stop, logged := a.operate()
 		time.Sleep(time.Second)
 		a.podBecomes(podReady)

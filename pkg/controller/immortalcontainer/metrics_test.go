@@ -39,7 +39,7 @@ func TestEveryStartIsCountedOnceByItsCause(t *testing.T) {
 			a.edit(func(c *v1alpha1.ImmortalContainer) { c.Spec.Suspend = false })
 		}, map[string]float64{"first": 1, "resumed": 1}},
 		"a deletion whose new Pod the API server refuses at first": {func(a *apiServer) {
-			a.fail["create pods"] = []error{errors.New("connection refused"), errors.New("connection refused")}
+			a.Fail("create pods", errors.New("connection refused"), errors.New("connection refused"))
 			deleteAndWait(a)
 		}, map[string]float64{"first": 1, "reserved": 1}},
 	} {
@@ -120,9 +120,7 @@ func TestAConflictIsCountedOnceAndShowsUntilItIsOver(t *testing.T) {
 		if now, _ := testutil.GetCounterMetricValue(conflictsMet); now != met+1 {
 			t.Errorf("in an hour %v conflicts were counted, want one", now-met)
 		}
-		a.mu.Lock()
-		a.must(a.kube.Tracker().Delete(podsResource, "default", "x-immortalpod"))
-		a.mu.Unlock()
+		a.removePod()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := metricstest.States(t, "ImmortalContainer")["Conflict"]; got != 0 {

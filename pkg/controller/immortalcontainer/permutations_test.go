@@ -61,7 +61,7 @@ func (a *apiServer) wantAlive() {
 	status := container.Status
 	status.LastTermination, status.ConsecutiveTerminations = nil, 0 // they depend on what happened
 	want := fmt.Sprintf("status: start %d, seen %d, generation %d, Pod x-immortalpod Running, Ready=True PodReady, Progressing=False Running",
-		a.created, a.created, container.Generation)
+		len(a.starts), len(a.starts), container.Generation)
 	if diff := cmp.Diff(want, describeStatus(status)); diff != "" {
 		a.t.Errorf("final status (-want +got):\n%s", diff)
 	}
@@ -133,7 +133,7 @@ func TestHoweverTheWatchesLagBehindEachOtherOnePodIsAliveInTheEnd(t *testing.T) 
 			t.Run(name+", seen as "+strings.Join(order, ", "), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, a *apiServer) {
 					coldStart(a)
-					a.freeze()
+					a.Freeze()
 					a.edit(func(c *v1alpha1.ImmortalContainer) { c.Spec.Image = "nginx:2" })
 					podGoes(a)
 					a.edit(suspended)
@@ -141,7 +141,7 @@ func TestHoweverTheWatchesLagBehindEachOtherOnePodIsAliveInTheEnd(t *testing.T) 
 					for _, resource := range order {
 						a.release(resource)
 					}
-					a.thaw()
+					a.Thaw()
 					a.kubelet(12)
 					a.wantAlive()
 				})

@@ -21,13 +21,13 @@ func TestNothingIsDoneBeforeTheCachesHaveSeenOurOwnWrites(t *testing.T) {
 	for lagging, inTime := range map[string]string{"pods": "immortalcontainers", "immortalcontainers": "pods"} {
 		t.Run("while the watch of "+lagging+" lags", func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
-				a.freeze()
+				a.Freeze()
 				a.operate()
 				a.wants("for a new container", reserveFirst, createsFirst, startedFirst)
 				a.release(inTime)
 				time.Sleep(time.Hour)
 				a.wants("when the cache knows one of two writes")
-				a.thaw()
+				a.Thaw()
 				synctest.Wait()
 				a.podBecomes(podReady)
 				a.wants("when it knows both", isReadyFirst)
