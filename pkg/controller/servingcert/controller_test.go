@@ -53,7 +53,7 @@ func TestACertificateIsMadeAndTheAPIServiceToldToTrustIt(t *testing.T) {
 		if kind := a.kept().Serving.Type; kind != corev1.SecretTypeTLS {
 			t.Errorf("the Secret is of type %s", kind)
 		}
-		if diff := cmp.Diff([]string{"apiservices  millwright.dev/inject-ca=true", "secrets millwright-system metadata.name=farm-operator-ca", "secrets millwright-system metadata.name=farm-operator-serving"}, sorted(a.watches)); diff != "" {
+		if diff := cmp.Diff([]string{"apiservices  millwright.dev/inject-ca=true", "secrets millwright-system metadata.name=farm-operator-ca", "secrets millwright-system metadata.name=farm-operator-serving"}, sorted(a.Watches())); diff != "" {
 			t.Errorf("what is watched (-want +got):\n%s", diff)
 		}
 		if at, err := testutil.GetGaugeMetricValue(expiration); err != nil || at != float64(time.Now().Add(90*day).Unix()) {
@@ -97,8 +97,8 @@ func TestWhatDoesNotAskForItIsLeftAlone(t *testing.T) {
 				if requests, events := a.took(); len(requests) > 0 || len(events) > 0 {
 					t.Errorf("there were %q and %q", requests, events)
 				}
-				if tc.namespace != "" && len(a.watches) > 0 {
-					t.Errorf("it watches %q", a.watches)
+				if tc.namespace != "" && len(a.Watches()) > 0 {
+					t.Errorf("it watches %q", a.Watches())
 				}
 			}, tc.apiService)
 		})
@@ -143,11 +143,11 @@ func TestWhoeverLosesTheRaceTakesWhatTheOtherHasMade(t *testing.T) {
 	} {
 		t.Run(request, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
-				a.fail[request] = []error{lost}
+				a.Fail(request, lost)
 				a.start("")
 				time.Sleep(61 * day)
 				requests, events := a.took()
-				if len(a.fail[request]) > 0 {
+				if a.Pending(request) > 0 {
 					t.Errorf("nothing was lost: %q", requests)
 				}
 				if len(events) != 4 {
@@ -199,14 +199,14 @@ func TestACertificateIsRenewedEvenWhereAnAPIServiceCannotBeWritten(t *testing.T)
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.lifetimes.Authority, a.lifetimes.Serving = a.lifetimes.Authority/100, a.lifetimes.Serving/100
 		forbidden := apierrors.NewForbidden(APIServices.GroupResource(), farm, errors.New("no"))
-		a.fail["patch apiservices"] = slices.Repeat([]error{forbidden}, 5000)
+		a.Fail("patch apiservices", slices.Repeat([]error{forbidden}, 5000)...)
 		a.start("")
 		synctest.Wait()
 		first := a.kept().Serving.Data[corev1.TLSCertKey]
 		a.must(a.verify(a.kept().Serving.Data[certs.DataBundle]))
 		time.Sleep(61 * day / 100)
 		synctest.Wait()
-		if len(a.fail["patch apiservices"]) == 0 {
+		if a.Pending("patch apiservices") == 0 {
 			t.Error("an APIService was written")
 		}
 		if bytes.Equal(a.kept().Serving.Data[corev1.TLSCertKey], first) {
@@ -214,9 +214,7 @@ func TestACertificateIsRenewedEvenWhereAnAPIServiceCannotBeWritten(t *testing.T)
 		}
 		a.must(a.verify(a.kept().Serving.Data[certs.DataBundle]))
 
-		a.mu.Lock()
-		a.fail["patch apiservices"] = nil
-		a.mu.Unlock()
+		a.Fail("patch apiservices")
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		a.must(a.verify(a.bundle()))

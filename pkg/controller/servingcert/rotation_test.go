@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millwright.dev/pkg/certs"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
 // Servers and clients take up at once what is written here, but for kube-apiserver, which trusts on what the APIService said up to the
@@ -26,7 +27,7 @@ func TestInTenYearsEveryCertificateIsVerifiedByWhoKnowsWhatTheAPIServiceSaid(t *
 		a.must(a.lifetimes.Validate())
 		var past []said
 		authorities, served, checked := map[string]bool{}, map[string]bool{}, 0
-		a.changed = func() {
+		a.OnWrite(func(*fakeapi.Request) {
 			now := a.bundle()
 			if a.kept().Serving == nil || len(now) == 0 {
 				return
@@ -49,7 +50,7 @@ func TestInTenYearsEveryCertificateIsVerifiedByWhoKnowsWhatTheAPIServiceSaid(t *
 				authorities[fmt.Sprint(authority.Certificate.SerialNumber)] = true
 			}
 			served[fmt.Sprint(state.Serving.Certificate.SerialNumber)] = true
-		}
+		})
 		a.start("")
 		for end := time.Now().Add(10 * year); time.Now().Before(end); {
 			time.Sleep(year / 365)

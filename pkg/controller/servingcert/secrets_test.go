@@ -51,7 +51,7 @@ func TestInTheNamespaceOfTheTutorialTheAuthorityStaysWithTheOperator(t *testing.
 		}
 		if diff := cmp.Diff([]string{
 			"apiservices  millwright.dev/inject-ca=true", "secrets default metadata.name=farm-operator-serving", "secrets millwright-system metadata.name=farm-operator-ca",
-		}, sorted(a.watches)); diff != "" {
+		}, sorted(a.Watches())); diff != "" {
 			t.Errorf("what is watched (-want +got):\n%s", diff)
 		}
 	}, apiServiceIn("default", farm, "farm-operator"))
@@ -128,7 +128,7 @@ func TestOneSecretOfAnEarlierVersionIsTakenApart(t *testing.T) {
 
 func TestAProcessThatEndsBetweenTheTwoWritesLeavesNothingBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
-		a.fail["create secrets"] = []error{nil, apierrors.NewInternalError(errors.New("gone"))}
+		a.Fail("create secrets", nil, apierrors.NewInternalError(errors.New("gone")))
 		a.start("")
 		time.Sleep(time.Minute)
 		requests, events := a.took()

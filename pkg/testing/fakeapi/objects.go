@@ -89,6 +89,9 @@ func (o Objects[T]) Remove(namespace, name string) {
 
 func (o Objects[T]) content(object *T) *unstructured.Unstructured {
 	o.s.t.Helper()
+	if same, ok := any(object).(*unstructured.Unstructured); ok {
+		return same.DeepCopy()
+	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		o.s.t.Fatal(err)

@@ -66,6 +66,11 @@ func Decode[T any](r *Request) T {
 	return value
 }
 
+// isWrite reports whether the request writes anything but an event.
+func (r *Request) isWrite() bool {
+	return r.Resource != Events.GroupVersionResource && (r.Verb == "create" || r.Verb == "update" || r.Verb == "patch" || r.Verb == "delete")
+}
+
 func (r *Request) dryRun() bool { return r.Query.Has("dryRun") }
 
 // parse returns nil if the path is not one of a resource.

@@ -130,6 +130,9 @@ func (r *Resource) normal(object *unstructured.Unstructured) (*unstructured.Unst
 
 // As returns the object as one of the Go type T.
 func As[T any](object *unstructured.Unstructured) *T {
+	if same, ok := any(object.DeepCopy()).(*T); ok {
+		return same
+	}
 	typed := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
 		panic("fakeapi: " + err.Error())

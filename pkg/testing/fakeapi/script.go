@@ -37,6 +37,13 @@ func (s *Server) Fail(request string, errs ...error) {
 	s.fail[request] = slices.Clone(errs)
 }
 
+// Pending returns how many errors of Fail are left.
+func (s *Server) Pending(request string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.fail[request])
+}
+
 // Lose answers the next request of this verb and resource with the error, after it was done.
 func (s *Server) Lose(request string, err error) {
 	s.mu.Lock()
@@ -103,9 +110,9 @@ func (s *Server) hot(r *Request) bool {
 
 // log is what clients asked for.
 type log struct {
-	lines, events []string
-	describe      func(*Request) string
-	onWrite       func(*Request)
+	lines, events, watches []string
+	describe               func(*Request) string
+	onWrite                func(*Request)
 }
 
 // Log sets how requests are described in the log, once they are done: "" leaves one out. Without it they are verb, resource and name, and
@@ -116,7 +123,7 @@ func (s *Server) Log(describe func(*Request) string) {
 	s.describe = describe
 }
 
-// OnWrite sets what is called after each write that was done. It must not call the server.
+// OnWrite sets what is called after each write that was done, before its answer; events excepted. It may read what is stored.
 func (s *Server) OnWrite(call func(*Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,10 +131,6 @@ func (s *Server) OnWrite(call func(*Request)) {
 }
 
 func (s *Server) record(r *Request) {
-	switch r.Verb {
-	case "list", "watch":
-		return
-	}
 	if r.Resource == Events.GroupVersionResource {
 		if r.After != nil {
 			s.events = append(s.events, describeEvent(r))
@@ -140,9 +143,6 @@ func (s *Server) record(r *Request) {
 	}
 	if line := describe(r); line != "" {
 		s.lines = append(s.lines, line)
-	}
-	if s.onWrite != nil && r.Scripted == nil && r.Err == nil && r.Verb != "get" {
-		s.onWrite(r)
 	}
 }
 
@@ -161,6 +161,13 @@ func describeEvent(r *Request) string {
 		return fmt.Sprintf("event again %q", event.Message)
 	}
 	return fmt.Sprintf("event %s %s %q", event.Type, event.Reason, event.Message)
+}
+
+// Watches returns what was watched since the server was made: resource, namespace and selector.
+func (s *Server) Watches() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.watches)
 }
 
 // TakeLog returns the requests and the events since it was last called.

@@ -116,10 +116,24 @@ func (rt roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // Do does a request and returns the answer.
 func (s *Server) Do(r *Request) (*http.Response, error) {
+	answer, err, onWrite := s.answer(r)
+	if onWrite != nil && r.isWrite() && r.Scripted == nil && r.Err == nil {
+		onWrite(r)
+	}
+	return answer, err
+}
+
+func (s *Server) answer(r *Request) (_ *http.Response, _ error, onWrite func(*Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	answer, err := s.answerLocked(r)
+	return answer, err, s.onWrite
+}
+
+func (s *Server) answerLocked(r *Request) (*http.Response, error) {
 	resource := s.resources[r.Resource]
 	if resource == nil || r.Subresource != "" && (r.Subresource != "status" || !resource.Status) {
+		r.Err = errNotServed
 		s.record(r)
 		return notServed(r.http), nil
 	}
@@ -150,7 +164,10 @@ func (s *Server) Do(r *Request) (*http.Response, error) {
 	return r.respond(code, object)
 }
 
-var errVerb = errors.New("fakeapi does not serve this verb")
+var (
+	errVerb      = errors.New("fakeapi does not serve this verb")
+	errNotServed = errors.New("404 page not found")
+)
 
 func (s *Server) serve(r *Request, resource *Resource) (*unstructured.Unstructured, error) {
 	r.Before = s.objects[objectKey{r.Resource, r.Namespace, r.Name}]
@@ -192,7 +209,7 @@ func (s *Server) discover(req *http.Request) (*http.Response, error) {
 }
 
 func notServed(req *http.Request) *http.Response {
-	return response(req, http.StatusNotFound, "text/plain", io.NopCloser(strings.NewReader("404 page not found\n")))
+	return response(req, http.StatusNotFound, "text/plain", io.NopCloser(strings.NewReader(errNotServed.Error())))
 }
 
 // store makes a new version of an object, or removes it, and returns what is stored.

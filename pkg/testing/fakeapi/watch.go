@@ -119,6 +119,7 @@ func (s *Server) watch(r *Request, resource *Resource) (*http.Response, error) {
 	if err != nil {
 		return r.fail(apierrors.NewBadRequest(err.Error()))
 	}
+	s.watches = append(s.watches, strings.Join([]string{r.Resource.Resource, r.Namespace, r.Query.Get("labelSelector") + r.Query.Get("fieldSelector")}, " "))
 	reader, writer := io.Pipe()
 	w := &watcher{s: s, r: r, selected: selected, encoder: json.NewEncoder(writer), next: s.shown(r.Resource), closed: make(chan struct{})}
 	after, _ := strconv.ParseInt(r.Query.Get("resourceVersion"), 10, 64)
