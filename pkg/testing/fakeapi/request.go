@@ -100,9 +100,6 @@ func parse(req *http.Request) (*Request, error) {
 	parts = append(parts, "", "")
 	r.Resource.Resource, r.Name, r.Subresource = parts[0], parts[1], parts[2]
 	r.Verb = verbs[req.Method]
-	if r.Verb == "create" && r.Name == "" {
-		r.Name = r.Object().GetName()
-	}
 	if r.Verb == "get" && r.Name == "" {
 		r.Verb = "list"
 		if r.Query.Get("watch") == "true" || r.Query.Get("watch") == "1" {

@@ -131,6 +131,9 @@ func (s *Server) answer(r *Request) (_ *http.Response, _ error, onWrite func(*Re
 }
 
 func (s *Server) answerLocked(r *Request) (*http.Response, error) {
+	if r.Verb == "create" {
+		r.Name = s.nameFor(r.Object())
+	}
 	resource := s.resources[r.Resource]
 	if resource == nil || r.Subresource != "" && (r.Subresource != "status" || !resource.Status) {
 		r.Err = errNotServed

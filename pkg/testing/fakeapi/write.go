@@ -27,12 +27,17 @@ func conflict(r *Request, text string) error {
 	return apierrors.NewConflict(r.Resource.GroupResource(), r.Name, errors.New(text))
 }
 
+// nameFor returns the name of an object that is about to be created.
+func (s *Server) nameFor(object *unstructured.Unstructured) string {
+	if prefix := object.GetGenerateName(); object.GetName() == "" && prefix != "" {
+		return fmt.Sprintf("%s%05d", prefix, s.uids+1)
+	}
+	return object.GetName()
+}
+
 func (s *Server) create(r *Request, resource *Resource) (*unstructured.Unstructured, error) {
 	object := r.Object()
-	if prefix := object.GetGenerateName(); object.GetName() == "" && prefix != "" {
-		object.SetName(fmt.Sprintf("%s%05d", prefix, s.uids+1))
-	}
-	r.Name = object.GetName()
+	object.SetName(r.Name)
 	if object.GetNamespace() == "" && !resource.ClusterScoped {
 		object.SetNamespace(r.Namespace)
 	}

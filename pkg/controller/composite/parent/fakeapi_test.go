@@ -5,20 +5,15 @@ package parent
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -26,77 +21,68 @@ import (
 	"millwright.dev/pkg/merge"
 	"millwright.dev/pkg/objectcache"
 	"millwright.dev/pkg/objectcache/objectwriter"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
-// fakeAPI is an API server for objects of any kind: it knows UIDs, resourceVersions and their preconditions. Watches show what was there when
-// they began, and nothing after that, so that every cache is stale.
+// fakeAPI is the API server with parents and children of any kind, as JSON. A path is the plural and the name: "things/thing".
 type fakeAPI struct {
-	*httptest.Server
-	t *testing.T
-
-	mu      sync.Mutex
-	version int
-	objects map[string]map[string]any // by path
-	// requests that write or get one object, in their order: "PUT things/thing/status".
-	requests []string
-	// refuse a request: 0 lets it through.
-	refuse func(request string) (code int, message string)
-	// gone is an object that is there when it is to be created, and not when it is looked at.
-	gone string
+	*fakeapi.Server
+	t       *testing.T
+	objects map[string]fakeapi.Objects[unstructured.Unstructured] // by plural
+	// taken is the path of an object that is there when it is to be created, and not when it is read.
+	taken string
 	// mutate is what becomes of objects that are created.
 	mutate func(tree map[string]any)
 }
 
 func startFakeAPI(t *testing.T, objects ...string) *fakeAPI {
-	f := &fakeAPI{t: t, version: 100, objects: map[string]map[string]any{}, refuse: func(string) (int, string) { return 0, "" }, mutate: func(map[string]any) {}}
-	for _, object := range objects {
-		tree, err := treeOf(text(object))
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.objects[pathOf(tree)] = tree
+	f := &fakeAPI{t: t, objects: map[string]fakeapi.Objects[unstructured.Unstructured]{}}
+	resources := []fakeapi.Resource{
+		{GroupVersionResource: things.GroupVersionResource, Kind: "Thing", Status: true},
+		{GroupVersionResource: things.GroupVersion().WithResource("plains"), Kind: "Plain", Status: true},
+		{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: "ConfigMap", Admit: f.admit},
 	}
-	f.Server = httptest.NewServer(f)
-	t.Cleanup(func() {
-		f.CloseClientConnections()
-		f.Close()
-	})
+	f.Server = fakeapi.New(t, resources...)
+	for _, resource := range resources {
+		f.objects[resource.Resource] = fakeapi.Of[unstructured.Unstructured](f.Server, resource)
+	}
+	f.Log(requestText)
+	f.fails("none", 0, "")
+	for _, object := range objects {
+		f.put(object)
+	}
 	return f
 }
 
-// pathOf an object: its plural and name.
-func pathOf(tree map[string]any) string {
-	metadata := tree["metadata"].(map[string]any)
-	return fmt.Sprintf("%ss/%s", strings.ToLower(tree["kind"].(string)), metadata["name"])
+func (f *fakeAPI) admit(before, object *unstructured.Unstructured) error {
+	if before == nil && f.mutate != nil {
+		f.mutate(object.Object)
+	}
+	return nil
 }
 
-// ServeHTTP implements http.Handler.
-func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, path, _ := strings.Cut(r.URL.Path, "/namespaces/ns/")
-	if path == "" {
-		path = r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+var methods = map[string]string{"get": http.MethodGet, "create": http.MethodPost, "update": http.MethodPut, "delete": http.MethodDelete}
+
+// requestText is the request in a line: "PUT things/thing/status".
+func requestText(r *fakeapi.Request) string {
+	text := strings.TrimSuffix(methods[r.Verb]+" "+r.Resource.Resource+"/"+r.Name+"/"+r.Subresource, "/")
+	if r.Query.Has("dryRun") {
+		text += " (dry run)"
 	}
-	resource, name, _ := strings.Cut(path, "/")
-	name, subresource, _ := strings.Cut(name, "/")
-	w.Header().Set("Content-Type", "application/json")
-	if r.Method == http.MethodGet && name == "" {
-		f.watch(w, r, resource)
-		return
-	}
-	body, _ := io.ReadAll(r.Body)
-	code, answer := f.serve(r, resource, name, subresource, body)
-	if text, ok := answer.(string); ok && code == terminating {
-		code = http.StatusForbidden
-		answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
-			Message: text, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}}}
-	} else if ok {
-		answer = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reasonsOf[code], Message: text}
-	}
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(answer)
+	return text
 }
 
-// terminating is for refuse: forbidden because the namespace is being deleted.
+// config leads to the server, which lists in pages of one.
+func (f *fakeAPI) config() *rest.Config {
+	return f.ConfigVia(func(r *fakeapi.Request) (*http.Response, error) {
+		if r.Verb == "list" {
+			r.Query.Set("limit", "1")
+		}
+		return f.Do(r)
+	})
+}
+
+// terminating is for fails: forbidden because the namespace is being deleted.
 const terminating = 1403
 
 var reasonsOf = map[int]metav1.StatusReason{
@@ -104,156 +90,68 @@ var reasonsOf = map[int]metav1.StatusReason{
 	http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusInternalServerError: metav1.StatusReasonInternalError,
 }
 
-func (f *fakeAPI) serve(r *http.Request, resource, name, subresource string, body []byte) (int, any) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	request := r.Method + " " + strings.TrimSuffix(resource+"/"+name+"/"+subresource, "/")
-	var tree map[string]any
-	if r.Method == http.MethodPost || r.Method == http.MethodPut {
-		_ = json.Unmarshal(body, &tree)
+// fails refuses requests of which the text is a part.
+func (f *fakeAPI) fails(part string, code int, message string) {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reasonsOf[code], Message: message}
+	if code == terminating {
+		status.Code, status.Reason = http.StatusForbidden, metav1.StatusReasonForbidden
+		status.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}}
 	}
-	dry := r.URL.Query().Has("dryRun")
-	if r.Method == http.MethodPost {
-		metadata := tree["metadata"].(map[string]any)
-		if dry {
-			metadata["name"] = fmt.Sprint(metadata["generateName"], "abc")
+	f.FailIf(func(r *fakeapi.Request) error {
+		switch {
+		case r.Verb == "list" || r.Verb == "watch":
+			return nil
+		case r.Verb == "create" && f.taken == r.Resource.Resource+"/"+r.Name:
+			return apierrors.NewAlreadyExists(r.Resource.GroupResource(), r.Name)
+		case code > 0 && strings.Contains(requestText(r), part):
+			return &apierrors.StatusError{ErrStatus: status}
 		}
-		request = fmt.Sprintf("POST %s/%s", resource, metadata["name"])
-	}
-	if dry {
-		request += " (dry run)"
-	}
-	f.requests = append(f.requests, strings.TrimSuffix(request, "/"))
-	if code, message := f.refuse(strings.TrimSuffix(request, "/")); code > 0 {
-		return code, message
-	}
-	key := resource + "/" + name
-	stored := f.objects[key]
-	switch {
-	case r.Method == http.MethodPost:
-		key = pathOf(tree)
-		if f.objects[key] != nil || f.gone == key {
-			return http.StatusConflict, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonAlreadyExists, Message: "it exists"}
-		}
-		f.mutate(tree)
-		f.version++
-		tree["metadata"].(map[string]any)["uid"], tree["metadata"].(map[string]any)["resourceVersion"] = "uid-"+strconv.Itoa(f.version), strconv.Itoa(f.version)
-		if !dry {
-			f.objects[key] = tree
-		}
-		return http.StatusCreated, tree
-	case stored == nil:
-		return http.StatusNotFound, "there is no " + key
-	case r.Method == http.MethodGet:
-		return http.StatusOK, stored
-	case r.Method == http.MethodDelete:
-		var options metav1.DeleteOptions
-		_ = json.Unmarshal(body, &options)
-		if options.Preconditions == nil || string(*options.Preconditions.UID) != stored["metadata"].(map[string]any)["uid"] {
-			return http.StatusConflict, "another UID"
-		}
-		delete(f.objects, key)
-		return http.StatusOK, stored
-	}
-	if tree["metadata"].(map[string]any)["resourceVersion"] != stored["metadata"].(map[string]any)["resourceVersion"] {
-		return http.StatusConflict, "another resourceVersion"
-	}
-	f.version++
-	if subresource == "status" {
-		status := tree["status"]
-		tree, _ = treeOf(textOf(f.t, stored))
-		tree["status"] = status
-	}
-	tree["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(f.version)
-	f.objects[key] = tree
-	return http.StatusOK, tree
+		return nil
+	})
 }
 
-// watch shows what is there, and then nothing.
-func (f *fakeAPI) watch(w http.ResponseWriter, r *http.Request, resource string) {
-	f.mu.Lock()
-	var items []map[string]any
-	for path, tree := range f.objects {
-		if strings.HasPrefix(path, resource+"/") {
-			items = append(items, tree)
-		}
-	}
-	version := strconv.Itoa(f.version)
-	f.mu.Unlock()
-	if !r.URL.Query().Has("watch") { // a list, in pages of one
-		slices.SortFunc(items, func(a, b map[string]any) int { return strings.Compare(pathOf(a), pathOf(b)) })
-		at, _ := strconv.Atoi(r.URL.Query().Get("continue"))
-		metadata := map[string]any{"resourceVersion": version}
-		if at+1 < len(items) {
-			metadata["continue"] = strconv.Itoa(at + 1)
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": metadata, "items": items[min(at, len(items)):min(at+1, len(items))]})
-		return
-	}
-	encoder := json.NewEncoder(w)
-	for _, item := range items {
-		_ = encoder.Encode(map[string]any{"type": "ADDED", "object": item})
-	}
-	_ = encoder.Encode(map[string]any{"type": "BOOKMARK", "object": map[string]any{"apiVersion": "v1", "kind": "Thing",
-		"metadata": map[string]any{"resourceVersion": version, "annotations": map[string]any{metav1.InitialEventsAnnotationKey: "true"}}}})
-	w.(http.Flusher).Flush()
-	<-r.Context().Done()
+func (f *fakeAPI) objectsOf(path string) (objects fakeapi.Objects[unstructured.Unstructured], name string) {
+	resource, name, _ := strings.Cut(path, "/")
+	return f.objects[resource], name
 }
 
 // stored is an object as the server has it; nil if it has none.
 func (f *fakeAPI) stored(path string) object {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.objects[path] == nil {
+	objects, name := f.objectsOf(path)
+	stored := objects.Get("ns", name)
+	if stored == nil {
 		return nil
 	}
-	return textOf(f.t, f.objects[path])
+	return textOf(f.t, stored.Object)
 }
 
-// put an object in the place of the one of its name, since the caches were filled.
+// put an object in the place of the one of its name.
 func (f *fakeAPI) put(object string) {
 	tree, err := treeOf(text(object))
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.objects[pathOf(tree)] = tree
+	made := &unstructured.Unstructured{Object: tree}
+	objects := f.objects[strings.ToLower(made.GetKind())+"s"]
+	if objects.Get("ns", made.GetName()) != nil {
+		objects.Remove("ns", made.GetName())
+	}
+	objects.Create(made)
 }
 
 // exists makes an object be in the way of its creation, and gone after that.
-func (f *fakeAPI) exists(path string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.gone = path
-}
+func (f *fakeAPI) exists(path string) { f.taken = path }
 
 // drop an object.
 func (f *fakeAPI) drop(path string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.objects, path)
+	objects, name := f.objectsOf(path)
+	objects.Remove("ns", name)
 }
 
 // did are the requests since the last call.
 func (f *fakeAPI) did() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	did := slices.Clone(f.requests)
-	f.requests = nil
-	return did
-}
-
-// fails refuses requests of which the text is a part.
-func (f *fakeAPI) fails(part string, code int, message string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.refuse = func(request string) (int, string) {
-		if strings.Contains(request, part) {
-			return code, message
-		}
-		return 0, ""
-	}
+	requests, _ := f.TakeLog()
+	return requests
 }
 
 // syncing is a sync of the parent thing, as it is in the API server, by the rules.
@@ -266,7 +164,7 @@ type syncing struct {
 func newSyncing(t *testing.T, api *fakeAPI, edits ...edit) *syncing {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	config := &rest.Config{Host: api.URL}
+	config := api.config()
 	objects, err := objectcache.New(ctx, config, objectcache.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -296,6 +194,7 @@ func newSyncing(t *testing.T, api *fakeAPI, edits ...edit) *syncing {
 	for _, child := range c.spec.children {
 		c.children = append(c.children, acquire(child.Resource))
 	}
+	api.Freeze() // every cache is stale from now on
 	s := &parentSync{Controller: c, key: c.parentKey("ns", "thing"), parent: c.parents.Get("ns", "thing")}
 	if s.parent == nil {
 		t.Fatal("there is no parent")

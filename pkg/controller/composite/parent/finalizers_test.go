@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/objectcache/objectwriter"
 )
@@ -18,7 +17,7 @@ import (
 // removerFor returns a FinalizerRemover for an API server.
 func removerFor(t *testing.T, api *fakeAPI) FinalizerRemover {
 	t.Helper()
-	config := &rest.Config{Host: api.URL}
+	config := api.config()
 	writer, err := objectwriter.New(config)
 	if err != nil {
 		t.Fatal(err)
