@@ -6,12 +6,15 @@ package machine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -20,201 +23,221 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// applier carries out the steps of one sync.
-type applier struct {
+// errStale is the error of a step that has met an object which the cache does not show as it is. The sync is repeated after
+// controller.StaleCacheDelay.
+var errStale = errors.New("the cache is stale")
+
+// maxConcurrentRequests is how many requests of one sync are under way at the same time.
+const maxConcurrentRequests = 16
+
+// reconciler is one sync of one Machine.
+type reconciler struct {
 	*Controller
 	key cache.ObjectName
 
-	// mu guards what is observed while steps are carried out at once.
+	// mu guards observed while steps are applied concurrently.
 	mu       sync.Mutex
 	observed *observed
+	// errs are the errors of the stages that have failed.
+	errs []error
 }
 
-// maxAtOnce is how many requests of one sync are on their way at the same time.
-const maxAtOnce = 16
+// Decide implements controller.Reconciler.
+func (r *reconciler) Decide() controller.Plan { return decide(r.observed) }
 
-// atOnce carries out steps that do not depend on each other, and all of them, whichever fail.
-func (a *applier) atOnce(ctx context.Context, steps []step) error {
-	errs := make([]error, len(steps))
-	controller.Parallel(len(steps), maxAtOnce, func(i int) { errs[i] = a.apply(ctx, steps[i]) })
-	return joined(errs...)
-}
-
-// inOrder carries out one step after the other, and stops at the first that fails.
-func (a *applier) inOrder(ctx context.Context, steps []step) error {
-	for _, step := range steps {
-		if err := a.apply(ctx, step); err != nil {
-			return err
+// Apply implements controller.Reconciler. Its steps are stages.
+func (r *reconciler) Apply(ctx context.Context, step controller.Step) error {
+	s := step.(stage)
+	if s.name == stageEnd {
+		for _, step := range s.steps {
+			if err := r.apply(ctx, step); err != nil {
+				return r.fail(s.name, err)
+			}
 		}
+		return nil
 	}
+	errs := make([]error, len(s.steps))
+	controller.Parallel(len(s.steps), maxConcurrentRequests, func(i int) { errs[i] = r.apply(ctx, s.steps[i]) })
+	return r.fail(s.name, join(errs))
+}
+
+// fail records that a stage has failed, unless the error is nil. It returns an error that ends the sync, if it is one.
+func (r *reconciler) fail(name stageName, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, controller.ErrStop):
+		return controller.ErrStop
+	case errors.Is(err, errStale):
+		r.observed.progress.cacheIsStale = true
+	default:
+		r.errs = append(r.errs, err)
+	}
+	if r.observed.progress.failed == nil {
+		r.observed.progress.failed = sets.New[stageName]()
+	}
+	r.observed.progress.failed.Insert(name)
 	return nil
 }
 
-func (a *applier) apply(ctx context.Context, step step) error {
-	klog.FromContext(ctx).V(4).Info("Applying", "step", step)
+// join returns errStale only where there is no other error.
+func join(errs []error) error {
+	isStale := func(err error) bool { return err == errStale }
+	if others := errors.Join(slices.DeleteFunc(slices.Clone(errs), isStale)...); others != nil {
+		return others
+	}
+	return errors.Join(errs...)
+}
+
+func (r *reconciler) apply(ctx context.Context, step controller.Step) error {
 	switch step := step.(type) {
 	case patchLever:
-		return a.patchLever(ctx)
-	case confirm:
-		return a.confirm(ctx)
+		return r.patchLever(ctx)
 	case adopt:
-		return a.adopt(ctx, a.find(step.name))
+		return r.adopt(ctx, r.find(step.name))
 	case release:
-		return a.release(ctx, a.find(step.name))
+		return r.release(ctx, r.find(step.name))
 	case createSwitches:
-		return a.createSwitches(ctx, step.names)
+		return r.createSwitches(ctx, step.names)
 	case deleteSwitch:
-		return a.deleteSwitch(ctx, a.find(step.name))
+		return r.deleteSwitch(ctx, r.find(step.name))
 	case stampSwitch:
-		return a.stampSwitch(ctx, a.find(step.name), step)
+		return r.stampSwitch(ctx, r.find(step.name), step)
 	case writeStatus:
-		return a.writeStatus(ctx, step.status)
+		return r.writeStatus(ctx, step.status)
 	case flipSwitch:
-		return a.flipSwitch(ctx, step.flip)
-	case recordEvent:
-		a.recorder.Event(a.observed.machine, step.eventType, step.reason, step.message)
+		return r.flipSwitch(ctx, step.flip)
+	case controller.RecordEvent:
+		r.recorder.Event(r.observed.machine, step.Type, step.Reason, step.Message)
 		return nil
 	default:
 		return fmt.Errorf("unknown step %T", step)
 	}
 }
 
-func (a *applier) find(name string) *v1alpha1.Switch {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.observed.find(name)
+func (r *reconciler) find(name string) *v1alpha1.Switch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.observed.find(name)
 }
 
 // wrote puts the answer to a write of a Switch into what is observed.
-func (a *applier) wrote(sw *v1alpha1.Switch, note func(done *outcome)) {
-	a.consistency.WroteAt(a.key, a.switches, sw.ResourceVersion)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.observed.put(sw)
-	note(&a.observed.done)
+func (r *reconciler) wrote(sw *v1alpha1.Switch, note func(done *progress)) {
+	r.consistency.WroteAt(r.key, r.switches, sw.ResourceVersion)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.observed.put(sw)
+	note(&r.observed.progress)
 }
 
-// failed is the error of a write of a Switch. One that is gone is only taken out of what is observed.
-func (a *applier) failed(doing string, sw *v1alpha1.Switch, err error) error {
+// failed returns the error of a write of a Switch. A Switch that is gone is no error: it is dropped from what is observed.
+func (r *reconciler) failed(doing string, sw *v1alpha1.Switch, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s Switch %s: %w", doing, klog.KObj(sw), err)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.observed.drop(sw.UID)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.observed.drop(sw.UID)
 	return nil
 }
 
-func (a *applier) patchLever(ctx context.Context) error {
-	body, err := json.Marshal(leverPatch(a.observed.machine))
+func (r *reconciler) patchLever(ctx context.Context) error {
+	body, err := json.Marshal(leverPatch(r.observed.machine))
 	if err != nil {
 		return err
 	}
-	updated, err := a.client.UselessV1alpha1().Machines(a.key.Namespace).Patch(ctx, a.key.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	updated, err := r.client.UselessV1alpha1().Machines(r.key.Namespace).Patch(ctx, r.key.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	if err != nil {
-		return fmt.Errorf("moving the lever of Machine %s down: %w", a.key, err)
+		return fmt.Errorf("moving the lever of Machine %s down: %w", r.key, err)
 	}
-	a.consistency.WroteAt(a.key, a.machines, updated.ResourceVersion)
-	countFlip(targetLever, dueTime(a.observed.machine, a.observed.machine.Status.SeenAt))
-	a.observed.machine, a.observed.done.leverMoved = updated, true
+	r.consistency.WroteAt(r.key, r.machines, updated.ResourceVersion)
+	countFlip(targetLever, dueTime(r.observed.machine, r.observed.machine.Status.SeenAt))
+	r.observed.machine, r.observed.progress.leverMoved = updated, true
 	return nil
 }
 
 // writeStatus writes the status against the version that was decided from, and goes on from the answer.
-func (a *applier) writeStatus(ctx context.Context, status v1alpha1.MachineStatus) error {
-	machine := a.observed.machine.DeepCopy()
+func (r *reconciler) writeStatus(ctx context.Context, status v1alpha1.MachineStatus) error {
+	machine := r.observed.machine.DeepCopy()
 	machine.Status = status
-	updated, err := a.client.UselessV1alpha1().Machines(a.key.Namespace).UpdateStatus(ctx, machine, metav1.UpdateOptions{})
+	updated, err := r.client.UselessV1alpha1().Machines(r.key.Namespace).UpdateStatus(ctx, machine, metav1.UpdateOptions{})
 	if err != nil {
-		return fmt.Errorf("writing the status of Machine %s: %w", a.key, err)
+		return fmt.Errorf("writing the status of Machine %s: %w", r.key, err)
 	}
-	a.consistency.WroteAt(a.key, a.machines, updated.ResourceVersion)
-	a.observed.machine = updated
+	r.consistency.WroteAt(r.key, r.machines, updated.ResourceVersion)
+	r.observed.machine = updated
 	return nil
 }
 
-// flipSwitch carries out the reservation. That it is refused closes nothing: what has become of the Switch is told by the
-// watch.
-func (a *applier) flipSwitch(ctx context.Context, flip v1alpha1.Flip) error {
-	updated, err := a.patchSwitch(ctx, flip.Switch, flipPatch(flip))
+// flipSwitch carries out the reservation. An error closes nothing: the watch shows what has become of the Switch.
+func (r *reconciler) flipSwitch(ctx context.Context, flip v1alpha1.Flip) error {
+	updated, err := r.patchSwitch(ctx, flip.Switch, flipPatch(flip))
 	switch {
 	case apierrors.IsNotFound(err):
-		return errLater
+		return errStale
 	case err != nil:
-		return fmt.Errorf("moving Switch %s down: %w", klog.KRef(a.key.Namespace, flip.Switch), err)
+		return fmt.Errorf("moving Switch %s down: %w", klog.KRef(r.key.Namespace, flip.Switch), err)
 	}
-	a.consistency.WroteAt(a.key, a.switches, updated.ResourceVersion)
-	if seenAt := updated.Status.SeenAt; seenAt != nil { // always, unless somebody else has written the reservation
-		countFlip(targetSwitch, flipTime(a.observed.machine, seenAt))
+	r.consistency.WroteAt(r.key, r.switches, updated.ResourceVersion)
+	if seenAt := updated.Status.SeenAt; seenAt != nil { // always, unless another client has written the reservation
+		countFlip(targetSwitch, flipTime(r.observed.machine, seenAt, r.observed.machine.Status.LastFlipTime))
 	}
 	return nil
 }
 
-func (a *applier) stampSwitch(ctx context.Context, sw *v1alpha1.Switch, stamp stampSwitch) error {
+func (r *reconciler) stampSwitch(ctx context.Context, sw *v1alpha1.Switch, stamp stampSwitch) error {
 	stamped := sw.DeepCopy()
 	stamped.Status = v1alpha1.SwitchStatus{SeenAt: stamp.seenAt, ObservedGeneration: sw.Generation}
-	updated, err := a.client.UselessV1alpha1().Switches(sw.Namespace).UpdateStatus(ctx, stamped, metav1.UpdateOptions{})
+	updated, err := r.client.UselessV1alpha1().Switches(sw.Namespace).UpdateStatus(ctx, stamped, metav1.UpdateOptions{})
 	if err != nil {
-		return a.failed("writing the status of", sw, err)
+		return r.failed("writing the status of", sw, err)
 	}
-	a.wrote(updated, func(done *outcome) {
-		if stamp.isNews {
+	r.wrote(updated, func(done *progress) {
+		if stamp.isNew {
 			done.seen = append(done.seen, fmt.Sprintf("%s is %s", updated.Name, updated.Spec.Position))
 		}
 	})
 	return nil
 }
 
-func (a *applier) adopt(ctx context.Context, sw *v1alpha1.Switch) error {
-	updated, err := a.patchSwitch(ctx, sw.Name, adoptPatch(a.observed.machine, sw))
+func (r *reconciler) adopt(ctx context.Context, sw *v1alpha1.Switch) error {
+	updated, err := r.patchSwitch(ctx, sw.Name, adoptPatch(r.observed.machine, sw))
 	if err != nil {
-		return a.failed("adopting", sw, err)
+		return r.failed("adopting", sw, err)
 	}
 	switchChanges.WithLabelValues(changeAdopted).Inc()
-	a.wrote(updated, func(done *outcome) { done.adopted = append(done.adopted, updated.Name) })
+	r.wrote(updated, func(done *progress) { done.adopted = append(done.adopted, updated.Name) })
 	return nil
 }
 
-// confirm looks at the live Machine: a cache that is behind must not give switches to a Machine that is gone, or going.
-func (a *applier) confirm(ctx context.Context) error {
-	machine, err := a.client.UselessV1alpha1().Machines(a.key.Namespace).Get(ctx, a.key.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err), err == nil && (machine.UID != a.observed.machine.UID || machine.DeletionTimestamp != nil):
-		return errGoing
-	case err != nil:
-		return fmt.Errorf("reading Machine %s before it adopts a Switch: %w", a.key, err)
-	}
-	return nil
-}
-
-func (a *applier) release(ctx context.Context, sw *v1alpha1.Switch) error {
-	updated, err := a.patchSwitch(ctx, sw.Name, releasePatch(a.observed.machine, sw))
+func (r *reconciler) release(ctx context.Context, sw *v1alpha1.Switch) error {
+	updated, err := r.patchSwitch(ctx, sw.Name, releasePatch(r.observed.machine, sw))
 	if err != nil {
-		return a.failed("releasing", sw, err)
+		return r.failed("releasing", sw, err)
 	}
 	switchChanges.WithLabelValues(changeReleased).Inc()
-	a.wrote(updated, func(done *outcome) { done.released = append(done.released, updated.Name) })
+	r.wrote(updated, func(done *progress) { done.released = append(done.released, updated.Name) })
 	return nil
 }
 
-func (a *applier) patchSwitch(ctx context.Context, name string, patch patch) (*v1alpha1.Switch, error) {
+func (r *reconciler) patchSwitch(ctx context.Context, name string, patch patch) (*v1alpha1.Switch, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {
 		return nil, err
 	}
-	return a.client.UselessV1alpha1().Switches(a.key.Namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
+	return r.client.UselessV1alpha1().Switches(r.key.Namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
 }
 
-func (a *applier) deleteSwitch(ctx context.Context, sw *v1alpha1.Switch) error {
-	a.memory.startDeleting(sw.UID)
-	err := a.client.UselessV1alpha1().Switches(sw.Namespace).Delete(ctx, sw.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(sw.UID)}})
+func (r *reconciler) deleteSwitch(ctx context.Context, sw *v1alpha1.Switch) error {
+	r.memory.startDeleting(sw.UID)
+	err := r.client.UselessV1alpha1().Switches(sw.Namespace).Delete(ctx, sw.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(sw.UID)}})
 	if err != nil {
-		a.memory.stopDeleting(sw.UID)
-		return a.failed("deleting", sw, err)
+		r.memory.stopDeleting(sw.UID)
+		return r.failed("deleting", sw, err)
 	}
 	switchChanges.WithLabelValues(changeDeleted).Inc()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.observed.deleted(sw)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.observed.deleted(sw)
 	return nil
 }

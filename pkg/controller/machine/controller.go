@@ -75,7 +75,7 @@ func New(ctx context.Context, client versioned.Interface, machines informers.Typ
 	return c, nil
 }
 
-// switchKeys are those of the Machine that controls the Switch, and of all Machines whose selector matches it.
+// switchKeys returns the keys of the Machine that controls the Switch, and of all Machines whose selector matches it.
 func (c *Controller) switchKeys(ctx context.Context, sw *v1alpha1.Switch) (keys []cache.ObjectName) {
 	if machine := c.ownerOf(sw); machine != nil {
 		keys = append(keys, cache.MetaObjectToName(machine))
@@ -83,7 +83,7 @@ func (c *Controller) switchKeys(ctx context.Context, sw *v1alpha1.Switch) (keys 
 	for _, bucket := range switchBuckets(sw) {
 		machines, err := inIndex[*v1alpha1.Machine](c.machines, bucketIndex, bucket)
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "Looking up the Machines of a Switch", "switch", klog.KObj(sw))
+			klog.FromContext(ctx).Error(err, "Failed to look up the Machines of a Switch", "switch", klog.KObj(sw))
 		}
 		for _, machine := range machines {
 			if c.selectors.matches(machine, labels.Set(sw.Labels)) {
@@ -107,24 +107,21 @@ func (c *Controller) ownerOf(sw *v1alpha1.Switch) *v1alpha1.Machine {
 	return found.(*v1alpha1.Machine)
 }
 
-// syncHandler gathers, plans and applies, stage by stage.
+// syncHandler gathers, and then decides and applies stage by stage.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-	// Asked before anything is read: what is read afterwards is at least as new.
+	// Checked before anything is read: later reads are at least as new.
 	if !c.consistency.IsReady(key) {
-		// An event is to come that queues the key; but not if what we wrote is gone before the watch has shown it.
 		return controller.StaleCacheDelay, nil
 	}
-	o, err := c.gather(ctx, key)
+	o, err := c.gather(key)
 	if err != nil || o == nil {
 		return 0, err
 	}
-	a := &applier{Controller: c, key: key, observed: o}
-	after, err := follow(o, hands{
-		atOnce:  func(steps []step) error { return a.atOnce(ctx, steps) },
-		inOrder: func(steps []step) error { return a.inOrder(ctx, steps) },
-	})
-	if err == nil && o.invalid != "" {
-		err = controller.Permanent(errors.New(o.invalid))
+	r := &reconciler{Controller: c, key: key, observed: o}
+	after, err := controller.Reconcile(ctx, r)
+	err = errors.Join(append(r.errs, err)...)
+	if o.invalid != "" {
+		err = errors.Join(err, controller.Permanent(errors.New(o.invalid)))
 	}
 	return after, err
 }

@@ -26,13 +26,13 @@ const (
 	LabelMachine = "machine"
 
 	namePrefix = "switch-"
-	// nameLength is how many characters of a name tell the switches apart.
+	// nameLength is how many characters of a name differ between switches.
 	nameLength = 5
 )
 
 var machineKind = schema.GroupVersion(v1alpha1.GroupVersion).WithKind("Machine")
 
-// labelSelector is the Machine's selector, or the default.
+// labelSelector returns the Machine's selector, or the default.
 func labelSelector(machine *v1alpha1.Machine) *metav1.LabelSelector {
 	if machine.Spec.Selector != nil {
 		return machine.Spec.Selector
@@ -40,7 +40,7 @@ func labelSelector(machine *v1alpha1.Machine) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{LabelMachine: machine.Name}}
 }
 
-// parseSelector returns the selector in force, or an error that tells why it cannot be used.
+// parseSelector returns the selector in force, or an error with the reason why it is invalid.
 func parseSelector(machine *v1alpha1.Machine) (labels.Selector, error) {
 	wanted := labelSelector(machine)
 	selector, err := metav1.LabelSelectorAsSelector(wanted)
@@ -70,9 +70,8 @@ func newSwitch(machine *v1alpha1.Machine, name string) *v1alpha1.Switch {
 	}
 }
 
-// slotName is the name of the Switch in that slot of the Machine. It looks as if the API server had made it up, and is
-// always the same: a controller that does not know that it created the Switch already cannot create it twice. It must never
-// change with a new version of the operator; a golden test pins it.
+// slotName returns the name of the Switch in that slot of the Machine. It looks like a generated name and is always the same: a controller
+// with a stale cache cannot create the Switch twice. It must never change with a new version of the operator; a golden test pins it.
 func slotName(machine types.UID, slot int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", machine, slot))
 	for i := range nameLength {
@@ -81,7 +80,7 @@ func slotName(machine types.UID, slot int) string {
 	return namePrefix + rand.SafeEncodeString(string(sum[:nameLength]))
 }
 
-// freeNames are the names of the first so many slots that are not taken.
+// freeNames returns the names of the first count slots that are not taken.
 func freeNames(machine types.UID, taken sets.Set[string], count int) []string {
 	names := make([]string, 0, count)
 	for slot := 0; len(names) < count; slot++ {
@@ -125,7 +124,7 @@ func adoptPatch(machine *v1alpha1.Machine, sw *v1alpha1.Switch) patch {
 	return ownersPatch(sw, append(otherOwners(machine, sw), *metav1.NewControllerRef(machine, machineKind)))
 }
 
-// releasePatch takes the Machine out of the owners of this version of the Switch.
+// releasePatch removes the Machine from the owners of this version of the Switch.
 func releasePatch(machine *v1alpha1.Machine, sw *v1alpha1.Switch) patch {
 	return ownersPatch(sw, otherOwners(machine, sw))
 }
@@ -147,7 +146,7 @@ func otherOwners(machine *v1alpha1.Machine, sw *v1alpha1.Switch) []metav1.OwnerR
 // maxListed is how many things a message lists.
 const maxListed = 10
 
-// listed is text for a message, cut where it would be too long.
+// listed returns the text for a message, cut where it would be too long.
 func listed(things []string) string {
 	if len(things) <= maxListed {
 		return strings.Join(things, ", ")

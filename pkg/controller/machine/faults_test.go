@@ -92,13 +92,16 @@ func TestWhereTheCacheCannotSayWhatBecameOfAReservationTheAPIServerIsAsked(t *te
 				}
 				return true, tc.answer, nil
 			})
-			c := &Controller{client: client, switches: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
 			machine := newMachine(1)
 			machine.Status.Flip = flip
 			o := &observed{machine: machine}
-			err := c.gatherReserved(t.Context(), o)
-			if (err != nil) != tc.fails || !o.live {
-				t.Errorf("asked: %v, error %v", o.live, err)
+			if asks := decide(o).Asks; len(asks) != 1 || asks[0] != (readReserved{}) {
+				t.Fatalf("it asks %v, want the reserved Switch", asks)
+			}
+			r := &reconciler{Controller: &Controller{client: client}, key: cache.MetaObjectToName(machine), observed: o}
+			err := r.Answer(t.Context(), readReserved{})
+			if (err != nil) != tc.fails || o.reservedIsLive == tc.fails {
+				t.Errorf("answered: %v, error %v", o.reservedIsLive, err)
 			}
 			if o.reserved != tc.want {
 				t.Errorf("the reserved Switch is %v", o.reserved)
@@ -121,14 +124,14 @@ func TestWhatWasWrittenForAMachineThatIsGoneIsForgotten(t *testing.T) {
 	behind := storeAt("5")
 	key := cache.NewObjectName(metav1.NamespaceDefault, "gone")
 	c.consistency.WroteAt(key, behind, "7")
-	c.memory.news(key, []*v1alpha1.Switch{switchOf("stranger")})
-	if o, err := c.gather(t.Context(), key); o != nil || err != nil {
+	c.memory.unreported(key, []*v1alpha1.Switch{switchOf("stranger")})
+	if o, err := c.gather(key); o != nil || err != nil {
 		t.Fatalf("gathered %v, %v", o, err)
 	}
 	if !c.consistency.IsReady(key) {
 		t.Error("a Machine that takes its name waits for what was written for this one")
 	}
-	if _, remembered := c.memory.told[key]; remembered {
+	if _, remembered := c.memory.reported[key]; remembered {
 		t.Error("the strangers of a Machine that is gone are remembered")
 	}
 }
@@ -143,7 +146,7 @@ func TestWhyASelectorCannotBeUsedIsGathered(t *testing.T) {
 	if err := c.machines.Add(machine); err != nil {
 		t.Fatal(err)
 	}
-	o, err := c.gather(t.Context(), cache.MetaObjectToName(machine))
+	o, err := c.gather(cache.MetaObjectToName(machine))
 	if err != nil || o.selector != nil || !strings.Contains(o.invalid, "Matches") {
 		t.Errorf("gathered %+v, %v: want why the selector is invalid", o, err)
 	}

@@ -16,27 +16,27 @@ import (
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 )
 
-// The protocol of flips. At any time the newest version of a Machine has one reservation or none, and a flip is accepted only
-// by the version of the Switch that its reservation names. So each reservation makes one flip at most, whoever carries it out
-// and however often. It is closed when its version is known to be an old one, so that it makes none from then on; lastFlipTime
-// is written together with that, and the next reservation, which is a later version of the same Machine, comes an interval
-// after it. Two flips are therefore never closer than the interval, whatever is stale, late, lost or killed.
+// The protocol of flips. At any time the newest version of a Machine has one reservation or none, and a flip is accepted only by the version
+// of the Switch that its reservation names. So each reservation makes one flip at most, whichever process carries it out and however often.
+// A reservation is closed when its version is known to be an old one: from then on it makes no flip. lastFlipTime is written together with
+// the closing, and the next reservation, in a later version of the same Machine, comes an interval after it. Therefore two flips are never
+// closer than the interval, whatever is stale, late, lost or killed.
 
-// reservation is what is known of status.flip.
+// reservation is the state of status.flip.
 type reservation int
 
 const (
 	// noReservation: there is none.
 	noReservation reservation = iota
-	// openReservation: its version may be the newest. The flip is to be completed, with that version.
+	// openReservation: its version may be the newest. The flip has to be completed, with that version.
 	openReservation
 	// closedReservation: its version is not the newest. The flip has happened, or never will.
 	closedReservation
-	// unknownReservation: only the API server can tell.
+	// unknownReservation: the live Switch has to be read.
 	unknownReservation
 )
 
-// reservationOf tells what is known of the reservation.
+// reservationOf returns the state of the reservation.
 func reservationOf(o *observed) reservation {
 	flip := o.machine.Status.Flip
 	switch {
@@ -45,8 +45,8 @@ func reservationOf(o *observed) reservation {
 	case o.reserved != nil && isNewer(o.reserved.ResourceVersion, flip.ResourceVersion):
 		return closedReservation
 	case o.reserved != nil:
-		return openReservation // a cache that is behind closes nothing
-	case o.live:
+		return openReservation // a stale cache closes nothing
+	case o.reservedIsLive:
 		return closedReservation
 	}
 	order, err := resourceversion.CompareResourceVersion(o.switchesVersion, flip.ResourceVersion)
@@ -60,8 +60,7 @@ func reservationOf(o *observed) reservation {
 	}
 }
 
-// isNewer tells whether a version is newer than another of the same object. Where they cannot be compared, another one is a
-// newer one.
+// isNewer reports whether a version is newer than another of the same object. Of versions that cannot be compared, any other one is newer.
 func isNewer(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	if err != nil {
@@ -70,8 +69,8 @@ func isNewer(version, than string) bool {
 	return order > 0
 }
 
-// nextFlip is the reservation to make now: of the switches that are due, the one that was seen first. It is nil before the
-// interval is over, and while there is nothing to flip. A reservation that is open must be closed before.
+// nextFlip returns the reservation to make now: of the switches that are due, the one that was seen first. It returns nil before the
+// interval is over, and if no switch is due. An open reservation must be closed before.
 func nextFlip(o *observed, lastFlipTime *metav1.MicroTime) *v1alpha1.Flip {
 	if o.now.Before(notBefore(o.machine, lastFlipTime)) {
 		return nil
@@ -86,7 +85,7 @@ func nextFlip(o *observed, lastFlipTime *metav1.MicroTime) *v1alpha1.Flip {
 	return &v1alpha1.Flip{Switch: first.Name, UID: first.UID, ResourceVersion: first.ResourceVersion}
 }
 
-// pending are the switches that wait to be moved down.
+// pending returns the switches that wait to be moved down.
 func pending(o *observed) (pending []*v1alpha1.Switch) {
 	for _, sw := range o.owned {
 		if isUp(sw) && sw.Status.SeenAt != nil {
@@ -96,20 +95,7 @@ func pending(o *observed) (pending []*v1alpha1.Switch) {
 	return pending
 }
 
-func isUp(sw *v1alpha1.Switch) bool { return sw.Spec.Position != v1alpha1.PositionDown }
-
-// leverIsUp tells whether the Machine has a lever, and not down.
-func leverIsUp(machine *v1alpha1.Machine) bool {
-	return machine.Spec.SwitchPosition != "" && machine.Spec.SwitchPosition != v1alpha1.PositionDown
-}
-
-// dueTime is when what was seen up then is to be moved down. What lies in the future, by a clock that went wrong, was
-// written anew before this is asked.
-func dueTime(machine *v1alpha1.Machine, seenAt *metav1.MicroTime) time.Time {
-	return seenAt.Add(time.Duration(machine.Spec.FlipDelaySeconds) * time.Second)
-}
-
-// notBefore is when the interval after the last flip is over.
+// notBefore returns when the interval after the last flip is over.
 func notBefore(machine *v1alpha1.Machine, lastFlipTime *metav1.MicroTime) time.Time {
 	if lastFlipTime == nil {
 		return time.Time{}
@@ -117,22 +103,11 @@ func notBefore(machine *v1alpha1.Machine, lastFlipTime *metav1.MicroTime) time.T
 	return lastFlipTime.Add(time.Duration(machine.Spec.FlipIntervalSeconds) * time.Second)
 }
 
-// flipTime is when a switch that was seen up then is to be moved down, if it is the next one of the Machine.
-func flipTime(machine *v1alpha1.Machine, seenAt *metav1.MicroTime) time.Time {
+// flipTime returns when a switch that was seen up at seenAt has to be moved down, if it is the next one of the Machine.
+func flipTime(machine *v1alpha1.Machine, seenAt, lastFlipTime *metav1.MicroTime) time.Time {
 	due := dueTime(machine, seenAt)
-	if gate := notBefore(machine, machine.Status.LastFlipTime); due.Before(gate) {
+	if gate := notBefore(machine, lastFlipTime); due.Before(gate) {
 		return gate
 	}
 	return due
-}
-
-// timeAt is a time as the API server keeps it.
-func timeAt(t time.Time) *metav1.MicroTime {
-	micro := metav1.NewMicroTime(t.Truncate(time.Microsecond))
-	return &micro
-}
-
-// isFuture tells whether a recorded time cannot have been, by our clock.
-func isFuture(recorded *metav1.MicroTime, now time.Time) bool {
-	return recorded != nil && recorded.After(now)
 }

@@ -18,10 +18,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // gather reads the caches. It returns nil if the Machine is gone.
-func (c *Controller) gather(ctx context.Context, key cache.ObjectName) (*observed, error) {
+func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	// Read before the switches: what this version had is in them, or gone.
 	version := c.switches.LastStoreSyncResourceVersion()
 	found, exists, err := c.machines.GetByKey(key.String())
@@ -31,14 +32,14 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName) (*observe
 	if !exists {
 		c.consistency.Clear(key)
 		c.selectors.forget(key)
-		c.memory.news(key, nil)
+		c.memory.unreported(key, nil)
 		return nil, nil
 	}
 	o := &observed{machine: found.(*v1alpha1.Machine), switchesVersion: version}
 	if o.selector, err = c.selectors.of(o.machine); err != nil {
 		o.invalid = err.Error()
 	}
-	// Asked before the cache: whatever goes from the one in between has gone from the other.
+	// Read before the cache: a Switch that goes in between is missing in the cache.
 	deleting := c.memory.beingDeleted()
 	owned, err := inIndex[*v1alpha1.Switch](c.switches, ownerIndex, string(o.machine.UID))
 	if err != nil {
@@ -58,47 +59,44 @@ func (c *Controller) gather(ctx context.Context, key cache.ObjectName) (*observe
 			return nil, err
 		}
 	}
-	if err := c.gatherReserved(ctx, o); err != nil {
+	if err := c.gatherReserved(o); err != nil {
 		return nil, err
 	}
-	o.now = time.Now() // after all that was read: what it shows has happened before
+	o.now = time.Now() // after all reads: what they show has happened before
 	return o, nil
 }
 
-// gatherOthers looks at the switches that the selector matches and that are not ours.
+// gatherOthers reads the switches that the selector matches and that the Machine does not control.
 func (c *Controller) gatherOthers(key cache.ObjectName, o *observed) error {
 	candidates, err := inIndex[*v1alpha1.Switch](c.switches, bucketIndex, machineBucket(o.machine))
 	if err != nil {
 		return err
 	}
-	var strangers []*v1alpha1.Switch
-	elders := sets.New[string]()
+	var foreign []*v1alpha1.Switch
+	older := sets.New[string]()
 	for _, sw := range candidates {
-		if metav1.IsControlledBy(sw, o.machine) || !o.selector.Matches(labels.Set(sw.Labels)) {
+		if !o.selector.Matches(labels.Set(sw.Labels)) {
 			continue
 		}
-		switch owner := metav1.GetControllerOfNoCopy(sw); {
-		case owner == nil:
-			if sw.DeletionTimestamp == nil {
-				o.orphans = append(o.orphans, sw)
-			}
-		case machineOwner(sw) == nil:
-			strangers = append(strangers, sw)
-		default:
-			// One whose owner's selector does not match it is about to be released; one whose owner is gone, deleted.
-			other := c.ownerOf(sw)
-			if other != nil && isOlder(other, o.machine) && c.selectors.matches(other, labels.Set(sw.Labels)) {
-				elders.Insert(other.Name)
+		switch ownership := ownershipOf(o.machine, sw); {
+		case ownership == controller.Orphaned:
+			o.orphans = append(o.orphans, sw)
+		case ownership == controller.Foreign && machineOwner(sw) == nil:
+			foreign = append(foreign, sw)
+		case ownership == controller.Foreign:
+			// If its owner's selector does not match, it is released next; if its owner is gone, it is deleted.
+			if other := c.ownerOf(sw); other != nil && isOlder(other, o.machine) && c.selectors.matches(other, labels.Set(sw.Labels)) {
+				older.Insert(other.Name)
 			}
 		}
 	}
 	slices.SortFunc(o.orphans, func(a, b *v1alpha1.Switch) int { return cmp.Compare(a.Name, b.Name) })
-	o.elders = sets.List(elders)
-	for _, sw := range c.memory.news(key, strangers) {
+	o.olderMachines = sets.List(older)
+	for _, sw := range c.memory.unreported(key, foreign) {
 		owner := metav1.GetControllerOfNoCopy(sw)
-		o.strangers = append(o.strangers, fmt.Sprintf("%s (of %s %s)", sw.Name, owner.Kind, owner.Name))
+		o.foreign = append(o.foreign, fmt.Sprintf("%s (of %s %s)", sw.Name, owner.Kind, owner.Name))
 	}
-	slices.Sort(o.strangers)
+	slices.Sort(o.foreign)
 	return nil
 }
 
@@ -106,7 +104,7 @@ func isOlder(machine, than *v1alpha1.Machine) bool {
 	return cmp.Or(machine.CreationTimestamp.Compare(than.CreationTimestamp.Time), cmp.Compare(machine.Name, than.Name)) < 0
 }
 
-// takenNames are the names of slots that exist, whosever they are, up to as many free ones as the scale may need.
+// takenNames returns the names of slots that exist, whatever controls them, up to as many free ones as scaling may need.
 func (c *Controller) takenNames(o *observed) (sets.Set[string], error) {
 	taken, free := sets.New[string](), 0
 	wanted := int(o.machine.Spec.Switches)
@@ -130,32 +128,59 @@ func (c *Controller) takenNames(o *observed) (sets.Set[string], error) {
 	return taken, nil
 }
 
-// gatherReserved looks up the Switch of the reservation, at the API server if the cache cannot tell what has become of it.
-func (c *Controller) gatherReserved(ctx context.Context, o *observed) error {
+// gatherReserved reads the Switch of the reservation from the cache.
+func (c *Controller) gatherReserved(o *observed) error {
 	flip := o.machine.Status.Flip
 	if flip == nil {
 		return nil
 	}
-	o.reservedGoes = c.memory.isDeleting(flip.UID)
-	name := cache.NewObjectName(o.machine.Namespace, flip.Switch)
-	found, exists, err := c.switches.GetByKey(name.String())
+	o.reservedIsDeleting = c.memory.isDeleting(flip.UID)
+	found, exists, err := c.switches.GetByKey(cache.NewObjectName(o.machine.Namespace, flip.Switch).String())
 	if err != nil {
 		return err
 	}
 	if exists && found.(*v1alpha1.Switch).UID == flip.UID {
 		o.reserved = found.(*v1alpha1.Switch)
 	}
-	if reservationOf(o) != unknownReservation {
-		return nil
+	return nil
+}
+
+// Answer implements controller.Reconciler.
+func (r *reconciler) Answer(ctx context.Context, ask controller.Ask) error {
+	switch ask.(type) {
+	case readReserved:
+		return r.readReserved(ctx)
+	case readMachine:
+		return r.fail(stageScale, r.readMachine(ctx))
+	default:
+		return fmt.Errorf("unknown ask %T", ask)
 	}
-	o.live = true
-	sw, err := c.client.UselessV1alpha1().Switches(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+}
+
+// readReserved reads the live Switch of the reservation.
+func (r *reconciler) readReserved(ctx context.Context) error {
+	o, flip := r.observed, r.observed.machine.Status.Flip
+	sw, err := r.client.UselessV1alpha1().Switches(r.key.Namespace).Get(ctx, flip.Switch, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		return fmt.Errorf("reading Switch %s, a flip of which is reserved: %w", klog.KRef(name.Namespace, name.Name), err)
+		return fmt.Errorf("reading Switch %s, a flip of which is reserved: %w", klog.KRef(r.key.Namespace, flip.Switch), err)
 	case sw.UID == flip.UID:
 		o.reserved = sw
 	}
+	o.reservedIsLive, o.now = true, time.Now()
+	return nil
+}
+
+// readMachine confirms that the live Machine is the observed one, and is not being deleted.
+func (r *reconciler) readMachine(ctx context.Context) error {
+	machine, err := r.client.UselessV1alpha1().Machines(r.key.Namespace).Get(ctx, r.key.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && (machine.UID != r.observed.machine.UID || machine.DeletionTimestamp != nil):
+		return controller.ErrStop
+	case err != nil:
+		return fmt.Errorf("reading Machine %s before it adopts a Switch: %w", r.key, err)
+	}
+	r.observed.machineIsLive = true
 	return nil
 }

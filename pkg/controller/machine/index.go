@@ -18,8 +18,8 @@ import (
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 )
 
-// With many Machines in one namespace a sync must not look at all switches, nor an event at all Machines. What can match each
-// other shares a bucket: a Machine is in that of one of its matchLabels, a Switch in those of all its labels. Machines that
+// With many Machines in one namespace a sync must not read all switches, nor an event all Machines. A Machine and a Switch that can match
+// share a bucket: a Machine is in that of one of its matchLabels, a Switch in those of all its labels. Machines that
 // have only expressions share a bucket that every Switch is in too.
 const (
 	// bucketIndex of Machines and of switches.
@@ -81,19 +81,16 @@ func inIndex[T any](indexer cache.Indexer, index, value string) ([]T, error) {
 	return objects, nil
 }
 
-// machineOwner is the owner reference to the Machine that controls the Switch; nil if none does.
-func machineOwner(sw *v1alpha1.Switch) *metav1.OwnerReference {
-	owner := metav1.GetControllerOfNoCopy(sw)
-	if owner == nil || owner.Kind != machineKind.Kind {
-		return nil
+// groupOf returns the group of an apiVersion; "" if it has none or is invalid.
+func groupOf(apiVersion string) string {
+	version, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return ""
 	}
-	if version, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || version.Group != machineKind.Group {
-		return nil
-	}
-	return owner
+	return version.Group
 }
 
-// selectors has the parsed selector of each Machine: it cannot change as long as the Machine is the same.
+// selectors caches the parsed selector of each Machine, which is immutable.
 type selectors struct {
 	mu     sync.Mutex
 	parsed map[cache.ObjectName]parsedSelector
@@ -120,7 +117,7 @@ func (s *selectors) of(machine *v1alpha1.Machine) (labels.Selector, error) {
 	return selector, err
 }
 
-// matches tells whether the Machine's selector can be used and matches the labels.
+// matches reports whether the Machine's selector can be used and matches the labels.
 func (s *selectors) matches(machine *v1alpha1.Machine, set labels.Set) bool {
 	selector, err := s.of(machine)
 	return err == nil && selector.Matches(set)

@@ -13,14 +13,14 @@ import (
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 )
 
-// memory is what this process knows beside the caches. It saves requests and events; everything works without it, as it must
-// after a restart.
+// memory is what this process knows in addition to the caches. It saves requests and events. Everything works without it, as after a
+// restart.
 type memory struct {
 	mu sync.Mutex
-	// deleting are the switches whose deletion we have asked for, until the cache has seen them go.
+	// deleting are the switches that we have deleted, until the cache has seen that they are gone.
 	deleting sets.Set[types.UID]
-	// told are, by Machine, the strangers that an event was recorded about.
-	told map[cache.ObjectName]sets.Set[types.UID]
+	// reported are, by Machine, the foreign switches that an event has reported.
+	reported map[cache.ObjectName]sets.Set[types.UID]
 }
 
 func (m *memory) isDeleting(uid types.UID) bool {
@@ -29,14 +29,14 @@ func (m *memory) isDeleting(uid types.UID) bool {
 	return m.deleting.Has(uid)
 }
 
-// beingDeleted are all whose deletion we have asked for.
+// beingDeleted returns all switches that we have deleted and the cache still has.
 func (m *memory) beingDeleted() sets.Set[types.UID] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.deleting.Clone()
 }
 
-// startDeleting has to be called before the request: afterwards the cache may have seen the end of it already.
+// startDeleting has to be called before the request: after it the cache may have seen already that the Switch is gone.
 func (m *memory) startDeleting(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,31 +46,31 @@ func (m *memory) startDeleting(uid types.UID) {
 	m.deleting.Insert(uid)
 }
 
-// stopDeleting of a Switch that is gone, or whose deletion was not accepted.
+// stopDeleting forgets a Switch that is gone, or whose deletion was not accepted.
 func (m *memory) stopDeleting(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.deleting.Delete(uid)
 }
 
-// news returns the strangers of which it was not asked before, and forgets those that are none any more.
-func (m *memory) news(key cache.ObjectName, strangers []*v1alpha1.Switch) (news []*v1alpha1.Switch) {
+// unreported returns the foreign switches that it has not returned before, and forgets those that are foreign no longer.
+func (m *memory) unreported(key cache.ObjectName, foreign []*v1alpha1.Switch) (unreported []*v1alpha1.Switch) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(strangers) == 0 {
-		delete(m.told, key)
+	if len(foreign) == 0 {
+		delete(m.reported, key)
 		return nil
 	}
 	now := sets.New[types.UID]()
-	for _, sw := range strangers {
+	for _, sw := range foreign {
 		now.Insert(sw.UID)
-		if !m.told[key].Has(sw.UID) {
-			news = append(news, sw)
+		if !m.reported[key].Has(sw.UID) {
+			unreported = append(unreported, sw)
 		}
 	}
-	if m.told == nil {
-		m.told = map[cache.ObjectName]sets.Set[types.UID]{}
+	if m.reported == nil {
+		m.reported = map[cache.ObjectName]sets.Set[types.UID]{}
 	}
-	m.told[key] = now
-	return news
+	m.reported[key] = now
+	return unreported
 }

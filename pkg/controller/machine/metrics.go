@@ -16,13 +16,13 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// What is moved down.
+// Targets of flips.
 const (
 	targetSwitch = "switch"
 	targetLever  = "lever"
 )
 
-// What becomes of switches.
+// Changes of switches.
 const (
 	changeCreated  = "created"
 	changeDeleted  = "deleted"
@@ -59,10 +59,10 @@ func init() {
 	legacyregistry.MustRegister(flips, lateness, switchChanges)
 }
 
-// readyReasons are told apart in millwright_objects.
+// readyReasons are states of their own in millwright_objects.
 var readyReasons = []string{v1alpha1.ReasonScaling, v1alpha1.ReasonInvalidSelector, v1alpha1.ReasonSelectorOverlap, v1alpha1.ReasonCreateFailed}
 
-// publishMetrics until the context ends. All that is counted is known from the first scrape on, with 0.
+// publishMetrics publishes the metrics until the context ends. All series exist from the first scrape on, with 0.
 func publishMetrics(ctx context.Context, machines cache.SharedIndexInformer) {
 	for _, target := range []string{targetSwitch, targetLever} {
 		flips.WithLabelValues(target)
@@ -74,7 +74,7 @@ func publishMetrics(ctx context.Context, machines cache.SharedIndexInformer) {
 	controller.CountObjects(ctx, machines, "Machine", func(machine *v1alpha1.Machine) []metav1.Condition { return machine.Status.Conditions }, readyReasons...)
 }
 
-// countFlip of what was due then, and is done now.
+// countFlip counts a flip that was due at that time and is done now.
 func countFlip(target string, due time.Time) {
 	flips.WithLabelValues(target).Inc()
 	lateness.WithLabelValues(target).Observe(max(time.Since(due), 0).Seconds())

@@ -16,64 +16,83 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
-// observed is all that is decided from. The objects are never changed; what a stage has done replaces them.
+// observed is all that a sync decides from. The objects are never changed: the outcome of a step replaces them.
 type observed struct {
 	machine *v1alpha1.Machine
-	// selector in force; nil if it cannot be used, and invalid tells why.
+	// selector is nil if it is invalid; then invalid is the reason.
 	selector labels.Selector
 	invalid  string
-	// owned are the switches that the Machine controls, sorted by name, those left out that are being deleted.
+	// owned are the switches that the Machine controls and that are not being deleted, sorted by name.
 	owned []*v1alpha1.Switch
-	// orphans are switches that the selector matches and nobody controls.
+	// orphans are the switches without a controller that the selector matches, sorted by name.
 	orphans []*v1alpha1.Switch
-	// elders are the older Machines that control switches which our selector and theirs match.
-	elders []string
-	// strangers are switches that the selector matches and something else than a Machine controls, as text, of which nobody
-	// was told yet.
-	strangers []string
-	// taken are the names of our slots that exist already, as far as the scale needs to know.
+	// olderMachines are the names of the older Machines that control switches which both selectors match.
+	olderMachines []string
+	// foreign are, as text, the switches that the selector matches and that another kind controls, as far as no event has reported them.
+	foreign []string
+	// taken are the names of our slots that exist already, as far as scaling has to know.
 	taken sets.Set[string]
 
-	// reserved is the Switch of status.flip, by its UID; nil if there is none, in the cache or, if live, at the API server.
-	reserved *v1alpha1.Switch
-	live     bool
-	// reservedGoes tells that we have asked for the deletion of that Switch.
-	reservedGoes bool
-	// switchesVersion is a resourceVersion that the cache of switches had reached before anything was read from it.
+	// reserved is the Switch of status.flip, by its UID; nil if it is not in the cache or, if reservedIsLive, not at the API server.
+	reserved       *v1alpha1.Switch
+	reservedIsLive bool
+	// reservedIsDeleting reports whether we have deleted that Switch and the cache still has it.
+	reservedIsDeleting bool
+	// switchesVersion is a resourceVersion that the cache of switches had reached before it was read.
 	switchesVersion string
 
-	now time.Time
-	// done is what this sync has done so far.
-	done outcome
+	// machineIsLive reports whether the API server has confirmed, in this sync, that the Machine exists and is not being deleted.
+	machineIsLive bool
+	now           time.Time
+	progress      progress
 }
 
-// outcome is what the stages of a sync have done, and what was in their way.
-type outcome struct {
+// progress is what this sync has done so far.
+type progress struct {
 	leverMoved                                bool
 	adopted, released, created, deleted, seen []string
-	// refusal is why the API server does not want a new Switch, in its own words.
-	refusal string
+	// rejection is the API server's reason for rejecting a new Switch.
+	rejection string
+	// failed are the stages of which a step has failed. They are not tried again in this sync.
+	failed sets.Set[stageName]
+	// cacheIsStale reports whether a step has met an object that the cache does not show as it is.
+	cacheIsStale bool
 }
 
-// put takes a Switch as it is now into what is observed.
+// ownershipOf returns the ownership of a Switch that the Machine's selector matches.
+func ownershipOf(machine *v1alpha1.Machine, sw *v1alpha1.Switch) controller.Ownership {
+	return controller.OwnershipOf(machine, machineKind, sw, func(*v1alpha1.Switch) bool { return true })
+}
+
+// machineOwner returns the owner reference to the Machine that controls the Switch; nil if none does.
+func machineOwner(sw *v1alpha1.Switch) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(sw)
+	if owner == nil || owner.Kind != machineKind.Kind || groupOf(owner.APIVersion) != machineKind.Group {
+		return nil
+	}
+	return owner
+}
+
+// put replaces a Switch by its current state.
 func (o *observed) put(sw *v1alpha1.Switch) {
 	o.drop(sw.UID)
-	if metav1.IsControlledBy(sw, o.machine) && sw.DeletionTimestamp == nil {
+	if ownershipOf(o.machine, sw) == controller.Owned {
 		at, _ := slices.BinarySearchFunc(o.owned, sw.Name, func(sw *v1alpha1.Switch, name string) int { return cmp.Compare(sw.Name, name) })
 		o.owned = slices.Insert(o.owned, at, sw)
 	}
 }
 
-// drop takes a Switch out of what is observed.
+// drop removes a Switch that is gone.
 func (o *observed) drop(uid types.UID) {
 	is := func(sw *v1alpha1.Switch) bool { return sw.UID == uid }
 	o.owned = slices.DeleteFunc(o.owned, is)
 	o.orphans = slices.DeleteFunc(o.orphans, is)
 }
 
-// find returns the Switch of that name, of those that a step may be about.
+// find returns the Switch of that name that is owned or an orphan; nil if there is none.
 func (o *observed) find(name string) *v1alpha1.Switch {
 	for _, switches := range [][]*v1alpha1.Switch{o.owned, o.orphans} {
 		for _, sw := range switches {
@@ -85,11 +104,11 @@ func (o *observed) find(name string) *v1alpha1.Switch {
 	return nil
 }
 
-// deleted takes a Switch out of what is observed whose deletion was accepted.
+// deleted removes a Switch whose deletion was accepted.
 func (o *observed) deleted(sw *v1alpha1.Switch) {
 	o.drop(sw.UID)
-	o.done.deleted = append(o.done.deleted, sw.Name)
+	o.progress.deleted = append(o.progress.deleted, sw.Name)
 	if flip := o.machine.Status.Flip; flip != nil && flip.UID == sw.UID {
-		o.reservedGoes = true
+		o.reservedIsDeleting = true
 	}
 }
