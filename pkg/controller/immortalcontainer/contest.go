@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
@@ -56,18 +55,18 @@ func isContestPause(status *v1alpha1.ImmortalContainerStatus) bool {
 // wait that is over is not begun again.
 func contestWait(o observed) time.Duration {
 	status := &o.container.Status
-	if o.container.Generation != status.ObservedGeneration || isContestPause(status) || causeOf(status, status.StartTimes+1) != causeDeleted {
+	if o.isEdited() || isContestPause(status) || causeOf(status, status.StartTimes+1) != causeDeleted {
 		return 0
 	}
 	return o.memory.contest.wait(o.now)
 }
 
 // pauseContest puts the next start off. The time is recorded: another process waits for it too.
-func pauseContest(o observed, wait time.Duration) plan {
+func pauseContest(o observed, wait time.Duration) controller.Plan {
 	status := contestedStatus(o, wait)
-	return plan{
-		steps:        []step{writeStatus{status}, recordEvent{corev1.EventTypeWarning, eventContested, contestedMessage(podName(o.container.Name))}},
-		requeueAfter: status.NextStartTime.Sub(o.now),
+	return controller.Plan{
+		Steps:        []controller.Step{writeStatus{status}, controller.WarningEvent(eventContested, "%s", contestedMessage(podName(o.container.Name)))},
+		RequeueAfter: status.NextStartTime.Sub(o.now),
 	}
 }
 

@@ -6,18 +6,14 @@ package immortalcontainer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	"millwright.dev/pkg/controller"
@@ -110,9 +106,9 @@ func (c *Controller) podDeleted(pod *corev1.Pod, final bool) {
 	}
 }
 
-// syncHandler gathers, decides and applies. What is decided may be to look at the live Pod first; then it is decided again.
+// syncHandler gathers, decides and applies.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-	// Asked before anything is read: what is read afterwards is at least as new.
+	// Checked before anything is read: later reads are at least as new.
 	if !c.consistency.IsReady(key) {
 		return controller.StaleCacheDelay, nil
 	}
@@ -120,60 +116,5 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	if err != nil || o == nil {
 		return 0, err
 	}
-	p := decide(*o)
-	after, err := c.apply(ctx, key, o, p)
-	if !errors.Is(err, errLookLive) {
-		return after, err
-	}
-	if o.pod, err = c.livePod(ctx, key); err != nil {
-		return 0, err
-	}
-	o.live = true
-	if o.pod != nil {
-		c.memories.saw(key, o.pod)
-	}
-	o.memory = c.memories.of(key, o.container.UID)
-	after, err = c.apply(ctx, key, o, decide(*o))
-	if errors.Is(err, errLookLive) {
-		return 0, fmt.Errorf("creating Pod %s: it was not there, yet it exists; trying again", klog.KRef(key.Namespace, podName(key.Name)))
-	}
-	return after, err
-}
-
-// gather reads the caches. It returns nil where there is nothing to decide.
-func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
-	container, err := c.containerLister.ImmortalContainers(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
-		c.memories.forget(key)
-		c.consistency.Clear(key)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	pod, err := c.podLister.Pods(key.Namespace).Get(podName(key.Name))
-	switch {
-	case apierrors.IsNotFound(err):
-		pod = nil
-	case err != nil:
-		return nil, err
-	}
-	return &observed{
-		container: container,
-		pod:       pod,
-		memory:    c.memories.of(key, container.UID),
-		now:       time.Now(),
-	}, nil
-}
-
-// livePod reads the Pod from the API server; nil if there is none.
-func (c *Controller) livePod(ctx context.Context, key cache.ObjectName) (*corev1.Pod, error) {
-	pod, err := c.kubeClient.CoreV1().Pods(key.Namespace).Get(ctx, podName(key.Name), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Pod %s: %w", klog.KRef(key.Namespace, podName(key.Name)), err)
-	}
-	return pod, nil
+	return controller.Reconcile(ctx, &reconciler{Controller: c, key: key, observed: o})
 }

@@ -42,23 +42,23 @@ func (w *world) act() (effects []string, requeueAfter time.Duration) {
 		o.memory = w.memory
 	}
 	p := decide(o)
-	for i := 0; i < len(p.steps); i++ {
-		if _, ok := p.steps[i].(lookLive); !ok && w.do(p.steps[i]) {
-			effects = append(effects, describe(plan{steps: p.steps[i : i+1]})...)
+	for i := 0; i < len(p.Steps) || len(p.Asks) > 0; i++ {
+		if len(p.Asks) == 0 && w.do(p.Steps[i]) {
+			effects = append(effects, describe(controller.Plan{Steps: p.Steps[i : i+1]})...)
 			continue
 		}
-		// Look at what there is, and decide anew.
+		// Read what there is, and decide again.
 		if o.live {
-			return append(effects, "looks at the live Pod twice"), 0
+			return append(effects, "reads the live Pod twice"), 0
 		}
 		o.container, o.pod, o.live = w.container.DeepCopy(), w.pod.DeepCopy(), true
 		p, i = decide(o), -1
 	}
-	return effects, p.requeueAfter
+	return effects, p.RequeueAfter
 }
 
 // do returns false where the name of the Pod is taken.
-func (w *world) do(s step) bool {
+func (w *world) do(s controller.Step) bool {
 	switch s := s.(type) {
 	case writeStatus:
 		w.container.Status = *s.status.DeepCopy()
@@ -84,7 +84,7 @@ func (w *world) do(s step) bool {
 		w.pod.DeletionTimestamp, w.pod.DeletionGracePeriodSeconds = timeAt(w.now.Add(30*time.Second)), ptr.To[int64](30)
 	case labelPod:
 		w.pod.Labels[controller.LabelManagedBy] = controller.ManagedBy
-	case recordEvent:
+	case controller.RecordEvent:
 		w.said[s.String()]++
 	}
 	return true

@@ -21,7 +21,7 @@ type storeAt string
 
 func (s storeAt) LastStoreSyncResourceVersion() string { return string(s) }
 
-func TestAfterAPodIsLabelledTheCacheIsWaitedFor(t *testing.T) {
+func TestSyncWaitsForItsLabel(t *testing.T) {
 	client := kubefake.NewClientset()
 	client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-immortalpod", ResourceVersion: "7"}}, nil
@@ -31,7 +31,7 @@ func TestAfterAPodIsLabelledTheCacheIsWaitedFor(t *testing.T) {
 	for version, reached := range map[storeAt]bool{"6": false, "7": true} {
 		c := &Controller{kubeClient: client, podStore: version}
 		o := &observed{container: container, pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-immortalpod", UID: "uid-pod"}}}
-		if err := c.labelPod(t.Context(), key, o, "uid-pod"); err != nil {
+		if err := (&reconciler{Controller: c, key: key, observed: o}).Apply(t.Context(), labelPod{"uid-pod"}); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.consistency.IsReady(key); got != reached {

@@ -3,7 +3,11 @@
 
 package immortalcontainer
 
-import "testing"
+import (
+	"testing"
+
+	"millwright.dev/pkg/controller"
+)
 
 // specs are what the benchmarks vary: the two-line manifest, and one that says about everything that a Pod can say.
 var specs = []string{"minimal", "rich"}
@@ -43,12 +47,12 @@ func BenchmarkDecide(b *testing.B) {
 		} {
 			b.Run(spec+"/"+state.name, func(b *testing.B) {
 				b.ReportAllocs()
-				var p plan
+				var p controller.Plan
 				for b.Loop() {
 					p = decide(state.o)
 				}
-				if len(p.steps) != state.steps {
-					b.Fatalf("the plan has %d steps, want %d: %v", len(p.steps), state.steps, describe(p))
+				if len(p.Steps) != state.steps {
+					b.Fatalf("the plan has %d steps, want %d: %v", len(p.Steps), state.steps, describe(p))
 				}
 			})
 		}

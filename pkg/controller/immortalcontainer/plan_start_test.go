@@ -200,7 +200,7 @@ func TestPlanWhereThePodMayNotBeStartedYet(t *testing.T) {
 func TestPlanOfWhatTheAPIServerRefuses(t *testing.T) {
 	const quota = `pods "x-immortalpod" is forbidden: exceeded quota: compute`
 	o := observed{container: newContainer(withStatus(creating(1, reserved))), now: noon}
-	first := afterRefusal(o, "Forbidden", quota)
+	first := afterRejection(o, "Forbidden", quota)
 	want := []string{
 		"status: start 1, seen 0, generation 1, Ready=False Forbidden, Progressing=True Creating",
 		`event Warning FailedCreate "pods \"x-immortalpod\" is forbidden: exceeded quota: compute"`,
@@ -208,7 +208,7 @@ func TestPlanOfWhatTheAPIServerRefuses(t *testing.T) {
 	if diff := cmp.Diff(want, describe(first)); diff != "" {
 		t.Fatalf("the first refusal (-want +got):\n%s", diff)
 	}
-	status := first.steps[0].(writeStatus).status
+	status := first.Steps[0].(writeStatus).status
 	for _, conditionType := range []string{"Ready", "Progressing"} {
 		for _, c := range status.Conditions {
 			if c.Type == conditionType && c.Message != quota {
@@ -218,10 +218,10 @@ func TestPlanOfWhatTheAPIServerRefuses(t *testing.T) {
 	}
 
 	o.container.Status, o.now = status, after(60)
-	if diff := cmp.Diff([]string{}, describe(afterRefusal(o, "Forbidden", quota))); diff != "" {
+	if diff := cmp.Diff([]string{}, describe(afterRejection(o, "Forbidden", quota))); diff != "" {
 		t.Errorf("the same refusal again (-want +got):\n%s", diff)
 	}
-	if got := describe(afterRefusal(o, "Forbidden", "exceeded quota: objects")); len(got) != 2 {
+	if got := describe(afterRejection(o, "Forbidden", "exceeded quota: objects")); len(got) != 2 {
 		t.Errorf("another refusal gives %q, want a status and an event", got)
 	}
 }
@@ -230,7 +230,7 @@ func TestAConditionChangesItsTransitionTimeOnlyWithItsStatus(t *testing.T) {
 	container := newContainer(withStatus(running(1)))
 	p := decide(observed{container: container, pod: podOf(1), now: noon})
 	got := map[string]metav1.Time{}
-	for _, c := range p.steps[0].(writeStatus).status.Conditions {
+	for _, c := range p.Steps[0].(writeStatus).status.Conditions {
 		got[c.Type] = c.LastTransitionTime
 	}
 	want := map[string]metav1.Time{"Ready": metav1.NewTime(noon), "Progressing": metav1.NewTime(noon.Add(-time.Hour))}

@@ -120,12 +120,12 @@ func TestPlanOfAPodThatTheWatchDoesNotShowAlwaysLooksAgain(t *testing.T) {
 					o := observed{container: newContainer(withStatus(status), option), pod: podOf(1, append(options, podUnlabelled)...),
 						memory: podMemory{seen: 1, deleting: "deleting"}, live: true, now: noon}
 					p := decide(o)
-					for _, s := range p.steps {
+					for _, s := range p.Steps {
 						if _, ok := s.(labelPod); ok {
 							return
 						}
 					}
-					if p.requeueAfter <= 0 {
+					if p.RequeueAfter <= 0 {
 						t.Errorf("nobody will tell when the Pod is gone, and the plan does not look again: %q", describe(p))
 					}
 				})

@@ -120,7 +120,7 @@ func TestARefusalWithAnOddReasonStillMakesAConditionThatTheAPIServerAccepts(t *t
 	for _, reason := range []string{"", "policy violation: no latest tag", "Bad-Reason", "42", "Forbidden"} {
 		t.Run(reason, func(t *testing.T) {
 			o := observed{container: newContainer(withStatus(creating(1, reserved))), now: noon}
-			for _, c := range refusedStatus(o, reason, "denied").Conditions {
+			for _, c := range rejectedStatus(o, reason, "denied").Conditions {
 				if !validReason(c.Reason) {
 					t.Errorf("the API server does not accept the reason %q of %s", c.Reason, c.Type)
 				}

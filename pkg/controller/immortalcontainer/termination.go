@@ -6,11 +6,11 @@
 package immortalcontainer
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	"millwright.dev/pkg/controller"
@@ -23,111 +23,101 @@ const (
 	defaultResetAfterSeconds = 600
 )
 
+// settleTime is how long a Pod may be terminating before the status says so. Most are gone sooner, and then the
+// status write that reserves the next start shows it all.
+const settleTime = 3 * time.Second
+
 // maxTerminationMessage bounds what is kept of a termination message, in bytes.
 const maxTerminationMessage = 1024
 
-// finished tells whether the Pod has ended and will not run again.
-func finished(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+// recordTermination records how the Pod ended, once, and removes it.
+func recordTermination(o observed) controller.Plan {
+	status := terminatedStatus(o)
+	steps := statusStep(o, status)
+	if !sameTermination(o.container.Status.LastTermination, status.LastTermination) {
+		steps = append(steps, terminationEvents(status)...)
+	}
+	if o.container.Spec.Suspend {
+		steps = append(steps, suspendedEvent(o)...)
+	}
+	p := controller.Plan{Steps: append(steps, deletePod{o.pod.UID})}
+	if status.NextStartTime != nil {
+		p.RequeueAfter = max(status.NextStartTime.Sub(o.now), 0)
+	}
+	return p
 }
 
-// terminationOf tells how a finished Pod ended. It depends on the Pod alone, so that a termination that was recorded
-// already is known again.
-func terminationOf(pod *corev1.Pod) *v1alpha1.Termination {
-	termination := &v1alpha1.Termination{
-		Reason:     pod.Status.Reason, // set where the Pod was ended from outside: Evicted, NodeLost, DeadlineExceeded
-		Message:    pod.Status.Message,
-		FinishedAt: finishedAt(pod),
-		Pod:        pod.Name,
-	}
-	if state := decisiveTermination(pod); state != nil {
-		termination.ExitCode = ptr.To(state.ExitCode)
-		if termination.Reason == "" {
-			termination.Reason = state.Reason
+// terminatedStatus records how our finished Pod ended, and when the next one starts. The Pod is as good as gone.
+func terminatedStatus(o observed) v1alpha1.ImmortalContainerStatus {
+	recorded := o.container.Status.LastTermination
+	status := podStatus(o)
+	status.CurrentPod, status.PodPhase = "", ""
+	status.LastTermination = terminationOf(o.pod)
+	switch {
+	case o.container.Spec.Suspend || o.pod.Annotations[AnnotationSpecHash] != wantedHash(o.container):
+		// What terminated is not what is wanted now: no reason to wait.
+		status.ConsecutiveTerminations, status.NextStartTime = 0, nil
+	case !sameTermination(recorded, status.LastTermination):
+		if ranLongEnough(o.pod, o.container.Spec.Backoff) {
+			status.ConsecutiveTerminations = 0
 		}
-		if termination.Message == "" {
-			termination.Message = state.Message
+		status.ConsecutiveTerminations++
+		// Counted from the end of the Pod, so that time in which no controller ran is not waited for again; but never
+		// from a future that only the node's clock has seen.
+		from := status.LastTermination.FinishedAt.Time
+		if from.After(o.now) {
+			from = o.now.Truncate(time.Second)
 		}
+		status.NextStartTime = &metav1.Time{Time: from.Add(startDelay(o.container.Spec.Backoff, status.ConsecutiveTerminations))}
 	}
-	if termination.Reason == "" {
-		termination.Reason = string(pod.Status.Phase)
+	switch {
+	case o.container.Spec.Suspend:
+		setSuspended(o, &status)
+	case status.NextStartTime != nil:
+		setBackingOff(o, &status)
+	default:
+		setReplacing(o, &status)
 	}
-	termination.Message = controller.Truncate(termination.Message, maxTerminationMessage)
-	return termination
+	return status
 }
 
-// decisiveTermination is the end of our container, or that of a sidecar which failed while ours did not.
-func decisiveTermination(pod *corev1.Pod) *corev1.ContainerStateTerminated {
-	var own, failed *corev1.ContainerStateTerminated
-	for i := range pod.Status.ContainerStatuses {
-		status := &pod.Status.ContainerStatuses[i]
-		terminated := status.State.Terminated
-		switch {
-		case terminated == nil:
-		case status.Name == ContainerName:
-			own = terminated
-		case terminated.ExitCode != 0 && failed == nil:
-			failed = terminated
-		}
+// waitForTermination shows that our Pod terminates, unless it will be gone in a moment. That status reserves the start
+// that follows: then a recovery takes one status write before its Pod, however long it has to wait.
+func waitForTermination(o observed) controller.Plan {
+	if o.container.Spec.Suspend {
+		return controller.Plan{Steps: append(statusStep(o, suspendedStatus(o)), suspendedEvent(o)...)}
 	}
-	if failed != nil && (own == nil || own.ExitCode == 0) {
-		return failed
+	steps := statusStep(o, terminatingStatus(o))
+	if len(steps) == 0 {
+		return controller.Plan{}
 	}
-	return own
+	if wait := min(terminatingSince(o.pod).Add(settleTime).Sub(o.now), settleTime); wait > 0 {
+		return controller.Plan{RequeueAfter: wait}
+	}
+	return controller.Plan{Steps: steps}
 }
 
-// finishedAt is when the last container ended. Where no container tells (the Pod was never admitted, or its node is lost)
-// it is the Pod's last transition.
-func finishedAt(pod *corev1.Pod) metav1.Time {
-	var last metav1.Time
-	for i := range pod.Status.ContainerStatuses {
-		if terminated := pod.Status.ContainerStatuses[i].State.Terminated; terminated != nil && last.Before(&terminated.FinishedAt) {
-			last = terminated.FinishedAt
-		}
+// terminatingSince is when the deletion was asked for: the deletionTimestamp is when the grace period ends.
+func terminatingSince(pod *corev1.Pod) time.Time {
+	since := pod.DeletionTimestamp.Time
+	if pod.DeletionGracePeriodSeconds != nil {
+		since = since.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
 	}
-	if !last.IsZero() {
-		return last
-	}
-	last = pod.CreationTimestamp
-	for i := range pod.Status.Conditions {
-		if transition := pod.Status.Conditions[i].LastTransitionTime; last.Before(&transition) {
-			last = transition
-		}
-	}
-	return last
+	return since
 }
 
-// sameTermination tells whether both are the end of one Pod. Two Pods of one ImmortalContainer cannot end in the same
-// second in the same way: the shortest back-off is a second.
-func sameTermination(a, b *v1alpha1.Termination) bool {
-	return a != nil && b != nil && a.FinishedAt.Equal(&b.FinishedAt) && a.Reason == b.Reason && a.Message == b.Message &&
-		a.Pod == b.Pod && ptr.Equal(a.ExitCode, b.ExitCode)
-}
-
-// ranLongEnough tells whether the Pod ran so long that its end is not counted with those before.
-func ranLongEnough(pod *corev1.Pod, backoff v1alpha1.Backoff) bool {
-	started := pod.CreationTimestamp
-	if pod.Status.StartTime != nil {
-		started = *pod.Status.StartTime
+// terminatingStatus is that of a container whose Pod is being deleted, by us or by another client.
+func terminatingStatus(o observed) v1alpha1.ImmortalContainerStatus {
+	if isProgressing(&o.container.Status, v1alpha1.ReasonReplacing) {
+		return replacingStatus(o)
 	}
-	return finishedAt(pod).Sub(started.Time) >= seconds(backoff.ResetAfterSeconds, defaultResetAfterSeconds)
-}
-
-// startDelay is the wait after so many terminations in a row: the initial one, doubled for each after the first.
-func startDelay(backoff v1alpha1.Backoff, terminations int32) time.Duration {
-	delay, limit := seconds(backoff.InitialSeconds, defaultInitialSeconds), seconds(backoff.MaxSeconds, defaultMaxSeconds)
-	for range terminations - 1 {
-		if delay >= limit {
-			break
-		}
-		delay *= 2
+	status := podStatus(o)
+	message := fmt.Sprintf("Pod %s is terminating", o.pod.Name)
+	if status.NextStartTime == nil {
+		status.StartTimes = max(status.StartTimes, startOf(o.pod)+1)
+		message = fmt.Sprintf("Pod %s is terminating, start %d follows", o.pod.Name, status.StartTimes)
 	}
-	return min(delay, limit)
-}
-
-func seconds(value, defaultValue int32) time.Duration {
-	if value == 0 {
-		value = defaultValue
-	}
-	return time.Duration(value) * time.Second
+	setCondition(o, &status, v1alpha1.ConditionReady, metav1.ConditionFalse, reasonPodTerminating, message)
+	setCondition(o, &status, v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonWaitingForTermination, message)
+	return status
 }

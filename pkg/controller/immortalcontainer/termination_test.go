@@ -219,12 +219,12 @@ func TestACrashLoopStartsAtTheExpectedTimes(t *testing.T) {
 		now = after(end)
 		pod := podOf(container.Status.StartTimes, podEnded(1, "Error", end), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(after(end - 2)) })
 		p := decide(observed{container: container, pod: pod, now: now})
-		container.Status = p.steps[0].(writeStatus).status
-		now = now.Add(p.requeueAfter)
+		container.Status = p.Steps[0].(writeStatus).status
+		now = now.Add(p.RequeueAfter)
 
 		p = decide(observed{container: container, memory: podMemory{seen: startOf(pod), gone: startOf(pod)}, now: now})
-		container.Status = p.steps[0].(writeStatus).status
-		if p.steps[1] != (createPod{startOf(pod) + 1, causeFailed, false}) {
+		container.Status = p.Steps[0].(writeStatus).status
+		if p.Steps[1] != (createPod{startOf(pod) + 1, causeFailed, false}) {
 			t.Fatalf("at %v: %q, want start %d", now.Sub(noon), describe(p), startOf(pod)+1)
 		}
 		starts = append(starts, now.Sub(noon))

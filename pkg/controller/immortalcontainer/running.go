@@ -1,0 +1,92 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package immortalcontainer
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller"
+)
+
+// startTime is how long the status may go on to show that the last Pod is terminating while the next one, which is
+// created by then, starts. Most are Ready sooner, and then that is the next status.
+const startTime = 10 * time.Second
+
+// reportRunning shows in the status how our live Pod is, unless the Pod will be Ready in a moment.
+func reportRunning(o observed) controller.Plan {
+	steps := statusStep(o, runningStatus(o))
+	if _, reason, _ := readiness(o.pod); len(steps) == 0 || reason != reasonPodStarting || !isProgressing(&o.container.Status, v1alpha1.ReasonWaitingForTermination) {
+		return controller.Plan{Steps: steps}
+	}
+	if wait := min(o.pod.CreationTimestamp.Add(startTime).Sub(o.now), startTime); wait > 0 {
+		return controller.Plan{RequeueAfter: wait}
+	}
+	return controller.Plan{Steps: steps}
+}
+
+// runningStatus is that of a container whose Pod is live.
+func runningStatus(o observed) v1alpha1.ImmortalContainerStatus {
+	status := podStatus(o)
+	ready, reason, message := readiness(o.pod)
+	setCondition(o, &status, v1alpha1.ConditionReady, ready, reason, message)
+	switch {
+	case ready == metav1.ConditionTrue:
+		setCondition(o, &status, v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonRunning, "")
+	case isProgressing(&status, v1alpha1.ReasonRunning):
+		// It was Ready before: whatever ails it now, we have nothing to do about it.
+		setCondition(o, &status, v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonRunning, "")
+	default:
+		setCondition(o, &status, v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonCreating, fmt.Sprintf("Pod %s is starting", o.pod.Name))
+	}
+	status.NextStartTime = nil
+	return status
+}
+
+// readiness is the Pod's Ready condition. While it is not Ready, the reason is the most telling one: that it fits on no
+// node, what a container waits for, or the condition's own once it runs.
+func readiness(pod *corev1.Pod) (status metav1.ConditionStatus, reason, message string) {
+	ready := podCondition(pod, corev1.PodReady)
+	if ready != nil && ready.Status == corev1.ConditionTrue {
+		return metav1.ConditionTrue, reasonPodReady, ""
+	}
+	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse && conditionReason.MatchString(scheduled.Reason) {
+		return metav1.ConditionFalse, scheduled.Reason, scheduled.Message
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if waiting := statuses[i].State.Waiting; waiting != nil && isTelling(waiting.Reason) {
+				return metav1.ConditionFalse, waiting.Reason, fmt.Sprintf("Container %s: %s", statuses[i].Name, waiting.Message)
+			}
+		}
+	}
+	switch {
+	case pod.Status.Phase != corev1.PodRunning:
+		return metav1.ConditionFalse, reasonPodStarting, fmt.Sprintf("Pod %s is starting", pod.Name)
+	case ready != nil && conditionReason.MatchString(ready.Reason):
+		return metav1.ConditionFalse, ready.Reason, ready.Message
+	default:
+		return metav1.ConditionFalse, reasonPodNotReady, fmt.Sprintf("Pod %s is not ready", pod.Name)
+	}
+}
+
+// isTelling leaves out what every container goes through, and what cannot be a condition's reason.
+func isTelling(waiting string) bool {
+	return waiting != "ContainerCreating" && waiting != "PodInitializing" && conditionReason.MatchString(waiting)
+}
+
+func podCondition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == conditionType {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
