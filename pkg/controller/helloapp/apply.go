@@ -5,7 +5,6 @@ package helloapp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -22,17 +21,10 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// nobodysVersion is a resourceVersion that no object has: it is that of the empty store. An apply that carries it can create
+// emptyStoreVersion is a resourceVersion that no object has: it is that of the empty store. An apply that carries it can create
 // an object, and is refused as a conflict where there is one. Without it, a foreign object that happens to agree with all
 // that we set would silently become ours.
-const nobodysVersion = "1"
-
-var (
-	// errDecideAnew asks to decide anew: an object was read from the API server.
-	errDecideAnew = errors.New("the caches do not tell enough")
-	// errGoes ends a sync in peace: the namespace or the HelloApp goes, and the rest will be deleted.
-	errGoes = errors.New("the HelloApp is being removed")
-)
+const emptyStoreVersion = "1"
 
 // apply does the steps of the plan in order and stops at the first that fails.
 func (c *Controller) apply(ctx context.Context, key cache.ObjectName, o *observed, p plan) (time.Duration, error) {
@@ -136,7 +128,7 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 // way round. The version keeps an apply that was held up on its way from rolling back what was applied since.
 func fence(meta *metaapply.ObjectMetaApplyConfiguration, uid types.UID, observed metav1.Object) {
 	if uid == "" {
-		meta.WithResourceVersion(nobodysVersion)
+		meta.WithResourceVersion(emptyStoreVersion)
 	} else {
 		meta.WithUID(uid).WithResourceVersion(observed.GetResourceVersion())
 	}
@@ -155,7 +147,7 @@ func isOther(err error, uid types.UID) bool {
 
 func notApplied(what string, key cache.ObjectName, err error) error {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return errGoes
+		return controller.ErrStop
 	}
 	return fmt.Errorf("applying %s %s: %w", what, key, err)
 }

@@ -6,12 +6,10 @@ package helloapp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -93,9 +91,9 @@ func keys[T metav1.Object](object T) []cache.ObjectName {
 	return []cache.ObjectName{cache.MetaObjectToName(object)}
 }
 
-// syncHandler brings Deployment and Service to what the spec says, then shows in the status what there is.
+// syncHandler brings Deployment and Service to the desired state, then shows in the status what there is.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-	// Asked before anything is read: what is read afterwards is at least as new.
+	// Checked before anything is read: later reads are at least as new.
 	if !c.consistency.IsReady(key) {
 		return controller.StaleCacheDelay, nil
 	}
@@ -104,106 +102,27 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 		return 0, err
 	}
 	bringUpAfter, err := c.bringUp(ctx, key, o)
-	if errors.Is(err, errGoes) {
+	if errors.Is(err, controller.ErrStop) {
 		return 0, nil
 	}
-	if o.refusal = controller.RejectionOf(err); err != nil && o.refusal == nil {
+	if o.rejection = controller.RejectionOf(err); err != nil && o.rejection == nil {
 		return 0, err
 	}
 	o.now = time.Now()
 	o.memory = c.memories.of(key)
 	mirrorAfter, statusErr := c.apply(ctx, key, o, mirror(*o))
-	if err != nil && statusErr == nil && o.refusal.IsPermanent() {
-		return 0, controller.Permanent(err)
+	if err != nil && o.rejection.IsPermanent() {
+		err = controller.Permanent(err)
 	}
-	return soonest(bringUpAfter, mirrorAfter), errors.Join(err, statusErr)
+	return controller.EarliestDelay(bringUpAfter, mirrorAfter), errors.Join(err, statusErr)
 }
 
 // bringUp decides and applies, again where the live objects have to be looked at first. Each is looked at once at most.
 func (c *Controller) bringUp(ctx context.Context, key cache.ObjectName, o *observed) (time.Duration, error) {
 	for {
 		after, err := c.apply(ctx, key, o, decide(*o))
-		if !errors.Is(err, errDecideAnew) {
+		if !errors.Is(err, controller.ErrDecideAgain) {
 			return after, err
 		}
 	}
-}
-
-// gather reads the caches. It returns nil where there is nothing to decide.
-func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
-	app, err := c.appLister.HelloApps(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
-		c.memories.forget(key)
-		c.consistency.Clear(key)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	o := &observed{app: app, memory: c.memories.of(key), now: time.Now()}
-	if o.deployment, err = orNil(c.deploymentLister.Deployments(key.Namespace).Get(key.Name)); err != nil {
-		return nil, err
-	}
-	if o.service, err = orNil(c.serviceLister.Services(key.Namespace).Get(key.Name)); err != nil {
-		return nil, err
-	}
-	return o, nil
-}
-
-// lookAtApp reads the HelloApp from the API server, and asks to decide anew.
-func (c *Controller) lookAtApp(ctx context.Context, key cache.ObjectName, o *observed) error {
-	app, err := c.client.AppsV1().HelloApps(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return errGoes
-	}
-	if err != nil {
-		return fmt.Errorf("reading HelloApp %s: %w", key, err)
-	}
-	o.app, o.appLive = app, true
-	return errDecideAnew
-}
-
-// lookAtDeployment likewise.
-func (c *Controller) lookAtDeployment(ctx context.Context, key cache.ObjectName, o *observed) error {
-	deployment, err := orNil(c.kubeClient.AppsV1().Deployments(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{}))
-	if err != nil {
-		return fmt.Errorf("reading Deployment %s: %w", key, err)
-	}
-	o.deployment, o.deploymentLive = deployment, true
-	if standingOf(o.app, deployment) == foreign {
-		c.memories.update(key, func(memory *memory) { memory.foreignDeployment = time.Now() })
-	}
-	return errDecideAnew
-}
-
-// lookAtService likewise.
-func (c *Controller) lookAtService(ctx context.Context, key cache.ObjectName, o *observed) error {
-	service, err := orNil(c.kubeClient.CoreV1().Services(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{}))
-	if err != nil {
-		return fmt.Errorf("reading Service %s: %w", key, err)
-	}
-	o.service, o.serviceLive = service, true
-	if standingOf(o.app, service) == foreign {
-		c.memories.update(key, func(memory *memory) { memory.foreignService = time.Now() })
-	}
-	return errDecideAnew
-}
-
-// orNil turns the error that there is no such object into nil.
-func orNil[T any](object *T, err error) (*T, error) {
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return object, nil
-}
-
-// soonest of two durations, of which zero is never.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

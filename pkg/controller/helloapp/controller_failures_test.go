@@ -238,7 +238,7 @@ func TestAnApplyHoldsForTheVersionThatWasObserved(t *testing.T) {
 		})
 		a.operate()
 		synctest.Wait()
-		want = []string{nobodysVersion, a.deployment().ResourceVersion}
+		want = []string{emptyStoreVersion, a.deployment().ResourceVersion}
 		a.edit(func(s *v1.HelloAppSpec) { s.Image = "nginx:2" })
 		synctest.Wait()
 		if diff := cmp.Diff(want, versions); diff != "" {

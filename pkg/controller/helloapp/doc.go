@@ -6,13 +6,13 @@
 // It watches HelloApps, and the Deployments and Services that carry our managed-by label. It writes those two by
 // server-side apply, the status subresource of HelloApps, and events.
 //
-// A sync has two halves. decide (plan.go) brings Deployment and Service to what the spec says; mirror (status.go) shows
-// in the status what is there then. The first apply of an object can only create it: where the name is taken, one live
-// read tells by whom. Every later apply is forced, and holds for the very object that was observed.
+// A sync has two halves. decide (plan.go) brings Deployment and Service to the desired state; mirror (status.go) shows
+// in the status what exists then. The first apply of an object can only create it: where the name is taken, one live
+// read shows its ownership. Every later apply is forced, and holds for the very object that was observed.
 //
-// What has the name that we need is one of these (standing.go): absent (create), ours (repair), an orphan with our mark
-// (adopt), leaving (wait), or foreign (Conflict: never touched). What differs from the spec is found by drift.go. What another client
-// takes back each time is repaired ever more rarely (contest.go).
+// What has the name that we need has an ownership (controller.Ownership): None (create), Owned (repair), Orphaned (adopt), Terminating
+// (wait), or Foreign (Conflict: never changed). drift.go finds what differs from the spec. What another client reverts each time is repaired
+// ever more rarely (contest.go).
 //
 // +kubebuilder:rbac:groups=apps.anupam.com,resources=helloapps,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps.anupam.com,resources=helloapps/status,verbs=update

@@ -59,7 +59,7 @@ func (w *world) act() (effects []string, requeueAfter time.Duration) {
 		for _, s := range mirrored.steps {
 			w.do(s, &o)
 		}
-		return append(effects, describe(plan{steps: mirrored.steps})...), soonest(p.requeueAfter, mirrored.requeueAfter)
+		return append(effects, describe(plan{steps: mirrored.steps})...), controller.EarliestDelay(p.requeueAfter, mirrored.requeueAfter)
 	}
 	return append(effects, "looks again and again"), 0
 }
@@ -211,10 +211,10 @@ func TestFromEveryStateThePlansComeToRest(t *testing.T) {
 			}
 			w.now = w.now.Add(settleTime) // all that was put off is due
 		}
-		if standingOf(w.app, deployment) == foreign && !cmp.Equal(deployment, w.deployment) {
+		if ownershipOf(w.app, deployment) == controller.Foreign && !cmp.Equal(deployment, w.deployment) {
 			t.Errorf("%s: the foreign Deployment was touched", name)
 		}
-		if standingOf(w.app, service) == foreign && !cmp.Equal(service, w.service) {
+		if ownershipOf(w.app, service) == controller.Foreign && !cmp.Equal(service, w.service) {
 			t.Errorf("%s: the foreign Service was touched", name)
 		}
 		for said, times := range w.said {
@@ -236,26 +236,26 @@ func TestFromEveryStateThePlansComeToRest(t *testing.T) {
 
 // complaint tells what is not as the spec says, unless something is in the way or the API server has said no.
 func (w *world) complaint() string {
-	position := standingOf(w.app, w.deployment)
+	ownership := ownershipOf(w.app, w.deployment)
 	switch {
 	case isInvalid(w.app):
 		return ""
 	case w.app.Spec.Image == "":
-		if position == ours {
+		if ownership == controller.Owned {
 			return "there is a Deployment without an image"
 		}
 		return ""
-	case position == foreign || position == leaving:
+	case ownership == controller.Foreign || ownership == controller.Terminating:
 		return ""
-	case position != ours || len(drift(newDeployment(w.app, w.deployment), w.deployment)) > 0:
+	case ownership != controller.Owned || len(drift(newDeployment(w.app, w.deployment), w.deployment)) > 0:
 		return fmt.Sprintf("the Deployment is %+v", w.deployment)
 	}
-	switch position := standingOf(w.app, w.service); {
+	switch ownership := ownershipOf(w.app, w.service); {
 	case w.app.Spec.Port == 0:
-		if position == ours && w.service.Labels[controller.LabelManagedBy] != "" {
+		if ownership == controller.Owned && w.service.Labels[controller.LabelManagedBy] != "" {
 			return "there is a Service without a port"
 		}
-	case position == absent || position == orphan || position == ours && len(drift(newService(w.app), w.service)) > 0:
+	case ownership == controller.None || ownership == controller.Orphaned || ownership == controller.Owned && len(drift(newService(w.app), w.service)) > 0:
 		return fmt.Sprintf("the Service is %+v", w.service)
 	}
 	return ""

@@ -10,9 +10,7 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
@@ -25,33 +23,6 @@ const (
 	// settleTime is how far apart two status writes are that tell of nothing but the progress of a rollout.
 	settleTime = time.Second
 )
-
-// observed is all that is decided from. Nothing of it is changed.
-type observed struct {
-	app *v1.HelloApp
-	// deployment and service of the HelloApp's name, whoever made them; nil if there are none.
-	deployment *appsv1.Deployment
-	service    *corev1.Service
-	// appLive and so on tell that it was read from the API server, not from the cache.
-	appLive, deploymentLive, serviceLive bool
-	// refusal is why the API server does not want what was to be applied; nil if it has not refused.
-	refusal *controller.Rejection
-	// memory of what this process knows beside the caches.
-	memory memory
-	now    time.Time
-}
-
-// memory is what one process remembers of one HelloApp.
-type memory struct {
-	// mirrored is when the status was written last.
-	mirrored time.Time
-	// foreignDeployment and foreignService are when the API server has shown a foreign object that our watch does not.
-	foreignDeployment, foreignService time.Time
-	// deleting are the UIDs of the objects whose deletion the API server has accepted.
-	deleting [2]types.UID
-	// deployment and service are their repairs.
-	deployment, service contest
-}
 
 // generationPath is the one field of the Deployment that may be out of date.
 const generationPath = "metadata.annotations." + AnnotationGeneration
@@ -129,7 +100,7 @@ func decide(o observed) plan {
 		return p // it was the Service that was refused
 	}
 	service := decideService(o, len(p.steps) > 0)
-	return plan{steps: append(p.steps, service.steps...), requeueAfter: soonest(p.requeueAfter, service.requeueAfter)}
+	return plan{steps: append(p.steps, service.steps...), requeueAfter: controller.EarliestDelay(p.requeueAfter, service.requeueAfter)}
 }
 
 // decideDeployment makes the Deployment of the spec, or removes it.
@@ -137,8 +108,8 @@ func decideDeployment(o observed) plan {
 	if o.app.Spec.Image == "" {
 		return withoutImage(o)
 	}
-	switch o.standingOfDeployment() {
-	case absent:
+	switch o.deploymentOwnership() {
+	case controller.None:
 		if isConflict(o.app) && !o.deploymentLive {
 			return plan{steps: []step{lookAtDeployment{}}} // what was in our way may be there yet, outside of our watch
 		}
@@ -147,38 +118,26 @@ func decideDeployment(o observed) plan {
 		}
 		contest := o.deploymentContest()
 		return contest.pace(o.now, applyDeployment{say: []recordEvent{createdEvent(o.app)}, repair: contest.made}, contest.made)
-	case orphan:
+	case controller.Orphaned:
 		if !o.appLive {
 			return plan{steps: []step{lookAtApp{}}}
 		}
 		return bringUpDeployment(o)
-	case ours:
+	case controller.Owned:
 		return bringUpDeployment(o)
 	default:
-		return plan{requeueAfter: o.nextLook(o.memory.foreignDeployment)}
+		return plan{requeueAfter: o.nextCheck(o.memory.foreignDeployment)}
 	}
-}
-
-// mayBeGone tells whether what is missing may have been collected with the HelloApp, of which the watch has not told yet. What
-// would be made for it now would be collected too, and run for a moment.
-func mayBeGone(o observed) bool {
-	return o.app.Status.DeploymentName != "" && !o.appLive
-}
-
-// isBehind tells whether the Deployment was made of a later spec than the one that is observed. A cache that was filled from
-// the past would roll it back.
-func isBehind(o observed) bool {
-	return o.deployment != nil && metav1.IsControlledBy(o.deployment, o.app) && appliedGeneration(o.deployment) > o.app.Generation
 }
 
 // withoutImage there is no Deployment.
 func withoutImage(o observed) plan {
-	switch standingOf(o.app, o.deployment) {
-	case absent:
+	switch ownershipOf(o.app, o.deployment) {
+	case controller.None:
 		if !o.deploymentLive && !hasReason(o.app, v1.ReasonImageNotSet) {
 			return plan{steps: []step{lookAtDeployment{}}} // once: it may have lost the label by which we watch
 		}
-	case ours:
+	case controller.Owned:
 		if !o.memory.isDeleting(o.deployment.UID) {
 			return plan{steps: []step{deleteDeployment{o.deployment.UID}}}
 		}
@@ -195,7 +154,7 @@ func bringUpDeployment(o observed) plan {
 	if len(drifted) == 0 {
 		return plan{}
 	}
-	repair := o.standingOfDeployment() == ours && o.deployment.Annotations[AnnotationSpecHash] == specHash(o.app.Spec)
+	repair := o.deploymentOwnership() == controller.Owned && o.deployment.Annotations[AnnotationSpecHash] == specHash(o.app.Spec)
 	return o.deploymentContest().pace(o.now, applyDeployment{o.deployment.UID, changeEvents(o, drifted), repair}, repair)
 }
 
@@ -216,15 +175,15 @@ func decideService(o observed, deploymentChanges bool) plan {
 		}
 		return []recordEvent{{corev1.EventTypeNormal, reason, message}}
 	}
-	position := o.standingOfService()
+	ownership := o.serviceOwnership()
 	if o.app.Spec.Port == 0 {
-		if position == ours && !o.memory.isDeleting(o.service.UID) {
+		if ownership == controller.Owned && !o.memory.isDeleting(o.service.UID) {
 			return plan{steps: []step{deleteService{o.service.UID}}}
 		}
 		return plan{}
 	}
-	switch position {
-	case absent:
+	switch ownership {
+	case controller.None:
 		if isConflict(o.app) && !o.serviceLive {
 			return plan{steps: []step{lookAtService{}}}
 		}
@@ -233,28 +192,18 @@ func decideService(o observed, deploymentChanges bool) plan {
 		}
 		contest := o.serviceContest()
 		return contest.pace(o.now, applyService{say: say(eventCreated, fmt.Sprintf("Created Service %s", o.app.Name)), repair: contest.made}, contest.made)
-	case ours:
+	case controller.Owned:
 		if drifted := drift(newService(o.app), o.service); len(drifted) > 0 {
 			repair := applyService{o.service.UID, say(eventDriftRestored, restoredMessage("Service", o.app.Name, drifted)), true}
 			return o.serviceContest().pace(o.now, repair, true)
 		}
 		return plan{}
-	case orphan:
+	case controller.Orphaned:
 		if !o.appLive {
 			return plan{steps: []step{lookAtApp{}}}
 		}
 		return plan{steps: []step{applyService{uid: o.service.UID, say: say(eventAdopted, fmt.Sprintf("Adopted Service %s", o.app.Name))}}}
 	default:
-		return plan{requeueAfter: o.nextLook(o.memory.foreignService)}
+		return plan{requeueAfter: o.nextCheck(o.memory.foreignService)}
 	}
 }
-
-// nextLook is how long to wait for what is in our way, which was seen last then: a sync in between puts nothing off.
-func (o *observed) nextLook(seen time.Time) time.Duration {
-	if rest := seen.Add(conflictRetry).Sub(o.now); rest > 0 {
-		return rest
-	}
-	return conflictRetry
-}
-
-func (m memory) isDeleting(uid types.UID) bool { return m.deleting[0] == uid || m.deleting[1] == uid }

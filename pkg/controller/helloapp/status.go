@@ -40,7 +40,7 @@ func mirror(o observed) plan {
 	return plan{steps: append([]step{writeStatus{status}}, warnings(o, &status)...), requeueAfter: o.contestOver()}
 }
 
-// isNews tells whether more has changed than the counts and the texts of a rollout on its way.
+// isNews reports whether more has changed than the counts and the texts of a rollout on its way.
 func isNews(before, now *v1.HelloAppStatus) bool {
 	is := func(status *v1.HelloAppStatus, conditionType string, value metav1.ConditionStatus) bool {
 		return meta.IsStatusConditionPresentAndEqual(status.Conditions, conditionType, value)
@@ -65,7 +65,7 @@ func warnings(o observed, status *v1.HelloAppStatus) (steps []step) {
 		warn(v1.ConditionConflict, controller.ReasonResourceExists)
 	}
 	switch {
-	case o.refusal != nil:
+	case o.rejection != nil:
 		warn(v1.ConditionReady, eventApplyFailed)
 	case o.app.Spec.Image == "":
 		warn(v1.ConditionReady, v1.ReasonImageNotSet)
@@ -113,9 +113,9 @@ func mirrorDeployment(o observed, status *v1.HelloAppStatus) {
 // conflictMessage names what is in our way; it is empty if nothing is.
 func conflictMessage(o observed) string {
 	switch {
-	case o.app.Spec.Image != "" && o.standingOfDeployment() == foreign:
+	case o.app.Spec.Image != "" && o.deploymentOwnership() == controller.Foreign:
 		return fmt.Sprintf("Deployment %q already exists and is not managed by this HelloApp", o.app.Name)
-	case o.app.Spec.Port != 0 && o.standingOfService() == foreign:
+	case o.app.Spec.Port != 0 && o.serviceOwnership() == controller.Foreign:
 		return fmt.Sprintf("Service %q already exists and is not managed by this HelloApp", o.app.Name)
 	default:
 		return ""
@@ -124,19 +124,19 @@ func conflictMessage(o observed) string {
 
 // readiness is the Ready condition. A Service that is in our way is no matter of it: the Pods run.
 func readiness(o observed) (status metav1.ConditionStatus, reason, message string) {
-	switch position := o.standingOfDeployment(); {
-	case o.refusal != nil:
-		return metav1.ConditionFalse, validReason(o.refusal.Reason, eventApplyFailed), o.refusal.Message
+	switch ownership := o.deploymentOwnership(); {
+	case o.rejection != nil:
+		return metav1.ConditionFalse, validReason(o.rejection.Reason, eventApplyFailed), o.rejection.Message
 	case isInvalid(o.app):
 		ready := meta.FindStatusCondition(o.app.Status.Conditions, v1.ConditionReady)
 		return ready.Status, ready.Reason, ready.Message
 	case o.app.Spec.Image == "":
 		return metav1.ConditionFalse, v1.ReasonImageNotSet, "spec.image is empty: there is nothing to run"
-	case position == foreign:
+	case ownership == controller.Foreign:
 		return metav1.ConditionFalse, v1.ReasonConflict, conflictMessage(o)
-	case position == leaving:
+	case ownership == controller.Terminating:
 		return metav1.ConditionFalse, v1.ReasonProgressing, fmt.Sprintf("Deployment %s is being deleted; then it is made anew", o.app.Name)
-	case position != ours && !o.deploymentContest().repairs.Slowed(o.now):
+	case ownership != controller.Owned && !o.deploymentContest().repairs.Slowed(o.now):
 		return metav1.ConditionFalse, v1.ReasonProgressing, fmt.Sprintf("Deployment %s is being made", o.app.Name)
 	case o.deploymentContest().repairs.Slowed(o.now):
 		return metav1.ConditionFalse, v1.ReasonContested, contestedMessage("Deployment", o.app.Name)
@@ -203,7 +203,7 @@ func isConflict(app *v1.HelloApp) bool {
 	return meta.IsStatusConditionTrue(app.Status.Conditions, v1.ConditionConflict)
 }
 
-// isInvalid tells whether the API server called this very spec invalid: no retry can mend that.
+// isInvalid reports whether the API server called this very spec invalid: no retry can mend that.
 func isInvalid(app *v1.HelloApp) bool {
 	condition := meta.FindStatusCondition(app.Status.Conditions, v1.ConditionReady)
 	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == string(metav1.StatusReasonInvalid) &&

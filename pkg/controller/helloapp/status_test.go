@@ -130,7 +130,7 @@ func TestNewsIsToldAtOnceAndProgressOnceInASecond(t *testing.T) {
 		"the deadline":                  {before: with(), now: with(reporting("Progressing", "False", "ProgressDeadlineExceeded")), news: true},
 		"a failure":                     {before: with(), now: with(reporting("ReplicaFailure", "True", "FailedCreate")), news: true},
 		"a Service in the way":          {before: with(), now: with(), change: func(o *observed) { o.service = serviceOf(app, notOurs) }, news: true},
-		"a refusal":                     {before: with(), now: with(), change: func(o *observed) { o.refusal = &controller.Rejection{Reason: "Forbidden", Message: "quota"} }, news: true},
+		"a refusal":                     {before: with(), now: with(), change: func(o *observed) { o.rejection = &controller.Rejection{Reason: "Forbidden", Message: "quota"} }, news: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mirrored := newApp(withPort(80))
@@ -168,8 +168,8 @@ func TestWarningsAreGivenOnce(t *testing.T) {
 		"no image":                        {observed{app: newApp(withoutAnImage)}, `event Warning ImageNotSet "spec.image is empty: there is nothing to run"`},
 		"a foreign Deployment":            {observed{app: newApp(), deployment: deploymentOf(newApp(), deployed(notOurs))}, `event Warning ErrResourceExists "Deployment \"x\" already exists and is not managed by this HelloApp"`},
 		"a foreign Service":               {observed{app: newApp(withPort(80)), deployment: deploymentOf(newApp(withPort(80))), service: serviceOf(newApp(withPort(80)), notOurs)}, `event Warning ErrResourceExists "Service \"x\" already exists and is not managed by this HelloApp"`},
-		"a refusal":                       {observed{app: newApp(), refusal: &controller.Rejection{Reason: "Invalid", Message: "no such name"}}, `event Warning FailedApply "no such name"`},
-		"a refusal with words of its own": {observed{app: newApp(), refusal: &controller.Rejection{Reason: "not a reason!", Message: "no"}}, `event Warning FailedApply "no"`},
+		"a refusal":                       {observed{app: newApp(), rejection: &controller.Rejection{Reason: "Invalid", Message: "no such name"}}, `event Warning FailedApply "no such name"`},
+		"a refusal with words of its own": {observed{app: newApp(), rejection: &controller.Rejection{Reason: "not a reason!", Message: "no"}}, `event Warning FailedApply "no"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.o.now = noon
@@ -193,7 +193,7 @@ func TestWarningsAreGivenOnce(t *testing.T) {
 
 func TestThatASpecIsInvalidStaysUntilItIsEdited(t *testing.T) {
 	app := newApp()
-	app.Status = statusOf(observed{app: app, refusal: &controller.Rejection{Reason: "Invalid", Message: "no such name"}, now: noon})
+	app.Status = statusOf(observed{app: app, rejection: &controller.Rejection{Reason: "Invalid", Message: "no such name"}, now: noon})
 	if got := describe(mirror(observed{app: app, now: noon.Add(time.Hour)})); len(got) != 0 {
 		t.Errorf("at the next sync: %q", got)
 	}
