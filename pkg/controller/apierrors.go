@@ -13,10 +13,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// ReportWatchErrors makes an informer say in one line why it cannot list or watch its resource and what to do about it.
+// ReportWatchErrors makes an informer log in one line why it cannot list or watch its resource and what to do about it.
 // It has to be called before the informer is started; on one that runs already it changes nothing.
 func ReportWatchErrors(informer cache.SharedInformer, resource schema.GroupResource) {
-	// The error says that the informer has started, and then its first user has set the same handler.
+	// The error means that the informer has started, and then its first user has set the same handler.
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
 		if advice := watchAdvice(resource, err); advice != "" {
 			klog.FromContext(ctx).Error(nil, advice, "resource", resource, "err", err)

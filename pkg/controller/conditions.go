@@ -28,7 +28,7 @@ func SetCondition(conditions *[]metav1.Condition, now time.Time, generation int6
 	})
 }
 
-// Truncate cuts text to at most so many bytes, at a character's boundary.
+// Truncate cuts text to at most maxBytes bytes, at a character's boundary.
 func Truncate(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text

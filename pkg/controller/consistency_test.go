@@ -16,7 +16,7 @@ type fakeStore struct{ version string }
 
 func (s *fakeStore) LastStoreSyncResourceVersion() string { return s.version }
 
-func TestASyncWaitsUntilTheCacheHasSeenItsWrites(t *testing.T) {
+func TestConsistencyStore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		wrote []string
 		seen  string
@@ -30,8 +30,8 @@ func TestASyncWaitsUntilTheCacheHasSeenItsWrites(t *testing.T) {
 		"the newest of several writes counts":           {[]string{"7", "9"}, "8", false},
 		"an older answer that comes late does not":      {[]string{"9", "7"}, "8", false},
 		"numbers are compared whatever their length":    {[]string{"9", "10"}, "9", false},
-		"the cache cannot tell what it has seen":        {[]string{"7"}, "", true},
-		"the cache speaks of versions that are no ones": {[]string{"7"}, "seven", true},
+		"the cache does not know its version":           {[]string{"7"}, "", true},
+		"the cache has a version that is none":          {[]string{"7"}, "seven", true},
 		"the write was answered without a version":      {[]string{""}, "6", true},
 		"the write was answered with an odd version":    {[]string{"x"}, "6", true},
 		"a write without a version hides no other one":  {[]string{"7", ""}, "7", true},
@@ -50,7 +50,7 @@ func TestASyncWaitsUntilTheCacheHasSeenItsWrites(t *testing.T) {
 	}
 }
 
-func TestEveryCacheThatWasWrittenToHasToBeReached(t *testing.T) {
+func TestConsistencyStoreWaitsForEveryCache(t *testing.T) {
 	var consistency ConsistencyStore[string]
 	pods, machines := &fakeStore{version: "1"}, &fakeStore{version: "1"}
 	consistency.WroteAt("a", pods, "5")
@@ -74,7 +74,7 @@ func TestEveryCacheThatWasWrittenToHasToBeReached(t *testing.T) {
 	}
 }
 
-func TestKeysDoNotWaitForTheWritesOfOthers(t *testing.T) {
+func TestConsistencyStoreKeysAreIndependent(t *testing.T) {
 	var consistency ConsistencyStore[string]
 	store := &fakeStore{version: "1"}
 	consistency.WroteAt("a", store, "5")
@@ -86,7 +86,7 @@ func TestKeysDoNotWaitForTheWritesOfOthers(t *testing.T) {
 	}
 }
 
-func TestAForgottenKeyWaitsForNothing(t *testing.T) {
+func TestConsistencyStoreClear(t *testing.T) {
 	var consistency ConsistencyStore[string]
 	consistency.Clear("a") // of which nothing is known
 	consistency.WroteAt("a", &fakeStore{version: "1"}, "5")
@@ -99,7 +99,7 @@ func TestAForgottenKeyWaitsForNothing(t *testing.T) {
 	}
 }
 
-func TestAKeyIsLookedAtAgainUnlessItsWritesWereReached(t *testing.T) {
+func TestRequeueUnlessReady(t *testing.T) {
 	const notReached, reached, wroteMore, gone = "not reached", "reached", "wrote more", "gone"
 	for name, tc := range map[string]struct {
 		// looks at the key, 400 ms apart, and what they lead to.

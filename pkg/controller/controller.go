@@ -11,7 +11,7 @@ import (
 
 // Controller is what the manager runs.
 type Controller interface {
-	// Run works with so many workers until the context ends, and returns only when all that it started has ended.
+	// Run works with the number of workers until the context ends, and returns only when all that it started has ended.
 	// It is called exactly once, also when the context has already ended.
 	Run(ctx context.Context, workers int)
 	// Synced completes when every cache that the controller reads is filled and all initial events were handled.

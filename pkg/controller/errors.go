@@ -23,7 +23,7 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent tells whether Permanent is anywhere in the error's chain.
+// IsPermanent reports whether Permanent is anywhere in the error's chain.
 func IsPermanent(err error) bool {
 	var p *permanentError
 	return errors.As(err, &p)
@@ -42,15 +42,15 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// isConflict tells that a write was refused because its resourceVersion was no longer the newest: what was decided from
-// has changed, so it is decided anew. A conflict between field managers (also 409) is not of this kind.
+// isConflict reports whether the error is an optimistic-lock conflict: a write was rejected because its resourceVersion was not the newest, so
+// the sync has to decide again. A conflict between field managers (also 409) is not of this kind.
 func isConflict(err error) bool {
 	return apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// IsTooLarge tells that an object was refused because it is larger than the API server or etcd accepts: only a smaller one helps. Of the
+// IsTooLarge reports whether an object was rejected because it is larger than the API server or etcd accepts: only a smaller one helps. Of the
 // three limits on the way the API server has a status for its own, of 3 MiB of JSON; that of its client of etcd, 2 MiB, and that of etcd,
-// 1.5 MiB, are internal errors, which the text alone tells from others.
+// 1.5 MiB, are internal errors, which only their text distinguishes.
 func IsTooLarge(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -61,7 +61,7 @@ func IsTooLarge(err error) bool {
 		strings.Contains(status.Message, "trying to send message larger than max")
 }
 
-// isOutage tells that the API server was not reached, was overloaded, or failed: that says nothing about the object.
+// isOutage reports whether the API server was not reached, was overloaded, or failed: the object is not the cause.
 func isOutage(err error) bool {
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// withoutMessages is a context whose logger names events, and does not log what they say: a broadcaster logs all of an event that cannot be
+// withoutMessages is a context whose logger names events, and does not log their messages: a broadcaster logs all of an event that cannot be
 // posted, and its message may have what users' commands have printed.
 func withoutMessages(ctx context.Context) context.Context {
 	logger := klog.FromContext(ctx).WithCallDepth(1)

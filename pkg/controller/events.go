@@ -27,15 +27,15 @@ import (
 const ReasonResourceExists = "ErrResourceExists"
 
 const (
-	// eventBurst and eventRefill bound the events of one object from one component: so many at once, then one every so
-	// often. The default (25, then one in five minutes) hides what a busy object says, such as an ActionSet with many phases.
+	// eventBurst and eventRefill bound the events of one object from one component: a burst of this size, then one in this time. The
+	// default (25, then one in five minutes) hides events of a busy object, such as an ActionSet with many phases.
 	eventBurst  = 200
 	eventRefill = 10 * time.Second
 	// maxSimilarEvents is how many distinct messages of one object and reason are kept apart within ten minutes, before
 	// they are folded into one.
 	maxSimilarEvents = 100
 
-	// eventLanes is how many events may be on their way to the API server at once. Each lane queues about two thousand.
+	// eventLanes is how many events may be on their way to the API server at the same time. Each lane queues about two thousand.
 	eventLanes = 16
 
 	// reasonFlush and componentFlush mark the events that Flush sends through the queues; they are never posted.
@@ -90,7 +90,7 @@ func spamKey(event *corev1.Event) string {
 // Events posts the events of all controllers of a process, those of one object in the order in which they were recorded.
 //
 // A broadcaster of client-go posts one event after the other and drops what it cannot queue, from about two thousand on: a
-// thousand objects that change at once say more than that. So there are several, and each object has its own.
+// thousand objects that change at the same time have more events than that. So there are several, and each object has its own.
 type Events struct {
 	lanes []lane
 }
@@ -228,7 +228,7 @@ func (s *flushableSink) Patch(event *corev1.Event, data []byte) (*corev1.Event, 
 	return patched, retriable(err)
 }
 
-// retriable makes the broadcaster try again what the API server failed to do: it gives an event up for any answer.
+// retriable makes the broadcaster retry what the API server failed to do: it drops an event after any answer.
 func retriable(err error) error {
 	if err != nil && isOutage(err) {
 		return fmt.Errorf("posting an event: %w", err)

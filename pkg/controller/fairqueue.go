@@ -29,7 +29,7 @@ type FairQueue[K, G comparable] struct {
 	group func(K) G
 
 	mu sync.Mutex
-	// hints are why keys will be pushed, told in advance: a workqueue pushes nothing but the key. A hint waits while its key
+	// hints are why keys will be pushed, recorded in advance: a workqueue pushes nothing but the key. A hint waits while its key
 	// is being worked on.
 	hints map[K]urgency
 	// places are where the waiting keys stand.
@@ -74,7 +74,7 @@ func NewFairQueue[K, G comparable](group func(K) G) *FairQueue[K, G] {
 	return q
 }
 
-// hint tells why the key is about to be added. A change outweighs any resync.
+// hint records why the key is about to be added. A change outweighs any resync.
 func (q *FairQueue[K, G]) hint(key K, u urgency) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -83,7 +83,7 @@ func (q *FairQueue[K, G]) hint(key K, u urgency) {
 	}
 }
 
-// Push implements workqueue.Queue. A key of which nothing was told has changed.
+// Push implements workqueue.Queue. A key without a hint has changed.
 func (q *FairQueue[K, G]) Push(key K) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -162,7 +162,7 @@ type hinted[K comparable] interface {
 	hint(key K, u urgency)
 }
 
-// hintingQueue tells its Queue why keys are added through it.
+// hintingQueue passes to its Queue why keys are added through it.
 type hintingQueue[K comparable] struct {
 	workqueue.TypedInterface[K]
 	order   hinted[K]

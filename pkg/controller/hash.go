@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Hash names what a user asked for, in 16 hexadecimal digits: a struct of plain API data. What decides a replacement or a
+// Hash returns a name of what a user wants, of 16 hexadecimal digits: a struct of plain API data. What decides a replacement or a
 // rollout must not change with a new version of the operator or of the Kubernetes API, so it is taken over the set fields
 // only, under their JSON names. Each kind that stores one pins it by a golden test.
 func Hash(wanted any) string {

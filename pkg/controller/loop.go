@@ -21,18 +21,18 @@ const (
 	// shared by all keys: it would make a thousand failing objects wait for each other.
 	minRetryDelay = 5 * time.Millisecond
 	maxRetryDelay = 60 * time.Second
-	// maxOutageDelay bounds the delay after an error that tells of the API server, not of the object: when that is well
+	// maxOutageDelay bounds the delay after an outage of the API server: when that is well
 	// again, no object has to wait out a delay that grew while it was not.
 	maxOutageDelay = 5 * time.Second
 	// maxOwnerUnknownDelay bounds the delay after the API server did not know the owner's kind: it soon will.
 	maxOwnerUnknownDelay = time.Second
 
-	// drainTimeout is how long a sync in hand may go on after the loop was told to stop.
+	// drainTimeout is how long a running sync may go on after the context of the loop has ended.
 	drainTimeout = 5 * time.Second
 )
 
 // SyncFunc brings one key from what is observed to what is wanted. A positive requeueAfter asks to be called again then,
-// whatever happens before, also beside an error; a FairQueue takes that for a resync. An error is retried with growing delay,
+// whatever happens before, also with an error; a FairQueue takes that for a resync. An error is retried with growing delay,
 // unless it is Permanent.
 type SyncFunc[K comparable] func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
 
@@ -40,7 +40,7 @@ type SyncFunc[K comparable] func(ctx context.Context, key K) (requeueAfter time.
 type Config[K comparable] struct {
 	// Name of the controller: it names the queue, the log lines and the metrics.
 	Name string
-	// Sync is called with one key at a time, never twice at once with the same key.
+	// Sync is called with one key at a time, never twice concurrently with the same key.
 	Sync SyncFunc[K]
 	// Queue orders the keys that wait for a worker, for instance a FairQueue. Default: first in, first out.
 	Queue workqueue.Queue[K]
@@ -62,7 +62,7 @@ type Loop[K comparable] struct {
 	metrics syncMetrics
 }
 
-// NewLoop returns a Loop that accepts keys at once and works on them when it is run.
+// NewLoop returns a Loop that accepts keys immediately and works on them when it is run.
 // Its queue has goroutines of its own that end only with Run.
 func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), config.Name)
@@ -116,8 +116,8 @@ func (l *Loop[K]) Synced() []cache.DoneChecker { return l.synced }
 // CheckSyncs returns an error that names a sync which has been running for longer than any sync should.
 func (l *Loop[K]) CheckSyncs() error { return l.running.check(l.logger) }
 
-// Run waits until the caches are filled, then works with so many workers until the context ends. Told to stop, it takes
-// no further key, lets the syncs in hand finish for the drain timeout, cancels what is left, and returns when all
+// Run waits until the caches are filled, then works with the number of workers until the context ends. Then it takes
+// no further key, lets the running syncs finish for the drain timeout, cancels what is left, and returns when all
 // workers have ended. What was not done is done by the next process: nothing of the queue needs to be kept.
 func (l *Loop[K]) Run(ctx context.Context, workers int) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), l.name))
@@ -136,7 +136,7 @@ func (l *Loop[K]) Run(ctx context.Context, workers int) {
 	<-ctx.Done()
 	l.shutDown()
 	timer := time.AfterFunc(drainTimeout, func() {
-		klog.FromContext(ctx).Info("Syncs in hand did not finish in time, cancelling them", "timeout", drainTimeout)
+		klog.FromContext(ctx).Info("Running syncs did not finish in time, cancelling them", "timeout", drainTimeout)
 		cancelWork()
 	})
 	defer timer.Stop()
@@ -154,8 +154,8 @@ func (l *Loop[K]) runWorker(ctx, workCtx context.Context) {
 	}
 }
 
-// processNextWorkItem works on one key and tells whether to go on. A queue that is shut down still hands out what is in
-// it, hence the look at the context.
+// processNextWorkItem works on one key and reports whether to go on. It checks the context too, because a queue that is shut down still
+// returns its keys.
 func (l *Loop[K]) processNextWorkItem(ctx, workCtx context.Context) bool {
 	key, shutdown := l.queue.Get()
 	if shutdown {

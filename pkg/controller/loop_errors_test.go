@@ -31,7 +31,7 @@ func fieldManagerConflict() error {
 	return fmt.Errorf("applying the Deployment: %w", err)
 }
 
-func TestADelayThatGrewWhileTheAPIServerWasAwayIsShort(t *testing.T) {
+func TestDelayAfterOutageIsShort(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err  error
 		want time.Duration
@@ -64,7 +64,7 @@ func TestADelayThatGrewWhileTheAPIServerWasAwayIsShort(t *testing.T) {
 	}
 }
 
-func TestHowASyncEndsDecidesWhetherItIsRetriedAndWhatIsSaid(t *testing.T) {
+func TestRetry(t *testing.T) {
 	for name, tc := range map[string]struct {
 		sync        func() error
 		wantRetried bool
@@ -75,18 +75,18 @@ func TestHowASyncEndsDecidesWhetherItIsRetriedAndWhatIsSaid(t *testing.T) {
 			sync:       func() error { return nil },
 			wantResult: "success",
 		},
-		"an error is said and retried": {
+		"an error is logged and retried": {
 			sync:        func() error { return errors.New("the API server is tired") },
 			wantRetried: true,
 			wantError:   "the API server is tired",
 			wantResult:  "error",
 		},
-		"a permanent error is said and not retried": {
+		"a permanent error is logged and not retried": {
 			sync:       func() error { return fmt.Errorf("creating: %w", Permanent(errors.New("image is required"))) },
 			wantError:  "creating: image is required",
 			wantResult: "permanent",
 		},
-		"a decision from an old version is retried without a word": {
+		"an optimistic-lock conflict is retried quietly": {
 			sync:        staleConflict,
 			wantRetried: true,
 			wantResult:  "stale",
@@ -121,7 +121,7 @@ func TestHowASyncEndsDecidesWhetherItIsRetriedAndWhatIsSaid(t *testing.T) {
 			wantError:   "image is required",
 			wantResult:  "error",
 		},
-		"a panic is said and retried": {
+		"a panic is logged and retried": {
 			sync:        func() error { panic("out of range") },
 			wantRetried: true,
 			wantError:   "panic: out of range",
@@ -165,7 +165,7 @@ func TestHowASyncEndsDecidesWhetherItIsRetriedAndWhatIsSaid(t *testing.T) {
 				case tc.wantError != "":
 					wantContains(t, fmt.Sprint(failures[0].Err), tc.wantError)
 					if key := valueOf(failures[0], "key"); key != "default/x" {
-						t.Errorf("the error is said of key %v, want default/x", key)
+						t.Errorf("the error is logged for key %v, want default/x", key)
 					}
 				}
 				counted := syncsCounted(t, t.Name())
@@ -185,7 +185,7 @@ func TestHowASyncEndsDecidesWhetherItIsRetriedAndWhatIsSaid(t *testing.T) {
 	}
 }
 
-// syncsCounted is what a scrape tells of the controller, by result.
+// syncsCounted returns what a scrape reports for the controller, by result.
 func syncsCounted(t *testing.T, controller string) map[string]float64 {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
@@ -210,7 +210,7 @@ func syncsCounted(t *testing.T, controller string) map[string]float64 {
 	return counted
 }
 
-func TestAPanicIsLoggedWithItsStackAndTheWorkerGoesOn(t *testing.T) {
+func TestPanicIsLoggedAndTheWorkerGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, logged := testContext(t)
 		seen := newSyncs()
@@ -236,7 +236,7 @@ func TestAPanicIsLoggedWithItsStackAndTheWorkerGoesOn(t *testing.T) {
 func syncThatPanics() { panic("at the disco") }
 
 // What is due at a time is not to wait until the delay between retries of something else is over.
-func TestASyncThatFailsIsCalledWhenItAsksForItToo(t *testing.T) {
+func TestFailedSyncIsRequeuedWhenItAsks(t *testing.T) {
 	for name, err := range map[string]error{"an error": errors.New("exceeded quota"), "a permanent error": Permanent(errors.New("no such selector"))} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestASyncThatFailsIsCalledWhenItAsksForItToo(t *testing.T) {
 	}
 }
 
-func TestRetriesComeAtGrowingDelaysOfAtMostAMinute(t *testing.T) {
+func TestRetryDelaysGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := newSyncs()
 		loop := runLoop(t, 1, func(_ context.Context, key string) (time.Duration, error) {
@@ -288,7 +288,7 @@ func TestRetriesComeAtGrowingDelaysOfAtMostAMinute(t *testing.T) {
 	})
 }
 
-func TestAThousandFailingKeysDoNotSlowDownEachOtherNorAHealthyOne(t *testing.T) {
+func TestFailingKeysDoNotSlowDownOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := newSyncs()
 		loop := runLoop(t, 1, func(_ context.Context, key string) (time.Duration, error) {

@@ -25,7 +25,7 @@ const (
 	stateReady = "Ready"
 	// stateConflict: its Conflict condition is True, whatever it is otherwise.
 	stateConflict = "Conflict"
-	// stateOther: it is not Ready, for a reason that is none of those that are told apart.
+	// stateOther: it is not Ready, for a reason that is no state of its own.
 	stateOther = "Other"
 )
 
@@ -46,13 +46,13 @@ func init() {
 	legacyregistry.CustomMustRegister(objects)
 }
 
-// CountObjects makes each scrape tell how many objects of the kind the informer has in each state, until the context ends.
+// CountObjects makes each scrape report how many objects of the kind the informer has in each state, until the context ends.
 // The reasons are those of the Ready condition that are states of their own: they are a closed set, so that what a webhook or
 // a node may say makes no time series.
 //
-// Every process counts, whether it leads or not. Caches are warm in all of them, the number stays known while nobody leads,
-// which is when it is wanted most, and a replica whose cache hangs shows. Nothing is counted before the cache is filled.
-// Where several managers run in one process, as in tests, the one that came last is asked.
+// Every process counts, whether it leads or not. Caches are warm in all of them, the number stays known while no process leads,
+// which is when it matters most, and a replica whose cache hangs shows. Nothing is counted before the cache is filled.
+// Where several managers run in one process, as in tests, the last one reports.
 func CountObjects[T metav1.Object](ctx context.Context, informer objectCache, kind string, conditions func(T) []metav1.Condition, reasons ...string) {
 	source := &objectSource{
 		states: append([]string{stateNew, stateReady, stateConflict, stateOther}, reasons...),
@@ -67,7 +67,7 @@ func CountObjects[T metav1.Object](ctx context.Context, informer objectCache, ki
 	context.AfterFunc(ctx, func() { objects.unset(kind, source) })
 }
 
-// objectCache is what of an informer is asked.
+// objectCache is the part of an informer that is read.
 type objectCache interface {
 	HasSynced() bool
 	GetStore() cache.Store
@@ -96,7 +96,7 @@ func tallies[T metav1.Object](listed []any, conditions func(T) []metav1.Conditio
 	return counted
 }
 
-// stateOf an object with these conditions, and since when the condition that tells it is as it is; zero if there is none.
+// stateOf returns the state of an object with these conditions, and since when its condition has that status; zero if there is none.
 func stateOf(conditions []metav1.Condition, reasons []string) (state string, since metav1.Time) {
 	if conflict := meta.FindStatusCondition(conditions, "Conflict"); conflict != nil && conflict.Status == metav1.ConditionTrue {
 		return stateConflict, conflict.LastTransitionTime

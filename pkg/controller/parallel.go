@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Parallel calls do for each number below count, at most so many at once, and returns when all have returned. A panic of one of them
+// Parallel calls do for each number below count, at most limit calls concurrently, and returns when all have returned. A panic of one of them
 // becomes a panic of the caller, which a Loop catches: left to itself it would end the process, with all other controllers.
-func Parallel(count, atOnce int, do func(i int)) {
+func Parallel(count, limit int, do func(i int)) {
 	if count == 1 {
 		do(0)
 		return
@@ -21,7 +21,7 @@ func Parallel(count, atOnce int, do func(i int)) {
 		once     sync.Once
 		panicked string
 	)
-	places := make(chan struct{}, atOnce)
+	places := make(chan struct{}, limit)
 	for i := range count {
 		places <- struct{}{}
 		wg.Go(func() {

@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rejection is why the API server does not want an object that we make, in its own words. It belongs in the status of the
+// Rejection is why the API server has rejected an object that we make, in its own words. It belongs in the status of the
 // object that we make it for.
 type Rejection struct{ Reason, Message string }
 
 // RejectionOf returns nil for what passes by itself: the API server is not reached, or overloaded, or its quota or the object
-// was just being changed, or it has not noticed the kind of the owner yet.
+// was just being changed, or it does not know the kind of the owner yet.
 func RejectionOf(err error) *Rejection {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || isOutage(err) || apierrors.IsConflict(err) || IsOwnerUnknown(err) {
@@ -27,25 +27,25 @@ func RejectionOf(err error) *Rejection {
 	}
 	status := answer.Status()
 	if status.Reason == metav1.StatusReasonInvalid && !namesField(status) {
-		status.Reason = metav1.StatusReasonForbidden // so says a ValidatingAdmissionPolicy, which may change
+		status.Reason = metav1.StatusReasonForbidden // of a ValidatingAdmissionPolicy, which may change
 	}
 	return &Rejection{Reason: string(status.Reason), Message: status.Message}
 }
 
-// IsPermanent tells whether nothing but another spec helps.
+// IsPermanent reports whether nothing but another spec helps.
 func (r *Rejection) IsPermanent() bool { return r.Reason == string(metav1.StatusReasonInvalid) }
 
-// namesField tells whether the refusal is about a field of the object.
+// namesField reports whether the rejection is about a field of the object.
 func namesField(status metav1.Status) bool {
 	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
 }
 
-// unknownOwner is how the admission plugin OwnerReferencesPermissionEnforcement begins to say that it knows no such kind.
+// unknownOwner is how the admission plugin OwnerReferencesPermissionEnforcement begins its message that it knows no such kind.
 const unknownOwner = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "
 
-// IsOwnerUnknown tells that an object was refused for the kind of its owner, which the API server serves: that plugin reads
+// IsOwnerUnknown reports whether an object was rejected for the kind of its owner, which the API server serves: that plugin reads
 // only every 30 seconds which kinds there are, so one whose CustomResourceDefinition was just installed is not known to it.
-// The text alone tells that from a missing permission.
+// Only the text distinguishes it from a missing permission.
 func IsOwnerUnknown(err error) bool {
 	var answer apierrors.APIStatus
 	return errors.As(err, &answer) && apierrors.IsForbidden(err) && strings.Contains(answer.Status().Message, unknownOwner)

@@ -21,7 +21,7 @@ const (
 // states each of which differs from the one before. Neither fails, so that no rate limiter slows them down. The zero value is no write
 // yet. It belongs into the memory that a controller keeps per key, and is lost with the process: then the row begins again.
 //
-// What is counted is for the controller to judge. A write that a user has asked for, or that a change of the world has led to, is none.
+// The controller decides which writes count. A write that a user has requested, or that another change has caused, does not.
 type RewriteBackoff struct {
 	times int
 	last  int64 // in nanoseconds since 1970: there may be one for each of many objects

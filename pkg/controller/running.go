@@ -16,7 +16,7 @@ import (
 // each of which has a deadline of somewhat more than a minute: one that takes longer than this waits for something that never comes.
 const syncLimit = 10 * time.Minute
 
-// ExtendSyncLimit lets the sync of this context run for so much longer, because it waits for what has a deadline of its own that users
+// ExtendSyncLimit lets the sync of this context run for longer by this duration, because it waits for what has a deadline of its own that users
 // set. Outside of a sync it does nothing.
 func ExtendSyncLimit(ctx context.Context, by time.Duration) {
 	if running, ok := ctx.Value(runningKey{}).(*runningSync); ok {
@@ -26,7 +26,7 @@ func ExtendSyncLimit(ctx context.Context, by time.Duration) {
 
 type runningKey struct{}
 
-// runningSyncs are the syncs in hand of one loop.
+// runningSyncs are the running syncs of one loop.
 type runningSyncs struct {
 	mu    sync.Mutex
 	syncs map[*runningSync]struct{}

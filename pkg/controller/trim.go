@@ -36,7 +36,7 @@ func TrimCacheOf[T any](informer cache.SharedInformer, trim func(T)) {
 }
 
 func setTransform(informer cache.SharedInformer, transform cache.TransformFunc) {
-	_ = informer.SetTransform(transform) // the error says that the informer has started, and then its first user has set the same
+	_ = informer.SetTransform(transform) // the error means that the informer has started, and then its first user has set the same
 }
 
 // TrimMetadata drops managedFields, and all annotations but those that are named.

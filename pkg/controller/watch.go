@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Source says what a controller watches and which keys an event concerns.
+// Source is what a controller watches, and which keys an event concerns.
 type Source[T cache.Object, K comparable] struct {
 	Informer cache.TypedSharedIndexInformer[T]
 	// Keys of an object. An update queues the keys of the old state and of the new one, so that a key that an object
@@ -20,7 +20,7 @@ type Source[T cache.Object, K comparable] struct {
 	// Observed is called with every state that an object is added or changed to, before its keys are queued. Optional.
 	Observed func(obj T)
 	// Deleted is called with the last known state of an object that is gone, before its keys are queued. final is false
-	// where the deletion was found by listing anew: the state then is an older one. Optional.
+	// where the deletion was found by another list: then the state is an older one. Optional.
 	Deleted func(obj T, final bool)
 }
 

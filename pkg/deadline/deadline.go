@@ -17,7 +17,7 @@ import (
 )
 
 // Default is longer than an API server gives itself for a request, which is 60 seconds (--request-timeout of kube-apiserver): its
-// own answer, a 504, says more than ours.
+// own answer, a 504, explains more than ours.
 const Default = 75 * time.Second
 
 // Wrap gives all clients made from the configuration deadlines of this length. Call it before other wrappers are added that try
@@ -101,7 +101,7 @@ func isTrue(req *http.Request, parameter string) bool {
 	return value != "" && value != "false" && value != "0"
 }
 
-// watchTimeout is how long the API server was asked to let the watch last.
+// watchTimeout returns how long the watch lasts by request.
 func watchTimeout(req *http.Request) (time.Duration, bool) {
 	seconds, err := strconv.ParseUint(req.URL.Query().Get("timeoutSeconds"), 10, 31)
 	if err != nil || seconds == 0 {

@@ -43,7 +43,7 @@ func (s server) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: s.body}, nil
 }
 
-// slowBody has so many bytes, each of which comes after a pause.
+// slowBody has a number of bytes, each of which comes after a pause.
 type slowBody struct {
 	ctx   context.Context
 	bytes int

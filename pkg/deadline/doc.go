@@ -16,7 +16,7 @@
 //	a watch ends          its own timeoutSeconds later, and this deadline after that. A watch may be silent for as long as it lasts
 //
 // A log that is followed and a connection that is upgraded (exec, attach, port-forward) have none: a container may be silent for
-// as long as it wants, and the kubelet sends no headers before it has something to send. Who opens them ends them by the context.
+// as long as it wants, and the kubelet sends no headers before it has something to send. The caller ends them by the context.
 //
 // A write that has ended so may have taken effect, as with every lost answer.
 package deadline
