@@ -52,7 +52,7 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 		return c.applyService(ctx, key, o, s)
 	case deleteDeployment:
 		err := c.kubeClient.AppsV1().Deployments(key.Namespace).Delete(ctx, key.Name, only(s.uid))
-		o.deployment, o.deploymentLive = nil, true // where it is decided anew
+		o.deployment, o.deploymentLive = nil, true // if the sync decides again
 		return c.deleted(key, "Deployment", s.uid, err)
 	case deleteService:
 		err := c.kubeClient.CoreV1().Services(key.Namespace).Delete(ctx, key.Name, only(s.uid))
@@ -63,7 +63,7 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 		if s.reason == controller.ReasonResourceExists {
 			conflictsMet.Inc()
 		}
-		c.say(o, s)
+		c.record(o, s)
 		return nil
 	default:
 		return fmt.Errorf("unknown step %T", s)
@@ -83,8 +83,8 @@ func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, 
 	}
 	c.consistency.WroteAt(key, c.deploymentStore, applied.ResourceVersion)
 	if o.deployment == nil || o.deployment.ResourceVersion != applied.ResourceVersion {
-		applies.WithLabelValues("Deployment", resultOf(o.app, s.uid, o.deployment, s.say)).Inc()
-		c.say(o, s.say...)
+		applies.WithLabelValues("Deployment", resultOf(o.app, s.uid, o.deployment, s.events)).Inc()
+		c.record(o, s.events...)
 	}
 	o.deployment = applied
 	news := false
@@ -92,7 +92,7 @@ func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, 
 		memory.deployment, news = memory.deployment.of(o.app.Generation).applied(s.repair, time.Now())
 	})
 	if news {
-		c.say(o, contestedEvent("Deployment", key.Name))
+		c.record(o, contestedEvent("Deployment", key.Name))
 	}
 	return nil
 }
@@ -110,8 +110,8 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 	}
 	c.consistency.WroteAt(key, c.serviceStore, applied.ResourceVersion)
 	if o.service == nil || o.service.ResourceVersion != applied.ResourceVersion {
-		applies.WithLabelValues("Service", resultOf(o.app, s.uid, o.service, s.say)).Inc()
-		c.say(o, s.say...)
+		applies.WithLabelValues("Service", resultOf(o.app, s.uid, o.service, s.events)).Inc()
+		c.record(o, s.events...)
 	}
 	o.service = applied
 	news := false
@@ -119,7 +119,7 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 		memory.service, news = memory.service.of(o.app.Generation).applied(s.repair, time.Now())
 	})
 	if news {
-		c.say(o, contestedEvent("Service", key.Name))
+		c.record(o, contestedEvent("Service", key.Name))
 	}
 	return nil
 }
@@ -134,12 +134,12 @@ func fence(meta *metaapply.ObjectMetaApplyConfiguration, uid types.UID, observed
 	}
 }
 
-// applyOptions take the fields over from whoever has changed them in an object that is ours.
+// applyOptions take the fields over from clients that have changed them in an object that is ours.
 func applyOptions(uid types.UID) metav1.ApplyOptions {
 	return metav1.ApplyOptions{FieldManager: FieldManager, Force: uid != ""}
 }
 
-// isOther tells whether the refused apply may have met another object than the cache shows: one where there is none, or one
+// isOther reports whether the rejected apply may have met another object than the cache shows: one where there is none, or one
 // that got another controller.
 func isOther(err error, uid types.UID) bool {
 	return uid == "" && apierrors.IsConflict(err) || uid != "" && apierrors.IsInvalid(err)
@@ -157,7 +157,7 @@ func only(uid types.UID) metav1.DeleteOptions {
 	return metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(uid)}}
 }
 
-// deleted remembers a deletion, so that it is not asked for again before the watch tells of it.
+// deleted records a deletion, so that it is not repeated before the watch shows it.
 func (c *Controller) deleted(key cache.ObjectName, what string, uid types.UID, err error) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s %s: %w", what, key, err)
@@ -179,7 +179,7 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *o
 	return nil
 }
 
-func (c *Controller) say(o *observed, events ...recordEvent) {
+func (c *Controller) record(o *observed, events ...recordEvent) {
 	for _, event := range events {
 		c.recorder.Event(o.app, event.eventType, event.reason, event.message)
 	}

@@ -19,7 +19,7 @@ import (
 type contest struct {
 	// generation of the HelloApp that the rest is of: a new spec is applied immediately.
 	generation int64
-	// made tells that this process has applied it, and not deleted it since.
+	// made reports whether this process has applied it, and has not deleted it since.
 	made bool
 	// repairs do again what was done before for the same spec.
 	repairs controller.RewriteBackoff
@@ -56,7 +56,7 @@ func contestedMessage(what, name string) string {
 		"Its managedFields, or the audit log, show which client does so", what, name, controller.MaxRewriteBackoff)
 }
 
-// contestOver is when the condition Ready ceases to say so, 0 if it does not.
+// contestOver returns the delay until the condition Ready no longer shows it, 0 if it does not.
 func (o *observed) contestOver() time.Duration {
 	if repairs := o.deploymentContest().repairs; repairs.Slowed(o.now) {
 		return repairs.ForgottenAfter(o.now)

@@ -86,7 +86,7 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 	return c, nil
 }
 
-// keys are the same for a HelloApp, its Deployment and its Service, whoever owns these: all have one name.
+// keys are the same for a HelloApp, its Deployment and its Service, whatever owns these: all have one name.
 func keys[T metav1.Object](object T) []cache.ObjectName {
 	return []cache.ObjectName{cache.MetaObjectToName(object)}
 }
@@ -117,7 +117,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	return controller.EarliestDelay(bringUpAfter, mirrorAfter), errors.Join(err, statusErr)
 }
 
-// bringUp decides and applies, again where the live objects have to be looked at first. Each is looked at once at most.
+// bringUp decides and applies, and again after a live object was read. Each is read once at most.
 func (c *Controller) bringUp(ctx context.Context, key cache.ObjectName, o *observed) (time.Duration, error) {
 	for {
 		after, err := c.apply(ctx, key, o, decide(*o))

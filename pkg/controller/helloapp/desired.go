@@ -164,7 +164,7 @@ func convert[Configuration any](data any) *Configuration {
 	return configuration
 }
 
-// appliedGeneration tells which generation of the HelloApp was last applied; 0 if the Deployment does not say.
+// appliedGeneration returns the generation of the HelloApp that was last applied; 0 if the Deployment has none.
 func appliedGeneration(deployment *appsv1.Deployment) int64 {
 	generation, err := strconv.ParseInt(deployment.Annotations[AnnotationGeneration], 10, 64)
 	if err != nil {

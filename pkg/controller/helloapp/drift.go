@@ -16,7 +16,7 @@ import (
 )
 
 // drift returns the paths of the fields that the desired apply configuration sets and the object has otherwise, or lacks.
-// What the object has beyond that, because the API server has filled it in or somebody else has set it, is no drift.
+// What the object has beyond that, because the API server has filled it in or another client has set it, is no drift.
 //
 // An apply configuration has the fields of its object under the same names, as pointers that are nil where it does not set
 // them.

@@ -31,27 +31,27 @@ func createdEvent(app *v1.HelloApp) recordEvent {
 		fmt.Sprintf("Created Deployment %s with image %s and size %d", app.Name, app.Spec.Image, app.Spec.Size)}
 }
 
-// changeEvents tell what becomes of the Deployment, and why.
+// changeEvents returns the events that report how the Deployment changes, and why.
 func changeEvents(o observed, drifted []string) (events []recordEvent) {
-	say := func(reason, message string) {
+	add := func(reason, message string) {
 		events = append(events, recordEvent{corev1.EventTypeNormal, reason, message})
 	}
 	applied, marked := o.deployment.Annotations[AnnotationSpecHash]
 	switch {
 	case !marked || !metav1.IsControlledBy(o.deployment, o.app):
-		say(eventAdopted, fmt.Sprintf("Adopted Deployment %s", o.app.Name))
+		add(eventAdopted, fmt.Sprintf("Adopted Deployment %s", o.app.Name))
 	case applied == specHash(o.app.Spec):
-		say(eventDriftRestored, restoredMessage("Deployment", o.app.Name, drifted))
+		add(eventDriftRestored, restoredMessage("Deployment", o.app.Name, drifted))
 		return events
 	}
 	if from := o.deployment.Spec.Replicas; from != nil && *from != o.app.Spec.Size {
-		say(eventScaled, fmt.Sprintf("Scaled from %d to %d", *from, o.app.Spec.Size))
+		add(eventScaled, fmt.Sprintf("Scaled from %d to %d", *from, o.app.Spec.Size))
 	}
 	if from := imageOf(o.app, o.deployment); from != "" && from != o.app.Spec.Image {
-		say(eventUpdated, fmt.Sprintf("Updated the image from %s to %s", from, o.app.Spec.Image))
+		add(eventUpdated, fmt.Sprintf("Updated the image from %s to %s", from, o.app.Spec.Image))
 	}
 	if len(events) == 0 {
-		say(eventUpdated, "Updated: the spec has changed")
+		add(eventUpdated, "Updated: the spec has changed")
 	}
 	return events
 }

@@ -36,7 +36,7 @@ func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	return o, nil
 }
 
-// lookAtApp reads the HelloApp from the API server, and asks to decide anew.
+// lookAtApp reads the HelloApp from the API server, and has the sync decide again.
 func (c *Controller) lookAtApp(ctx context.Context, key cache.ObjectName, o *observed) error {
 	app, err := c.client.AppsV1().HelloApps(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -81,7 +81,7 @@ func (w *world) do(s step, o *observed) (again bool) {
 			return w.do(lookAtDeployment{}, o)
 		}
 		w.applyDeployment(s, o)
-		w.say(s.say)
+		w.record(s.events)
 	case applyService:
 		if s.uid == "" && w.service != nil {
 			return w.do(lookAtService{}, o)
@@ -95,7 +95,7 @@ func (w *world) do(s step, o *observed) (again bool) {
 		}
 		w.service.Labels, w.service.OwnerReferences, w.service.Spec = desired.Labels, desired.OwnerReferences, desired.Spec
 		o.service = w.service.DeepCopy()
-		w.say(s.say)
+		w.record(s.events)
 	case deleteDeployment:
 		if w.deployment.UID != s.uid {
 			panic("deletes another Deployment")
@@ -110,7 +110,7 @@ func (w *world) do(s step, o *observed) (again bool) {
 	case writeStatus:
 		w.app.Status, w.memory.mirrored = *s.status.DeepCopy(), w.now
 	case recordEvent:
-		w.say([]recordEvent{s})
+		w.record([]recordEvent{s})
 	}
 	return false
 }
@@ -138,7 +138,7 @@ func (w *world) newUID() types.UID {
 	return types.UID(fmt.Sprintf("uid-created-%d", w.created))
 }
 
-func (w *world) say(events []recordEvent) {
+func (w *world) record(events []recordEvent) {
 	for _, event := range events {
 		w.said[event.String()]++
 	}

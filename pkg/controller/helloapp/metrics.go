@@ -30,7 +30,7 @@ var (
 		Subsystem: "millwright_helloapp",
 		Name:      "applies_total",
 		Help: "Number of applies that have changed an object, by its kind and result: created, adopted (it had no controller), " +
-			"updated (the HelloApp has changed), restored (somebody had changed the object).",
+			"updated (the HelloApp has changed), restored (another client had changed the object).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"object", "result"})
 
@@ -46,7 +46,7 @@ func init() {
 	legacyregistry.MustRegister(applies, conflictsMet)
 }
 
-// readyReasons are told apart in millwright_objects: ours, and those of Deployments that do not get on.
+// readyReasons are states of their own in millwright_objects: ours, and those of Deployments without progress.
 var readyReasons = []string{
 	v1.ReasonProgressing, v1.ReasonImageNotSet, v1.ReasonContested, eventApplyFailed,
 	"ProgressDeadlineExceeded", "FailedCreate", "ReplicaSetCreateError", "DeploymentPaused",
@@ -63,14 +63,14 @@ func publishMetrics(ctx context.Context, apps cache.SharedIndexInformer) {
 	controller.CountObjects(ctx, apps, kind.Kind, func(app *v1.HelloApp) []metav1.Condition { return app.Status.Conditions }, readyReasons...)
 }
 
-// resultOf an apply that says so, to the object of that UID as it was before, or without a UID to none.
-func resultOf(app *v1.HelloApp, uid types.UID, before metav1.Object, say []recordEvent) string {
+// resultOf returns the result of an apply with these events, to the object of that UID as it was before, or without a UID to none.
+func resultOf(app *v1.HelloApp, uid types.UID, before metav1.Object, events []recordEvent) string {
 	switch {
 	case uid == "":
 		return resultCreated
 	case !metav1.IsControlledBy(before, app):
 		return resultAdopted
-	case slices.ContainsFunc(say, func(event recordEvent) bool { return event.reason == eventDriftRestored }):
+	case slices.ContainsFunc(events, func(event recordEvent) bool { return event.reason == eventDriftRestored }):
 		return resultRestored
 	default:
 		return resultUpdated

@@ -20,7 +20,7 @@ import (
 const (
 	// conflictRetry is how often we look whether what is in our way has gone: it may not be in our watch.
 	conflictRetry = 10 * time.Second
-	// settleTime is how far apart two status writes are that tell of nothing but the progress of a rollout.
+	// settleTime is how far apart two status writes are that show nothing but the progress of a rollout.
 	settleTime = time.Second
 )
 
@@ -37,20 +37,20 @@ type plan struct {
 type step interface{ String() string }
 
 type (
-	// lookAtApp and so on read the object from the API server, and decide anew.
+	// lookAtApp and so on read the object from the API server, and decide again.
 	lookAtApp        struct{}
 	lookAtDeployment struct{}
 	lookAtService    struct{}
-	// applyDeployment and applyService apply what the spec says: to the object of that UID and no other, or, without a
-	// UID, only where there is none. What they say is said once the object has changed. A repair does again what was done before.
+	// applyDeployment and applyService apply the desired state: to the object of that UID and no other, or, without a
+	// UID, only where there is none. The events are recorded if the object has changed. A repair repeats what was done before.
 	applyDeployment struct {
 		uid    types.UID
-		say    []recordEvent
+		events []recordEvent
 		repair bool
 	}
 	applyService struct {
 		uid    types.UID
-		say    []recordEvent
+		events []recordEvent
 		repair bool
 	}
 	// deleteDeployment and deleteService are guarded by the UID.
@@ -65,8 +65,8 @@ type (
 func (lookAtApp) String() string          { return "look at the live HelloApp" }
 func (lookAtDeployment) String() string   { return "look at the live Deployment" }
 func (lookAtService) String() string      { return "look at the live Service" }
-func (s applyDeployment) String() string  { return describeApply("Deployment", s.uid, s.say) }
-func (s applyService) String() string     { return describeApply("Service", s.uid, s.say) }
+func (s applyDeployment) String() string  { return describeApply("Deployment", s.uid, s.events) }
+func (s applyService) String() string     { return describeApply("Service", s.uid, s.events) }
 func (s deleteDeployment) String() string { return fmt.Sprintf("delete Deployment %s", s.uid) }
 func (s deleteService) String() string    { return fmt.Sprintf("delete Service %s", s.uid) }
 func (s writeStatus) String() string      { return fmt.Sprintf("write status %+v", s.status) }
@@ -74,18 +74,18 @@ func (s recordEvent) String() string {
 	return fmt.Sprintf("event %s %s %q", s.eventType, s.reason, s.message)
 }
 
-func describeApply(what string, uid types.UID, say []recordEvent) string {
+func describeApply(what string, uid types.UID, events []recordEvent) string {
 	line := "create " + what
 	if uid != "" {
 		line = fmt.Sprintf("apply %s %s", what, uid)
 	}
-	for _, event := range say {
+	for _, event := range events {
 		line += ", " + event.String()
 	}
 	return line
 }
 
-// decide brings Deployment and Service to what the spec says.
+// decide brings Deployment and Service to the desired state.
 func decide(o observed) plan {
 	switch {
 	case o.app.DeletionTimestamp != nil:
@@ -117,7 +117,7 @@ func decideDeployment(o observed) plan {
 			return plan{steps: []step{lookAtApp{}}}
 		}
 		contest := o.deploymentContest()
-		return contest.pace(o.now, applyDeployment{say: []recordEvent{createdEvent(o.app)}, repair: contest.made}, contest.made)
+		return contest.pace(o.now, applyDeployment{events: []recordEvent{createdEvent(o.app)}, repair: contest.made}, contest.made)
 	case controller.Orphaned:
 		if !o.appLive {
 			return plan{steps: []step{lookAtApp{}}}
@@ -169,7 +169,7 @@ func (c contest) pace(now time.Time, apply step, isRepair bool) plan {
 // decideService makes the Service of the port, or removes it, whatever becomes of the Deployment: what there is in the end
 // must not depend on what was there before. Where the Deployment changes, that has an event already.
 func decideService(o observed, deploymentChanges bool) plan {
-	say := func(reason, message string) []recordEvent {
+	event := func(reason, message string) []recordEvent {
 		if deploymentChanges {
 			return nil
 		}
@@ -191,10 +191,10 @@ func decideService(o observed, deploymentChanges bool) plan {
 			return plan{steps: []step{lookAtApp{}}}
 		}
 		contest := o.serviceContest()
-		return contest.pace(o.now, applyService{say: say(eventCreated, fmt.Sprintf("Created Service %s", o.app.Name)), repair: contest.made}, contest.made)
+		return contest.pace(o.now, applyService{events: event(eventCreated, fmt.Sprintf("Created Service %s", o.app.Name)), repair: contest.made}, contest.made)
 	case controller.Owned:
 		if drifted := drift(newService(o.app), o.service); len(drifted) > 0 {
-			repair := applyService{o.service.UID, say(eventDriftRestored, restoredMessage("Service", o.app.Name, drifted)), true}
+			repair := applyService{o.service.UID, event(eventDriftRestored, restoredMessage("Service", o.app.Name, drifted)), true}
 			return o.serviceContest().pace(o.now, repair, true)
 		}
 		return plan{}
@@ -202,7 +202,7 @@ func decideService(o observed, deploymentChanges bool) plan {
 		if !o.appLive {
 			return plan{steps: []step{lookAtApp{}}}
 		}
-		return plan{steps: []step{applyService{uid: o.service.UID, say: say(eventAdopted, fmt.Sprintf("Adopted Service %s", o.app.Name))}}}
+		return plan{steps: []step{applyService{uid: o.service.UID, events: event(eventAdopted, fmt.Sprintf("Adopted Service %s", o.app.Name))}}}
 	default:
 		return plan{requeueAfter: o.nextCheck(o.memory.foreignService)}
 	}

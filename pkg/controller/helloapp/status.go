@@ -23,7 +23,7 @@ import (
 // reasonResolved is the reason of a Conflict that is over.
 const reasonResolved = "Resolved"
 
-// mirror shows in the status what there is. News is told at once, the progress of a rollout at most once a settleTime.
+// mirror shows in the status what exists: news immediately, the progress of a rollout at most once per settleTime.
 func mirror(o observed) plan {
 	if o.app.DeletionTimestamp != nil {
 		return plan{}
@@ -135,9 +135,9 @@ func readiness(o observed) (status metav1.ConditionStatus, reason, message strin
 	case ownership == controller.Foreign:
 		return metav1.ConditionFalse, v1.ReasonConflict, conflictMessage(o)
 	case ownership == controller.Terminating:
-		return metav1.ConditionFalse, v1.ReasonProgressing, fmt.Sprintf("Deployment %s is being deleted; then it is made anew", o.app.Name)
+		return metav1.ConditionFalse, v1.ReasonProgressing, fmt.Sprintf("Deployment %s is being deleted; then it is created again", o.app.Name)
 	case ownership != controller.Owned && !o.deploymentContest().repairs.Slowed(o.now):
-		return metav1.ConditionFalse, v1.ReasonProgressing, fmt.Sprintf("Deployment %s is being made", o.app.Name)
+		return metav1.ConditionFalse, v1.ReasonProgressing, fmt.Sprintf("Deployment %s is being created", o.app.Name)
 	case o.deploymentContest().repairs.Slowed(o.now):
 		return metav1.ConditionFalse, v1.ReasonContested, contestedMessage("Deployment", o.app.Name)
 	default:
@@ -145,7 +145,7 @@ func readiness(o observed) (status metav1.ConditionStatus, reason, message strin
 	}
 }
 
-// rollout tells how far our Deployment has come. While it is not done the reason is the most telling one that it has.
+// rollout returns how far our Deployment has come. While it is not done the reason is the most telling one that it has.
 func rollout(app *v1.HelloApp, deployment *appsv1.Deployment) (status metav1.ConditionStatus, reason, message string) {
 	counts, size := &deployment.Status, app.Spec.Size
 	seen := counts.ObservedGeneration >= deployment.Generation
@@ -176,7 +176,7 @@ func deploymentCondition(deployment *appsv1.Deployment, conditionType appsv1.Dep
 // conditionReason is what the API server accepts as a condition's reason.
 var conditionReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// validReason is the reason, or another in its place: a webhook may say anything.
+// validReason is the reason, or another in its place: a webhook may return anything.
 func validReason(reason, otherwise string) string {
 	if conditionReason.MatchString(reason) {
 		return reason

@@ -38,8 +38,8 @@ func TestReadyIsTrueOnlyOnceAllIsRolledOut(t *testing.T) {
 		"neither, and past":    {2, []deploymentOption{counts(1, 0, 0, 0), reporting("ReplicaFailure", "True", "FailedCreate"), reporting("Progressing", "False", "ProgressDeadlineExceeded")}, "False ProgressDeadlineExceeded says the Deployment"},
 		"the deadline of the spec before was past": {2, []deploymentOption{counts(1, 2, 2, 1), reporting("Progressing", "False", "ProgressDeadlineExceeded"), func(d *appsv1.Deployment) { d.Generation = 2 }},
 			"False Progressing 1 of 2 Pods are available, 2 are of the newest version"},
-		"ours is being deleted":   {2, []deploymentOption{counts(1, 2, 2, 2), deployed(terminating)}, "False Progressing Deployment x is being deleted; then it is made anew"},
-		"an earlier one is there": {2, []deploymentOption{counts(1, 2, 2, 2), deployed(ofAnEarlierApp)}, "False Progressing Deployment x is being deleted; then it is made anew"},
+		"ours is being deleted":   {2, []deploymentOption{counts(1, 2, 2, 2), deployed(terminating)}, "False Progressing Deployment x is being deleted; then it is created again"},
+		"an earlier one is there": {2, []deploymentOption{counts(1, 2, 2, 2), deployed(ofAnEarlierApp)}, "False Progressing Deployment x is being deleted; then it is created again"},
 		"a foreign one is there":  {2, []deploymentOption{counts(1, 2, 2, 2), deployed(ofAnotherOwner)}, "False Conflict Deployment \"x\" already exists and is not managed by this HelloApp"},
 	} {
 		t.Run(name, func(t *testing.T) {

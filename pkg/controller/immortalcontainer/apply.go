@@ -67,7 +67,7 @@ func (r *reconciler) writeStatus(ctx context.Context, status v1alpha1.ImmortalCo
 	return nil
 }
 
-// createPod creates the Pod of a reserved start. Where its name is taken, the live Pod tells by whom.
+// createPod creates the Pod of a reserved start. If its name is taken, the live Pod is read and the sync decides again.
 func (r *reconciler) createPod(ctx context.Context, s createPod) error {
 	container, err := r.wholeContainer(ctx)
 	if err != nil {

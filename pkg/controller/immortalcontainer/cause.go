@@ -26,7 +26,7 @@ const (
 
 var causes = []startCause{causeFirst, causeSucceeded, causeFailed, causeDeleted, causeReplaced, causeResumed, causeReserved}
 
-// causeOf the start of that number, as the status before it tells.
+// causeOf returns the cause of the start of that number, from the status before it.
 func causeOf(before *v1alpha1.ImmortalContainerStatus, number int64) startCause {
 	switch {
 	case number <= 1:

@@ -82,7 +82,7 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 	return c, nil
 }
 
-// podKeys are those of the ImmortalContainer whose Pod has this name: the name tells it, whoever owns the Pod.
+// podKeys returns the key of the ImmortalContainer whose Pod has this name, whatever owns the Pod.
 func podKeys(pod *corev1.Pod) []cache.ObjectName {
 	name, ok := containerName(pod.Name)
 	if !ok {

@@ -98,7 +98,7 @@ func withImage(containers []corev1.Container, image string) []corev1.Container {
 	return append([]corev1.Container{{Name: ContainerName, Image: image}}, containers...)
 }
 
-// startOf tells which start the Pod is; 0 if it does not say.
+// startOf returns the number of the start that the Pod is; 0 if it has none.
 func startOf(pod *corev1.Pod) int64 {
 	start, err := strconv.ParseInt(pod.Annotations[AnnotationStart], 10, 64)
 	if err != nil {

@@ -4,10 +4,10 @@
 // Package immortalcontainer keeps one Pod alive for every ImmortalContainer, and never two.
 //
 // It watches ImmortalContainers and the Pods that carry our managed-by label. It writes Pods (create, delete, and the
-// label where somebody stripped it, and the owner of an orphan), the status subresource of ImmortalContainers, and events.
+// label where another client has removed it, and the owner of an orphan), the status subresource of ImmortalContainers, and events.
 //
 // A start is reserved, then done: before a Pod is created, a status write guarded by the resourceVersion raises
-// status.startTimes. Whoever finds a reservation whose Pod was never seen completes it under the same number, so a
+// status.startTimes. Any process that finds a reservation whose Pod was never seen completes it under the same number, so a
 // crash, a lost answer or a second instance never makes a start that is not counted, nor counts one twice. The Pod's name
 // is fixed, so there are never two.
 //

@@ -20,7 +20,7 @@ var (
 		Subsystem: "millwright_immortalcontainer",
 		Name:      "pods_started_total",
 		Help: "Number of Pods that the API server has accepted, by cause: first (of an ImmortalContainer), succeeded or failed (so ended the one before), " +
-			"deleted (somebody has deleted it), replaced (the spec has changed), resumed (after spec.suspend), " +
+			"deleted (another client has deleted it), replaced (the spec has changed), resumed (after spec.suspend), " +
 			"reserved (an earlier try had counted the start and got no further).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"cause"})
@@ -44,7 +44,7 @@ func init() {
 	legacyregistry.MustRegister(podsStarted, podsAdopted, conflictsMet)
 }
 
-// readyReasons are told apart in millwright_objects: ours, and those by which Pods that do not start tell why.
+// readyReasons are states of their own in millwright_objects: ours, and the usual ones of Pods that do not start.
 var readyReasons = []string{
 	reasonPodStarting, reasonPodNotReady, reasonPodTerminating,
 	v1alpha1.ReasonReplacing, v1alpha1.ReasonBackingOff, v1alpha1.ReasonWaitingForTermination, v1alpha1.ReasonSuspended,

@@ -21,7 +21,7 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// terminationOf tells how a finished Pod ended. It depends on the Pod alone, so that a termination that was recorded
+// terminationOf returns how a finished Pod ended. It depends on the Pod alone, so that a termination that was recorded
 // already is known again.
 func terminationOf(pod *corev1.Pod) *v1alpha1.Termination {
 	termination := &v1alpha1.Termination{
@@ -66,7 +66,7 @@ func decisiveTermination(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	return own
 }
 
-// finishedAt is when the last container ended. Where no container tells (the Pod was never admitted, or its node is lost)
+// finishedAt is when the last container ended. Where no container has ended (the Pod was never admitted, or its node is lost)
 // it is the Pod's last transition.
 func finishedAt(pod *corev1.Pod) metav1.Time {
 	var last metav1.Time
@@ -103,7 +103,7 @@ func ranLongEnough(pod *corev1.Pod, backoff v1alpha1.Backoff) bool {
 	return finishedAt(pod).Sub(started.Time) >= seconds(backoff.ResetAfterSeconds, defaultResetAfterSeconds)
 }
 
-// startDelay is the wait after so many terminations in a row: the initial one, doubled for each after the first.
+// startDelay returns the delay after a number of terminations in a row: the initial one, doubled for each after the first.
 func startDelay(backoff v1alpha1.Backoff, terminations int32) time.Duration {
 	delay, limit := seconds(backoff.InitialSeconds, defaultInitialSeconds), seconds(backoff.MaxSeconds, defaultMaxSeconds)
 	for range terminations - 1 {

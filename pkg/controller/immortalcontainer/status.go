@@ -63,7 +63,7 @@ func baseStatus(o observed) v1alpha1.ImmortalContainerStatus {
 func podStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := baseStatus(o)
 	status.ObservedStart = max(status.ObservedStart, startOf(o.pod))
-	status.StartTimes = max(status.StartTimes, status.ObservedStart) // a status that was lost, by a restored backup say
+	status.StartTimes = max(status.StartTimes, status.ObservedStart) // a status that was lost, for instance by a restored backup
 	status.CurrentPod = o.pod.Name
 	status.PodPhase = o.pod.Status.Phase
 	if status.PodPhase == "" {

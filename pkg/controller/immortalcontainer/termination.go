@@ -23,7 +23,7 @@ const (
 	defaultResetAfterSeconds = 600
 )
 
-// settleTime is how long a Pod may be terminating before the status says so. Most are gone sooner, and then the
+// settleTime is how long a Pod may be terminating before the status shows it. Most are gone sooner, and then the
 // status write that reserves the next start shows it all.
 const settleTime = 3 * time.Second
 

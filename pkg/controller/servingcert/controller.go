@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,7 @@ const LabelInject = "millwright.dev/inject-ca"
 const clusterDomain = "cluster.local"
 
 var (
-	// APIServices are what tells kube-apiserver where an API is served, and whom to trust there.
+	// APIServices configure where kube-apiserver finds an API, and which authority it trusts there.
 	APIServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
 	// authority is the Secret of the authorities, in the operator's own namespace wherever the server is.
@@ -80,7 +81,7 @@ type Controller struct {
 	serving types.NamespacedName
 	names   certs.Names
 
-	// conflict is the Secret of somebody else that was reported last. The one key is synced by one worker at a time.
+	// conflict is the foreign Secret that was reported last. The one key is synced by one worker at a time.
 	conflict types.UID
 }
 
@@ -124,7 +125,7 @@ func (c *Controller) watch(ctx context.Context, informer cache.SharedIndexInform
 	})
 }
 
-// withoutContent keeps keys out of the cache, which only has to tell that there was a change.
+// withoutContent keeps keys out of the cache, which only has to show that there was a change.
 func withoutContent(object any) (any, error) {
 	if object, ok := object.(*unstructured.Unstructured); ok {
 		object.SetManagedFields(nil)
@@ -144,3 +145,49 @@ func (idle) Synced() []cache.DoneChecker { return nil }
 
 // CheckSyncs implements controller.Controller.
 func (idle) CheckSyncs() error { return nil }
+
+// longestWait bounds what a timer is trusted with: the clock may be set, and a machine sleep.
+const longestWait = 24 * time.Hour
+
+// syncHandler goes once through the six steps of package certs.
+func (c *Controller) syncHandler(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	if !c.consistency.IsReady(key) {
+		return controller.StaleCacheDelay, nil // the watch shows what was injected, as a rule before that
+	}
+	targets, wanted, err := c.targets()
+	if err != nil {
+		return 0, err
+	}
+	if !wanted {
+		expiration.Set(0)
+		return 0, nil
+	}
+	// After the targets, and not from a cache; the authorities last: see package certs.
+	var kept certs.Secrets
+	if kept.Serving, err = c.secret(ctx, c.serving); err != nil {
+		return 0, err
+	}
+	if kept.Authority, err = c.secret(ctx, authority); err != nil {
+		return 0, err
+	}
+	state, err := certs.Decode(kept)
+	if err != nil {
+		return 0, c.reportConflict(kept.Foreign(), err)
+	}
+	c.conflict = ""
+	observed := certs.Observed{State: state, Names: c.names, Lifetimes: c.lifetimes, Now: time.Now()}
+	for _, target := range targets {
+		observed.Targets = append(observed.Targets, target.Target)
+	}
+	plan := certs.Decide(observed)
+	publishExpiration(state)
+	// Neither waits for the other: a certificate is made even where an APIService cannot be written.
+	written, err := c.store(ctx, kept, observed, plan)
+	if err := errors.Join(c.inject(ctx, targets, plan.Inject, state.Bundle()), err); err != nil {
+		return 0, err
+	}
+	if written {
+		return controller.StaleCacheDelay, nil // likewise
+	}
+	return min(plan.RequeueAfter, longestWait), nil
+}

@@ -7,15 +7,15 @@
 // It keeps two Secrets: millwright-system/farm-operator-ca with the authorities and their keys, which this controller alone reads, and
 // farm-operator-serving in the namespace of the farm (--farm-namespace) with what servers show. It watches them, and the APIServices with
 // the label millwright.dev/inject-ca=true. It writes the Secrets, the caBundle of those of these APIServices that are for the Service
-// farm-operator there, and events. An APIService without the label is never touched: somebody else may see to it, such as cert-manager.
+// farm-operator there, and events. An APIService without the label is never changed: another client may keep it, such as cert-manager.
 // One with the label by which clients verify nothing (insecureSkipTLSVerify) is given the caBundle instead, in one patch.
 //
 // While there is no such APIService nothing is done, and no Secret made, with one exception: where v1alpha.farm.example.com has the label
 // and leads to another Service, the certificate is made, and that APIService is left alone. So the servers of another namespace get ready
 // before the APIService is made to lead there, and no request fails.
 //
-// One key is synced: the Service. A sync is the six steps that package certs describes; sync.go has them in their order. A Secret
-// of one of these names that somebody else keeps is a conflict: it is reported by an event, and left alone until it changes or goes.
+// One key is synced: the Service. A sync is the six steps that package certs describes; syncHandler has them in their order. A Secret
+// of one of these names that another client keeps is a conflict: it is reported by an event, and left alone until it changes or is deleted.
 // Servers only read their Secret. Deleting that of the authorities replaces them and the certificate immediately: that is how to revoke.
 //
 // With --namespace naming another namespace than that of the farm, nothing is watched and nothing done.

@@ -22,7 +22,7 @@ const (
 	reasonInjected         = "CABundleInjected"
 )
 
-// reportSteps that were done by writing this Secret. Steps hold no secrets.
+// reportSteps records the steps that were done by writing this Secret. Steps hold no secrets.
 func (c *Controller) reportSteps(ctx context.Context, written *corev1.Secret, state certs.State, steps []certs.Step) {
 	reference := referenceTo(written)
 	for _, step := range steps {
@@ -39,7 +39,7 @@ func (c *Controller) reportSteps(ctx context.Context, written *corev1.Secret, st
 	}
 }
 
-// reportConflict reports once that the Secret is somebody else's. A change of it is looked at, so nothing is retried.
+// reportConflict reports once that the Secret is foreign. A change of it causes a sync, so nothing is retried.
 func (c *Controller) reportConflict(foreign *corev1.Secret, err error) error {
 	expiration.Set(0)
 	if c.conflict != foreign.UID {
@@ -49,7 +49,7 @@ func (c *Controller) reportConflict(foreign *corev1.Secret, err error) error {
 	return controller.Permanent(err)
 }
 
-// referenceTo a Secret without what is in it.
+// referenceTo returns a reference to a Secret, without its content.
 func referenceTo(object *corev1.Secret) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Secret", Namespace: object.Namespace, Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion,
