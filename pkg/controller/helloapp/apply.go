@@ -4,7 +4,9 @@
 package helloapp
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
@@ -26,26 +27,59 @@ import (
 // that we set would silently become ours.
 const emptyStoreVersion = "1"
 
-// apply does the steps of the plan in order and stops at the first that fails.
-func (c *Controller) apply(ctx context.Context, key cache.ObjectName, o *observed, p plan) (time.Duration, error) {
-	logger := klog.FromContext(ctx)
-	for _, s := range p.steps {
-		logger.V(4).Info("Applying", "step", s)
-		if err := c.applyStep(ctx, key, o, s); err != nil {
-			return 0, err
-		}
-	}
-	return p.requeueAfter, nil
+// reconciler is one sync of one HelloApp.
+type reconciler struct {
+	*Controller
+	key      cache.ObjectName
+	observed *observed
+	// rejected is the error of what the API server has rejected. The status shows it.
+	rejected error
+	// isMirroring reports whether the plan in force writes the status.
+	isMirroring bool
 }
 
-func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *observed, s step) error {
+// Decide implements controller.Reconciler.
+func (r *reconciler) Decide() controller.Plan {
+	o := r.observed
+	if o.isBroughtUp {
+		o.now, o.memory, r.isMirroring = time.Now(), r.memories.of(r.key), true
+	}
+	p := decide(*o)
+	o.isBroughtUp = o.isBroughtUp || p.Again
+	return p
+}
+
+// Apply implements controller.Reconciler.
+func (r *reconciler) Apply(ctx context.Context, step controller.Step) error {
+	err := r.applyStep(ctx, r.key, r.observed, step)
+	switch {
+	case r.isMirroring:
+		return err
+	case errors.Is(err, controller.ErrDecideAgain):
+		r.observed.isBroughtUp = false
+		return err
+	default:
+		return r.reject(err)
+	}
+}
+
+// reject goes on with the status if the API server has rejected a request for the Deployment or the Service.
+func (r *reconciler) reject(err error) error {
+	rejection := controller.RejectionOf(err)
+	if rejection == nil {
+		return err
+	}
+	r.observed.rejection, r.observed.isBroughtUp, r.rejected = rejection, true, err
+	if rejection.IsPermanent() {
+		r.rejected = controller.Permanent(err)
+	}
+	return controller.ErrDecideAgain
+}
+
+func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *observed, s controller.Step) error {
 	switch s := s.(type) {
-	case lookAtApp:
-		return c.lookAtApp(ctx, key, o)
-	case lookAtDeployment:
-		return c.lookAtDeployment(ctx, key, o)
-	case lookAtService:
-		return c.lookAtService(ctx, key, o)
+	case decideAgain:
+		return controller.ErrDecideAgain
 	case applyDeployment:
 		return c.applyDeployment(ctx, key, o, s)
 	case applyService:
@@ -59,8 +93,8 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 		return c.deleted(key, "Service", s.uid, err)
 	case writeStatus:
 		return c.writeStatus(ctx, key, o, s.status)
-	case recordEvent:
-		if s.reason == controller.ReasonResourceExists {
+	case controller.RecordEvent:
+		if s.Reason == controller.ReasonResourceExists {
 			conflictsMet.Inc()
 		}
 		c.record(o, s)
@@ -77,7 +111,7 @@ func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, 
 	applied, err := c.kubeClient.AppsV1().Deployments(key.Namespace).Apply(ctx, config, applyOptions(s.uid))
 	switch {
 	case err != nil && isOther(err, s.uid) && !o.deploymentLive:
-		return c.lookAtDeployment(ctx, key, o)
+		return cmp.Or(c.lookAtDeployment(ctx, key, o), controller.ErrDecideAgain)
 	case err != nil:
 		return notApplied("Deployment", key, err)
 	}
@@ -104,7 +138,7 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 	applied, err := c.kubeClient.CoreV1().Services(key.Namespace).Apply(ctx, config, applyOptions(s.uid))
 	switch {
 	case err != nil && isOther(err, s.uid) && !o.serviceLive:
-		return c.lookAtService(ctx, key, o)
+		return cmp.Or(c.lookAtService(ctx, key, o), controller.ErrDecideAgain)
 	case err != nil:
 		return notApplied("Service", key, err)
 	}
@@ -179,8 +213,8 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *o
 	return nil
 }
 
-func (c *Controller) record(o *observed, events ...recordEvent) {
+func (c *Controller) record(o *observed, events ...controller.RecordEvent) {
 	for _, event := range events {
-		c.recorder.Event(o.app, event.eventType, event.reason, event.message)
+		c.recorder.Event(o.app, event.Type, event.Reason, event.Message)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
+
+	"millwright.dev/pkg/controller"
 )
 
 // specs are what the benchmarks vary: the two-field manifest, and one that says all that a HelloApp can say.
@@ -40,12 +42,12 @@ func BenchmarkDecide(b *testing.B) {
 		} {
 			b.Run(spec+"/"+state.name, func(b *testing.B) {
 				b.ReportAllocs()
-				var p plan
+				var p controller.Plan
 				for b.Loop() {
 					p = decide(state.o)
 				}
-				if len(p.steps) != state.steps {
-					b.Fatalf("the plan has %d steps, want %d: %v", len(p.steps), state.steps, describe(p))
+				if len(p.Steps) != state.steps {
+					b.Fatalf("the plan has %d steps, want %d: %v", len(p.Steps), state.steps, describe(p))
 				}
 			})
 		}
@@ -64,12 +66,12 @@ func BenchmarkMirror(b *testing.B) {
 	} {
 		b.Run(state.name, func(b *testing.B) {
 			b.ReportAllocs()
-			var p plan
+			var p controller.Plan
 			for b.Loop() {
 				p = mirror(state.o)
 			}
-			if len(p.steps) != state.steps {
-				b.Fatalf("the plan has %d steps, want %d: %v", len(p.steps), state.steps, describe(p))
+			if len(p.Steps) != state.steps {
+				b.Fatalf("the plan has %d steps, want %d: %v", len(p.Steps), state.steps, describe(p))
 			}
 		})
 	}

@@ -175,17 +175,20 @@ func serviceOf(app *v1.HelloApp, changes ...func(metav1.Object)) *corev1.Service
 }
 
 // describe is the plan as lines: short enough to read, long enough to tell all that matters.
-func describe(p plan) []string {
+func describe(p controller.Plan) []string {
 	lines := []string{}
-	for _, s := range p.steps {
+	for _, ask := range p.Asks {
+		lines = append(lines, ask.String())
+	}
+	for _, s := range p.Steps {
 		if write, ok := s.(writeStatus); ok {
 			lines = append(lines, describeStatus(write.status))
 			continue
 		}
 		lines = append(lines, s.String())
 	}
-	if p.requeueAfter != 0 {
-		lines = append(lines, "again after "+p.requeueAfter.String())
+	if p.RequeueAfter != 0 {
+		lines = append(lines, "again after "+p.RequeueAfter.String())
 	}
 	return lines
 }

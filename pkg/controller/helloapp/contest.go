@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"millwright.dev/pkg/controller"
 )
 
@@ -47,8 +45,8 @@ func (o *observed) deploymentContest() contest { return o.memory.deployment.of(o
 func (o *observed) serviceContest() contest    { return o.memory.service.of(o.app.Generation) }
 
 // contestedEvent goes with the repair that makes it true.
-func contestedEvent(what, name string) recordEvent {
-	return recordEvent{corev1.EventTypeWarning, eventContested, contestedMessage(what, name)}
+func contestedEvent(what, name string) controller.RecordEvent {
+	return controller.WarningEvent(eventContested, "%s", contestedMessage(what, name))
 }
 
 func contestedMessage(what, name string) string {

@@ -41,10 +41,10 @@ func (a *arena) act() bool {
 	a.t.Helper()
 	o := a.w.look()
 	o.appLive = true
-	for _, s := range append(decide(o).steps, nil) {
+	for _, s := range append(decide(o).Steps, nil) {
 		switch s := s.(type) {
 		case nil:
-			wait := decide(o).requeueAfter
+			wait := decide(o).RequeueAfter
 			if wait == 0 {
 				a.t.Fatal("it is not repaired, and not looked at again")
 			}
@@ -76,7 +76,7 @@ func (a *arena) learn(c *contest, repair bool) {
 // mirror writes the status, and returns what it says of Ready.
 func (a *arena) mirror() string {
 	p := mirror(a.w.look())
-	for _, s := range p.steps {
+	for _, s := range p.Steps {
 		if write, ok := s.(writeStatus); ok {
 			a.w.app.Status = write.status
 		}
@@ -147,7 +147,7 @@ func TestAContestIsOver(t *testing.T) {
 		a.repairs(time.Hour)
 		rolledOut(a.w.deployment)
 		for a.mirror() == v1.ReasonContested {
-			after := mirror(a.w.look()).requeueAfter
+			after := mirror(a.w.look()).RequeueAfter
 			if after == 0 {
 				t.Fatal("it is not looked at again")
 			}

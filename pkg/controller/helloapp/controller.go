@@ -101,28 +101,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	if err != nil || o == nil {
 		return 0, err
 	}
-	bringUpAfter, err := c.bringUp(ctx, key, o)
-	if errors.Is(err, controller.ErrStop) {
-		return 0, nil
-	}
-	if o.rejection = controller.RejectionOf(err); err != nil && o.rejection == nil {
-		return 0, err
-	}
-	o.now = time.Now()
-	o.memory = c.memories.of(key)
-	mirrorAfter, statusErr := c.apply(ctx, key, o, mirror(*o))
-	if err != nil && o.rejection.IsPermanent() {
-		err = controller.Permanent(err)
-	}
-	return controller.EarliestDelay(bringUpAfter, mirrorAfter), errors.Join(err, statusErr)
-}
-
-// bringUp decides and applies, and again after a live object was read. Each is read once at most.
-func (c *Controller) bringUp(ctx context.Context, key cache.ObjectName, o *observed) (time.Duration, error) {
-	for {
-		after, err := c.apply(ctx, key, o, decide(*o))
-		if !errors.Is(err, controller.ErrDecideAgain) {
-			return after, err
-		}
-	}
+	r := &reconciler{Controller: c, key: key, observed: o}
+	after, err := controller.Reconcile(ctx, r)
+	return after, errors.Join(r.rejected, err)
 }

@@ -6,7 +6,7 @@
 // It watches HelloApps, and the Deployments and Services that carry our managed-by label. It writes those two by
 // server-side apply, the status subresource of HelloApps, and events.
 //
-// A sync has two halves. decide (plan.go) brings Deployment and Service to the desired state; mirror (status.go) shows
+// A sync has two halves. bringUp (plan.go) brings Deployment and Service to the desired state; mirror (status.go) shows
 // in the status what exists then. The first apply of an object can only create it: where the name is taken, one live
 // read shows its ownership. Every later apply is forced, and holds for the very object that was observed.
 //

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
+	"millwright.dev/pkg/controller"
 )
 
 // Event reasons.
@@ -26,15 +26,14 @@ const (
 	eventContested     = "Contested"
 )
 
-func createdEvent(app *v1.HelloApp) recordEvent {
-	return recordEvent{corev1.EventTypeNormal, eventCreated,
-		fmt.Sprintf("Created Deployment %s with image %s and size %d", app.Name, app.Spec.Image, app.Spec.Size)}
+func createdEvent(app *v1.HelloApp) controller.RecordEvent {
+	return controller.NormalEvent(eventCreated, "Created Deployment %s with image %s and size %d", app.Name, app.Spec.Image, app.Spec.Size)
 }
 
 // changeEvents returns the events that report how the Deployment changes, and why.
-func changeEvents(o observed, drifted []string) (events []recordEvent) {
+func changeEvents(o observed, drifted []string) (events []controller.RecordEvent) {
 	add := func(reason, message string) {
-		events = append(events, recordEvent{corev1.EventTypeNormal, reason, message})
+		events = append(events, controller.NormalEvent(reason, "%s", message))
 	}
 	applied, marked := o.deployment.Annotations[AnnotationSpecHash]
 	switch {

@@ -36,7 +36,21 @@ func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	return o, nil
 }
 
-// lookAtApp reads the HelloApp from the API server, and has the sync decide again.
+// Answer implements controller.Reconciler.
+func (r *reconciler) Answer(ctx context.Context, ask controller.Ask) error {
+	switch ask.(type) {
+	case lookAtApp:
+		return r.reject(r.lookAtApp(ctx, r.key, r.observed))
+	case lookAtDeployment:
+		return r.reject(r.lookAtDeployment(ctx, r.key, r.observed))
+	case lookAtService:
+		return r.reject(r.lookAtService(ctx, r.key, r.observed))
+	default:
+		return fmt.Errorf("unknown ask %T", ask)
+	}
+}
+
+// lookAtApp reads the HelloApp from the API server. The error is controller.ErrStop if it is gone.
 func (c *Controller) lookAtApp(ctx context.Context, key cache.ObjectName, o *observed) error {
 	app, err := c.client.AppsV1().HelloApps(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -46,7 +60,7 @@ func (c *Controller) lookAtApp(ctx context.Context, key cache.ObjectName, o *obs
 		return fmt.Errorf("reading HelloApp %s: %w", key, err)
 	}
 	o.app, o.appLive = app, true
-	return controller.ErrDecideAgain
+	return nil
 }
 
 // lookAtDeployment likewise.
@@ -59,7 +73,7 @@ func (c *Controller) lookAtDeployment(ctx context.Context, key cache.ObjectName,
 	if ownershipOf(o.app, deployment) == controller.Foreign {
 		c.memories.update(key, func(memory *memory) { memory.foreignDeployment = time.Now() })
 	}
-	return controller.ErrDecideAgain
+	return nil
 }
 
 // lookAtService likewise.
@@ -72,7 +86,7 @@ func (c *Controller) lookAtService(ctx context.Context, key cache.ObjectName, o 
 	if ownershipOf(o.app, service) == controller.Foreign {
 		c.memories.update(key, func(memory *memory) { memory.foreignService = time.Now() })
 	}
-	return controller.ErrDecideAgain
+	return nil
 }
 
 // orNil turns the error that there is no such object into nil.

@@ -45,8 +45,11 @@ func (w *world) look() observed {
 func (w *world) act() (effects []string, requeueAfter time.Duration) {
 	o := w.look()
 	for range 8 {
-		p, again := decide(o), false
-		for _, s := range p.steps {
+		p, again := bringUp(o), false
+		for _, ask := range p.Asks {
+			again = w.do(ask, &o)
+		}
+		for _, s := range p.Steps {
 			if again = w.do(s, &o); again {
 				break
 			}
@@ -56,17 +59,19 @@ func (w *world) act() (effects []string, requeueAfter time.Duration) {
 			continue
 		}
 		mirrored := mirror(o)
-		for _, s := range mirrored.steps {
+		for _, s := range mirrored.Steps {
 			w.do(s, &o)
 		}
-		return append(effects, describe(plan{steps: mirrored.steps})...), controller.EarliestDelay(p.requeueAfter, mirrored.requeueAfter)
+		return append(effects, describe(controller.Plan{Steps: mirrored.Steps})...), controller.EarliestDelay(p.RequeueAfter, mirrored.RequeueAfter)
 	}
 	return append(effects, "looks again and again"), 0
 }
 
 // do returns true where it is to be decided anew.
-func (w *world) do(s step, o *observed) (again bool) {
+func (w *world) do(s controller.Step, o *observed) (again bool) {
 	switch s := s.(type) {
+	case decideAgain:
+		return true
 	case lookAtApp:
 		o.app, o.appLive = w.app.DeepCopy(), true
 		return true
@@ -109,8 +114,8 @@ func (w *world) do(s step, o *observed) (again bool) {
 		w.service, w.memory.deleting[1] = nil, s.uid
 	case writeStatus:
 		w.app.Status, w.memory.mirrored = *s.status.DeepCopy(), w.now
-	case recordEvent:
-		w.record([]recordEvent{s})
+	case controller.RecordEvent:
+		w.record([]controller.RecordEvent{s})
 	}
 	return false
 }
@@ -138,7 +143,7 @@ func (w *world) newUID() types.UID {
 	return types.UID(fmt.Sprintf("uid-created-%d", w.created))
 }
 
-func (w *world) record(events []recordEvent) {
+func (w *world) record(events []controller.RecordEvent) {
 	for _, event := range events {
 		w.said[event.String()]++
 	}

@@ -64,13 +64,13 @@ func publishMetrics(ctx context.Context, apps cache.SharedIndexInformer) {
 }
 
 // resultOf returns the result of an apply with these events, to the object of that UID as it was before, or without a UID to none.
-func resultOf(app *v1.HelloApp, uid types.UID, before metav1.Object, events []recordEvent) string {
+func resultOf(app *v1.HelloApp, uid types.UID, before metav1.Object, events []controller.RecordEvent) string {
 	switch {
 	case uid == "":
 		return resultCreated
 	case !metav1.IsControlledBy(before, app):
 		return resultAdopted
-	case slices.ContainsFunc(events, func(event recordEvent) bool { return event.reason == eventDriftRestored }):
+	case slices.ContainsFunc(events, func(event controller.RecordEvent) bool { return event.Reason == eventDriftRestored }):
 		return resultRestored
 	default:
 		return resultUpdated

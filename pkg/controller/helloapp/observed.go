@@ -25,6 +25,8 @@ type observed struct {
 	service    *corev1.Service
 	// appLive and so on report whether the object was read from the API server, not from the cache.
 	appLive, deploymentLive, serviceLive bool
+	// isBroughtUp reports whether Deployment and Service are done in this sync: what is left is the status.
+	isBroughtUp bool
 	// rejection is why the API server has rejected what was applied; nil if it has not.
 	rejection *controller.Rejection
 	// memory is what this process knows in addition to the caches.

@@ -24,20 +24,20 @@ import (
 const reasonResolved = "Resolved"
 
 // mirror shows in the status what exists: news immediately, the progress of a rollout at most once per settleTime.
-func mirror(o observed) plan {
+func mirror(o observed) controller.Plan {
 	if o.app.DeletionTimestamp != nil {
-		return plan{}
+		return controller.Plan{}
 	}
 	status := statusOf(o)
 	if equality.Semantic.DeepEqual(o.app.Status, status) {
-		return plan{requeueAfter: o.contestOver()}
+		return controller.Plan{RequeueAfter: o.contestOver()}
 	}
 	if !isNews(&o.app.Status, &status) {
 		if wait := min(o.memory.mirrored.Add(settleTime).Sub(o.now), settleTime); wait > 0 {
-			return plan{requeueAfter: wait}
+			return controller.Plan{RequeueAfter: wait}
 		}
 	}
-	return plan{steps: append([]step{writeStatus{status}}, warnings(o, &status)...), requeueAfter: o.contestOver()}
+	return controller.Plan{Steps: append([]controller.Step{writeStatus{status}}, warnings(o, &status)...), RequeueAfter: o.contestOver()}
 }
 
 // isNews reports whether more has changed than the counts and the texts of a rollout on its way.
@@ -54,11 +54,11 @@ func isNews(before, now *v1.HelloAppStatus) bool {
 }
 
 // warnings go with the status that makes them true, once.
-func warnings(o observed, status *v1.HelloAppStatus) (steps []step) {
+func warnings(o observed, status *v1.HelloAppStatus) (steps []controller.Step) {
 	warn := func(conditionType, reason string) {
 		before, now := meta.FindStatusCondition(o.app.Status.Conditions, conditionType), meta.FindStatusCondition(status.Conditions, conditionType)
 		if before == nil || before.Status != now.Status || before.Reason != now.Reason || before.Message != now.Message {
-			steps = append(steps, recordEvent{corev1.EventTypeWarning, reason, now.Message})
+			steps = append(steps, controller.WarningEvent(reason, "%s", now.Message))
 		}
 	}
 	if meta.IsStatusConditionTrue(status.Conditions, v1.ConditionConflict) {

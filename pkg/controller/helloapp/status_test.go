@@ -178,7 +178,7 @@ func TestWarningsAreGivenOnce(t *testing.T) {
 				t.Fatalf("got %q, want a status and %s", got, tc.want)
 			}
 			tc.o.app = tc.o.app.DeepCopy()
-			tc.o.app.Status = first.steps[0].(writeStatus).status
+			tc.o.app.Status = first.Steps[0].(writeStatus).status
 			tc.o.now = noon.Add(time.Hour)
 			if got := describe(mirror(tc.o)); len(got) != 0 {
 				t.Errorf("a second time: %q", got)
