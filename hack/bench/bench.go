@@ -34,12 +34,10 @@ type bench struct {
 
 // measurements are the raw material of the table.
 type measurements struct {
-	containers, machines, apps *contest      // nil where they were not asked for
-	flips                      *flipsOutcome // likewise
+	containers, machines, apps *contest // nil where they were not asked for
 	actions                    *actionsOutcome
 	hosted                     hosted
 	farm                       farmOutcome
-	deployments                []float64 // seconds of a recovery
 	idleCores                  float64
 	heap                       map[int]float64 // bytes, by the number of objects
 	starts, reads              []float64       // seconds, at the large number of objects
@@ -77,9 +75,8 @@ func runBench(ctx context.Context, o options, progress io.Writer) (m measurement
 		do     func(context.Context) error
 	}{
 		{b.rows[rowHeap], func(ctx context.Context) error { return b.measureHeap(ctx, 0) }},
-		{b.rows[rowRuns] || b.rows[rowDeployment], b.measureContainers},
+		{b.rows[rowRuns], b.measureContainers},
 		{b.rows[rowMachines], b.measureMachines},
-		{b.rows[rowFlips], b.measureFlips},
 		{b.rows[rowApps], b.measureApps},
 		{b.rows[rowActions], b.measureActions},
 		{b.rows[rowHosting], b.measureHosting},
@@ -88,7 +85,6 @@ func runBench(ctx context.Context, o options, progress io.Writer) (m measurement
 		{b.rows[rowHostingOutage], b.measureOutage},
 		{b.rows[rowHostingMemory], b.measureMemory},
 		{b.rows[rowFarm], b.measureFarm},
-		{b.rows[rowFarmWatch], b.measureFarmWatches},
 		{o.wantsRest(), b.measureAtRest},
 	} {
 		if !stage.wanted {
@@ -106,15 +102,8 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.progress, "%6.1f s  %s\n", time.Since(b.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// measureContainers lets the operator, the bare client and a Deployment take turns.
 func (b *bench) measureContainers(ctx context.Context) error {
-	if !b.rows[rowRuns] {
-		return b.takeTurns(ctx, []func(context.Context) error{b.deploymentRuns})
-	}
 	b.measured.containers = &contest{workload: containersOf(b.count)}
-	if b.rows[rowDeployment] {
-		return b.hold(ctx, b.measured.containers, b.deploymentRuns)
-	}
 	return b.hold(ctx, b.measured.containers)
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -93,24 +92,4 @@ func (p *population) deletePods(ctx context.Context, names []string) error {
 		}
 		return nil
 	})
-}
-
-const podsSeen = "Pods"
-
-// markOfPod is the name of a Pod that is ready, by its UID.
-func markOfPod(event watch.Event) (key, mark string) {
-	pod := event.Object.(*corev1.Pod)
-	if event.Type != watch.Deleted && pod.DeletionTimestamp == nil && podIsReady(pod) {
-		mark = pod.Name
-	}
-	return string(pod.UID), mark
-}
-
-func podIsReady(pod *corev1.Pod) bool {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -10,15 +10,12 @@ import (
 	"os"
 	"regexp"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 )
@@ -38,16 +35,14 @@ var (
 type farm struct {
 	*process
 	bench *bench
-	// direct asks the server without the aggregator between.
-	direct rest.Interface
 }
 
-// withFarm has something done while the server serves. The environment is that of its process.
-func (b *bench) withFarm(ctx context.Context, env []string, do func(context.Context, *farm) error) (err error) {
+// withFarm has something done while the server serves.
+func (b *bench) withFarm(ctx context.Context, do func(context.Context, *farm) error) (err error) {
 	working, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	f := &farm{bench: b}
-	if f.process, err = startProcess(b.dir, "farm", env, binary("millwright"), "apiserver", "--kubeconfig", b.kubeconfig(),
+	if f.process, err = startProcess(b.dir, "farm", nil, binary("millwright"), "apiserver", "--kubeconfig", b.kubeconfig(),
 		"--bind-address", "127.0.0.1", "--secure-port", "0", "--shutdown-delay-duration", "0s"); err != nil {
 		return err
 	}
@@ -70,9 +65,6 @@ func (f *farm) join(ctx context.Context) error {
 		return port != 0
 	})
 	if err != nil {
-		return err
-	}
-	if err := f.connectDirectly(port); err != nil {
 		return err
 	}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: farmService}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}
@@ -110,59 +102,4 @@ func apiService(port int) *unstructured.Unstructured {
 			"service":               map[string]any{"namespace": metav1.NamespaceDefault, "name": farmService, "port": int64(port)},
 		},
 	}}
-}
-
-func (f *farm) connectDirectly(port int) error {
-	config := rest.CopyConfig(f.bench.config)
-	config.Host = fmt.Sprintf("https://127.0.0.1:%d", port)
-	config.CAData, config.CAFile, config.Insecure = nil, "", true // its certificate is signed by itself
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client of the farm: %w", err)
-	}
-	f.direct = client.Discovery().RESTClient()
-	return nil
-}
-
-// farmMetrics are what we need of /metrics.
-type farmMetrics struct {
-	cpuSeconds float64
-	// live is what the last garbage collection has left and what stacks take, in bytes.
-	live        float64
-	collections float64
-}
-
-func (f *farm) metrics(ctx context.Context) (m farmMetrics, err error) {
-	text, err := f.direct.Get().AbsPath("/metrics").DoRaw(ctx)
-	if err != nil {
-		return m, fmt.Errorf("reading the metrics of the farm: %w", err)
-	}
-	// All metrics of an API server are much to parse.
-	var lines strings.Builder
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "process_") || strings.HasPrefix(line, "go_gc_") || strings.HasPrefix(line, "go_memory_") {
-			lines.WriteString(line)
-		}
-	}
-	metrics, err := parseMetrics(strings.NewReader(lines.String()))
-	if err != nil {
-		return m, fmt.Errorf("reading the metrics of the farm: %w", err)
-	}
-	return farmMetrics{
-		cpuSeconds:  metrics.sum("process_cpu_seconds_total"),
-		live:        metrics.sum("go_gc_heap_live_bytes") + metrics.sum("go_memory_classes_heap_stacks_bytes"),
-		collections: metrics.sum("go_gc_cycles_total_gc_cycles_total"),
-	}, nil
-}
-
-// awaitLive is what the server holds after collections of garbage, in bytes. There is to be little work, and a heapLimit.
-func (f *farm) awaitLive(ctx context.Context) (float64, error) {
-	begin, err := f.metrics(ctx)
-	for now := begin; err == nil; now, err = f.metrics(ctx) {
-		// Being asked for metrics is what makes garbage, and so collections.
-		if now.collections-begin.collections >= collections {
-			return now.live, nil
-		}
-	}
-	return 0, err
 }

@@ -23,11 +23,9 @@ type duel struct{ took, theirTook []float64 }
 
 // farmOutcome is what was measured of Llamas and FarmPods.
 type farmOutcome struct {
-	podLists             []*listContest
-	llamaList            *listContest
-	creates, gets        duel
-	pods, llamas         fanOutContest
-	idlePods, idleLlamas float64 // bytes for each idle watch, of FarmPods and of Llamas
+	podLists      []*listContest
+	llamaList     *listContest
+	creates, gets duel
 }
 
 func middle(samples []float64) float64 { return report.Median(samples) }
@@ -43,7 +41,7 @@ func (b *bench) measureFarm(ctx context.Context) error {
 		return err
 	}
 	var llamas, records *population
-	err = b.withFarm(ctx, nil, func(ctx context.Context, _ *farm) (err error) {
+	err = b.withFarm(ctx, func(ctx context.Context, _ *farm) (err error) {
 		b.measured.farm.podLists = podLists(pods.namespace)
 		if err := b.holdLists(ctx, b.measured.farm.podLists...); err != nil {
 			return err

@@ -16,8 +16,6 @@
 //	helloapps    a cold start of HelloApps: until the last Deployment is there. Requests count until the last is Ready.
 //	actions      a cold start of ActionSets whose phases each create a ConfigMap: until the last is complete, and says so. Then some are
 //	             created one by one: from the creation of each until its first effect is seen.
-//	flips        all switches of many Machines are flipped up at once, while the operator runs: whether each is moved down, none
-//	             too early, and how late. There is nothing to compare with but the pace; the watch of an observer tells.
 //
 // CompositeControllers are measured with parents of a kind of our own and a hook that is a process of its own (package parents):
 //
@@ -36,8 +34,6 @@
 //
 //	lists        of FarmPods and of Pods, as kubectl and other clients read them; of Llamas and of the records that hold them
 //	requests     that create and get a Llama, one by one, and a record
-//	fan-out      of a change: until the last of many watchers has seen it, each on a connection of its own
-//	watches      that nothing happens to: what the server holds for each
 //
 // Operator and bare client take turns, and a ratio is taken of runs that followed each other: the machine may be busy with
 // other things too.

@@ -4,11 +4,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -133,13 +130,6 @@ func (o *observer) changes(kind string) int {
 	return o.of(kind).changes
 }
 
-// marked are the marks of a kind by key.
-func (o *observer) marked(kind string) map[string]string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return maps.Clone(o.of(kind).marks)
-}
-
 // await waits until the things of so many objects have the mark, and returns when the last of them got it.
 func (o *observer) await(ctx context.Context, objects int, m milestone) (time.Time, error) {
 	return o.awaitThat(ctx, objects*max(1, m.each), m, func(marks map[string]string) (marked int) {
@@ -154,7 +144,7 @@ func (o *observer) await(ctx context.Context, objects int, m milestone) (time.Ti
 
 // awaitThat waits until so many of the marks count.
 func (o *observer) awaitThat(ctx context.Context, count int, m milestone, counting func(marks map[string]string) int) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(m.patience, milestoneTimeout))
+	ctx, cancel := context.WithTimeout(ctx, milestoneTimeout)
 	defer cancel()
 	for {
 		o.mu.Lock()
@@ -163,8 +153,6 @@ func (o *observer) awaitThat(ctx context.Context, count int, m milestone, counti
 		o.mu.Unlock()
 		switch {
 		case now >= count:
-			return changed, nil
-		case m.patience > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded):
 			return changed, nil
 		case ctx.Err() != nil: // which ends the watches too
 			return changed, fmt.Errorf("waiting for %d %s to be %s, of which %d are: %w", count, m.kind, m.mark, now, context.Cause(ctx))

@@ -11,9 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
@@ -51,39 +49,6 @@ func TestARecoveryIsOverWhenTheNextStartIsReadyNotWhileTheLastOneStillIs(t *test
 	}
 }
 
-func TestPodsOfBeforeAndThoseThatTerminateAreNotCounted(t *testing.T) {
-	pod := func(uid types.UID) *corev1.Pod {
-		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{UID: uid},
-			Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
-		}
-	}
-	named := func(uid types.UID, name string) *corev1.Pod {
-		p := pod(uid)
-		p.Name = name
-		return p
-	}
-	o := newObserver()
-	o.saw(podsSeen, watch.Event{Type: watch.Added, Object: named("old", "web-1")}, markOfPod)
-	old := o.marked(podsSeen)
-	o.saw(podsSeen, watch.Event{Type: watch.Added, Object: named("new", "web-2")}, markOfPod)
-	terminating := named("terminating", "web-3")
-	terminating.DeletionTimestamp = &metav1.Time{}
-	o.saw(podsSeen, watch.Event{Type: watch.Modified, Object: terminating}, markOfPod)
-	if _, err := o.awaitOthers(t.Context(), 1, old); err != nil {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if _, err := o.awaitOthers(ctx, 2, old); err == nil {
-		t.Error("two new Pods are ready, where there is one")
-	}
-	o.saw(podsSeen, watch.Event{Type: watch.Deleted, Object: named("new", "web-2")}, markOfPod)
-	if got := len(o.marked(podsSeen)); got != 1 {
-		t.Errorf("%d Pods are ready after the deletion, want the old one", got)
-	}
-}
-
 func machineThatHas(positions string, lastFlip *metav1.MicroTime, flip *uselessv1alpha1.Flip) *uselessv1alpha1.Machine {
 	return &uselessv1alpha1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Name: "m"},
@@ -97,21 +62,18 @@ func machineThatHas(positions string, lastFlip *metav1.MicroTime, flip *uselessv
 func TestAMachineIsRightWhenAllItsSwitchesAreDownAndNoFlipIsOpen(t *testing.T) {
 	once := &metav1.MicroTime{Time: time.Unix(1, 0)}
 	for _, test := range []struct {
-		machine       *uselessv1alpha1.Machine
-		mark, flipped string
+		machine *uselessv1alpha1.Machine
+		mark    string
 	}{
-		{machineThatHas("ddd", nil, nil), "", ""},
-		{machineThatHas("dddd", nil, nil), allDown, allDown},
-		{machineThatHas("dudd", once, nil), "", ""},
-		{machineThatHas("dddd", once, &uselessv1alpha1.Flip{}), "", ""},
-		{machineThatHas("dddd", once, nil), allDown, downAgain},
+		{machineThatHas("ddd", nil, nil), ""},
+		{machineThatHas("dddd", nil, nil), allDown},
+		{machineThatHas("dudd", once, nil), ""},
+		{machineThatHas("dddd", once, &uselessv1alpha1.Flip{}), ""},
+		{machineThatHas("dddd", once, nil), allDown},
 	} {
 		event := watch.Event{Type: watch.Modified, Object: test.machine}
 		if _, mark := markOfMachine(event); mark != test.mark {
 			t.Errorf("with %+v the mark is %q", test.machine.Status, mark)
-		}
-		if _, mark := markOfFlipped(event); mark != test.flipped {
-			t.Errorf("where flips are made, with %+v the mark is %q", test.machine.Status, mark)
 		}
 	}
 }
@@ -166,20 +128,11 @@ func TestTheTimeOfAMilestoneIsThatOfTheLastMarkNotOfWhatWasWatchedLater(t *testi
 	}
 }
 
-func TestAMilestoneWithPatienceIsGivenUpAndOneWithoutIsAnError(t *testing.T) {
-	m := milestone{kind: switchesSeen, mark: movedDown, each: 2}
+func TestAMilestoneThatIsNotReachedIsAnError(t *testing.T) {
+	m := milestone{kind: containersSeen, mark: "moved", each: 2}
 	o := newObserver()
-	o.saw(switchesSeen, watch.Event{}, func(watch.Event) (key, mark string) { return "one of two", movedDown })
-	if err := o.awaitSoon(t, 1, m); err == nil || !strings.Contains(err.Error(), "waiting for 2 switches to be moved down, of which 1 are") {
-		t.Errorf("without patience: %v", err)
-	}
-	m.patience = time.Millisecond
-	if _, err := o.await(t.Context(), 1, m); err != nil {
-		t.Errorf("with patience: %v", err)
-	}
-	interrupted, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := o.await(interrupted, 1, m); err == nil {
-		t.Error("an interruption is taken for the end of the patience")
+	o.saw(containersSeen, watch.Event{}, func(watch.Event) (key, mark string) { return "one of two", "moved" })
+	if err := o.awaitSoon(t, 1, m); err == nil || !strings.Contains(err.Error(), "waiting for 2 "+containersSeen+" to be moved, of which 1 are") {
+		t.Errorf("the error is %v", err)
 	}
 }

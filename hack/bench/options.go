@@ -15,15 +15,13 @@ import (
 
 // The groups of rows.
 const (
-	rowRuns       = "runs"
-	rowDeployment = "deployment"
-	rowIdle       = "idle"
-	rowHeap       = "heap"
-	rowStart      = "start"
-	rowMachines   = "machines"
-	rowFlips      = "flips"
-	rowApps       = "helloapps"
-	rowActions    = "actions"
+	rowRuns     = "runs"
+	rowIdle     = "idle"
+	rowHeap     = "heap"
+	rowStart    = "start"
+	rowMachines = "machines"
+	rowApps     = "helloapps"
+	rowActions  = "actions"
 
 	rowHosting       = "hosting"
 	rowHostingSyncs  = "hostingsyncs"
@@ -31,14 +29,13 @@ const (
 	rowHostingOutage = "hostingoutage"
 	rowHostingMemory = "hostingmemory"
 
-	rowFarm      = "farm"
-	rowFarmWatch = "farmwatch"
+	rowFarm = "farm"
 )
 
 var allRows = []string{
-	rowRuns, rowDeployment, rowMachines, rowFlips, rowApps, rowActions,
+	rowRuns, rowMachines, rowApps, rowActions,
 	rowHosting, rowHostingSyncs, rowHostingChurn, rowHostingOutage, rowHostingMemory,
-	rowFarm, rowFarmWatch,
+	rowFarm,
 	rowIdle, rowHeap, rowStart,
 }
 
@@ -48,7 +45,6 @@ type options struct {
 	count       int
 	large       int
 	machines    int
-	flips       int
 	apps        int
 	actions     int
 	parents     int
@@ -56,7 +52,6 @@ type options struct {
 	objects     int
 	outage      time.Duration
 	farmObjects int
-	farmWatches int
 	repetitions int
 	idle        time.Duration
 	timeout     time.Duration
@@ -79,16 +74,15 @@ func parseOptions(args []string, output io.Writer) (o options, err error) {
 		flags.PrintDefaults()
 	}
 	rows := flags.String("rows", strings.Join(allRows, ","), "what to measure: runs are cold start and recovery by the operator and by the bare client, with their\n"+
-		"requests; deployment is the recovery by a Deployment; machines and helloapps are cold starts of those\n"+
-		"likewise; flips is the pace of flips; actions is the cold start of ActionSets, and how soon one begins; hosting is the cold start of a CompositeController's parents, and one with many\n"+
+		"requests; machines and helloapps are cold starts of those\n"+
+		"likewise; actions is the cold start of ActionSets, and how soon one begins; hosting is the cold start of a CompositeController's parents, and one with many\n"+
 		"children; hostingsyncs are its syncs where nothing changes; hostingchurn are changes that concern none of its parents,\n"+
 		"and repairs beside them; hostingoutage is a hook that is gone; hostingmemory is what its objects take; farm is lists of\n"+
-		"FarmPods and Llamas, and requests for a Llama; farmwatch are watches of both; idle is CPU at\n"+
+		"FarmPods and Llamas, and requests for a Llama; idle is CPU at\n"+
 		"rest; heap is memory for each object; start is the start with objects that exist")
 	flags.IntVar(&o.count, "count", 1000, "number of ImmortalContainers")
 	flags.IntVar(&o.large, "large", 10000, "number of ImmortalContainers for start and heap")
 	flags.IntVar(&o.machines, "machines", 500, "number of Machines")
-	flags.IntVar(&o.flips, "flips", 400, fmt.Sprintf("number of switches that are flipped at once, %d of each Machine", switchesPerMachine))
 	flags.IntVar(&o.apps, "helloapps", 1000, "number of HelloApps")
 	flags.IntVar(&o.actions, "actions", 500, fmt.Sprintf("number of ActionSets, of %d phases each", phasesPerAction))
 	flags.IntVar(&o.parents, "parents", 1000, "number of parents of a CompositeController, and of the children of one; three times as many are resynced")
@@ -96,7 +90,6 @@ func parseOptions(args []string, output io.Writer) (o options, err error) {
 	flags.IntVar(&o.objects, "objects", 20000, "number of children, and of ownerless objects, for hostingmemory")
 	flags.DurationVar(&o.outage, "outage", time.Minute, "how long the hook is gone")
 	flags.IntVar(&o.farmObjects, "farm-objects", 5000, "number of FarmPods and of Llamas in a list")
-	flags.IntVar(&o.farmWatches, "farm-watches", 1000, "number of idle watches of FarmPods, and of Llamas")
 	flags.IntVar(&o.repetitions, "repetitions", 3, "how often each time is measured; the median counts")
 	flags.DurationVar(&o.idle, "idle", 20*time.Second, "how long to measure CPU at rest")
 	flags.DurationVar(&o.timeout, "timeout", time.Hour, "when to give up")
@@ -125,14 +118,12 @@ func (o *options) hurry(flags *flag.FlagSet) {
 		"count":        func() { o.count = 50 },
 		"large":        func() { o.large = 200 },
 		"machines":     func() { o.machines = 25 },
-		"flips":        func() { o.flips = 10 * switchesPerMachine },
 		"helloapps":    func() { o.apps = 50 },
 		"actions":      func() { o.actions = 25 },
 		"parents":      func() { o.parents = 50 },
 		"many-parents": func() { o.manyParents = 500 },
 		"objects":      func() { o.objects = 1000 },
 		"farm-objects": func() { o.farmObjects = 200 },
-		"farm-watches": func() { o.farmWatches = 50 },
 		"outage":       func() { o.outage = 5 * time.Second },
 		"repetitions":  func() { o.repetitions = 1 },
 		"idle":         func() { o.idle = 2 * time.Second },
@@ -164,14 +155,12 @@ func (o options) validate(arguments int) error {
 		return errors.New("--machines and --helloapps must be between 1 and 99999")
 	case o.actions < 1 || o.actions > 99_999:
 		return errors.New("--actions must be between 1 and 99999")
-	case o.flips < 1 || o.flips%switchesPerMachine != 0 || o.flips > 99_999:
-		return fmt.Errorf("--flips must be a multiple of %d, the switches of a Machine, below 100000", switchesPerMachine)
 	case o.parents < 1 || o.parents > 9999 || o.manyParents < fewParents || o.manyParents > 99_999:
 		return fmt.Errorf("--parents must be between 1 and 9999, --many-parents between %d and 99999", fewParents)
 	case o.objects < childrenPerParent || o.objects%childrenPerParent != 0 || o.objects > 99_900:
 		return fmt.Errorf("--objects must be a multiple of %d below 100000", childrenPerParent)
-	case o.farmObjects < 1 || o.farmObjects > 99_999 || o.farmWatches < 1 || o.farmWatches > 9999:
-		return errors.New("--farm-objects must be between 1 and 99999, --farm-watches between 1 and 9999")
+	case o.farmObjects < 1 || o.farmObjects > 99_999:
+		return errors.New("--farm-objects must be between 1 and 99999")
 	case o.large < o.count:
 		return fmt.Errorf("--large=%d must not be less than --count=%d", o.large, o.count)
 	case o.repetitions < 1:
@@ -187,8 +176,8 @@ func (o options) wantsRest() bool { return o.rows[rowIdle] || o.rows[rowHeap] ||
 
 // pods is how many there may be at the same time. Nodes that are not needed only take CPU.
 func (o options) pods() (most int) {
-	if o.rows[rowRuns] || o.rows[rowDeployment] {
-		most = 2 * o.count // a Deployment's, of before and after
+	if o.rows[rowRuns] {
+		most = 2 * o.count // of before and after a recovery
 	}
 	if o.wantsRest() {
 		most = max(most, o.count+o.large)

@@ -16,7 +16,7 @@ func TestQuickMakesEverythingSmallButWhatWasSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.count != 50 || o.large != 500 || o.repetitions != 1 || o.machines != 25 || o.flips != 40 || o.apps != 50 || o.actions != 25 || o.parents != 50 || o.outage > time.Minute/2 || o.farmObjects != 200 || o.farmWatches != 50 {
+	if o.count != 50 || o.large != 500 || o.repetitions != 1 || o.machines != 25 || o.apps != 50 || o.actions != 25 || o.parents != 50 || o.outage > time.Minute/2 || o.farmObjects != 200 {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -39,7 +39,7 @@ func TestAllRowsAreMeasuredUnlessSomeAreNamed(t *testing.T) {
 }
 
 func TestThereIsRoomForThePodsOfTheRowsThatAreMeasuredAndNoMore(t *testing.T) {
-	for rows, want := range map[string]int{"runs": 2000, "runs,start": 11000, "helloapps": 3000, "machines,flips": 0, "farm": 5000, "farmwatch": 0} {
+	for rows, want := range map[string]int{"runs": 2000, "runs,start": 11000, "helloapps": 3000, "machines": 0, "farm": 5000} {
 		o, err := parseOptions([]string{"--rows=" + rows, "--helloapps=3000"}, io.Discard)
 		if err != nil {
 			t.Fatal(err)
@@ -52,19 +52,17 @@ func TestThereIsRoomForThePodsOfTheRowsThatAreMeasuredAndNoMore(t *testing.T) {
 
 func TestMistakesInTheCommandLineAreToldAsTheyAre(t *testing.T) {
 	for args, want := range map[string]string{
-		"--rows=runs,idel":       `there is no "idel"; there are runs, deployment, machines, flips, helloapps, actions, hosting, hostingsyncs, hostingchurn, hostingoutage, hostingmemory, farm, farmwatch, idle, heap, start`,
+		"--rows=runs,idel":       `there is no "idel"; there are runs, machines, helloapps, actions, hosting, hostingsyncs, hostingchurn, hostingoutage, hostingmemory, farm, idle, heap, start`,
 		"--count=20000":          "--large=10000 must not be less than --count=20000",
 		"--count=0":              "--count and --large must be between 1 and 99999",
 		"--machines=0":           "--machines and --helloapps must be between 1 and 99999",
 		"--helloapps=100000":     "--machines and --helloapps must be between 1 and 99999",
 		"--actions=0":            "--actions must be between 1 and 99999",
-		"--flips=6":              "--flips must be a multiple of 4",
 		"--parents=0":            "--parents must be between 1 and 9999",
 		"--many-parents=99":      "--many-parents between 100 and 99999",
 		"--objects=150":          "--objects must be a multiple of 100 below 100000",
 		"--outage=0s":            "must be positive",
 		"--farm-objects=0":       "--farm-objects must be between 1 and 99999",
-		"--farm-watches=10000":   "--farm-watches between 1 and 9999",
 		"--repetitions=0":        "--repetitions must be at least 1",
 		"--idle=0s":              "must be positive",
 		"now":                    "no arguments",

@@ -22,12 +22,8 @@ const (
 
 func makeReport(o options, m measurements) report.Report {
 	rows := contestRows(m.containers)
-	if o.rows[rowDeployment] {
-		rows = append(rows, sampled("the same recovery by a Deployment", report.Seconds, m.deployments))
-	}
 	rows = append(rows, cpuRows(m.containers)...)
 	rows = append(rows, contestRows(m.machines)...)
-	rows = append(rows, flipRows(m.flips)...)
 	rows = append(rows, contestRows(m.apps)...)
 	rows = append(rows, actionRows(m.actions)...)
 	rows = append(rows, hostingRowsOf(o, m.hosted)...)
@@ -37,14 +33,12 @@ func makeReport(o options, m measurements) report.Report {
 		"objects":     strconv.Itoa(o.count),
 		"large":       strconv.Itoa(o.large),
 		"machines":    strconv.Itoa(o.machines),
-		"flips":       strconv.Itoa(o.flips),
 		"helloapps":   strconv.Itoa(o.apps),
 		"actions":     strconv.Itoa(o.actions),
 		"parents":     strconv.Itoa(o.parents),
 		"manyParents": strconv.Itoa(o.manyParents),
 		"cached":      strconv.Itoa(o.objects),
 		"farmObjects": strconv.Itoa(o.farmObjects),
-		"farmWatches": strconv.Itoa(o.farmWatches),
 		"outage":      o.outage.String(),
 		"repetitions": strconv.Itoa(o.repetitions),
 		"kubernetes":  m.kubernetes,

@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -50,7 +49,4 @@ type milestone struct {
 	kind, mark string
 	// each is how many things there are for each object; 0 is one.
 	each int
-	// patience is how long the milestone is waited for. After that the run goes on: what is missing is in the table. Without
-	// patience a milestone must be reached.
-	patience time.Duration
 }
