@@ -72,7 +72,7 @@ func (d *decoder) children() ([]Child, error) {
 	if d.null() {
 		return nil, nil
 	}
-	if d.space() != '[' {
+	if d.Space() != '[' {
 		return nil, d.wrong("a list of objects")
 	}
 	children := make([]Child, 0, 8)
@@ -94,10 +94,10 @@ func (d *decoder) child() (Child, error) {
 	if d.null() {
 		return Child{}, &fault{reason: ReasonInvalidChild, text: "is null, and must be an object"}
 	}
-	if d.space() != '{' {
+	if d.Space() != '{' {
 		return Child{}, d.wrong("an object")
 	}
-	from := d.pos
+	from := d.Pos
 	var child Child
 	err := d.object(func(key []byte) (err error) {
 		switch string(key) {
@@ -115,7 +115,7 @@ func (d *decoder) child() (Child, error) {
 	if err != nil {
 		return Child{}, err
 	}
-	child.JSON = d.data[from:d.pos:d.pos]
+	child.JSON = d.Text[from:d.Pos:d.Pos]
 	return child, d.checkChild(&child)
 }
 
@@ -123,7 +123,7 @@ func (d *decoder) metadata(child *Child) error {
 	if d.null() {
 		return nil
 	}
-	if d.space() != '{' {
+	if d.Space() != '{' {
 		return d.wrong("an object")
 	}
 	return d.object(func(key []byte) (err error) {
@@ -145,7 +145,7 @@ func (d *decoder) labels() (Labels, error) {
 	if d.null() {
 		return nil, nil
 	}
-	if d.space() != '{' {
+	if d.Space() != '{' {
 		return nil, d.wrong("an object of strings")
 	}
 	found := make(Labels, 0, 4)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"millwright.dev/pkg/jsonscan"
 )
 
 // decoder reads one answer.
@@ -26,7 +28,7 @@ func newDecoder(body []byte, rules Rules) *decoder {
 	if !utf8.Valid(body) {
 		body = bytes.ToValidUTF8(body, []byte("\uFFFD")) // other readers of JSON tolerate it like that
 	}
-	return &decoder{scanner: scanner{data: body}, rules: rules}
+	return &decoder{scanner: scanner{Scanner: jsonscan.Scanner{Text: body}}, rules: rules}
 }
 
 // response takes the whole answer.
@@ -51,7 +53,7 @@ func (d *decoder) response(field func(key []byte) error) error {
 }
 
 func (d *decoder) outermost(field func(key []byte) error) error {
-	if d.space() != '{' {
+	if d.Space() != '{' {
 		if _, err := d.value(); err != nil {
 			return err
 		}
@@ -64,7 +66,7 @@ func (d *decoder) outermost(field func(key []byte) error) error {
 	if err != nil {
 		return err
 	}
-	return d.end()
+	return d.End()
 }
 
 // maxNotes bounds how many unknown fields an error or a warning lists.
@@ -89,7 +91,7 @@ func (d *decoder) fail(reason Reason, err error) error {
 // wrong is that the value at hand is not of the type that is wanted.
 func (d *decoder) wrong(want string) error {
 	got := "a number"
-	switch d.space() {
+	switch d.Space() {
 	case '{':
 		got = "an object"
 	case '[':
@@ -109,7 +111,7 @@ func (d *decoder) wrong(want string) error {
 
 // null takes a null if that is what comes.
 func (d *decoder) null() bool {
-	return d.space() == 'n' && d.literal("null") == nil
+	return d.Space() == 'n' && d.Literal("null") == nil
 }
 
 // text takes a string and has it made; null is an empty one.
@@ -117,7 +119,7 @@ func (d *decoder) text(make func(text []byte) string) (string, error) {
 	if d.null() {
 		return "", nil
 	}
-	if d.space() != '"' {
+	if d.Space() != '"' {
 		return "", d.wrong("a string")
 	}
 	text, err := d.str()
@@ -131,10 +133,10 @@ func (d *decoder) boolean() (bool, error) {
 	switch {
 	case d.null():
 		return false, nil
-	case d.space() == 't':
-		return true, d.literal("true")
-	case d.space() == 'f':
-		return false, d.literal("false")
+	case d.Space() == 't':
+		return true, d.Literal("true")
+	case d.Space() == 'f':
+		return false, d.Literal("false")
 	default:
 		return false, d.wrong("a boolean")
 	}
@@ -144,7 +146,7 @@ func (d *decoder) status() ([]byte, error) {
 	if d.null() {
 		return nil, nil
 	}
-	if d.space() != '{' {
+	if d.Space() != '{' {
 		return nil, d.wrong("an object")
 	}
 	return d.value()
@@ -154,7 +156,7 @@ func (d *decoder) resyncAfter() (time.Duration, error) {
 	if d.null() {
 		return 0, nil
 	}
-	if c := d.space(); c != '-' && (c < '0' || c > '9') {
+	if c := d.Space(); c != '-' && (c < '0' || c > '9') {
 		return 0, d.wrong("a number")
 	}
 	number, err := d.value()
@@ -172,7 +174,7 @@ func (d *decoder) changes() ([]Change, error) {
 	if d.null() {
 		return nil, nil
 	}
-	if d.space() != '{' {
+	if d.Space() != '{' {
 		return nil, d.wrong("an object of strings and nulls")
 	}
 	var found []Change
@@ -194,12 +196,12 @@ func (d *decoder) objects() ([][]byte, error) {
 	if d.null() {
 		return nil, nil
 	}
-	if d.space() != '[' {
+	if d.Space() != '[' {
 		return nil, d.wrong("a list of objects")
 	}
 	var found [][]byte
 	err := d.array(func() error {
-		if d.space() != '{' {
+		if d.Space() != '{' {
 			return d.wrong("an object")
 		}
 		object, err := d.value()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,35 +15,33 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json" // which minds the case of names
 
 	"github.com/google/go-cmp/cmp"
+
+	"millwright.dev/pkg/jsonscan"
+	"millwright.dev/pkg/testing/jsoncorpus"
 )
 
-var someJSON = []string{
-	`{}`, `[]`, `null`, ` {"a" : [1, -0.5e+3, true, false, null, "x\u00e9\n\\\""]} `, `{"a":1,"a":2}`, `{"a":{"b":[{}]}}`, `"`, `"\`, `"\u12`, `01`, `-`, `1.`, `1e`,
-	`{"a"}`, `{"a":}`, `{"a":1,}`, `[1,]`, `{,}`, `tru`, "\"\x01\"", "\"\xff\"", `{} {}`, `"\ud800"`, "\ufeff{}", `{"":{"":1,"":2}}`,
-}
-
-func FuzzTheScannerAcceptsTheJSONThatEncodingJSONAccepts(f *testing.F) {
-	for _, seed := range someJSON {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s := scanner{data: data}
+// FuzzScanner compares with encoding/json: the same texts are accepted, except for those with duplicate keys.
+func FuzzScanner(f *testing.F) {
+	jsoncorpus.Add(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s := scanner{Scanner: jsonscan.Scanner{Text: text}}
 		_, err := s.value()
 		if err == nil {
-			err = s.end()
+			err = s.End()
 		}
 		if _, ambiguous := err.(*fault); ambiguous {
 			_ = err.Error()
 			return
 		}
-		if accepted, valid := err == nil, json.Valid(data); accepted != valid {
-			t.Errorf("accepted is %t (%v), valid is %t: %q", accepted, err, valid, data)
+		if accepted, valid := err == nil, json.Valid(text); accepted != valid {
+			t.Errorf("accepted is %t (%v), valid is %t: %q", accepted, err, valid, text)
 		}
 	})
 }
 
-func FuzzAnAnswerIsReadAsEncodingJSONReadsIt(f *testing.F) {
-	for _, seed := range someJSON {
+// FuzzDecodeComposite compares with encoding/json what is read of an answer.
+func FuzzDecodeComposite(f *testing.F) {
+	for _, seed := range slices.Concat(jsoncorpus.Valid, jsoncorpus.Invalid) {
 		f.Add([]byte(seed))
 		f.Add([]byte(`{"status":` + seed + `}`))
 		f.Add([]byte(`{"children":[` + child(`,"data":`+seed) + `],"resyncAfterSeconds":1.5,"finalized":true}`))
@@ -96,7 +95,7 @@ func (l Labels) asMap() map[string]string {
 	return m
 }
 
-func FuzzARequestIsWhatEncodingJSONWouldMake(f *testing.F) {
+func FuzzNewCompositeRequest(f *testing.F) {
 	f.Add("ns", "a", "other", "b", true)
 	f.Add("", "quo\"te", "\xff", "\n", false)
 	f.Fuzz(func(t *testing.T, namespace, first, otherNamespace, second string, finalizing bool) {
@@ -135,7 +134,7 @@ func FuzzARequestIsWhatEncodingJSONWouldMake(f *testing.F) {
 	})
 }
 
-// bigAnswer is one with n Deployments of 3.4 kB.
+// bigAnswer returns an answer with N Deployments of 3.4 kB.
 func bigAnswer(children int) []byte {
 	list := make([]string, children)
 	for i := range list {

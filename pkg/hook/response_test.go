@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/google/go-cmp/cmp"
+
+	"millwright.dev/pkg/jsonscan"
 )
 
 var someTypes = []Type{{"v1", "ConfigMap", true}, {"apps/v1", "Deployment", true}, {"apps/v1beta1", "Deployment", true}, {"v1", "Namespace", false}}
@@ -74,7 +76,7 @@ func TestAnAnswerThatBreaksARuleIsRefusedWithAReasonThatItsAuthorCanActOn(t *tes
 		{"nothing at all", ``, "ns", ReasonInvalidJSON, begins + "unexpected end of JSON input at byte 0"},
 		{"half of it", `{"children":[`, "ns", ReasonInvalidJSON, begins + "unexpected end of JSON input at byte 13"},
 		{"no JSON", `<html>`, "ns", ReasonInvalidJSON, begins + "invalid character at byte 0"},
-		{"trailing data", `{} {}`, "ns", ReasonInvalidJSON, "something follows the JSON object, which is not allowed, at byte 3"},
+		{"trailing data", `{} {}`, "ns", ReasonInvalidJSON, "unexpected data after the JSON value at byte 3"},
 		{"null", `null`, "ns", ReasonInvalidResponse, begins + "the response is no JSON object"},
 		{"a list", `[]`, "ns", ReasonInvalidResponse, "the response is no JSON object"},
 		{"a null child", `{"children":[` + child("") + `,null]}`, "ns", ReasonInvalidChild, "children[1] is null, and must be an object"},
@@ -152,8 +154,8 @@ func TestErrorsFitAnEventWhateverTheHookSays(t *testing.T) {
 
 func TestJSONThatIsNestedTooDeepIsRefused(t *testing.T) {
 	_, err := DecodeComposite([]byte(`{"status":{"a":`+strings.Repeat("[", 1_000_000)), rulesFor("ns", false))
-	wantReason(t, err, ReasonInvalidJSON, "nested too deep")
-	if _, err = DecodeComposite([]byte(`{"status":{"a":[{}`+strings.Repeat(",{},[]", maxDepth)+`]}}`), rulesFor("ns", false)); err != nil {
+	wantReason(t, err, ReasonInvalidJSON, "10000 levels of nesting")
+	if _, err = DecodeComposite([]byte(`{"status":{"a":[{}`+strings.Repeat(",{},[]", jsonscan.MaxDepth)+`]}}`), rulesFor("ns", false)); err != nil {
 		t.Errorf("many values that are not nested in each other: %v", err)
 	}
 }

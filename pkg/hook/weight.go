@@ -3,6 +3,8 @@
 
 package hook
 
+import "millwright.dev/pkg/jsonscan"
+
 // What the parts of a body take in memory while an answer is decoded and followed, in bytes, at most: trees are made of it, children
 // get a record of what was applied, and that is encoded again. Measured with Go 1.26 on 64 bits; a test of package composite compares
 // them with what is allocated there.
@@ -47,7 +49,7 @@ func weigh(body []byte) int64 {
 			weight += weightOfValue
 		}
 	}
-	return weight + int64(min(deepest, maxDepth))*weightOfLevel
+	return weight + int64(min(deepest, jsonscan.MaxDepth))*weightOfLevel
 }
 
 // stringEnd returns where a string ends, and how many of its bytes are written as several when they are encoded.

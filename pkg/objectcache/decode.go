@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+
+	"millwright.dev/pkg/jsonscan"
 )
 
 // decoder makes RawObjects of what the API server sends to one watch: without a tree in between, and without copying objects
@@ -87,25 +89,24 @@ func (frameSerializer) Encode(runtime.Object, io.Writer) error { return errReadO
 func (frameSerializer) Identifier() runtime.Identifier { return "millwright-watch-event" }
 
 func readFrame(data []byte, event *metav1.WatchEvent) error {
-	s := scanner{text: data}
-	if !s.enter('{') {
-		return errors.New("it is not a JSON object")
+	s := jsonscan.Scanner{Text: data}
+	if !enter(&s, '{') {
+		return errNotObject
 	}
 	for {
-		more, err := s.more()
+		more, err := s.Next('}')
 		if err != nil || !more {
 			return err
 		}
-		key, err := s.key()
+		key, _, err := s.Key()
 		if err != nil {
 			return err
 		}
-		s.skipSpace()
-		start := s.pos
-		if _, err := s.skipValue(); err != nil {
+		value, _, err := s.Skip()
+		if err != nil {
 			return err
 		}
-		switch value := data[start:s.pos]; string(key) {
+		switch string(key) {
 		case `"type"`:
 			event.Type = strings.Trim(string(value), `"`)
 		case `"object"`:

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"millwright.dev/pkg/jsonscan"
 )
 
 // Parse makes a RawObject of the JSON of one object, for example of the answer to a write. It returns an error for what is not valid
@@ -56,12 +58,12 @@ func (p *parser) read(text []byte, listed *objectKind) (*RawObject, error) {
 	p.header = RawObject{kind: p.kind}
 	p.labels = p.labels[:0]
 	p.buffer = append(p.buffer[:0], p.kind.prefix...)
-	s := scanner{text: text}
-	if !s.enter('{') {
-		return nil, errors.New("it is not a JSON object")
+	s := jsonscan.Scanner{Text: text}
+	if !enter(&s, '{') {
+		return nil, errNotObject
 	}
 	for {
-		more, err := s.more()
+		more, err := s.Next('}')
 		if err != nil {
 			return nil, err
 		}
@@ -97,29 +99,29 @@ func (p *parser) text(s span) []byte { return p.buffer[s.start : s.start+s.size&
 // readKind finds apiVersion and kind, as a rule the first two members.
 func (p *parser) readKind(text []byte) error {
 	apiVersion, kind := p.quotedVersion[:0], p.quotedKind[:0]
-	s := scanner{text: text}
-	if !s.enter('{') {
-		return errors.New("it is not a JSON object")
+	s := jsonscan.Scanner{Text: text}
+	if !enter(&s, '{') {
+		return errNotObject
 	}
 	for len(apiVersion) == 0 || len(kind) == 0 {
-		more, err := s.more()
+		more, err := s.Next('}')
 		if err != nil {
 			return err
 		}
 		if !more {
 			return errors.New("it has no apiVersion or no kind")
 		}
-		key, err := s.key()
+		key, _, err := s.Key()
 		if err != nil {
 			return err
 		}
 		switch string(key) {
 		case `"apiVersion"`:
-			apiVersion, err = s.value(apiVersion[:0])
+			apiVersion, err = appendValue(apiVersion[:0], &s)
 		case `"kind"`:
-			kind, err = s.value(kind[:0])
+			kind, err = appendValue(kind[:0], &s)
 		default:
-			_, err = s.skipValue()
+			_, _, err = s.Skip()
 		}
 		if err != nil {
 			return err
@@ -151,32 +153,32 @@ func newKind(apiVersion, kind string) *objectKind {
 	}
 }
 
-func (p *parser) readMember(s *scanner) error {
-	key, err := s.key()
+func (p *parser) readMember(s *jsonscan.Scanner) error {
+	key, _, err := s.Key()
 	if err != nil {
 		return err
 	}
 	switch string(key) {
 	case `"apiVersion"`, `"kind"`: // the prefix has them
-		_, err := s.skipValue()
+		_, _, err := s.Skip()
 		return err
 	case `"metadata"`:
 		p.buffer = append(p.buffer, `,"metadata":`...)
 		return p.readMetadata(s)
 	}
 	p.buffer = append(append(append(p.buffer, ','), key...), ':')
-	p.buffer, err = s.value(p.buffer)
+	p.buffer, err = appendValue(p.buffer, s)
 	return err
 }
 
-func (p *parser) readMetadata(s *scanner) (err error) {
-	if !s.enter('{') {
-		p.buffer, err = s.value(p.buffer)
+func (p *parser) readMetadata(s *jsonscan.Scanner) (err error) {
+	if !enter(s, '{') {
+		p.buffer, err = appendValue(p.buffer, s)
 		return err
 	}
 	p.buffer = append(p.buffer, '{')
 	for first := true; ; {
-		more, err := s.more()
+		more, err := s.Next('}')
 		if err != nil {
 			return err
 		}
@@ -184,12 +186,12 @@ func (p *parser) readMetadata(s *scanner) (err error) {
 			p.buffer = append(p.buffer, '}')
 			return nil
 		}
-		key, err := s.key()
+		key, _, err := s.Key()
 		if err != nil {
 			return err
 		}
 		if !p.keepManagedFields && string(key) == `"managedFields"` {
-			if _, err := s.skipValue(); err != nil {
+			if _, _, err := s.Skip(); err != nil {
 				return err
 			}
 			continue
@@ -200,11 +202,25 @@ func (p *parser) readMetadata(s *scanner) (err error) {
 		first = false
 		p.buffer = append(append(p.buffer, key...), ':')
 		start := len(p.buffer)
-		if p.buffer, err = s.value(p.buffer); err != nil {
+		if p.buffer, err = appendValue(p.buffer, s); err != nil {
 			return err
 		}
 		if err := p.note(key, start); err != nil {
 			return err
 		}
 	}
+}
+
+var errNotObject = errors.New("it is not a JSON object")
+
+// enter opens an object or array. It returns false, and takes nothing, where the next value is something else, for example null.
+func enter(s *jsonscan.Scanner, open byte) bool { return s.Space() == open && s.Open() == nil }
+
+// appendValue appends the next value to dst, without the white space between its parts.
+func appendValue(dst []byte, s *jsonscan.Scanner) ([]byte, error) {
+	value, spaced, err := s.Skip()
+	if spaced {
+		return jsonscan.AppendCompact(dst, value), err
+	}
+	return append(dst, value...), err
 }

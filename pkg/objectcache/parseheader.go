@@ -6,6 +6,8 @@ package objectcache
 import (
 	"bytes"
 	"strconv"
+
+	"millwright.dev/pkg/jsonscan"
 )
 
 // note takes into the header what of it has just been read: a member of metadata, whose value begins at start.
@@ -53,18 +55,18 @@ func (p *parser) noteLabels(start int) error {
 // noteOwner finds the controller among the owners.
 func (p *parser) noteOwner(start int) error {
 	p.header.owner = ownerSpans{}
-	s := scanner{text: p.buffer, pos: start}
-	if !s.enter('[') {
+	s := jsonscan.Scanner{Text: p.buffer, Pos: start}
+	if !enter(&s, '[') {
 		return nil
 	}
 	for {
-		more, err := s.more()
+		more, err := s.Next(']')
 		if err != nil || !more {
 			return err
 		}
 		var owner ownerSpans
 		controller := false
-		element := s.pos
+		element := s.Pos
 		if err := p.eachMember(element, func(key []byte, _, _, valueStart, valueEnd int) {
 			switch string(key) {
 			case `"apiVersion"`:
@@ -84,7 +86,7 @@ func (p *parser) noteOwner(start int) error {
 		if controller {
 			p.header.owner = owner
 		}
-		if _, err := s.skipValue(); err != nil {
+		if _, _, err := s.Skip(); err != nil {
 			return err
 		}
 	}
@@ -92,24 +94,25 @@ func (p *parser) noteOwner(start int) error {
 
 // eachMember calls note for each member of the object that begins at a place of the buffer, if it is one, with the places of its parts.
 func (p *parser) eachMember(start int, note func(key []byte, keyStart, keyEnd, valueStart, valueEnd int)) error {
-	s := scanner{text: p.buffer, pos: start}
-	if !s.enter('{') {
+	s := jsonscan.Scanner{Text: p.buffer, Pos: start}
+	if !enter(&s, '{') {
 		return nil
 	}
 	for {
-		more, err := s.more()
+		more, err := s.Next('}')
 		if err != nil || !more {
 			return err
 		}
-		keyStart := s.pos
-		key, err := s.key()
+		s.Space()
+		keyStart := s.Pos
+		key, _, err := s.Key()
 		if err != nil {
 			return err
 		}
-		valueStart := s.pos
-		if _, err := s.skipValue(); err != nil {
+		valueStart := s.Pos
+		if _, _, err := s.Skip(); err != nil {
 			return err
 		}
-		note(key, keyStart, keyStart+len(key), valueStart, s.pos)
+		note(key, keyStart, keyStart+len(key), valueStart, s.Pos)
 	}
 }
