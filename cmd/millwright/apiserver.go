@@ -51,11 +51,8 @@ func addAPIServerFlags(cmd *cobra.Command) (*apiserver.Options, *logsapi.Logging
 }
 
 func runAPIServer(cmd *cobra.Command, options *apiserver.Options, logs *logsapi.LoggingConfiguration) error {
-	if err := options.Validate(); err != nil {
-		return misused(cmd, "%w", err)
-	}
-	if err := logsapi.ValidateAndApply(logs, nil); err != nil {
-		return misused(cmd, "%w", err)
+	if err := validate(cmd, options, logs); err != nil {
+		return err
 	}
 	config, err := options.Config(buildVersion().Version)
 	if err != nil {

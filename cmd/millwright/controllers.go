@@ -23,11 +23,8 @@ func newControllersCommand() *cobra.Command {
 			"may run; one works, the others stand by.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := options.Validate(); err != nil {
-				return misused(cmd, "%w", err)
-			}
-			if err := logsapi.ValidateAndApply(logs, nil); err != nil {
-				return misused(cmd, "%w", err)
+			if err := validate(cmd, options, logs); err != nil {
+				return err
 			}
 			config, err := options.Config(buildVersion().Version)
 			if err != nil {
@@ -40,6 +37,17 @@ func newControllersCommand() *cobra.Command {
 	addLogFlags(groups.FlagSet("logs"), logs)
 	addFlags(cmd, groups)
 	return cmd
+}
+
+// validate returns what is wrong with the command line, and sets up the logs if nothing is.
+func validate(cmd *cobra.Command, options interface{ Validate() error }, logs *logsapi.LoggingConfiguration) error {
+	if err := options.Validate(); err != nil {
+		return misused(cmd, "%w", err)
+	}
+	if err := logsapi.ValidateAndApply(logs, nil); err != nil {
+		return misused(cmd, "%w", err)
+	}
+	return nil
 }
 
 func addLogFlags(fs *pflag.FlagSet, logs *logsapi.LoggingConfiguration) {

@@ -40,8 +40,8 @@ func TestMistakesAreToldInOneLine(t *testing.T) {
 		{[]string{"controllers"}, exitFailed, "Error: no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"},
 		{[]string{"apiserver", "--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright apiserver --help'"},
 		{[]string{"apiserver", "foo"}, exitUsage, "Error: 'millwright apiserver' takes no arguments, and was given \"foo\"; see 'millwright apiserver --help'"},
-		{[]string{"apiserver", "--llama-storage=etcd"}, exitUsage, "Error: --llama-storage=\"etcd\": records and memory are known; see 'millwright apiserver --help'"},
-		{[]string{"apiserver", "--serving-secret=farm"}, exitUsage, "Error: --serving-secret=\"farm\": it is not namespace/name, as in millwright-system/farm-operator-serving; see 'millwright apiserver --help'"},
+		{[]string{"apiserver", "--llama-storage=etcd"}, exitUsage, "Error: invalid --llama-storage \"etcd\": must be records or memory; see 'millwright apiserver --help'"},
+		{[]string{"apiserver", "--serving-secret=farm"}, exitUsage, "Error: invalid --serving-secret \"farm\": must be namespace/name, as in millwright-system/farm-operator-serving; see 'millwright apiserver --help'"},
 		{[]string{"apiserver"}, exitFailed, "Error: no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"},
 		{[]string{"version", "-o", "xml"}, exitUsage, "Error: --output=\"xml\": json and yaml are known; see 'millwright version --help'"},
 	} {

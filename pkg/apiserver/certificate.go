@@ -103,7 +103,7 @@ func (a arrival) await(ctx context.Context, message string, keysAndValues ...any
 func watchSecret(work *background, client kubernetes.Interface, of string, source *certs.Source) error {
 	namespace, name, err := splitName(of)
 	if err != nil {
-		return fmt.Errorf("--serving-secret=%q: %w", of, err)
+		return fmt.Errorf("invalid --serving-secret %q: %w", of, err)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) {

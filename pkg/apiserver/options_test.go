@@ -15,13 +15,13 @@ func TestMistakesOfTheCommandLineAreTold(t *testing.T) {
 		want string
 	}{
 		{func(*Options) {}, ""},
-		{func(o *Options) { o.LlamaStorage = "etcd" }, `--llama-storage="etcd": records and memory are known`},
-		{func(o *Options) { o.ServingSecret = "farm" }, `--serving-secret="farm": it is not namespace/name, as in millwright-system/farm-operator-serving`},
-		{func(o *Options) { o.Serving.ServerCert.CertKey.CertFile = "a" }, "--tls-cert-file and --tls-private-key-file go together: give both, or none"},
+		{func(o *Options) { o.LlamaStorage = "etcd" }, `invalid --llama-storage "etcd": must be records or memory`},
+		{func(o *Options) { o.ServingSecret = "farm" }, `invalid --serving-secret "farm": must be namespace/name, as in millwright-system/farm-operator-serving`},
+		{func(o *Options) { o.Serving.ServerCert.CertKey.CertFile = "a" }, "--tls-cert-file and --tls-private-key-file must be given together"},
 		{func(o *Options) {
 			o.ServingSecret, o.Serving.ServerCert.CertDirectory = "default/farm", "a"
-		}, "--serving-secret goes without --tls-cert-file, --tls-private-key-file and --cert-dir: the certificate comes from one place"},
-		{func(o *Options) { o.LlamaStorage, o.Serving.BindPort = "", -1 }, `--llama-storage="": records and memory are known; --secure-port -1 must be between 0 and 65535, inclusive. 0 for turning off secure port`},
+		}, "--serving-secret must not be given with --tls-cert-file, --tls-private-key-file or --cert-dir: the certificate comes from one place"},
+		{func(o *Options) { o.LlamaStorage, o.Serving.BindPort = "", -1 }, `invalid --llama-storage "": must be records or memory; --secure-port -1 must be between 0 and 65535, inclusive. 0 for turning off secure port`},
 	} {
 		o := NewOptions()
 		tc.set(o)

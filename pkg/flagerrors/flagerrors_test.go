@@ -1,0 +1,18 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package flagerrors
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestJoin(t *testing.T) {
+	if err := Join(nil); err != nil {
+		t.Errorf("no errors: %v", err)
+	}
+	if err := Join([]error{errors.New("a"), errors.New("b\nc")}); err == nil || err.Error() != "a; b c" {
+		t.Errorf("errors: %v", err)
+	}
+}
