@@ -5,6 +5,7 @@ package manager
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -17,10 +18,10 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/cert"
 	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/certs"
 )
 
 const (
@@ -107,62 +108,49 @@ func verbOf(method string) string {
 	}
 }
 
-// certificate is a TLS configuration that is kept up to date with its files.
+// certificate is the serving certificate of /metrics. It is reloaded while it runs if it comes from files.
 type certificate struct {
-	config  *tls.Config
-	running []func(ctx context.Context)
+	source  *certs.Source
+	options SecureMetrics
 	joined  sync.WaitGroup
 }
 
-// newCertificate reads the files, or makes a certificate for this host.
+// newCertificate reads the files, or creates a certificate for this host.
 func newCertificate(options SecureMetrics) (*certificate, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	c := &certificate{source: certs.NewSource("metrics"), options: options}
 	if options.CertFile == "" {
-		made, err := selfSigned()
-		if err != nil {
-			return nil, fmt.Errorf("making a certificate for --metrics-address: %w", err)
+		if err := c.selfSign(); err != nil {
+			return nil, fmt.Errorf("creating a certificate for --metrics-address: %w", err)
 		}
-		config.Certificates = []tls.Certificate{made}
-		return &certificate{config: config}, nil
+		return c, nil
 	}
-	const wrong = "using the certificate that --metrics-tls-cert-file and --metrics-tls-key-file name: %w"
-	// Tried before what follows, which has goroutines that end only once they were run.
-	if _, err := tls.LoadX509KeyPair(options.CertFile, options.KeyFile); err != nil {
-		return nil, fmt.Errorf(wrong, err)
+	if _, err := c.source.UpdateFromFiles(options.CertFile, options.KeyFile); err != nil {
+		return nil, fmt.Errorf("using the certificate of --metrics-tls-cert-file and --metrics-tls-key-file: %w", err)
 	}
-	files, err := dynamiccertificates.NewDynamicServingContentFromFiles("metrics", options.CertFile, options.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf(wrong, err)
-	}
-	controller := dynamiccertificates.NewDynamicServingCertificateController(config, nil, files, nil, nil)
-	files.AddListener(controller)
-	if err := controller.RunOnce(); err != nil {
-		return nil, fmt.Errorf(wrong, err)
-	}
-	config = config.Clone()
-	config.GetConfigForClient = controller.GetConfigForClient
-	return &certificate{config: config, running: []func(context.Context){
-		func(ctx context.Context) { files.Run(ctx, 1) },
-		func(ctx context.Context) { controller.Run(1, ctx.Done()) },
-	}}, nil
+	return c, nil
 }
 
-func selfSigned() (made tls.Certificate, err error) {
+func (c *certificate) selfSign() error {
 	host, err := os.Hostname()
 	if err != nil {
-		return made, err
+		return err
 	}
-	certificate, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+	certificate, key, err := certs.SelfSigned(certs.Names{host}, time.Now(), rand.Reader)
 	if err != nil {
-		return made, err
+		return err
 	}
-	return tls.X509KeyPair(certificate, key)
+	_, err = c.source.Update(certificate, key)
+	return err
 }
 
-// start watches the files until the context ends; join returns after that.
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: c.source.GetCertificate}
+}
+
+// start reloads the files until the context ends. join returns after that.
 func (c *certificate) start(ctx context.Context) {
-	for _, run := range c.running {
-		c.joined.Go(func() { run(ctx) })
+	if c.options.CertFile != "" {
+		c.joined.Go(func() { c.source.RunFiles(ctx, c.options.CertFile, c.options.KeyFile) })
 	}
 }
 
@@ -209,7 +197,7 @@ func (m *metricsServing) start(ctx context.Context, fail func(error)) {
 		return
 	}
 	m.watchFiles(ctx)
-	m.server.start(ctx, "/metrics over HTTPS", m.handler, m.certificate.config, fail)
+	m.server.start(ctx, "/metrics over HTTPS", m.handler, m.certificate.config(), fail)
 }
 
 func (m *metricsServing) watchFiles(ctx context.Context) {
@@ -223,9 +211,8 @@ func (m *metricsServing) stop(ctx context.Context) {
 		return
 	}
 	m.server.stop(ctx)
-	if m.stopFiles == nil {
-		m.watchFiles(ctx) // what watches them ends only once it was run
+	if m.stopFiles != nil {
+		m.stopFiles()
 	}
-	m.stopFiles()
 	m.certificate.join()
 }
