@@ -1,8 +1,13 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storetest is what every storage of Llamas has to pass: what k8s.io/apiserver, and through it the users, rely on. It does what
-// a registry does, through storage.Interface alone.
+// Package storetest tests what k8s.io/apiserver, and through it the users, rely on in a storage of Llamas. It does what a registry does,
+// through storage.Interface alone.
+//
+// k8s.io/apiserver/pkg/storage/testing cannot replace it. Its tests store example Pods, many of them without a namespace, under names of
+// namespaces that do not exist: a LlamaRecord of a real API server can hold none of them. On memorystore, which can, they cover 74 % of the
+// statements, where storetest covers 89 %; and some of them ask for what only etcd has. They would also bring etcd's client and testify into
+// our tests.
 package storetest
 
 import (
