@@ -24,7 +24,7 @@ import (
 // certificateName stands in logs and in /readyz.
 const certificateName = "farm"
 
-// waitingInterval is how often a wait is told.
+// waitingInterval is the pause between two log lines about a wait.
 const waitingInterval = 30 * time.Second
 
 // servingNames are what a self-signed certificate is for. Nobody can verify it anyway.
@@ -70,7 +70,7 @@ func servingCertificate(ctx context.Context, work *background, config *Config, c
 	}
 }
 
-// arrival is told of certificates.
+// arrival receives a value when a certificate has arrived.
 type arrival chan struct{}
 
 // Enqueue implements dynamiccertificates.Listener.
@@ -81,25 +81,25 @@ func (a arrival) Enqueue() {
 	}
 }
 
-// await the first certificate, and say so while it has not come.
+// await returns when the first certificate has arrived, and logs the message while it has not.
 func (a arrival) await(ctx context.Context, message string, keysAndValues ...any) error {
 	// What is there already is not waited for.
-	said := time.NewTimer(time.Second)
-	defer said.Stop()
+	reminder := time.NewTimer(time.Second)
+	defer reminder.Stop()
 	for {
 		select {
 		case <-a:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-said.C:
+		case <-reminder.C:
 			klog.FromContext(ctx).Info(message, keysAndValues...)
-			said.Reset(waitingInterval)
+			reminder.Reset(waitingInterval)
 		}
 	}
 }
 
-// watchSecret takes up what one Secret says. If the Secret goes, or says nothing that can be served, what there was is served on.
+// watchSecret serves the certificate of one Secret. If the Secret is deleted or invalid, the last certificate is still served.
 func watchSecret(work *background, client kubernetes.Interface, of string, source *certs.Source) error {
 	namespace, name, err := splitName(of)
 	if err != nil {
@@ -119,14 +119,14 @@ func watchSecret(work *background, client kubernetes.Interface, of string, sourc
 		case err != nil:
 			logger.Error(err, "The Secret has no certificate that can be served, will look again when it changes")
 		case changed:
-			logger.Info("Took up a new certificate")
+			logger.Info("Loaded a new certificate")
 		}
 	}
 	_, err = factory.Core().V1().Secrets().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    take,
 		UpdateFunc: func(_, updated any) { take(updated) },
 		DeleteFunc: func(any) {
-			logger.Info("The Secret with the serving certificate is gone; the certificate is served on until another comes")
+			logger.Info("The Secret with the serving certificate was deleted, serving the last certificate until there is another")
 		},
 	})
 	if err != nil {

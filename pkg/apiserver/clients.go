@@ -16,7 +16,7 @@ import (
 	"millwright.dev/pkg/kubeconfig"
 )
 
-// clientConfig says how to reach kube-apiserver.
+// clientConfig returns the client configuration for kube-apiserver.
 func clientConfig(path, version string) (*rest.Config, error) {
 	config, err := kubeconfig.Load(path)
 	if err != nil {

@@ -32,7 +32,7 @@ import (
 	"millwright.dev/pkg/storage/recordstore"
 )
 
-// listen before anything is set up, so that an address in use is told as such.
+// listen before anything is set up, so that an address in use has a clear error.
 func listen(ctx context.Context, serving *options.SecureServingOptions) (net.Listener, error) {
 	address := net.JoinHostPort(serving.BindAddress.String(), strconv.Itoa(serving.BindPort))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -53,7 +53,7 @@ func genericConfig(config *Config, to *clients, certificate *certs.Source, liste
 	generic.ClientConfig = to.config
 	// Their cache is for admission.
 	generic.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(to.kube, 0, informers.WithTransform(dropManagedFields))
-	// Nothing of ours calls this server, so nobody has a token that may do everything.
+	// No part of ours calls this server, so there is no token with all rights.
 	generic.LoopbackClientConfig = &clientrest.Config{}
 	addOpenAPI(&generic.Config)
 
@@ -80,7 +80,7 @@ func genericConfig(config *Config, to *clients, certificate *certs.Source, liste
 	return generic, nil
 }
 
-// programVersion tells /version which program this is. Which features there are is a matter of the libraries' version.
+// programVersion makes /version report the version of the program. Features depend on the version of the libraries.
 type programVersion struct {
 	compatibility.EffectiveVersion
 	program string

@@ -15,7 +15,7 @@ import (
 // moving asks connections to move to another replica, half of the shutdown delay after the end was asked for.
 //
 // kube-apiserver keeps its connections, and a connection stays with a replica even when the Service leads to others only. If the
-// replica just closes it, a request that is sent at that moment fails. So, when the nodes know that the replica is going, it tells
+// replica just closes it, a request that is sent at that moment fails. So, when the nodes know that the replica ends, it asks
 // the clients of all connections to send their next requests elsewhere, and answers those that are on their way.
 //
 // On HTTP/2 that is a GOAWAY frame with the highest stream there can be, as RFC 9113, 6.8 asks for. The server of Go sends one with
@@ -26,7 +26,7 @@ type moving struct {
 	// due is closed when it is time.
 	due         chan struct{}
 	connections map[*movable]struct{}
-	told        sync.WaitGroup
+	asked       sync.WaitGroup
 }
 
 func newMoving() *moving {
@@ -53,8 +53,8 @@ func (m *moving) ask() {
 	defer m.mu.Unlock()
 	close(m.due)
 	for connection := range m.connections {
-		// A client that does not read holds nobody up but itself.
-		m.told.Go(connection.goAway)
+		// A client that does not read delays only itself.
+		m.asked.Go(connection.goAway)
 	}
 }
 
@@ -92,7 +92,7 @@ func (m *moving) handler(next http.Handler) http.Handler {
 	})
 }
 
-// goAwayFrame says: no error, and all streams up to the highest are answered. RFC 9113, 4.1 and 6.8.
+// goAwayFrame means: no error, and all streams up to the highest are answered. RFC 9113, 4.1 and 6.8.
 var goAwayFrame = []byte{
 	0, 0, 8, // length of the payload
 	7,          // GOAWAY
@@ -108,7 +108,7 @@ type movable struct {
 
 	mu     sync.Mutex
 	frames frames
-	asked  bool // but not told yet
+	asked  bool // but the frame is not sent yet
 }
 
 // Write implements net.Conn.
@@ -118,21 +118,21 @@ func (c *movable) Write(content []byte) (int, error) {
 	written, err := c.Conn.Write(content)
 	c.frames.pass(content[:written])
 	if err == nil {
-		err = c.tell()
+		err = c.send()
 	}
 	return written, err
 }
 
-// goAway asks the client to move, at once or after the frame that is being written.
+// goAway asks the client to move, immediately or after the frame that is being written.
 func (c *movable) goAway() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = true
-	// Who reads from a connection that is broken learns it there.
-	_ = c.tell()
+	// An error of a broken connection is returned to its reader.
+	_ = c.send()
 }
 
-func (c *movable) tell() error {
+func (c *movable) send() error {
 	if !c.asked || !c.frames.isBetween() {
 		return nil
 	}
@@ -151,7 +151,7 @@ type frames struct {
 	begun   bool
 }
 
-// isBetween tells whether a frame has ended, and the next has not begun.
+// isBetween reports whether a frame has ended, and the next has not begun.
 func (f *frames) isBetween() bool { return f.begun && f.filled == 0 && f.payload == 0 }
 
 func (f *frames) pass(content []byte) {

@@ -139,7 +139,7 @@ func TestNothingIsSaidInTheMidstOfAFrame(t *testing.T) {
 func TestWhyItIsNotReadyIsLoggedOnce(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	var problem error
-	check := &told{HealthChecker: healthz.NamedCheck("llama-storage", func(*http.Request) error { return problem }), logger: logger}
+	check := &loggedCheck{HealthChecker: healthz.NamedCheck("llama-storage", func(*http.Request) error { return problem }), logger: logger}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)
 	if err != nil {
 		t.Fatal(err)

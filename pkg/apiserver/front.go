@@ -96,7 +96,7 @@ func (f *front) stop() {
 	<-f.ended
 }
 
-// quiet logs what goes wrong with single connections, which is their clients' affair: a scanner's TLS handshake, say.
+// quiet logs what goes wrong with single connections, which their clients cause: for example the TLS handshake of a scanner.
 func quiet(ctx context.Context) *log.Logger {
 	const verbosity = 3
 	return slog.NewLogLogger(logr.ToSlogHandler(klog.FromContext(ctx)), slog.Level(-verbosity))

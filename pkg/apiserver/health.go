@@ -16,7 +16,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// healthTimeout is shorter than that of a probe, so that it is told which check has failed.
+// healthTimeout is shorter than that of a probe, so that the probe gets the name of the failed check.
 const healthTimeout = 3 * time.Second
 
 // kubeAPIServerCheck fails while kube-apiserver cannot be reached: nothing can be served without it.
@@ -37,34 +37,34 @@ func llamaStorageCheck(llamas storage.Interface) healthz.HealthChecker {
 	return healthz.NamedCheck("llama-storage", func(*http.Request) error { return llamas.ReadinessCheck() })
 }
 
-// told logs what a check says when that changes, since /readyz, which everybody may ask, withholds it.
-type told struct {
+// loggedCheck logs changes of a check, since /readyz, which everyone may read, does not show the errors.
+type loggedCheck struct {
 	healthz.HealthChecker
 	logger klog.Logger
 
 	mu   sync.Mutex
-	said string
+	last string
 }
 
 // Check implements healthz.HealthChecker.
-func (t *told) Check(request *http.Request) error {
-	err := t.HealthChecker.Check(request)
+func (l *loggedCheck) Check(request *http.Request) error {
+	err := l.HealthChecker.Check(request)
 	if request.Context().Err() != nil {
-		return err // whoever asked did not wait for the answer: that says nothing
+		return err // the client did not wait for the answer: the check proves nothing
 	}
 	now := ""
 	if err != nil {
 		now = err.Error()
 	}
-	t.mu.Lock()
-	changed := now != t.said
-	t.said = now
-	t.mu.Unlock()
+	l.mu.Lock()
+	changed := now != l.last
+	l.last = now
+	l.mu.Unlock()
 	switch {
 	case changed && err != nil:
-		t.logger.Error(err, "Not ready", "check", t.Name())
+		l.logger.Error(err, "Not ready", "check", l.Name())
 	case changed:
-		t.logger.Info("Ready again", "check", t.Name())
+		l.logger.Info("Ready again", "check", l.Name())
 	}
 	return err
 }

@@ -20,7 +20,7 @@ var servedModels = []string{
 	"io.k8s.apimachinery.",
 }
 
-// addOpenAPI describes the API for kubectl explain, for server-side apply, and for those who generate clients.
+// addOpenAPI describes the API for kubectl explain, for server-side apply, and for generated clients.
 func addOpenAPI(config *genericapiserver.Config) {
 	namer := openapi.NewDefinitionNamer(publicScheme())
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(models, namer)

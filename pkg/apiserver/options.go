@@ -39,7 +39,7 @@ type Options struct {
 	Kubeconfig string
 	// LlamaStorage is where Llamas are stored: records or memory.
 	LlamaStorage string
-	// RequirePodAccess shows FarmPods only to those who may see the Pods.
+	// RequirePodAccess serves FarmPods only to users who may read the Pods.
 	RequirePodAccess bool
 	// ServingSecret is the namespace/name of the Secret with the serving certificate; "" for files, or for a self-signed one.
 	ServingSecret string

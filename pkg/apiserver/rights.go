@@ -97,14 +97,14 @@ func (r right) String() string {
 	return text
 }
 
-// awaitRights returns when the server has all the rights that it needs, or with an error that says which it lacks and how it
+// awaitRights returns when the server has all the rights that it needs, or with an error that names the missing rights and how it
 // gets them. It gives them some seconds to come.
 func awaitRights(ctx context.Context, client kubernetes.Interface, needed []grant) error {
 	var problem error
 	err := wait.PollUntilContextTimeout(ctx, rightsInterval, rightsPatience, true, func(ctx context.Context) (bool, error) {
 		missing, err := missingRights(ctx, client, needed)
 		switch {
-		case ctx.Err() != nil: // the problem that was found before says more
+		case ctx.Err() != nil: // the problem that was found before is more specific
 		case err != nil:
 			problem = fmt.Errorf("asking kube-apiserver which rights this server has: %w", err)
 		case len(missing) > 0:
@@ -144,7 +144,7 @@ func missingRights(ctx context.Context, client kubernetes.Interface, needed []gr
 	return missing, nil
 }
 
-// refusedVerbs asks for all verbs of a right at once.
+// refusedVerbs checks all verbs of a right concurrently.
 func refusedVerbs(ctx context.Context, client kubernetes.Interface, of right) ([]string, error) {
 	allowed, errs := make([]bool, len(of.verbs)), make([]error, len(of.verbs))
 	var asked sync.WaitGroup

@@ -39,7 +39,7 @@ func publicScheme() *runtime.Scheme {
 }
 
 // serverSerializer negotiates JSON and YAML. Our types have no protobuf form: a client that would take it first gets its second
-// choice, and one that takes nothing else is told so by a 406, where a server that offers it fails half-way.
+// choice, and one that takes nothing else gets a 406, where a server that offers it fails half-way.
 type serverSerializer struct{ serializer.CodecFactory }
 
 func newSerializer(scheme *runtime.Scheme) serverSerializer {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// background is what runs beside the requests. It goes on until all of them have ended, which is after the process was asked to.
+// background runs goroutines that serve no request. They run until all requests have ended, which is after the process was asked to end.
 type background struct {
 	ctx context.Context
 	sync.WaitGroup
@@ -95,7 +95,7 @@ func newServer(ctx context.Context, work *background, config *Config, to *client
 		return nil, nil, err
 	}
 	for _, check := range []healthz.HealthChecker{certificate.HealthCheck(0), kubeAPIServerCheck(to.kube), llamaStorageCheck(llamas)} {
-		generic.AddReadyzChecks(&told{HealthChecker: check, logger: klog.FromContext(ctx)})
+		generic.AddReadyzChecks(&loggedCheck{HealthChecker: check, logger: klog.FromContext(ctx)})
 	}
 
 	server, err := generic.Complete().New("farm", genericapiserver.NewEmptyDelegate())
@@ -117,7 +117,7 @@ func newServer(ctx context.Context, work *background, config *Config, to *client
 	server.SecureServingInfo = &genericapiserver.SecureServingInfo{Listener: newSilent(listener.Addr())}
 	work.Go(func() {
 		move.after(ctx, generic.ShutdownDelayDuration, work.ctx.Done())
-		move.told.Wait()
+		move.asked.Wait()
 	})
 	// Its informers end with the server, and are waited for.
 	work.start(func(ctx context.Context) {

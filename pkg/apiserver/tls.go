@@ -20,7 +20,7 @@ type dynamicTLS struct {
 	byName     []dynamiccertificates.SNICertKeyContentProvider
 }
 
-// newDynamicTLS is told of changes by what the configuration names. It must be made before any of that runs.
+// newDynamicTLS listens to changes of the certificates in the configuration. It must be called before any of these is started.
 func newDynamicTLS(config *genericapiserver.SecureServingInfo) *dynamicTLS {
 	base := &tls.Config{
 		MinVersion: max(config.MinTLSVersion, tls.VersionTLS12), CipherSuites: config.CipherSuites, CurvePreferences: config.CurvePreferences,

@@ -3,7 +3,7 @@
 
 // Package certs makes, rotates and serves the certificates of our webhooks and of the aggregated API.
 //
-// Two Secrets hold all, so that who may read the key of a server cannot sign certificates. One is of the authorities and for the
+// Two Secrets hold all, so that a client that may read the key of a server cannot sign certificates. One is of the authorities and for the
 // controller alone: ca.crt (the bundle: all authorities that clients are to trust), ca.key (keys of the authorities that sign or wait to)
 // and rotation.json (since when an authority is distributed, until when what it signed is valid). The other one, of type
 // kubernetes.io/tls, is for servers: tls.crt and tls.key (what they show), and a copy of ca.crt. The first is written first: between

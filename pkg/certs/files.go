@@ -30,22 +30,22 @@ func (s *Source) UpdateFromFiles(certFile, keyFile string) (changed bool, err er
 	return s.Update(certificate, key)
 }
 
-// RunFiles takes up what the files say until the context ends. It waits for files that are not there yet.
+// RunFiles reloads the files until the context ends. It waits for files that do not exist yet.
 func (s *Source) RunFiles(ctx context.Context, certFile, keyFile string) {
 	logger := klog.FromContext(ctx)
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	said := ""
+	last := ""
 	for {
 		switch changed, err := s.UpdateFromFiles(certFile, keyFile); {
 		case err == nil && changed:
-			logger.Info("Took up a new certificate", "source", s.name, "file", certFile)
-			said = ""
+			logger.Info("Loaded a new certificate", "source", s.name, "file", certFile)
+			last = ""
 		case err == nil:
-			said = ""
-		case err.Error() != said:
-			said = err.Error()
-			logger.Error(err, "The certificate cannot be taken up yet, will try again", "source", s.name)
+			last = ""
+		case err.Error() != last:
+			last = err.Error()
+			logger.Error(err, "Failed to load the certificate, will try again", "source", s.name)
 		}
 		select {
 		case <-ctx.Done():

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Target is an object that tells clients what to trust: a webhook configuration, an APIService, or a CRD with a
+// Target is an object from which clients learn what to trust: a webhook configuration, an APIService, or a CRD with a
 // conversion webhook.
 type Target struct {
 	// Name is the kind and the name of the object.
@@ -32,11 +32,11 @@ type entry struct {
 	// path is the JSON pointer of what holds the caBundle.
 	path   string
 	bundle []byte
-	// insecure tells that clients are told to verify nothing. Only an APIService can say so.
+	// insecure reports that clients verify nothing. Only an APIService has such a field.
 	insecure bool
 }
 
-// ObserveTarget returns what an object tells clients to trust at our Service. What it says of other Services, or of URLs,
+// ObserveTarget returns what clients trust at our Service because of an object. What it has for other Services, or of URLs,
 // is not ours. The object is not changed. An error is returned for a kind that has no caBundle.
 func ObserveTarget(object *unstructured.Unstructured, service types.NamespacedName) (Target, error) {
 	target := Target{Name: object.GetKind() + " " + object.GetName(), resourceVersion: object.GetResourceVersion()}
@@ -61,7 +61,7 @@ func ObserveTarget(object *unstructured.Unstructured, service types.NamespacedNa
 	return target, nil
 }
 
-// IsForService tells whether the object sends clients to our Service at all.
+// IsForService reports whether the object sends clients to our Service at all.
 func (t Target) IsForService() bool { return len(t.entries) > 0 }
 
 func (t *Target) observe(config map[string]any, path string, service types.NamespacedName) {
@@ -76,7 +76,7 @@ func (t *Target) observe(config map[string]any, path string, service types.Names
 }
 
 // Patch returns the JSON patch (RFC 6902) that gives a target the bundle, nil if it has it or is not for our Service. The
-// API refuses a caBundle beside insecureSkipTLSVerify, so one patch changes both. A conflict is answered if the object
+// API refuses a caBundle together with insecureSkipTLSVerify, so one patch changes both. A conflict is answered if the object
 // has changed since it was observed.
 func (t Target) Patch(bundle []byte) ([]byte, error) {
 	type operation struct {
@@ -103,12 +103,12 @@ func (t Target) Patch(bundle []byte) ([]byte, error) {
 	return encoded, nil
 }
 
-// has tells whether a target has exactly this bundle, which the API allows only if it is verified, too.
+// has reports whether a target has exactly this bundle, which the API allows only if it is verified, too.
 func (t Target) has(bundle []byte) bool {
 	return !slices.ContainsFunc(t.entries, func(e entry) bool { return !bytes.Equal(e.bundle, bundle) })
 }
 
-// carries tells whether a target makes clients trust an authority, among others.
+// carries reports whether a target makes clients trust an authority, among others.
 func (t Target) carries(authority *x509.Certificate) bool {
 	return !slices.ContainsFunc(t.entries, func(e entry) bool {
 		certificates, _ := decodeCertificates(e.bundle)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Issuing is what Advance needs beside the state and the plan.
+// Issuing has the input of Advance apart from the state and the plan.
 type Issuing struct {
 	Names     Names
 	Lifetimes Lifetimes

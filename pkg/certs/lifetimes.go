@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Lifetimes says how long things last. All are needed.
+// Lifetimes are durations. All are required.
 type Lifetimes struct {
 	// Authority is how long a certificate authority is valid, Serving how long a serving certificate is. At two thirds of
 	// it each is renewed.
 	Authority, Serving time.Duration
-	// Distribution is how long a client may take to trust what an object in the API tells it to trust.
+	// Distribution is the time until a client trusts the bundle of an object in the API.
 	Distribution time.Duration
 	// Skew is how far any clock, ours or a client's, may be from the true time.
 	Skew time.Duration

@@ -30,7 +30,7 @@ func (n Names) split() (dns []string, addresses []net.IP) {
 	return dns, addresses
 }
 
-// match tells whether a certificate is for these names, and for no others.
+// match reports whether a certificate is for these names, and for no others.
 func (n Names) match(certificate *x509.Certificate) bool {
 	return slices.Equal(n.normal(), append(Names(slices.Clone(certificate.DNSNames)), texts(certificate.IPAddresses)...).normal())
 }

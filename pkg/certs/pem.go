@@ -36,7 +36,7 @@ func decodeKeys(content []byte) (keys []Key, clean bool) {
 	return keys, clean
 }
 
-// decodePEM hands over each block, and tells whether all were accepted and nothing is left.
+// decodePEM hands over each block, and reports whether all were accepted and nothing is left.
 func decodePEM(content []byte, accept func(*pem.Block) bool) bool {
 	clean := true
 	for {

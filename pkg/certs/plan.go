@@ -17,7 +17,7 @@ type Observed struct {
 	State State
 	// Names are what the serving certificate is for.
 	Names Names
-	// Targets are all objects that tell clients what to trust. One that is missing here is not waited for.
+	// Targets are all objects from which clients learn what to trust. The plan does not wait for one that is missing here.
 	Targets   []Target
 	Lifetimes Lifetimes
 	Now       time.Time
@@ -37,7 +37,7 @@ type Plan struct {
 type Step interface{ String() string }
 
 type (
-	// CreateAuthority adds an authority to those that clients are told to trust.
+	// CreateAuthority adds an authority to those that clients should trust.
 	CreateAuthority struct{ Reason string }
 	// IssueServing makes a new key and certificate to serve. Without an Authority, the one that was just created signs it.
 	IssueServing struct {
@@ -48,7 +48,7 @@ type (
 	RecordDistribution struct{ Authority Fingerprint }
 	// ForgetKey throws away the key of an authority that will sign no more.
 	ForgetKey struct{ Authority Fingerprint }
-	// DropAuthority no longer tells clients to trust an authority.
+	// DropAuthority removes an authority from those that clients should trust.
 	DropAuthority struct{ Authority Fingerprint }
 )
 
@@ -86,7 +86,7 @@ func Decide(o Observed) Plan {
 	return plan
 }
 
-// unusable tells why the serving certificate is no longer good for every client, "" if it is.
+// unusable returns why a client may reject the serving certificate, "" if none does.
 func unusable(o Observed, issuer *Authority) string {
 	switch {
 	case o.State.Serving == nil && len(o.State.Problems) > 0:
@@ -102,7 +102,7 @@ func unusable(o Observed, issuer *Authority) string {
 	}
 }
 
-// restore makes a serving certificate at once: there is none that clients would accept, so nothing can break. An
+// restore makes a serving certificate immediately: there is none that clients would accept, so nothing can break. An
 // authority that clients trust already is the best to sign it.
 func restore(o Observed, reason string) []Step {
 	var best *Authority
@@ -117,7 +117,7 @@ func restore(o Observed, reason string) []Step {
 	return []Step{IssueServing{best.id(), reason}}
 }
 
-// trust orders authorities by how many clients may be expected to trust them.
+// trust orders authorities by the number of clients that are expected to trust them.
 func trust(o Observed, a *Authority) int {
 	switch {
 	case trusted(o, a):

@@ -27,7 +27,7 @@ type Secrets struct {
 	Serving *corev1.Secret
 }
 
-// Keys of the Secrets' data, beside tls.crt and tls.key, which are the serving certificate and its key.
+// Keys of the Secrets' data, in addition to tls.crt and tls.key, which are the serving certificate and its key.
 const (
 	// DataBundle holds the certificates of all authorities, as PEM: what clients are to trust.
 	DataBundle = "ca.crt"
@@ -46,7 +46,7 @@ const (
 	ManagedBy      = "millwright"
 )
 
-// ErrForeign is returned for a Secret that somebody else keeps, such as cert-manager.
+// ErrForeign is returned for a Secret of another owner, such as cert-manager.
 var ErrForeign = errors.New("the Secret has content and is not labelled " + LabelManagedBy + "=" + ManagedBy + ", so it is left as it is: name another one, or label or delete it")
 
 // rotation is the JSON of DataRotation. Fields may be added; they never change their meaning.
@@ -82,7 +82,7 @@ func isForeign(secret *corev1.Secret, ours corev1.SecretType) bool {
 // Secret is not ours.
 //
 // Where there is only a Serving that has keys of authorities, as one Secret had before there were two, its authorities are still trusted
-// for what they have signed, but sign no more: whoever could read the serving key could read theirs.
+// for what they have signed, but sign no more: a client that could read the serving key could read theirs.
 func Decode(secrets Secrets) (State, error) {
 	if foreign := secrets.Foreign(); foreign != nil {
 		return State{}, fmt.Errorf("reading certificates from Secret %s/%s: %w", foreign.Namespace, foreign.Name, ErrForeign)
@@ -237,8 +237,8 @@ func storeData(existing *corev1.Secret, name types.NamespacedName, ofType corev1
 	return secret
 }
 
-// LostRace tells from the error of a write that somebody else was first: what was made is thrown away, and all is looked
-// at anew. So two who create at once end with the certificates of one.
+// LostRace reports whether a write failed because another process was first: the result is dropped, and everything is read
+// again. So two processes that create concurrently end with the certificates of one.
 func LostRace(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }
 
 func timeOf(record *metav1.Time) time.Time {

@@ -29,13 +29,13 @@ type Source struct {
 
 var _ dynamiccertificates.CertKeyContentProvider = &Source{}
 
-// NewSource returns a source without a certificate. The name stands in errors and logs.
+// NewSource returns a source without a certificate. The name appears in errors and logs.
 func NewSource(name string) *Source { return &Source{name: name} }
 
 // Name returns the name of the source.
 func (s *Source) Name() string { return s.name }
 
-// Update takes a certificate and its key, both as PEM, and tells whether they are new. On an error, which never quotes
+// Update takes a certificate and its key, both as PEM, and reports whether they are new. On an error, which never quotes
 // them, what was served before is served further.
 func (s *Source) Update(certificate, key []byte) (changed bool, err error) {
 	parsed, err := tls.X509KeyPair(certificate, key)
@@ -49,7 +49,7 @@ func (s *Source) Update(certificate, key []byte) (changed bool, err error) {
 	return changed, nil
 }
 
-// store returns whom to tell, which is done without the lock.
+// store returns the listeners to notify, which is done without the lock.
 func (s *Source) store(certificate, key []byte, parsed *tls.Certificate) (listeners []dynamiccertificates.Listener, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *Source) CurrentCertKeyContent() (certificate, key []byte) {
 	return s.certificate, s.key
 }
 
-// AddListener adds one that is told of every change.
+// AddListener adds a listener for every change.
 func (s *Source) AddListener(listener dynamiccertificates.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ func (k Key) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, text)
 }
 
-// MarshalJSON tells no more than Format, also in structured logs.
+// MarshalJSON shows no more than Format, also in structured logs.
 func (k Key) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", fmt.Sprint(k)), nil }
 
 func (k Key) exists() bool { return k.private != nil }
@@ -47,7 +47,7 @@ func (k Key) matches(certificate *x509.Certificate) bool {
 	return k.exists() && isECDSA && public.Equal(k.private.Public())
 }
 
-// Authority is a certificate authority that clients are told to trust.
+// Authority is a certificate authority that clients should trust.
 type Authority struct {
 	Certificate *x509.Certificate
 	// Key is there while the authority signs, or waits to.
@@ -68,11 +68,11 @@ type Serving struct {
 
 // State is what the Secrets hold.
 type State struct {
-	// Authorities are all that clients are told to trust, in the order of the bundle.
+	// Authorities are all that clients should trust, in the order of the bundle.
 	Authorities []Authority
 	// Serving is nil if there is none that can be served.
 	Serving *Serving
-	// Problems tell what in the Secrets could not be used. They never quote it.
+	// Problems are the parts of the Secrets that could not be used. They never quote them.
 	Problems []string
 }
 

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Load says how to reach the API server: as the kubeconfig file says, or where path is empty as a Pod does. Nothing else decides, least of
-// all a KUBECONFIG that happens to be set. Errors speak of --kubeconfig, and say what to do.
+// Load returns the client configuration of the kubeconfig file, or that of a Pod where path is empty. Nothing else decides, least of
+// all a KUBECONFIG that happens to be set. Errors name --kubeconfig and what to do.
 func Load(path string) (*rest.Config, error) {
 	if path != "" {
 		return fromFile(path)
@@ -23,7 +23,7 @@ func Load(path string) (*rest.Config, error) {
 	if errors.Is(err, rest.ErrNotInCluster) {
 		hint := ""
 		if stray := os.Getenv("KUBECONFIG"); stray != "" {
-			hint = fmt.Sprintf(" (KUBECONFIG=%s is set, and is not used unless you say --kubeconfig=\"$KUBECONFIG\")", stray)
+			hint = fmt.Sprintf(" (KUBECONFIG=%s is set, and is not used unless you pass --kubeconfig=\"$KUBECONFIG\")", stray)
 		}
 		return nil, fmt.Errorf("no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig%s", hint)
 	}

@@ -67,7 +67,7 @@ func (c *Cache) start(run func()) {
 	}
 }
 
-// Request says what a user wants to see.
+// Request selects what a user wants to see.
 type Request struct {
 	// Resource is what is watched. It need not be served yet.
 	Resource schema.GroupVersionResource
@@ -76,7 +76,7 @@ type Request struct {
 	Selector        labels.Selector
 
 	// OnChange is called for every object that the user sees when it is added (old is nil), changed, or gone or out of sight (new
-	// is nil). Calls come one at a time and in order. A slow user delays nobody, but is told of several changes of one object
+	// is nil). Calls come one at a time and in order. A slow user delays nobody, but is notified of several changes of one object
 	// as one, and of an object that came and went not at all. Optional.
 	OnChange func(old, new *RawObject)
 	// OnProblem is called with what keeps the resource from being listed or watched, and with nil when it can be. Optional.
@@ -110,7 +110,7 @@ func (c *Cache) Acquire(request Request) (*Handle, error) {
 	f.users[user] = struct{}{}
 	c.start(func() {
 		defer stop()
-		user.tell(ctx)
+		user.notify(ctx)
 	})
 	f.activate()
 	f.steer()
@@ -152,7 +152,7 @@ func (c *Cache) release(user *Handle) {
 	f.steer()
 	if len(f.users) == 0 {
 		delete(c.feeds, f.resource)
-		f.objects = newStore() // whoever keeps the handle does not keep the objects
+		f.objects = newStore() // a handle that is still referenced does not keep the objects
 		c.tidy()
 	}
 }

@@ -22,7 +22,7 @@ import (
 // decoder makes RawObjects of what the API server sends to one watch: without a tree in between, and without copying objects
 // that the cache has already.
 type decoder struct {
-	mu     sync.Mutex // client-go says of a serializer that it may be used by several goroutines
+	mu     sync.Mutex // client-go may use a serializer in several goroutines
 	parser parser
 }
 
@@ -122,7 +122,7 @@ type rawList struct {
 	Items []runtime.Object
 }
 
-// DeepCopyObject implements runtime.Object. Nobody changes the list or its items.
+// DeepCopyObject implements runtime.Object. The list and its items are never changed.
 func (l *rawList) DeepCopyObject() runtime.Object { return l }
 
 // list reads a list from a stream, one item at a time.
@@ -173,7 +173,7 @@ func (d *decoder) items(stream *json.Decoder, list *rawList) error {
 	if token != json.Delim('[') {
 		return fmt.Errorf("its items begin with %v", token)
 	}
-	// Lists of custom resources tell their kind after the items, which then have kinds of their own.
+	// Lists of custom resources have their kind after the items, which then have kinds of their own.
 	var listed *objectKind
 	if kind, found := strings.CutSuffix(list.Kind, "List"); found && kind != "" && list.APIVersion != "" {
 		listed = newKind(list.APIVersion, kind)

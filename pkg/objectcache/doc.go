@@ -1,7 +1,7 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objectcache holds objects of any kind in little memory, with one watch per resource for all who need it.
+// Package objectcache holds objects of any kind in little memory, with one watch per resource for all its users.
 //
 // A [RawObject] is an object as compact JSON, with a small header of what controllers decide by; nothing is decoded to a tree. A [Cache]
 // lists and watches, through client-go's Reflector, what its users acquire:
@@ -17,10 +17,10 @@
 //
 // Each user sees what he requested. The watch brings what all of them need: it is narrowed to a namespace, a name or a selector on which
 // they agree, and narrowed further half a minute after they agree on less. To widen or narrow, a second watch is started, which takes
-// over when it has its first state (feed.go, state.go): no user misses a change meanwhile, sees one undone, or is told of an object
-// twice. If the watch that all need together is refused, those who were served stay so, and the others are told why.
+// over when it has its first state (feed.go, state.go): no user misses a change meanwhile, sees one undone, or is notified of an object
+// twice. If the watch that all need together is refused, those who were served stay so, and the others are notified of the reason.
 //
-// A resource that is not served, or not allowed, is tried again, first within half a second and at last every 15 to 30; its users are told
+// A resource that is not served, or not allowed, is tried again, first within half a second and at last every 15 to 30; its users are notified
 // what is wrong ([Handle.Problem]) and keep what they have seen. [Cache.Retry] ends the wait.
 //
 // How an event goes: HTTP, client-go's frames, decode.go and parse.go (bytes to RawObject), the Reflector, source.go (its store), state.go

@@ -83,7 +83,7 @@ func (f *feed) steer() {
 	case f.next == nil || !f.next.scope.equals(&wanted):
 		f.replaceBy(wanted)
 	}
-	f.tellProblems()
+	f.notifyProblems()
 }
 
 // replaceBy starts the source that is to be the next.
@@ -144,7 +144,7 @@ func (f *feed) activate() {
 	}
 }
 
-// change tells the users what has become of an object: old is nil for a new one, new for one that is gone.
+// change notifies the users of a change of an object: old is nil for a new one, new for one that is gone.
 func (f *feed) change(old, new *RawObject) {
 	for user := range f.users {
 		if !user.active {
@@ -156,8 +156,8 @@ func (f *feed) change(old, new *RawObject) {
 	}
 }
 
-// tellProblems tells each user what is wrong with the source that he waits for or lives from.
-func (f *feed) tellProblems() {
+// notifyProblems notifies each user of what is wrong with its source.
+func (f *feed) notifyProblems() {
 	for user := range f.users {
 		source := f.current
 		if !user.active && f.next != nil {

@@ -81,7 +81,7 @@ func (f *feed) list(user *Handle, namespace string, selector labels.Selector) []
 	return found
 }
 
-// HasSynced tells whether OnChange has been called for everything that was there at first.
+// HasSynced reports whether OnChange has been called for everything that was there at first.
 func (h *Handle) HasSynced() bool { return cache.IsDone(h.Synced()) }
 
 // Synced is HasSynced for cache.WaitFor.
@@ -106,8 +106,8 @@ func (h *Handle) LastStoreSyncResourceVersion() string {
 	return h.feed.version
 }
 
-// tell calls the user's functions until the context ends.
-func (h *Handle) tell(ctx context.Context) {
+// notify calls the user's functions until the context ends.
+func (h *Handle) notify(ctx context.Context) {
 	for ctx.Err() == nil {
 		next, found := h.queue.pop()
 		switch {

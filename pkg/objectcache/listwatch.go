@@ -30,7 +30,7 @@ func opener(config *rest.Config, keepManagedFields bool) (openFunc, error) {
 		return nil, fmt.Errorf("objectcache: making an HTTP client: %w", err)
 	}
 	config.GroupVersion = &schema.GroupVersion{}
-	config.APIPath = "/" // not used: each request says its whole path
+	config.APIPath = "/" // not used: each request has its whole path
 	config.ContentType = runtime.ContentTypeJSON
 	config.AcceptContentTypes = runtime.ContentTypeJSON
 	return func(resource schema.GroupVersionResource, within scope, known func(namespace, name []byte) *RawObject) (cache.ListerWatcher, error) {
@@ -83,13 +83,13 @@ func (l *listWatch) request(options metav1.ListOptions) *rest.Request {
 	return l.client.Get().AbsPath(append(path, l.resource.Resource)...).SpecificallyVersionedParams(&options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 }
 
-// reporting tells the feed how listing and watching goes.
+// reporting reports the progress of listing and watching to the feed.
 type reporting struct {
 	cache.ListerWatcher
 	source *source
 }
 
-// IsWatchListSemanticsUnSupported is asked by the Reflector: fakes say yes.
+// IsWatchListSemanticsUnSupported is called by the Reflector: fakes return true.
 func (r *reporting) IsWatchListSemanticsUnSupported() bool {
 	return watchlist.DoesClientNotSupportWatchListSemantics(r.ListerWatcher)
 }
@@ -136,7 +136,7 @@ func (r *reporting) failed(ctx context.Context, verb string, err error) {
 	}
 }
 
-// expired tells of errors that the Reflector mends by listing from now.
+// expired reports errors after which the Reflector lists from now.
 func expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }

@@ -85,7 +85,7 @@ func (o *RawObject) GetResourceVersion() string { return o.string(o.resourceVers
 // GetGeneration returns 0 for kinds without a generation.
 func (o *RawObject) GetGeneration() int64 { return o.generation }
 
-// Deleting tells whether the object has a deletionTimestamp.
+// Deleting reports whether the object has a deletionTimestamp.
 func (o *RawObject) Deleting() bool { return o.deletionTimestamp.size > 0 }
 
 // GetDeletionTimestamp returns nil for an object that is not being deleted.
@@ -168,12 +168,12 @@ func (o *RawObject) GroupVersionKind() schema.GroupVersionKind {
 // DeepCopyObject implements runtime.Object: what never changes is its own copy.
 func (o *RawObject) DeepCopyObject() runtime.Object { return o }
 
-// newerThan tells whether the object is of a later resourceVersion. Versions that cannot be compared count as newer nowhere.
+// newerThan reports whether the object is of a later resourceVersion. Versions that cannot be compared count as newer nowhere.
 func (o *RawObject) newerThan(resourceVersion string) bool {
 	return newer(o.GetResourceVersion(), resourceVersion)
 }
 
-// sameVersion tells whether both are the same state of the same object. o may be nil.
+// sameVersion reports whether both are the same state of the same object. o may be nil.
 func (o *RawObject) sameVersion(other *RawObject) bool {
 	return o != nil && o.GetResourceVersion() == other.GetResourceVersion() && o.GetUID() == other.GetUID()
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// This file makes a RawObject a metav1.Object, as client-go's Reflector wants it. The getters here read the JSON anew each time;
+// This file makes a RawObject a metav1.Object, as client-go's Reflector wants it. The getters here parse the JSON each time;
 // what the cache itself asks for is in the header.
 
 var _ metav1.Object = &RawObject{}
@@ -70,7 +70,7 @@ func (o *RawObject) GetOwnerReferences() []metav1.OwnerReference { return o.meta
 // GetManagedFields implements metav1.Object.
 func (o *RawObject) GetManagedFields() []metav1.ManagedFieldsEntry { return o.metadata().ManagedFields }
 
-// immutable is what all setters do: whoever calls one is wrong.
+// immutable panics: calling a setter is a programming error.
 func immutable() { panic("objectcache: a RawObject never changes") }
 
 // SetGroupVersionKind panics, as all setters do: a RawObject never changes.

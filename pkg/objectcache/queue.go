@@ -5,27 +5,27 @@ package objectcache
 
 import "sync"
 
-// change is what has become of an object since its user was told of it last: old is nil if he knew of none, new if it is gone.
+// change is what has become of an object since the last notification of its user: old is nil if there was none, new if it is gone.
 type change struct{ old, new *RawObject }
 
-// queue holds what one user has not been told yet. It has at most one entry per object, so that a user who is slow costs memory
+// queue holds the notifications that wait for one user. It has at most one entry per object, so that a user who is slow costs memory
 // for his objects only once, however often they change.
 type queue struct {
 	mu      sync.Mutex
 	pending map[objectName]change
 	order   []objectName
-	// untold is how many of the objects that were there when the user became synced wait still.
-	untold int
-	synced chan struct{} // closed when he has been told of them all
-	// problem is nil for none; told is false when the user does not know it yet.
-	problem error
-	told    bool
+	// waiting is how many of the objects that were there when the user became synced wait still.
+	waiting int
+	synced  chan struct{} // closed when the user was notified of them all
+	// problem is nil for none; notified is false until the user was notified of it.
+	problem  error
+	notified bool
 
-	signal chan struct{} // has an element when there may be something to tell
+	signal chan struct{} // has an element when there may be a notification
 }
 
 func newQueue() *queue {
-	return &queue{synced: make(chan struct{}), signal: make(chan struct{}, 1), told: true}
+	return &queue{synced: make(chan struct{}), signal: make(chan struct{}, 1), notified: true}
 }
 
 // push adds a change.
@@ -62,21 +62,21 @@ func (q *queue) begin(objects []*RawObject) {
 	for _, o := range objects {
 		q.add(nil, o)
 	}
-	q.untold = len(q.order)
-	if q.untold == 0 {
+	q.waiting = len(q.order)
+	if q.waiting == 0 {
 		close(q.synced)
 	}
 	q.wake()
 }
 
-// setProblem says what is wrong with the watch, or nil.
+// setProblem sets what is wrong with the watch, or nil.
 func (q *queue) setProblem(problem error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.problem == nil && problem == nil || q.problem != nil && problem != nil && q.problem.Error() == problem.Error() {
 		return
 	}
-	q.problem, q.told = problem, false
+	q.problem, q.notified = problem, false
 	q.wake()
 }
 
@@ -93,19 +93,19 @@ func (q *queue) wake() {
 	}
 }
 
-// news is one thing to tell: a change, or that the problem is another now.
+// news is one notification: a change, or another problem.
 type news struct {
 	change
 	problem        error
 	problemChanged bool
 }
 
-// pop takes out the next thing to tell.
+// pop takes out the next notification.
 func (q *queue) pop() (next news, found bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.told {
-		q.told = true
+	if !q.notified {
+		q.notified = true
 		return news{problem: q.problem, problemChanged: true}, true
 	}
 	if len(q.order) == 0 {
@@ -120,12 +120,12 @@ func (q *queue) pop() (next news, found bool) {
 	return next, true
 }
 
-// done says that the user has been told of a change.
+// done records that the user was notified of a change.
 func (q *queue) done() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.untold > 0 {
-		if q.untold--; q.untold == 0 {
+	if q.waiting > 0 {
+		if q.waiting--; q.waiting == 0 {
 			close(q.synced)
 		}
 	}

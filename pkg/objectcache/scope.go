@@ -13,7 +13,7 @@ import (
 // scope is which objects of a resource a user wants, or a watch brings. Empty parts mean all.
 type scope struct {
 	namespace, name string
-	// selector is nil for all; selectorText is what it says, by which two selectors are compared.
+	// selector is nil for all; selectorText is its text, by which two selectors are compared.
 	selector     labels.Selector
 	selectorText string
 }
@@ -29,7 +29,7 @@ func newScope(namespace, name string, selector labels.Selector) (scope, error) {
 	return s, nil
 }
 
-// matches tells whether the object, which may be nil, is in the scope.
+// matches reports whether the object, which may be nil, is in the scope.
 func (s *scope) matches(o *RawObject) bool {
 	return o != nil &&
 		(s.namespace == "" || o.GetNamespace() == s.namespace) &&
@@ -49,7 +49,7 @@ func (s *scope) equals(other *scope) bool {
 	return s.namespace == other.namespace && s.name == other.name && s.selectorText == other.selectorText
 }
 
-// covers tells whether all that is in the other scope is in this one.
+// covers reports whether all that is in the other scope is in this one.
 func (s *scope) covers(other *scope) bool {
 	return (s.namespace == "" || s.namespace == other.namespace) &&
 		(s.name == "" || s.name == other.name) &&
@@ -71,7 +71,7 @@ func (s *scope) union(other *scope) scope {
 	return both
 }
 
-// newer tells whether one resourceVersion is later than another. Some aggregated APIs have versions that cannot be compared: then no.
+// newer reports whether one resourceVersion is later than another. Some aggregated APIs have versions that cannot be compared: then no.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0

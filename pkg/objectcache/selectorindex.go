@@ -32,7 +32,7 @@ type filed[K comparable] struct {
 // place is a file of the index; label is "" for the selectors without one. namespace is "" for those that match everywhere.
 type place struct{ namespace, label, value string }
 
-// maxValues is how many values of a label a selector may allow and still be filed under each of them.
+// maxValues is the number of values of a label a selector may allow and still be filed under each of them.
 const maxValues = 16
 
 // Set makes the selector that of the key, in a namespace or, if that is "", everywhere. It takes the place of an earlier one.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// How long a source waits before it lists anew: from retryMin, doubled each time, to retryMax; from retryMin again when it has lived
+// How long a source waits before it lists again: from retryMin, doubled each time, to retryMax; from retryMin again when it has lived
 // for retryReset. Each wait is drawn from the upper half, so that all sources of a process do not come back at the same instant.
 const (
 	retryMin   = 500 * time.Millisecond
@@ -122,7 +122,7 @@ func (s *source) Replace(list []any, resourceVersion string) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore. Nothing is told anew for no reason.
+// Resync implements cache.ReflectorStore. Nothing is reported again without a reason.
 func (s *source) Resync() error { return nil }
 
 // UpdateResourceVersion implements cache.ResourceVersionUpdater: the Reflector calls it after each event and bookmark.
@@ -136,7 +136,7 @@ func describe(resource schema.GroupVersionResource) string {
 	return resource.Resource + "." + resource.Version + "." + resource.Group
 }
 
-// explain says what a failed list or watch means and what can be done about it. The error that it had is within.
+// explain returns what a failed list or watch means and what can be done about it. The error that it had is within.
 func explain(resource schema.GroupVersionResource, verb string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):

@@ -5,7 +5,7 @@ package objectcache
 
 // This file is how a source's lists and events get into a feed. A source that has been replaced is not listened to.
 
-// begin says that a source asks for a whole list now: it will be no older than what has been deleted here so far.
+// begin records that a source asks for a whole list now: it will be no older than what has been deleted here so far.
 func (f *feed) begin(s *source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +104,7 @@ func (f *feed) put(s *source, o *RawObject) {
 	name := nameOf(o)
 	old := f.objects.get(name)
 	if old.sameVersion(o) {
-		return // told twice
+		return // a duplicate
 	}
 	if f.catchUp != nil && (old != nil && old.newerThan(o.GetResourceVersion()) || newer(f.catchUp.deleted[name], o.GetResourceVersion())) {
 		return
@@ -134,7 +134,7 @@ func (f *feed) remove(s *source, last *RawObject) {
 	f.change(old, nil)
 }
 
-// reach says that all up to that resourceVersion is here.
+// reach records that everything up to that resourceVersion is here.
 func (f *feed) reach(s *source, version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,8 +143,8 @@ func (f *feed) reach(s *source, version string) {
 	}
 }
 
-// reached likewise. A change says so before users are told of it: who is told of his own write, and looks how far the cache has come, is
-// not told again.
+// reached likewise. It is called before the users are notified of the change: a user that is notified of its own write, and checks the cache, is
+// not notified again.
 func (f *feed) reached(version string) {
 	if f.version != version {
 		f.version = clone(version)
@@ -154,10 +154,10 @@ func (f *feed) reached(version string) {
 	}
 }
 
-// report says what is wrong with a source, or nil.
+// report records what is wrong with a source, or nil.
 func (f *feed) report(s *source, problem error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.problem = problem
-	f.tellProblems()
+	f.notifyProblems()
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// objectName is what tells the objects of a resource apart.
+// objectName identifies an object of a resource.
 type objectName struct{ namespace, name string }
 
 func nameOf(o *RawObject) objectName { return objectName{o.GetNamespace(), o.GetName()} }
@@ -28,7 +28,7 @@ type namespaceStore struct {
 	ownerless []*RawObject
 }
 
-// entry says with an object where it is in its bucket: each object is either in that of its owner or among the ownerless.
+// entry has an object and its position in its bucket: each object is either in that of its owner or among the ownerless.
 type entry struct {
 	object *RawObject
 	slot   int
@@ -136,7 +136,7 @@ func (s *store) eachOwnerless(namespace string, visit func(*RawObject)) {
 	}
 }
 
-// selected yields one namespace, or all if that is "": cluster-scoped objects are in "", and nothing else is beside them.
+// selected yields one namespace, or all if that is "": cluster-scoped objects are in "", and nothing else is.
 func (s *store) selected(namespace string) iter.Seq[*namespaceStore] {
 	return func(yield func(*namespaceStore) bool) {
 		if namespace != "" {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// tidyFrom is how many objects a list must have had for it to be worth while.
+	// tidyFrom is the number of objects in a list from which it is worth while.
 	tidyFrom = 1000
 	// After a change there is a look every tidyDelay, until nothing has been going on in between, tidyRounds times at most: a list of
 	// many objects leads to much else.
@@ -19,17 +19,17 @@ const (
 	tidyRounds = 15
 
 	// gcHeadroom is how much garbage may come together, in bytes, before the collector looks. By default it waits for as much as all that
-	// lives, which beside a large cache is most of the memory of the process; but the less it may wait, the more it works.
+	// lives, which next to a large cache is most of the memory of the process; but the less it may wait, the more it works.
 	gcHeadroom   = 32 << 20
 	minGCPercent = 20
 	maxGCPercent = 100
 
-	// collections is the runtime's number of garbage collections that nobody asked for.
+	// collections is the runtime's number of garbage collections that were not forced.
 	collections = "/gc/cycles/automatic:gc-cycles"
 )
 
 // tidy makes the process take no more memory than what the cache holds now needs, after that has changed much: it gives back what reading a
-// list took beside the objects, and adapts the garbage collector, unless the environment says how that is to work. Few of the objects have
+// list took in addition to the objects, and adapts the garbage collector, unless the environment says how that is to work. Few of the objects have
 // pointers to follow: to look more often is cheap.
 func (c *Cache) tidy() {
 	if c.tidying.CompareAndSwap(false, true) {
@@ -60,12 +60,12 @@ func (c *Cache) tidyUntilQuiet() {
 	}
 }
 
-// gcPercent is how much garbage may come together beside a cache of that many bytes, in percent of all that lives.
+// gcPercent is how much garbage may accumulate with a cache of that size in bytes, in percent of all that lives.
 func gcPercent(bytes int) int {
 	return min(max(gcHeadroom*100/max(bytes, 1), minGCPercent), maxGCPercent)
 }
 
-// size is how many bytes of JSON the cache holds.
+// size is the number of bytes of JSON in the cache.
 func (c *Cache) size() (bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,7 +30,7 @@ type Writer struct{ client *rest.RESTClient }
 func New(config *rest.Config) (*Writer, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion = &schema.GroupVersion{}
-	config.APIPath = "/" // not used: each request says its whole path
+	config.APIPath = "/" // not used: each request has its whole path
 	config.ContentType = runtime.ContentTypeJSON
 	config.AcceptContentTypes = runtime.ContentTypeJSON
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // for errors
@@ -41,7 +41,7 @@ func New(config *rest.Config) (*Writer, error) {
 	return &Writer{client}, nil
 }
 
-// Name says which object is meant. The namespace of cluster-scoped objects is "".
+// Name identifies an object. The namespace of cluster-scoped objects is "".
 type Name struct {
 	Resource        schema.GroupVersionResource
 	Namespace, Name string
@@ -67,7 +67,7 @@ func (w *Writer) Get(ctx context.Context, name Name) (*objectcache.RawObject, er
 	return answer(w.client.Get().AbsPath(name.path()...).Do(ctx))
 }
 
-// Create creates an object from its JSON, which says its name. That of the argument may be empty.
+// Create creates an object from its JSON, which has its name. That of the argument may be empty.
 func (w *Writer) Create(ctx context.Context, name Name, object []byte) (*objectcache.RawObject, error) {
 	name.Name = ""
 	return answer(with(w.client.Post().AbsPath(name.path()...), object).Do(ctx))

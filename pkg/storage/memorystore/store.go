@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// historyLength is how many of the last writes can be read back and watched from.
+// historyLength is the number of last writes that can be read back and watched from.
 const historyLength = 10_000
 
 // store implements storage.Interface.
@@ -228,7 +228,7 @@ func (s *store) RequestWatchProgress(context.Context) error {
 // EnableResourceSizeEstimation implements storage.Interface: sizes are always known.
 func (s *store) EnableResourceSizeEstimation(storage.KeysFunc) error { return nil }
 
-// within tells whether a key is the one that was asked for, or below it.
+// within reports whether a key is the one that was asked for, or below it.
 func within(key, asked string, recursive bool) bool {
 	if recursive {
 		return strings.HasPrefix(key, asked)

@@ -30,7 +30,7 @@ func (s *store) Watch(ctx context.Context, key string, options storage.ListOptio
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watcher{store: s, key: key, options: options, ctx: ctx, cancel: cancel, events: make(chan watch.Event)}
 	initial := from == 0 && options.SendInitialEvents == nil || options.SendInitialEvents != nil && *options.SendInitialEvents
-	// The position is fixed before Watch returns: what is written after that is told.
+	// The position is fixed before Watch returns: later writes are sent.
 	start := func() error { return w.follow(from) }
 	switch {
 	case initial:
@@ -52,7 +52,7 @@ func (s *store) Watch(ctx context.Context, key string, options storage.ListOptio
 	return w, nil
 }
 
-// watcher reads the history. One that does not keep up is told so with the error 410.
+// watcher reads the history. One that does not keep up gets the error 410.
 type watcher struct {
 	store   *store
 	key     string
@@ -73,14 +73,14 @@ func (w *watcher) run(start func() error) {
 	defer w.cancel()
 	if err := start(); err != nil && w.ctx.Err() == nil {
 		status := apierrors.NewInternalError(err).Status()
-		if told, ok := err.(apierrors.APIStatus); ok {
-			status = told.Status()
+		if known, ok := err.(apierrors.APIStatus); ok {
+			status = known.Status()
 		}
 		w.send(watch.Error, &status)
 	}
 }
 
-// begin tells what there is, and goes on from there.
+// begin sends the initial events, and continues from there.
 func (w *watcher) begin(entries map[string]*entry, resourceVersion uint64) error {
 	for _, key := range sortedKeys(entries, w.key, w.options.Recursive) {
 		entry := entries[key]
@@ -96,7 +96,7 @@ func (w *watcher) begin(entries map[string]*entry, resourceVersion uint64) error
 	return w.follow(resourceVersion)
 }
 
-// follow tells what is written after a resourceVersion, until the watch is stopped.
+// follow sends the writes after a resourceVersion, until the watch is stopped.
 func (w *watcher) follow(resourceVersion uint64) error {
 	var bookmarks <-chan time.Time
 	if w.options.Predicate.AllowWatchBookmarks || w.options.ProgressNotify {
@@ -110,7 +110,7 @@ func (w *watcher) follow(resourceVersion uint64) error {
 			return err
 		}
 		for _, write := range writes {
-			if err := w.tell(write); err != nil {
+			if err := w.sendWrite(write); err != nil {
 				return err
 			}
 			resourceVersion = write.resourceVersion
@@ -130,8 +130,8 @@ func (w *watcher) follow(resourceVersion uint64) error {
 	return nil
 }
 
-// tell sends the event of a write, if it has one for this watch: what is selected from now on is ADDED, and what is not any more DELETED.
-func (w *watcher) tell(write change) error {
+// sendWrite sends the event of a write, if it has one for this watch: what is selected from now on is ADDED, and what is not any more DELETED.
+func (w *watcher) sendWrite(write change) error {
 	if !within(write.key, w.key, w.options.Recursive) {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (w *watcher) tell(write change) error {
 	return nil
 }
 
-// bookmark tells how far the watch has come.
+// bookmark sends the resourceVersion that the watch has reached.
 func (w *watcher) bookmark(resourceVersion uint64, annotate func(runtime.Object) error) error {
 	object := w.store.newObject()
 	if err := w.store.versioner.UpdateObject(object, resourceVersion); err != nil {
@@ -166,7 +166,7 @@ func (w *watcher) bookmark(resourceVersion uint64, annotate func(runtime.Object)
 	return nil
 }
 
-// send waits until the event is taken, and tells whether it was.
+// send waits until the event is taken, and reports whether it was.
 func (w *watcher) send(kind watch.EventType, object runtime.Object) bool {
 	select {
 	case w.events <- watch.Event{Type: kind, Object: object}:

@@ -13,7 +13,7 @@ const rememberedBytes = 4 << 20
 // it has not decoded before. It knows nothing of what there is: that has always just come in.
 type decoded[T any, P object[T]] struct {
 	mu sync.Mutex
-	// recent has, by their JSON, objects that nobody changes: those that were remembered or asked for last. When it is full it becomes
+	// recent has, by their JSON, objects that are never changed: those that were remembered or asked for last. When it is full it becomes
 	// older, and what was older is forgotten.
 	recent, older map[string]P
 	bytes         int // of the JSON of recent

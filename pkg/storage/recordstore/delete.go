@@ -13,7 +13,7 @@ import (
 )
 
 // Delete implements storage.Interface. The object that it gives out has the resourceVersion that it had last: that of the deletion
-// stands in the event of a watch, but not in the answer to who deletes a custom resource.
+// stands in the event of a watch, but not in the answer to the deletion of a custom resource.
 func (s *store[T, P]) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
 	validateDeletion storage.ValidateObjectFunc, remembered runtime.Object, options storage.DeleteOptions) error {
 	at, err := s.object(key)

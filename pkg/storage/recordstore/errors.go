@@ -16,8 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// explain says what an error of the API server of the records means to who asked for objects: that one is not there or there already
-// is an error of package storage; what this server lacks (the CRD, rights, a connection) is no fault of who asked; and all else
+// explain returns what an error of the API server of the records means for the objects: that one does not exist or exists already
+// is an error of package storage; what this server lacks (the CRD, rights, a connection) is not a fault of the caller; and all else
 // is passed on, speaking of objects.
 func (r *resource) explain(err error, at location) error {
 	status := apierrors.APIStatus(nil)
@@ -29,17 +29,17 @@ func (r *resource) explain(err error, at location) error {
 	case !errors.As(err, &status):
 		return apierrors.NewServiceUnavailable(fmt.Sprintf("the API server that keeps %s does not answer: %v", r.objects, err))
 	}
-	told := status.Status()
+	answer := status.Status()
 	switch {
-	case r.isOfRecord(told, metav1.StatusReasonNotFound):
+	case r.isOfRecord(answer, metav1.StatusReasonNotFound):
 		return storage.NewKeyNotFoundError(at.key, 0)
-	case r.isOfRecord(told, metav1.StatusReasonAlreadyExists):
+	case r.isOfRecord(answer, metav1.StatusReasonAlreadyExists):
 		return storage.NewKeyExistsError(at.key, 0)
 	}
-	return &apierrors.StatusError{ErrStatus: r.translate(told)}
+	return &apierrors.StatusError{ErrStatus: r.translate(answer)}
 }
 
-// isOfRecord tells of a Status that is about one record.
+// isOfRecord reports whether a Status is about one record.
 func (r *resource) isOfRecord(status metav1.Status, reason metav1.StatusReason) bool {
 	details := status.Details
 	return status.Reason == reason && details != nil &&
@@ -54,22 +54,22 @@ func (r *resource) translate(status metav1.Status) metav1.Status {
 	status.Message = r.rename(status.Message)
 	status = withDelay(status)
 	if details := status.Details; details != nil && details.Group == r.records.Group {
-		told := *details
-		switch told.Kind {
+		translated := *details
+		switch translated.Kind {
 		case r.records.Resource:
-			told.Group, told.Kind = r.objects.Group, r.objects.Resource
+			translated.Group, translated.Kind = r.objects.Group, r.objects.Resource
 		case r.recordKind:
-			told.Group, told.Kind = r.objects.Group, r.objectKind.Kind
+			translated.Group, translated.Kind = r.objects.Group, r.objectKind.Kind
 		}
-		status.Details = &told
+		status.Details = &translated
 	}
 	return status
 }
 
-// leastDelay in seconds, where an API server that asks for patience does not say how much.
+// leastDelay in seconds, where an API server that asks for patience does not give a delay.
 const leastDelay = 1
 
-// withDelay says when to ask again where the API server of the records has too much to do, or fills a cache ("storage is
+// withDelay adds a delay before the next request where the API server of the records has too much to do, or fills a cache ("storage is
 // (re)initializing"). It is not asked again here: clients repeat a request of any verb that is answered by 429 and a Retry-After header,
 // which is made of the details, and bound how often. Two that repeat would multiply the requests.
 func withDelay(status metav1.Status) metav1.Status {
@@ -95,7 +95,7 @@ func (r *resource) rename(message string) string {
 	return strings.NewReplacer(records+` "`, r.objects.String()+` "`, record+` "`, r.objectKind.GroupKind().String()+` "`).Replace(message)
 }
 
-// own tells of errors that are this server's, not those of who asked it, and what to do about them.
+// own returns errors of this server, not of its caller, and what to do about them.
 func (r *resource) own(status metav1.Status) string {
 	records := r.records.GroupResource()
 	switch {
@@ -111,5 +111,5 @@ func (r *resource) own(status metav1.Status) string {
 	return ""
 }
 
-// isNamed tells whether a Status is about an object, as a missing namespace, and not about a path that nobody serves.
+// isNamed reports whether a Status is about an object, as a missing namespace, and not about a path that is not served.
 func isNamed(status metav1.Status) bool { return status.Details != nil && status.Details.Name != "" }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// event makes of an event of records, as it comes in, one of objects. There are types of events that nobody has to know: they are
+// event makes of an event of records, as it comes in, one of objects. Some types of events may be ignored: they are
 // not wanted.
 func (s *store[T, P]) event(at location, text []byte) (event watch.Event, wanted bool) {
 	var record []byte
@@ -53,7 +53,7 @@ func eventType(name []byte) watch.EventType {
 	return ""
 }
 
-// decodeBookmark takes what a bookmark says: a resourceVersion, and by an annotation that it ends the initial events.
+// decodeBookmark decodes a bookmark: a resourceVersion, and by an annotation that it ends the initial events.
 func decodeBookmark(record []byte, into metav1.Object) error {
 	outline, err := outlineOf(record)
 	if err != nil {

@@ -107,7 +107,7 @@ func (s *store[T, P]) page(ctx context.Context, at location, request metav1.List
 	return items, answered.meta, nil
 }
 
-// listed is what a list says beside its items.
+// listed is what a list has in addition to its items.
 type listed struct {
 	meta  metav1.ListMeta
 	items int

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// records makes the requests. Bodies and answers are JSON that somebody else reads and writes; errors are those of the API server.
+// records makes the requests. Bodies and answers are JSON that other packages encode and decode; errors are those of the API server.
 type records struct {
 	client *rest.RESTClient
 	path   []string // of the API version
@@ -29,7 +29,7 @@ func newRecords(config *rest.Config, resource resource) (*records, error) {
 	version := resource.records.GroupVersion()
 	config.GroupVersion, config.APIPath = &version, "/apis"
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	config.QPS, config.RateLimiter = -1, nil // our own callers are counted by who serves them
+	config.QPS, config.RateLimiter = -1, nil // the limits of our callers apply to their requests to us
 	config.DisableCompression = true         // it takes longer to compress a list than to send it to a neighbour
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // a Status is all that the client decodes

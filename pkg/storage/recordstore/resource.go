@@ -12,7 +12,7 @@ import (
 	farmstoragev1 "millwright.dev/pkg/apis/farmstorage/v1"
 )
 
-// resource says which objects are kept, and in which records.
+// resource names the objects that are stored, and their records.
 type resource struct {
 	objects    schema.GroupResource
 	objectKind schema.GroupVersionKind // as spec.object is encoded

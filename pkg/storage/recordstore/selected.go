@@ -56,7 +56,7 @@ func (s *selected[T, P]) pass(event watch.Event) (watch.Event, bool) {
 	}
 	switch matches := s.selection.matches(object); {
 	case matches:
-		// A copy, since who gets the event may change its object.
+		// A copy, since the receiver of the event may change its object.
 		s.last[place] = object.DeepCopyObject().(P)
 		event.Type = watch.Modified
 		if !shown {

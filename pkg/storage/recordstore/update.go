@@ -140,7 +140,7 @@ func (s *store[T, P]) attempt(at location, before *state[P], preconditions *stor
 	return after, data, err
 }
 
-// unchanged gives out the object as it was before somebody tried to change it.
+// unchanged gives out the object as it was before the attempt to change it.
 func (s *store[T, P]) unchanged(before *state[P], into P) error {
 	*into = *new(T)
 	if err := json.Unmarshal(before.data, into); err != nil {
@@ -150,7 +150,7 @@ func (s *store[T, P]) unchanged(before *state[P], into P) error {
 	return s.Versioner().UpdateObject(into, before.resourceVersion)
 }
 
-// outOfDate tells whether a write may have been refused because the record is not, or is no longer, what it was taken for.
+// outOfDate reports whether a write may have been refused because the record is not, or is no longer, what it was taken for.
 func outOfDate(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// eventBuffer is how many events may wait in a watch, which saves switching between goroutines. What a slow client does not take
+// eventBuffer is the number of events that may wait in a watch, which saves switching between goroutines. What a slow client does not take
 // waits in the connection, and then in the API server of the records, which ends watches that are too slow.
 const eventBuffer = 16
 
@@ -86,7 +86,7 @@ func (w *watcher[T, P]) ResultChan() <-chan watch.Event { return w.events }
 func (w *watcher[T, P]) Stop() { w.cancel() }
 
 // run hands on what comes in, until the API server ends the watch or the connection breaks, which look the same to a client and are
-// mended by watching on from the last resourceVersion; until an error; or until nobody wants any more.
+// mended by watching on from the last resourceVersion; until an error; or until the watch is stopped.
 func (w *watcher[T, P]) run(body io.ReadCloser) {
 	defer close(w.events)
 	defer w.cancel()

@@ -18,7 +18,7 @@ import (
 	farm "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-// allow tells whether the caller may do the same with Pods, if that is asked. pod is empty for all Pods of the namespace.
+// allow reports whether the caller may do the same with Pods, if that is asked. pod is empty for all Pods of the namespace.
 func (r *REST) allow(ctx context.Context, verb, pod string) error {
 	if r.access == nil {
 		return nil
@@ -49,7 +49,7 @@ func forbidden(caller, verb, namespace, pod, why string) error {
 	if pod != "" {
 		name = farm.FarmPodPrefix + pod
 	}
-	text := fmt.Sprintf("User %q cannot %s resource \"pods\" in API group \"\" %s, and this server shows farmpods only to those who can", caller, verb, where)
+	text := fmt.Sprintf("User %q cannot %s resource \"pods\" in API group \"\" %s, and this server serves farmpods only to users who can", caller, verb, where)
 	if why != "" {
 		text += ": " + why
 	}

@@ -74,7 +74,7 @@ func TestWhoMayNotReadPodsSeesNoFarmPodsWhereThatIsAsked(t *testing.T) {
 			access := &judge{decision: authorizer.DecisionNoOpinion}
 			err := try(testContext(t, "barn"), api.rest(t, access))
 			verb, _, _ := strings.Cut(way, " ")
-			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "alice" cannot `+verb+` resource "pods" in API group "" in the namespace "barn", and this server shows farmpods only to those who can: because`) {
+			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "alice" cannot `+verb+` resource "pods" in API group "" in the namespace "barn", and this server serves farmpods only to users who can: because`) {
 				t.Errorf("error is %v", err)
 			}
 			if paths := api.paths(); len(paths) != 0 {

@@ -42,7 +42,7 @@ func convertInto(shown *farm.FarmPod, pod *corev1.Pod) {
 	}
 }
 
-// metadataOf leaves out what is about the Pod as a stored object: who wrote which field, who owns it, what holds it back.
+// metadataOf leaves out what is about the Pod as a stored object: managed fields, owners, finalizers.
 func metadataOf(pod *corev1.Pod) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name:                       farm.FarmPodPrefix + pod.Name,

@@ -9,7 +9,7 @@ import (
 
 // counts are the figures of a Pod's containers.
 type counts struct {
-	// ready is how many containers run and are ready; init containers are not among them, nor among those they are compared with.
+	// ready is the number of containers that run and are ready; init containers are not among them, nor among those they are compared with.
 	ready int32
 	// restarts is what kubectl shows: of containers and sidecars; of the init containers, while the Pod still waits for them.
 	restarts int32

@@ -5,7 +5,7 @@
 //
 // Nothing is kept here. Each get, list and watch is the same request for Pods with the same options, made to the API server in
 // the name of this server, and what comes back is converted (convert.go). So the resourceVersion, what it is compared with,
-// pages, bookmarks, WatchList and 410 Expired are those of the Pods, and all replicas say the same.
+// pages, bookmarks, WatchList and 410 Expired are those of the Pods, and all replicas return the same.
 //
-// Who may see FarmPods sees what they show of Pods, whether or not he may see Pods; REST can be told to ask for that too.
+// Users who may read FarmPods see what they show of Pods, whether or not they may read Pods; REST can check that too.
 package farmpod

@@ -17,22 +17,22 @@ import (
 
 func notFound(name string) error { return apierrors.NewNotFound(resource, name) }
 
-// explain makes an error with Pods one with FarmPods. What the API server has said stays, but for the name of a Pod.
+// explain makes an error with Pods one with FarmPods. The text of the API server stays, except for the name of a Pod.
 func explain(ctx context.Context, verb string, err error) error {
-	var said apierrors.APIStatus
+	var status apierrors.APIStatus
 	switch {
 	case ctx.Err() != nil:
 		return apierrors.NewTimeoutError(fmt.Sprintf("%s of farmpods: the request has ended before the API server has answered about pods", verb), 0)
-	case !errors.As(err, &said):
+	case !errors.As(err, &status):
 		return apierrors.NewServiceUnavailable(fmt.Sprintf("%s of farmpods: asking the API server for pods: %v", verb, err))
 	case apierrors.IsUnauthorized(err):
-		// As it is, it would tell the caller that his credentials are wrong.
+		// Unchanged, it would mean that the credentials of the caller are wrong.
 		return apierrors.NewInternalError(fmt.Errorf("%s of farmpods: the API server does not accept the credentials of this server: %w", verb, err))
 	case apierrors.IsForbidden(err):
-		// It is not the caller who lacks a right: he has had an answer by then.
+		// The caller does not lack a right: this server does.
 		return apierrors.NewServiceUnavailable(fmt.Sprintf("%s of farmpods: this server lacks a right, grant it as manifests/farm does: %v", verb, err))
 	default:
-		return &apierrors.StatusError{ErrStatus: rename(said.Status())}
+		return &apierrors.StatusError{ErrStatus: rename(status.Status())}
 	}
 }
 

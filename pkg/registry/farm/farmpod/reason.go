@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// reason says in one word how a Pod is: what kubectl shows of it in the column STATUS.
+// reason returns the state of a Pod in one word, as kubectl shows it in the column STATUS.
 func reason(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		switch {
@@ -30,7 +30,7 @@ func reason(pod *corev1.Pod) string {
 	return ofContainers(pod, found)
 }
 
-// ofPod is what the Pod as a whole says.
+// ofPod is the reason of the Pod as a whole.
 func ofPod(pod *corev1.Pod) string {
 	if isGated(pod) {
 		return corev1.PodReasonSchedulingGated
@@ -51,7 +51,7 @@ func isGated(pod *corev1.Pod) bool {
 	return false
 }
 
-// isTrue tells whether the first condition of a type is true.
+// isTrue reports whether the first condition of a type is true.
 func isTrue(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 	for i := range pod.Status.Conditions {
 		if condition := &pod.Status.Conditions[i]; condition.Type == kind {
@@ -61,7 +61,7 @@ func isTrue(pod *corev1.Pod, kind corev1.PodConditionType) bool {
 	return false
 }
 
-// ofInitContainers tells of the first init container that the Pod still waits for.
+// ofInitContainers returns the reason of the first init container that the Pod still waits for.
 func ofInitContainers(pod *corev1.Pod) (reason string, initializing bool) {
 	for i := range pod.Status.InitContainerStatuses {
 		status := &pod.Status.InitContainerStatuses[i]
@@ -81,7 +81,7 @@ func ofInitContainers(pod *corev1.Pod) (reason string, initializing bool) {
 	return "", false
 }
 
-// isPassed tells whether an init container holds up the ones after it no more: it has done its work, or, if it runs beside the
+// isPassed reports whether an init container holds up the ones after it no more: it has done its work, or, if it runs beside the
 // containers (a sidecar), it has started.
 func isPassed(pod *corev1.Pod, status *corev1.ContainerStatus) bool {
 	if status.State.Terminated != nil && status.State.Terminated.ExitCode == 0 {
@@ -111,8 +111,8 @@ func ofEnd(ended *corev1.ContainerStateTerminated) string {
 	}
 }
 
-// ofContainers is what the first container says that does not simply run; if none does, what was found before. Of a Pod whose
-// first such container has completed, the others say more.
+// ofContainers is the reason of the first container that does not simply run; if none does, what was found before. Of a Pod whose
+// first such container has completed, the others are more important.
 func ofContainers(pod *corev1.Pod, found string) string {
 	running, failure := false, ""
 	for i := len(pod.Status.ContainerStatuses) - 1; i >= 0; i-- {

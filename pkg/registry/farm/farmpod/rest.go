@@ -47,7 +47,7 @@ func NewREST(config *rest.Config, access authorizer.UnconditionalAuthorizer) (*R
 	config = rest.CopyConfig(config)
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf // which is what podwire reads
 	config.DisableCompression = true                        // to pack and unpack Pods takes longer than to send them as they are
-	config.QPS = -1                                         // who asks us has passed the limits of the API server
+	config.QPS = -1                                         // our callers have passed the limits of the API server
 	client, err := typedcorev1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making the client that reads Pods: %w", err)

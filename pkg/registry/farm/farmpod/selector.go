@@ -23,7 +23,7 @@ var selectable = []string{metav1.ObjectNameField, "metadata.namespace", "spec.no
 // noPod is a name that no Pod can have.
 const noPod = "No-Pod-Has-Capitals"
 
-// AddFieldLabels tells a scheme by which fields FarmPods can be selected.
+// AddFieldLabels adds to a scheme the fields by which FarmPods can be selected.
 func AddFieldLabels(scheme *runtime.Scheme) error {
 	return scheme.AddFieldLabelConversionFunc(schema.GroupVersion(farm.GroupVersion).WithKind("FarmPod"), func(label, value string) (string, string, error) {
 		for _, field := range selectable {

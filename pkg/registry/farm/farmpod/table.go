@@ -28,7 +28,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "Images", Type: "string", Priority: 1, Description: "Images of the containers"},
 }
 
-// ConvertToTable implements rest.TableConvertor. The objects of the rows are left to whoever has asked for them.
+// ConvertToTable implements rest.TableConvertor. The objects of the rows are added by the caller.
 func (*REST) ConvertToTable(_ context.Context, object runtime.Object, options runtime.Object) (*metav1.Table, error) {
 	shown := &metav1.Table{}
 	switch object := object.(type) {

@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/registry/farm/farmpod/podwire"
 )
 
-// buffered is how many events may wait for a client. While some wait, what is written to him is not flushed.
+// buffered is the number of events that may wait for a client. While some wait, the connection is not flushed.
 const buffered = 32
 
 // Watch implements rest.Watcher. The watch ends with its context, when it is stopped, and when that of the Pods ends.
@@ -32,7 +32,7 @@ func (r *REST) Watch(ctx context.Context, options *internalversion.ListOptions) 
 		return nil, err
 	}
 	asked.Watch = true
-	tellEnd(ctx, asked)
+	announceEnd(ctx, asked)
 	started := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	body, err := r.askWith(ctx, asked).Stream(ctx)
@@ -45,8 +45,8 @@ func (r *REST) Watch(ctx context.Context, options *internalversion.ListOptions) 
 	return v, nil
 }
 
-// tellEnd tells the API server when the watch will end: it sends a last bookmark before that.
-func tellEnd(ctx context.Context, asked *metav1.ListOptions) {
+// announceEnd makes known to the API server when the watch will end: it sends a last bookmark before that.
+func announceEnd(ctx context.Context, asked *metav1.ListOptions) {
 	if deadline, ok := ctx.Deadline(); ok && asked.TimeoutSeconds == nil {
 		asked.TimeoutSeconds = ptr.To(max(int64(time.Until(deadline)/time.Second), 1))
 	}

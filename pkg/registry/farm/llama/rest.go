@@ -24,7 +24,7 @@ const (
 	category = "farm"
 )
 
-// deleteCollectionWorkers is how many Llamas one deletecollection deletes at a time.
+// deleteCollectionWorkers is the number of Llamas that one deletecollection deletes at a time.
 const deleteCollectionWorkers = 8
 
 // REST serves Llamas, with all verbs that a resource can have and no subresource.

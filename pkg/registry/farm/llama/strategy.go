@@ -29,7 +29,7 @@ var (
 
 func newStrategy(scheme *runtime.Scheme) strategy { return strategy{scheme, names.SimpleNameGenerator} }
 
-// NamespaceScoped tells that each Llama is in a namespace.
+// NamespaceScoped returns true: each Llama is in a namespace.
 func (strategy) NamespaceScoped() bool { return true }
 
 // PrepareForCreate sets what users do not.

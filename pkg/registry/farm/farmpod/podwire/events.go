@@ -26,7 +26,7 @@ const (
 // mostBytes of an event, as for other clients.
 const mostBytes = 16 << 20
 
-// ErrEnd is the end of a watch, whether it was meant or not: a client cannot tell, and watches again.
+// ErrEnd is the end of a watch, whether it was meant or not: a client cannot distinguish them, and watches again.
 var ErrEnd = errors.New("the watch has ended")
 
 // Events are those of a watch of Pods.

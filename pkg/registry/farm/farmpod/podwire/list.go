@@ -106,7 +106,7 @@ func (l *listReader) bytes(size int) ([]byte, error) {
 	return l.buffer, unexpected(err)
 }
 
-// readType makes sure that it is a list of Pods. Other fields of the envelope say nothing.
+// readType makes sure that it is a list of Pods. Other fields of the envelope are skipped.
 func (l *listReader) readType(number protowire.Number, size int) error {
 	message, err := l.bytes(size)
 	if err != nil || number != envelopeType {
@@ -119,7 +119,7 @@ func (l *listReader) readType(number protowire.Number, size int) error {
 	return err
 }
 
-// readItems reads the list, which has so many bytes.
+// readItems reads the list, which has the given size in bytes.
 func (l *listReader) readItems(size int, metadata *metav1.ListMeta, see func(*corev1.Pod)) error {
 	for end := l.read + size; l.read < end; {
 		number, size, err := l.next()

@@ -91,5 +91,5 @@ func readKind(message []byte) (kind string, err error) {
 	return kind, err
 }
 
-// wrong says what could not be read.
+// wrong returns an error that names what could not be read.
 func wrong(what string, err error) error { return fmt.Errorf("reading %s: %w", what, err) }
