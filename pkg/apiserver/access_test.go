@@ -28,7 +28,7 @@ func TestOnlyTheFrontProxySpeaksForUsers(t *testing.T) {
 		return &pair
 	}
 	s.client(t, certificateOf("front-proxy", newAuthority(t, "another")), forged).expect(t, 401, "GET", llamas, "")
-	s.client(t, certificateOf("somebody", s.front), forged).expect(t, 401, "GET", llamas, "")
+	s.client(t, certificateOf("other", s.front), forged).expect(t, 401, "GET", llamas, "")
 	s.client(t, certificateOf("front-proxy", s.front), http.Header{"X-Remote-User": {"farmer"}}).expect(t, 200, "GET", llamas, "")
 	if !slices.Contains(s.reviews(), "farmer list llamas") {
 		t.Errorf("reviewed: %q", s.reviews())
@@ -50,10 +50,10 @@ func TestWhoMayNotIsToldSo(t *testing.T) {
 }
 
 func TestEverybodyMayAskWhetherItIsWell(t *testing.T) {
-	nobody := start(t).client(t, nil, nil)
-	nobody.until(t, 200, "/livez")
-	nobody.until(t, 200, "/healthz")
-	ready := nobody.until(t, 200, "/readyz?verbose")
+	anonymous := start(t).client(t, nil, nil)
+	anonymous.until(t, 200, "/livez")
+	anonymous.until(t, 200, "/healthz")
+	ready := anonymous.until(t, 200, "/readyz?verbose")
 	for _, check := range []string{"certificate-farm", "kube-apiserver", "llama-storage", "informer-sync"} {
 		if !slices.Contains(splitLines(ready.body), "[+]"+check+" ok") {
 			t.Errorf("%s is not checked:\n%s", check, ready.body)
@@ -97,7 +97,7 @@ func (s *stream) next(t *testing.T) watchEvent {
 	return event
 }
 
-// ends tells whether the stream ends as it should, without being torn off.
+// ends reports whether the stream ends as it should, without being torn off.
 func (s *stream) ends() error {
 	var event watchEvent
 	if err := s.decoder.Decode(&event); !errors.Is(err, io.EOF) {

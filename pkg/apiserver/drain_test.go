@@ -149,12 +149,12 @@ func TestWhyItIsNotReadyIsLoggedOnce(t *testing.T) {
 			t.Errorf("answered %v, not %v", got, problem)
 		}
 	}
-	var told []string
+	var logged []string
 	for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
-		told = append(told, entry.Message)
+		logged = append(logged, entry.Message)
 	}
-	if len(told) != 2 || told[0] != "Not ready" || told[1] != "Ready again" {
-		t.Errorf("logged %q", told)
+	if len(logged) != 2 || logged[0] != "Not ready" || logged[1] != "Ready again" {
+		t.Errorf("logged %q", logged)
 	}
 }
 

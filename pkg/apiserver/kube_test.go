@@ -25,7 +25,7 @@ type kube struct {
 	server *httptest.Server
 
 	mu sync.Mutex
-	// refused tells which rights this server does not have: verb resource.
+	// refused has the rights that this server does not have: verb resource.
 	refused map[string]bool
 	// forbidden are the users who may do nothing.
 	forbidden map[string]bool
@@ -201,7 +201,7 @@ func (k *kube) set(path string, object any) {
 	}
 }
 
-// isWatched tells whether anybody watches a path.
+// isWatched reports whether there is a watch of a path.
 func (k *kube) isWatched(path string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

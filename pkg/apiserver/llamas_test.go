@@ -50,7 +50,7 @@ func TestALlamaIsCreatedReadChangedAndDeleted(t *testing.T) {
 	}
 	farmer.expect(t, 409, "PUT", llamas+"/dolly", heavier) // it has the resourceVersion of before
 	farmer.expect(t, 422, "PUT", llamas+"/dolly", body("dolly", dollySpec))
-	farmer.expect(t, 404, "PUT", llamas+"/nobody", body("nobody", dollySpec))
+	farmer.expect(t, 404, "PUT", llamas+"/missing", body("missing", dollySpec))
 	labelled := farmer.expect(t, 200, "PATCH", llamas+"/dolly", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", "application/merge-patch+json")
 	if field(labelled.object, "metadata", "generation") != 2.0 {
 		t.Errorf("a label has counted the generation up: %s", labelled.body)

@@ -170,8 +170,8 @@ func TestAWaitForACertificateIsToldAndCanBeCalledOff(t *testing.T) {
 		if err := make(arrival).await(ctx, "Waiting for it"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
-		if told := len(logger.GetSink().(ktesting.Underlier).GetBuffer().Data()); told != 4 {
-			t.Errorf("told %d times in two minutes, not after 1, 31, 61 and 91 seconds", told)
+		if logged := len(logger.GetSink().(ktesting.Underlier).GetBuffer().Data()); logged != 4 {
+			t.Errorf("logged %d times in two minutes, not after 1, 31, 61 and 91 seconds", logged)
 		}
 	})
 }

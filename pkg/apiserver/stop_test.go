@@ -59,7 +59,7 @@ func TestConnectionsAreAskedToMoveHalfwayThroughTheDelay(t *testing.T) {
 			return answer.Header().Get("Connection") == "close"
 		}
 		if asked() {
-			t.Error("it asks while nobody has asked it to end")
+			t.Error("clients are asked to move before the server is asked to end")
 		}
 		cancel()
 		time.Sleep(4 * time.Second)

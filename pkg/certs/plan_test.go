@@ -79,7 +79,7 @@ func TestDecide(t *testing.T) {
 			given: func(t testing.TB) *fixture { return settled(t).pass(60 * day) },
 			want:  []string{"IssueServing"},
 		},
-		"a certificate for other names is replaced at once": {
+		"a certificate for other names is replaced immediately": {
 			given: func(t testing.TB) *fixture {
 				f := settled(t)
 				f.Names = append(Names{"another.example.com"}, names...)
@@ -124,7 +124,7 @@ func TestDecide(t *testing.T) {
 			},
 			again: -1,
 		},
-		"a record from a clock that was years ahead is made anew": {
+		"a record from a clock that was years ahead is replaced": {
 			given: func(t testing.TB) *fixture {
 				f := recordedRotation(t)
 				for i := range f.State.Authorities {
@@ -150,7 +150,7 @@ func TestDecide(t *testing.T) {
 			},
 			want: []string{"CreateAuthority"},
 		},
-		"a lost certificate is made anew by the authority that clients trust": {
+		"a lost certificate is issued again by the authority that clients trust": {
 			given: func(t testing.TB) *fixture {
 				f := settled(t)
 				f.State.Serving = nil
@@ -158,15 +158,15 @@ func TestDecide(t *testing.T) {
 			},
 			want: []string{"IssueServing"},
 		},
-		"what expired while nobody looked is made anew by the authority that is left": {
+		"what expired without a sync is issued again by the authority that is left": {
 			given: func(t testing.TB) *fixture { return settled(t).pass(200 * day) },
 			want:  []string{"IssueServing"},
 		},
-		"if all expired while nobody looked, all is made anew": {
+		"if all expired without a sync, all is issued again": {
 			given: func(t testing.TB) *fixture { return settled(t).pass(2000 * day) },
 			want:  []string{"CreateAuthority", "IssueServing"},
 		},
-		"a certificate of somebody else's authority is replaced": {
+		"a certificate of a foreign authority is replaced": {
 			given: func(t testing.TB) *fixture {
 				f := settled(t)
 				f.State.Serving = settled(t).State.Serving
@@ -207,7 +207,7 @@ func TestAnAuthorityThatReachesNobodySignsOnlyWhenNothingElseIsLeft(t *testing.T
 	old := f.State.Authorities[0].id()
 	for range 200 {
 		if f.State.issuer().id() != old {
-			t.Fatal("the certificate is of an authority that nobody trusts, though the old one is valid")
+			t.Fatal("the certificate is of an authority that no client trusts, though the old one is valid")
 		}
 		plan := Decide(f.Observed)
 		if len(plan.Steps) == 0 {

@@ -41,7 +41,7 @@ func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 		foreign bool
 	}{
 		"without our label":                         {func(s *corev1.Secret) { s.Labels = nil }, true},
-		"of somebody else's label":                  {func(s *corev1.Secret) { s.Labels[LabelManagedBy] = "cert-manager" }, true},
+		"of a foreign label":                        {func(s *corev1.Secret) { s.Labels[LabelManagedBy] = "cert-manager" }, true},
 		"of another type":                           {func(s *corev1.Secret) { s.Type = corev1.SecretTypeDockercfg }, true},
 		"without a label, but empty, made for us":   {func(s *corev1.Secret) { s.Labels, s.Data = nil, map[string][]byte{"tls.crt": {}, "tls.key": nil} }, false},
 		"with our label, and with nothing readable": {func(s *corev1.Secret) { s.Data = map[string][]byte{"tls.crt": []byte("?")} }, false},
@@ -129,7 +129,7 @@ func TestAnAuthorityOfWhichNoRecordIsLeftIsTrustedUntilItExpires(t *testing.T) {
 	}
 	f.State = state
 	if plan := Decide(f.Observed); len(plan.Steps) > 0 {
-		t.Errorf("nobody knows what the old authority signed, and yet: %v", plan.Steps)
+		t.Errorf("it is unknown what the old authority signed, and yet: %v", plan.Steps)
 	}
 	f.pass(f.State.Authorities[0].Certificate.NotAfter.Add(DefaultLifetimes.apart()).Sub(f.Now))
 	if got := kinds(Decide(f.Observed)); !cmp.Equal(got[len(got)-1:], []string{"DropAuthority"}) {

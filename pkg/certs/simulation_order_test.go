@@ -23,7 +23,7 @@ func TestTheSimulationFindsEveryStepInTheWrongOrder(t *testing.T) {
 				return Decide(o)
 			}
 		},
-		"nobody looks whether the targets carry it": func(w *world) {
+		"it is not checked whether the targets carry it": func(w *world) {
 			w.decide = func(o Observed) Plan {
 				plan := Decide(o)
 				inject := plan.Inject

@@ -42,7 +42,7 @@ func update(t testing.TB, source *Source, certificate, key []byte) {
 	}
 }
 
-// echo serves TLS connections, and answers what it is told, until the test ends.
+// echo serves TLS connections, and echoes what it receives, until the test ends.
 func echo(t *testing.T, config *tls.Config) (address string) {
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	if err != nil {

@@ -76,7 +76,7 @@ type Request struct {
 	Selector        labels.Selector
 
 	// OnChange is called for every object that the user sees when it is added (old is nil), changed, or gone or out of sight (new
-	// is nil). Calls come one at a time and in order. A slow user delays nobody, but is notified of several changes of one object
+	// is nil). Calls come one at a time and in order. A slow user delays no other user, but is notified of several changes of one object
 	// as one, and of an object that came and went not at all. Optional.
 	OnChange func(old, new *RawObject)
 	// OnProblem is called with what keeps the resource from being listed or watched, and with nil when it can be. Optional.

@@ -98,16 +98,16 @@ func TestABookmarkRaisesTheVersion(t *testing.T) {
 	})
 }
 
-// Who is told of his own write acts at once, and is not told again when the cache says that it has come so far.
+// A user that is notified of its own write acts immediately, and is not notified again when the cache says that it has come so far.
 func TestTheVersionIsThatOfAChangeWhenUsersAreToldOfIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *fakeServer, objects *Cache) {
 		u := acquire(t, objects, "", "", "")
 		synctest.Wait()
-		at := u.feed.current // after each change the Reflector tells it how far that is: here it does not come to that
+		at := u.feed.current // after each change the Reflector reports how far that is: here it does not come to that
 		for i, take := range []func(*source, *RawObject){u.feed.put, u.feed.put, u.feed.remove} {
 			take(at, widget(t, "ns", "a", "x", 101+i))
 			if got := u.LastStoreSyncResourceVersion(); got != fmt.Sprint(101+i) {
-				t.Errorf("a user who is told of version %d reads that the cache is at %s", 101+i, got)
+				t.Errorf("a user that is notified of version %d reads that the cache is at %s", 101+i, got)
 			}
 		}
 	})
@@ -129,7 +129,7 @@ func TestAnObjectThatLeavesAUsersSelectorIsGoneForHimAlone(t *testing.T) {
 			t.Error(diff)
 		}
 		if x.Get("ns", "a") != nil || all.Get("ns", "a") == nil {
-			t.Error("they do not read what they were told")
+			t.Error("they do not read what they were notified of")
 		}
 	})
 }
@@ -197,17 +197,17 @@ func TestAWideningUndoesNothingThatIsNewerThanItsList(t *testing.T) {
 		synctest.Wait()
 		before := u.takeLog()
 		if len(before) != 7 {
-			t.Errorf("meanwhile the user was told %q", before)
+			t.Errorf("meanwhile the user was notified of %q", before)
 		}
 		if wide.HasSynced() || len(wide.takeLog()) > 0 {
 			t.Error("the new user is served before his list is there")
 		}
 		server.set(func() { server.slow = true })
 		close(hold)
-		for steps := 0; ; steps++ { // the wide watch tells again all that has happened since its list
+		for steps := 0; ; steps++ { // the wide watch reports again all that has happened since its list
 			synctest.Wait()
 			if after := u.takeLog(); len(after) > 0 {
-				t.Errorf("%d events after the wide watch took over, the user was told %q", steps, after)
+				t.Errorf("%d events after the wide watch took over, the user was notified of %q", steps, after)
 			}
 			server.wantUpToDate(u)
 			if !server.step() {
@@ -249,17 +249,17 @@ func TestWhoCannotBeServedDoesNotDisturbThoseWhoAre(t *testing.T) {
 			t.Errorf("%d deletions are kept for a source that is refused for an hour", kept)
 		}
 		if problem := u.toldProblem(); problem != nil {
-			t.Errorf("the user who is served is told %v", problem)
+			t.Errorf("the user that is served is notified of %v", problem)
 		}
 		problem := wide.toldProblem()
 		if !apierrors.IsForbidden(problem) || !strings.Contains(fmt.Sprint(problem), `{apiGroups: ["example.com"], resources: ["widgets"], verbs: ["list", "watch"]}`) {
-			t.Errorf("told %v", problem)
+			t.Errorf("notified of %v", problem)
 		}
 		server.set(func() { server.refuse = nil })
 		time.Sleep(retryMax)
 		server.wantUpToDate(wide)
 		if problem := wide.toldProblem(); problem != nil || wide.Problem() != nil {
-			t.Errorf("still told %v", problem)
+			t.Errorf("still notified of %v", problem)
 		}
 	})
 }
@@ -272,7 +272,7 @@ func TestAResourceThatIsNotServedIsWaitedFor(t *testing.T) {
 		u := acquire(t, objects, "", "", "")
 		time.Sleep(time.Hour)
 		if problem := u.toldProblem(); problem == nil || !strings.Contains(problem.Error(), "waiting for the API server to serve widgets.v1.example.com") {
-			t.Errorf("told %v", problem)
+			t.Errorf("notified of %v", problem)
 		}
 		if lists := server.listsAnswered(); lists < 100 || lists > 300 {
 			t.Errorf("%d lists in an hour", lists)
@@ -288,7 +288,7 @@ func TestASlowUserDelaysNobodyAndIsToldTheSumOfWhatHeMissed(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		server.write("ns", "a", "0")
 		proceed := make(chan struct{})
-		var told []string
+		var notified []string
 		slow, err := objects.Acquire(Request{Resource: widgets, OnChange: func(old, new *RawObject) {
 			<-proceed
 			text := ""
@@ -298,7 +298,7 @@ func TestASlowUserDelaysNobodyAndIsToldTheSumOfWhatHeMissed(t *testing.T) {
 				}
 				text += ">"
 			}
-			told = append(told, text)
+			notified = append(notified, text)
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -314,7 +314,7 @@ func TestASlowUserDelaysNobodyAndIsToldTheSumOfWhatHeMissed(t *testing.T) {
 		synctest.Wait()
 		server.wantUpToDate(quick)
 		if slow.HasSynced() {
-			t.Error("synced before it was told of what was there")
+			t.Error("synced before it was notified of what was there")
 		}
 		slow.queue.mu.Lock()
 		if n := len(slow.queue.order); n > 3 {
@@ -323,7 +323,7 @@ func TestASlowUserDelaysNobodyAndIsToldTheSumOfWhatHeMissed(t *testing.T) {
 		slow.queue.mu.Unlock()
 		close(proceed)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{">a0>", "a0>a1000>", ">gonex>"}, told); diff != "" {
+		if diff := cmp.Diff([]string{">a0>", "a0>a1000>", ">gonex>"}, notified); diff != "" {
 			t.Error(diff)
 		}
 	})

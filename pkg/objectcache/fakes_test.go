@@ -110,7 +110,7 @@ func (w *fakeWatch) step() bool {
 	return true
 }
 
-// step lets each watch send one event, and tells whether there was any.
+// step lets each watch send one event, and reports whether there was any.
 func (s *fakeServer) step() (sent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *fakeServer) step() (sent bool) {
 	return sent
 }
 
-// bookmark tells all watches how far the server is.
+// bookmark sends the resourceVersion of the server to all watches.
 func (s *fakeServer) bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *fakeServer) bookmark() {
 	}
 }
 
-// cut ends all watches, and forgets the history if told so.
+// cut ends all watches, and forgets the history if that is wanted.
 func (s *fakeServer) cut(compact bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,14 +257,14 @@ func inBubble(t *testing.T, test func(t *testing.T, server *fakeServer, objects 
 	})
 }
 
-// user keeps what he has been told, and complains when that contradicts itself.
+// user keeps what it was notified of, and complains when that contradicts itself.
 type user struct {
 	*Handle
 	t testing.TB
 
 	mu       sync.Mutex
 	seen     map[objectName]string // app by object
-	versions map[objectName]string // the last that he was told of
+	versions map[objectName]string // the last that it was notified of
 	log      []string
 	problem  error
 }
@@ -294,7 +294,7 @@ func (u *user) change(old, new *RawObject) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if old == nil && new == nil {
-		u.t.Error("told of nothing")
+		u.t.Error("notified of nothing")
 		return
 	}
 	at := old
@@ -304,7 +304,7 @@ func (u *user) change(old, new *RawObject) {
 	name := nameOf(at)
 	app, known := u.seen[name]
 	if known != (old != nil) || old != nil && old.Labels().Get("app") != app {
-		u.t.Errorf("%v: told of a change from %v, having seen %q (%v)", name, old, app, known)
+		u.t.Errorf("%v: notified of a change from %v, having seen %q (%v)", name, old, app, known)
 	}
 	if new == nil {
 		delete(u.seen, name)
@@ -323,7 +323,7 @@ func (u *user) change(old, new *RawObject) {
 	u.log = append(u.log, verb+name.name)
 }
 
-// takeLog returns what he was told since it was asked last.
+// takeLog returns the notifications since the last call.
 func (u *user) takeLog() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -338,7 +338,7 @@ func (u *user) toldProblem() error {
 	return u.problem
 }
 
-// wantUpToDate compares what he was told, and what he reads, with what the server has for him.
+// wantUpToDate compares what the user was notified of, and what it reads, with what the server has for it.
 func (s *fakeServer) wantUpToDate(u *user) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -350,10 +350,10 @@ func (s *fakeServer) wantUpToDate(u *user) {
 	}
 	s.mu.Unlock()
 	u.mu.Lock()
-	told := maps.Clone(u.seen)
+	notified := maps.Clone(u.seen)
 	u.mu.Unlock()
-	if diff := cmp.Diff(want, told, cmp.AllowUnexported(objectName{})); diff != "" {
-		s.t.Errorf("what the user was told is not what there is: %s", diff)
+	if diff := cmp.Diff(want, notified, cmp.AllowUnexported(objectName{})); diff != "" {
+		s.t.Errorf("the user was notified of something else than there is: %s", diff)
 	}
 	read := map[objectName]string{}
 	for _, o := range u.List("", nil) {

@@ -11,7 +11,7 @@ import (
 )
 
 // narrowDelay is how long the users of a resource must have agreed on less before the watch is narrowed: to narrow it is to list
-// anew, and who goes often comes back at once.
+// again, and a user that leaves often returns immediately.
 const narrowDelay = 30 * time.Second
 
 // feed holds the objects of one resource for all its users, and keeps one watch on it; a second one only while the watch is widened or

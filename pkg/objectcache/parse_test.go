@@ -180,7 +180,7 @@ func wantSameContent(t *testing.T, text []byte, o *RawObject) {
 	}
 }
 
-// hasDuplicates tells whether a member is there twice: which of them counts is nobody's promise.
+// hasDuplicates reports whether an object has duplicate members: which of them counts is undefined.
 func hasDuplicates(text []byte) bool {
 	type level struct {
 		keys  map[string]bool

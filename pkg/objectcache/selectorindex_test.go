@@ -66,7 +66,7 @@ func TestTheIndexFindsExactlyTheSelectorsThatMatch(t *testing.T) {
 	}
 }
 
-// BenchmarkUnrelatedOwnerlessObject is the cost of one event of an object that no one of so many parents wants.
+// BenchmarkUnrelatedOwnerlessObject is the cost of one event of an object that none of N parents selects.
 func BenchmarkUnrelatedOwnerlessObject(b *testing.B) {
 	for _, parents := range []int{100, 10000} {
 		b.Run(fmt.Sprint(parents, "parents"), func(b *testing.B) {

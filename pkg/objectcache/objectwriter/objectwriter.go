@@ -4,7 +4,7 @@
 // Package objectwriter writes objects of any kind as JSON. What the API server answers comes back as objectcache.RawObjects: no tree
 // is made of it.
 //
-// Errors are those of the API server (k8s.io/apimachinery/pkg/api/errors tells them apart), or of the way to it. What was being done
+// Errors are those of the API server (see k8s.io/apimachinery/pkg/api/errors), or of the way to it. What was being done
 // is for the caller to add.
 package objectwriter
 

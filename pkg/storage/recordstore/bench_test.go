@@ -15,7 +15,7 @@ import (
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-// managed is what the metadata of a Llama have that was applied, and of its record, beside names.
+// managed is what the metadata of a Llama have that was applied, and of its record, apart from names.
 const managed = `"creationTimestamp":"2026-01-01T00:00:00Z","generation":1,"managedFields":[{"apiVersion":"farm.example.com/v1alpha","fieldsType":"FieldsV1",` +
 	`"fieldsV1":{"f:metadata":{"f:labels":{".":{},"f:breed":{}}},"f:spec":{".":{},"f:height":{},"f:weight":{}}},"manager":"kubectl","operation":"Apply","time":"2026-01-01T00:00:00Z"}],`
 
@@ -24,7 +24,7 @@ func applied(name string, resourceVersion int) string {
 	return strings.ReplaceAll(record, `"metadata":{`, `"metadata":{`+managed+`"labels":{"breed":"suri"},`)
 }
 
-// BenchmarkList is what 5,000 Llamas cost beside what the API server of the records does.
+// BenchmarkList is the cost of 5,000 Llamas apart from that of the API server of the records.
 func BenchmarkList(b *testing.B) {
 	const count = 5000
 	body := bytes.NewBufferString(`{"apiVersion":"storage.farm.example.com/v1","items":[`)
@@ -70,7 +70,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// BenchmarkGet is what a read costs beside the request.
+// BenchmarkGet is the cost of a read apart from the request.
 func BenchmarkGet(b *testing.B) {
 	store, _ := newServer(b, answering(200, applied("dolly", 7)))
 	b.ReportAllocs()

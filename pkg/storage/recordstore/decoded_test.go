@@ -57,6 +57,6 @@ func TestWhatIsAskedForIsRememberedLongerAndNothingForEver(t *testing.T) {
 		}
 	}
 	if has(1) {
-		t.Error("what nobody asks for is remembered for ever")
+		t.Error("an object that is not requested any more is remembered for ever")
 	}
 }

@@ -53,11 +53,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.t.Error(err)
 	}
 	s.mu.Lock()
-	told := r.Method + " " + r.URL.RequestURI()
+	request := r.Method + " " + r.URL.RequestURI()
 	if len(body) != 0 {
-		told += " " + string(body)
+		request += " " + string(body)
 	}
-	s.requests = append(s.requests, told)
+	s.requests = append(s.requests, request)
 	answer := s.answers[min(len(s.requests), len(s.answers))-1]
 	s.mu.Unlock()
 	answer(w, r)

@@ -11,7 +11,7 @@ import (
 )
 
 // selected remembers which objects a watch that selects here has shown, as they were last: an object that is not selected any more is
-// told as DELETED, in the state before, and one that is selected from now on as ADDED. Labels and names are selected by the API
+// reported as DELETED, in the state before, and one that is selected from now on as ADDED. Labels and names are selected by the API
 // server of the records, which does the same there.
 type selected[T any, P object[T]] struct {
 	selection *selection

@@ -126,21 +126,21 @@ func (s *store[T, P]) ReadinessCheck() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readinessTimeout)
 	defer cancel()
 	// The answer may come from any cache of the API server.
-	_, err := s.peek(ctx, nobody, metav1.ListOptions{ResourceVersion: "0"})
+	_, err := s.peek(ctx, absent, metav1.ListOptions{ResourceVersion: "0"})
 	return err
 }
 
 // GetCurrentResourceVersion implements storage.Interface.
 func (s *store[T, P]) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
-	list, err := s.peek(ctx, nobody, metav1.ListOptions{})
+	list, err := s.peek(ctx, absent, metav1.ListOptions{})
 	if err != nil {
 		return 0, err
 	}
 	return s.Versioner().ParseResourceVersion(list.meta.ResourceVersion)
 }
 
-// nobody is a place where the API server finds quickly that there is nothing.
-var nobody = location{namespace: metav1.NamespaceDefault, name: "nobody"}
+// absent is the location of an object that does not exist, which the API server finds quickly.
+var absent = location{namespace: metav1.NamespaceDefault, name: "nobody"}
 
 // peek lists without looking at the items.
 func (s *store[T, P]) peek(ctx context.Context, at location, options metav1.ListOptions) (*listed, error) {

@@ -49,8 +49,8 @@ func streaming(texts ...string) http.HandlerFunc {
 
 func event(kind, object string) string { return fmt.Sprintf(`{"type":%q,"object":%s}`, kind, object) }
 
-// told returns what a watch of the stream tells until it ends, or nothing more comes.
-func told(t *testing.T, stream http.HandlerFunc, ends bool) []watch.Event {
+// received returns the events of a watch of the stream until it ends, or nothing more comes.
+func received(t *testing.T, stream http.HandlerFunc, ends bool) []watch.Event {
 	t.Helper()
 	store, _ := newServer(t, stream)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,7 +78,7 @@ func told(t *testing.T, stream http.HandlerFunc, ends bool) []watch.Event {
 
 func TestEventsOfRecordsAreEventsOfLlamas(t *testing.T) {
 	bookmark := `{"kind":"LlamaRecord","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"object":null}}`
-	events := told(t, streaming(event("ADDED", dolly(5, 1)), event("MODIFIED", dolly(6, 2)), event("UNHEARD OF", `{}`), `{"type":7}`, event("DELETED", dolly(7, 2)), event("BOOKMARK", bookmark)), false)
+	events := received(t, streaming(event("ADDED", dolly(5, 1)), event("MODIFIED", dolly(6, 2)), event("UNHEARD OF", `{}`), `{"type":7}`, event("DELETED", dolly(7, 2)), event("BOOKMARK", bookmark)), false)
 	got := []string{}
 	for _, event := range events {
 		llama := event.Object.(*farmv1alpha.Llama)
@@ -105,7 +105,7 @@ func TestAnErrorOfTheWatchIsToldAndEndsIt(t *testing.T) {
 		"what is no JSON":  {`}`, apierrors.IsInternalError, "the watch of the records of llamas.farm.example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			events := told(t, streaming(event("ADDED", dolly(5, 1)), test.event, event("MODIFIED", dolly(6, 1))), true)
+			events := received(t, streaming(event("ADDED", dolly(5, 1)), test.event, event("MODIFIED", dolly(6, 1))), true)
 			if len(events) != 2 || events[1].Type != watch.Error {
 				t.Fatalf("got %v", events)
 			}
@@ -125,7 +125,7 @@ func TestAWatchThatBreaksOffEndsWithoutAnError(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		},
 	} {
-		if events := told(t, stream, true); len(events) != 1 || events[0].Type != watch.Added {
+		if events := received(t, stream, true); len(events) != 1 || events[0].Type != watch.Added {
 			t.Errorf("%s: %v", name, events)
 		}
 	}

@@ -94,7 +94,7 @@ func TestWhoMayNotReadPodsSeesNoFarmPodsWhereThatIsAsked(t *testing.T) {
 
 func TestWhoMayReadPodsSeesFarmPods(t *testing.T) {
 	api := newUpstream(t, answering(http.StatusOK, testPod("dolly")))
-	// An error beside a permission is none: one of several authorizers has failed.
+	// An error together with a permission is no failure: one of several authorizers has failed.
 	access := &judge{decision: authorizer.DecisionAllow, err: errors.New("another authorizer is down")}
 	if err := ways["get pods/dolly"](testContext(t, "barn"), api.rest(t, access)); err != nil {
 		t.Error(err)

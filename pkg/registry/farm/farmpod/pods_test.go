@@ -101,7 +101,7 @@ func initContainers(statuses ...corev1.ContainerStatus) func(*corev1.Pod) {
 	}
 }
 
-// sidecar makes an init container one that runs beside the containers.
+// sidecar makes an init container one that runs next to the containers.
 func sidecar(name string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		for i := range pod.Spec.InitContainers {

@@ -81,7 +81,7 @@ func ofInitContainers(pod *corev1.Pod) (reason string, initializing bool) {
 	return "", false
 }
 
-// isPassed reports whether an init container holds up the ones after it no more: it has done its work, or, if it runs beside the
+// isPassed reports whether an init container holds up the ones after it no more: it has done its work, or, if it runs next to the
 // containers (a sidecar), it has started.
 func isPassed(pod *corev1.Pod, status *corev1.ContainerStatus) bool {
 	if status.State.Terminated != nil && status.State.Terminated.ExitCode == 0 {

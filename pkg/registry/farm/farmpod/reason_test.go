@@ -31,7 +31,7 @@ func TestTheReasonIsWhatKubectlShowsAsStatus(t *testing.T) {
 		{"a Pod of whose containers one has done its work", testPod("a", containers(ended("main", "Completed", 0, 0), running("other"))), "Running"},
 		{"such a Pod that is not ready", testPod("a", containers(ended("main", "Completed", 0, 0), running("other")), condition(corev1.PodReady, corev1.ConditionFalse, "")), "NotReady"},
 		{"such a Pod of which another container has failed", testPod("a", containers(ended("main", "Completed", 0, 0), ended("other", "Error", 1, 0), running("third")), condition(corev1.PodReady, corev1.ConditionFalse, "")), "Error"},
-		{"a completed container beside one that is not ready", testPod("a", containers(ended("main", "Completed", 0, 0), notReady(running("other")))), "Completed"},
+		{"a completed container and one that is not ready", testPod("a", containers(ended("main", "Completed", 0, 0), notReady(running("other")))), "Completed"},
 
 		{"a Pod that is deleted", testPod("a", deleted), "Terminating"},
 		{"a failing Pod that is deleted", testPod("a", deleted, containers(waiting("main", "CrashLoopBackOff"))), "Terminating"},

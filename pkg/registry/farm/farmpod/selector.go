@@ -35,7 +35,7 @@ func AddFieldLabels(scheme *runtime.Scheme) error {
 	})
 }
 
-// podOptions are the options with which Pods are asked for what somebody wants of FarmPods. A selector of names that no FarmPod has
+// podOptions are the options that select the Pods of the wanted FarmPods. A selector of names that no FarmPod has
 // becomes one that selects no Pod: the answer is empty, and as exact in all else as any other.
 func podOptions(options *internalversion.ListOptions) (*metav1.ListOptions, error) {
 	converted := &metav1.ListOptions{}
