@@ -142,3 +142,32 @@ func (h *hasher) key() (uint64, error) {
 	key, err := jsonscan.Unquote(quoted, plain)
 	return maphash.Bytes(seed, key), err
 }
+
+// HashTree returns a hash of a tree of nil, bool, int64, float64, string, []any and map[string]any. Equal hashes mean equal trees: null, an
+// empty value and no value are different. It cannot be compared with the [Hash] of a text, and is valid within this process only.
+func HashTree(tree any) uint64 {
+	h := hashers.Get().(*hasher)
+	defer h.release()
+	return h.tree(tree)
+}
+
+func (h *hasher) tree(tree any) uint64 {
+	bottom := len(h.members)
+	switch tree := tree.(type) {
+	case map[string]any:
+		for key, value := range tree {
+			value := h.tree(value)
+			h.members = append(h.members, member{maphash.String(seed, key), value})
+		}
+		slices.SortFunc(h.members[bottom:], func(a, b member) int { return cmp.Compare(a.key, b.key) })
+		return h.sum('{', bottom)
+	case []any:
+		for _, element := range tree {
+			value := h.tree(element)
+			h.members = append(h.members, member{value: value})
+		}
+		return h.sum('[', bottom)
+	default:
+		return maphash.Comparable(seed, tree)
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"millwright.dev/pkg/testing/jsoncorpus"
 )
 
@@ -93,4 +95,22 @@ func hashOf(t *testing.T, text string) uint64 {
 		t.Fatalf("%q: %v", text, err)
 	}
 	return sum
+}
+
+func TestHashTree(t *testing.T) {
+	seen := map[uint64]any{}
+	for _, tree := range []any{
+		nil, true, false, int64(0), int64(1), 1.5, "", "0", "null", map[string]any{}, []any{}, []any{nil}, []any{[]any{}}, []any{int64(1), int64(2)}, []any{int64(2), int64(1)},
+		map[string]any{"a": nil}, map[string]any{"a": "b"}, map[string]any{"b": "a"}, map[string]any{"a": map[string]any{}}, map[string]any{"a": []any{}},
+		map[string]any{"a": int64(1), "b": int64(2)}, map[string]any{"a": int64(2), "b": int64(1)}, []any{"a", int64(1), "b", int64(2)},
+	} {
+		sum := HashTree(tree)
+		if other, found := seen[sum]; found {
+			t.Errorf("%v has the hash of %v", tree, other)
+		}
+		if again := HashTree(runtime.DeepCopyJSONValue(tree)); again != sum {
+			t.Errorf("%v has two hashes", tree)
+		}
+		seen[sum] = tree
+	}
 }

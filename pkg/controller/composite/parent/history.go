@@ -8,7 +8,6 @@ package parent
 import (
 	"hash/maphash"
 	"maps"
-	"slices"
 	"time"
 
 	"millwright.dev/pkg/controller"
@@ -181,25 +180,3 @@ func (h history) recordForeign(child childKey) (news bool) {
 
 // seed of all hashes of this process. They are never written down.
 var seed = maphash.MakeSeed()
-
-// hashOf is a hash of a tree, which distinguishes null from empty.
-func hashOf(value any) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			maphash.WriteComparable(&h, key)
-			maphash.WriteComparable(&h, hashOf(v[key]))
-		}
-		h.WriteByte('{')
-	case []any:
-		for _, element := range v {
-			maphash.WriteComparable(&h, hashOf(element))
-		}
-		h.WriteByte('[')
-	default:
-		maphash.WriteComparable(&h, v) // nil, bool, int64, float64, string
-	}
-	return h.Sum64()
-}

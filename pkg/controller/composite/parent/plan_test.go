@@ -145,9 +145,9 @@ func (w *world) edit(name string, change func(tree map[string]any)) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	before := hashOf(tree["data"])
+	before := merge.HashTree(tree["data"])
 	change(tree)
-	if metadata := tree["metadata"].(map[string]any); w.generations && hashOf(tree["data"]) != before {
+	if metadata := tree["metadata"].(map[string]any); w.generations && merge.HashTree(tree["data"]) != before {
 		metadata["generation"] = metadata["generation"].(int64) + 1
 	}
 	w.children[key] = w.write(tree)

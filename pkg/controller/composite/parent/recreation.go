@@ -57,7 +57,7 @@ func (d differences) find(path string, observed, merged any) {
 		}
 	}
 	if !reflect.DeepEqual(observed, merged) {
-		d[path] = hashOf(observed)
+		d[path] = merge.HashTree(observed)
 	}
 }
 
@@ -96,7 +96,7 @@ func (d differences) hash() uint64 {
 	for path, value := range d {
 		tree[path] = int64(value)
 	}
-	return hashOf(tree)
+	return merge.HashTree(tree)
 }
 
 // trial is the creation of a differing child in a dry run.

@@ -14,6 +14,7 @@ import (
 
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/merge"
 )
 
 // statusOf returns the status that the hook desires of the parent. No status is an empty one.
@@ -36,7 +37,7 @@ func (p *plan) planStatus(o observed, status map[string]any) {
 	if err == nil && equality.Semantic.DeepEqual(withoutNulls(tree["status"]), wanted) {
 		return
 	}
-	switch (version{hashOf(wanted), o.parent.GetResourceVersion()}) {
+	switch (version{merge.HashTree(wanted), o.parent.GetResourceVersion()}) {
 	case o.history.parent:
 		return
 	case o.history.refused.version:
@@ -51,7 +52,7 @@ func (p *plan) planStatus(o observed, status map[string]any) {
 		return
 	}
 	known := &p.history.status
-	known.repairs = known.written != 0 && err == nil && known.written != hashOf(withoutNulls(tree["status"]))
+	known.repairs = known.written != 0 && err == nil && known.written != merge.HashTree(withoutNulls(tree["status"]))
 	if !known.repairs {
 		return
 	}
@@ -77,16 +78,16 @@ type statusHistory struct {
 
 // recordStatusTooLarge records a status that was refused for its size, of a parent in this version.
 func (h *history) recordStatusTooLarge(status map[string]any, resourceVersion, text string) {
-	h.refused = refusal{version{hashOf(withoutNulls(status)), resourceVersion}, text}
+	h.refused = refusal{version{merge.HashTree(withoutNulls(status)), resourceVersion}, text}
 }
 
 // recordStatusDone records a status that was written to a parent of the version before.
 func (h *history) recordStatusDone(status map[string]any, before string, written object) {
 	if before == written.GetResourceVersion() {
-		h.parent = version{hashOf(withoutNulls(status)), before}
+		h.parent = version{merge.HashTree(withoutNulls(status)), before}
 	}
 	if tree, err := treeOf(written); err == nil {
-		h.status.written = hashOf(withoutNulls(tree["status"]))
+		h.status.written = merge.HashTree(withoutNulls(tree["status"]))
 	}
 	if h.status.repairs {
 		h.status.rewrites = h.status.rewrites.Add(h.now)
