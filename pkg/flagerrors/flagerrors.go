@@ -9,14 +9,17 @@ import (
 	"strings"
 )
 
-// Join returns one error with the messages of all errors in one line, as the command line reports them, and nil if there are none.
+// Join returns one error with the messages of all errors in one line, as the command line reports them. Errors that are nil are left out.
+// It returns nil if all are.
 func Join(errs []error) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	messages := make([]string, 0, len(errs))
+	var messages []string
 	for _, err := range errs {
-		messages = append(messages, strings.ReplaceAll(err.Error(), "\n", " "))
+		if err != nil {
+			messages = append(messages, strings.ReplaceAll(err.Error(), "\n", " "))
+		}
+	}
+	if len(messages) == 0 {
+		return nil
 	}
 	return errors.New(strings.Join(messages, "; "))
 }

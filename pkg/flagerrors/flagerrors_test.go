@@ -9,10 +9,10 @@ import (
 )
 
 func TestJoin(t *testing.T) {
-	if err := Join(nil); err != nil {
+	if err := Join([]error{nil}); err != nil {
 		t.Errorf("no errors: %v", err)
 	}
-	if err := Join([]error{errors.New("a"), errors.New("b\nc")}); err == nil || err.Error() != "a; b c" {
+	if err := Join([]error{errors.New("a"), nil, errors.New("b\nc")}); err == nil || err.Error() != "a; b c" {
 		t.Errorf("errors: %v", err)
 	}
 }

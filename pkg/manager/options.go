@@ -4,7 +4,6 @@
 package manager
 
 import (
-	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/deadline"
+	"millwright.dev/pkg/flagerrors"
 	"millwright.dev/pkg/kubeconfig"
 )
 
@@ -148,16 +148,7 @@ func (o *Options) Validate() error {
 	if o.LeaderElect {
 		errs = append(errs, o.LeaderElection.validate()...)
 	}
-	return oneLine(errs)
-}
-
-// oneLine joins errors, some of which may be nil.
-func oneLine(errs []error) error {
-	joined := errors.Join(errs...)
-	if joined == nil {
-		return nil
-	}
-	return errors.New(strings.ReplaceAll(joined.Error(), "\n", "; "))
+	return flagerrors.Join(errs)
 }
 
 // isOff reports whether nothing is to be served on an address.
