@@ -27,7 +27,7 @@ const certificateName = "farm"
 // waitingInterval is the pause between two log lines about a wait.
 const waitingInterval = 30 * time.Second
 
-// servingNames are what a self-signed certificate is for. Nobody can verify it anyway.
+// servingNames are the names in a self-signed certificate, which no client can verify anyway.
 func servingNames() certs.Names {
 	names := certs.Names{"localhost", "127.0.0.1"}
 	for _, namespace := range []string{"millwright-system", metav1.NamespaceDefault} { // ours and the tutorial's

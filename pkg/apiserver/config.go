@@ -46,7 +46,8 @@ func listen(ctx context.Context, serving *options.SecureServingOptions) (net.Lis
 }
 
 // genericConfig is the configuration of the generic server, all but what is served.
-func genericConfig(config *Config, to *clients, certificate *certs.Source, listener net.Listener, scheme *runtime.Scheme) (*genericapiserver.RecommendedConfig, error) {
+func genericConfig(config *Config, to *clients, certificate *certs.Source, listener net.Listener,
+	scheme *runtime.Scheme) (*genericapiserver.RecommendedConfig, error) {
 	serializer := newSerializer(scheme)
 	generic := genericapiserver.NewRecommendedConfig(serializer.CodecFactory)
 	generic.Serializer = serializer
@@ -69,7 +70,8 @@ func genericConfig(config *Config, to *clients, certificate *certs.Source, liste
 		func() error { return config.Audit.ApplyTo(&generic.Config) },
 		func() error { return config.Features.ApplyTo(&generic.Config, to.kube, generic.SharedInformerFactory) },
 		func() error {
-			return config.Admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, to.kube, to.dynamic, utilfeature.DefaultFeatureGate, generic.EffectiveVersion)
+			return config.Admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, to.kube, to.dynamic, utilfeature.DefaultFeatureGate,
+				generic.EffectiveVersion)
 		},
 	} {
 		if err := apply(); err != nil {
@@ -110,7 +112,8 @@ func llamaStorage(config *Config) (storage.Interface, error) {
 }
 
 // farm is the API group with its resources.
-func farm(config *Config, generic *genericapiserver.RecommendedConfig, scheme *runtime.Scheme, keptIn storage.Interface) (*genericapiserver.APIGroupInfo, error) {
+func farm(config *Config, generic *genericapiserver.RecommendedConfig, scheme *runtime.Scheme,
+	keptIn storage.Interface) (*genericapiserver.APIGroupInfo, error) {
 	llamas, err := llama.NewREST(scheme, keptIn)
 	if err != nil {
 		return nil, err

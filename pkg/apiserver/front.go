@@ -54,7 +54,8 @@ func newFront(ctx context.Context, config *genericapiserver.SecureServingInfo, c
 	}
 	streams := config.HTTP2MaxStreamsPerConnection
 	f.http.HTTP2 = &http.HTTP2Config{
-		MaxConcurrentStreams: streams, MaxReadFrameSize: uploadBuffer, MaxReceiveBufferPerStream: uploadBuffer, MaxReceiveBufferPerConnection: uploadBuffer * streams,
+		MaxConcurrentStreams: streams, MaxReadFrameSize: uploadBuffer, MaxReceiveBufferPerStream: uploadBuffer,
+		MaxReceiveBufferPerConnection: uploadBuffer * streams,
 	}
 	multiplexed := &http2.Server{}
 	if err := http2.ConfigureServer(f.http, multiplexed); err != nil {

@@ -80,7 +80,8 @@ func TestDiscoveryTellsWhatIsServed(t *testing.T) {
 			if diff := cmp.Diff(want, field(resource, "verbs")); diff != "" || field(resource, "subresources") != nil {
 				t.Errorf("llamas: %s %v", diff, resource)
 			}
-			got := []any{field(resource, "shortNames"), field(resource, "categories"), field(resource, "singularResource"), field(resource, "responseKind", "kind"), field(resource, "scope")}
+			got := []any{field(resource, "shortNames"), field(resource, "categories"), field(resource, "singularResource"), field(resource,
+				"responseKind", "kind"), field(resource, "scope")}
 			if diff := cmp.Diff([]any{[]any{"ll"}, []any{"farm"}, "llama", "Llama", "Namespaced"}, got); diff != "" {
 				t.Errorf("llamas: want (-), got (+):\n%s", diff)
 			}

@@ -18,7 +18,7 @@
 // A controller does the reading and the writing. In one sync it
 //
 //  1. reads the targets (webhook configurations, APIServices, CRDs): ObserveTarget;
-//  2. reads the Secrets, after the targets and from the API server, not from a cache, that of the authorities last: Decode. Whoever
+//  2. reads the Secrets, after the targets and from the API server, not from a cache, that of the authorities last: Decode. A sync that
 //     decides from old Secrets has then read old targets too, and its patches end in a conflict; and no certificate is written whose
 //     authorities were read before the certificate that it replaces;
 //  3. asks Decide what to do;

@@ -46,8 +46,10 @@ func TestABundleGoesToAllThatCallOurServiceAndToNobodyElse(t *testing.T) {
 	secure := map[string]any{"caBundle": text}
 	tests := map[string]struct{ before, want map[string]any }{
 		"ValidatingWebhookConfiguration": {
-			map[string]any{"webhooks": []any{map[string]any{"clientConfig": clientConfig("other", nil)}, map[string]any{"clientConfig": clientConfig(service.Name, nil)}, map[string]any{"clientConfig": map[string]any{"url": "https://x"}}}},
-			map[string]any{"webhooks": []any{map[string]any{"clientConfig": clientConfig("other", nil)}, map[string]any{"clientConfig": clientConfig(service.Name, secure)}, map[string]any{"clientConfig": map[string]any{"url": "https://x"}}}},
+			map[string]any{"webhooks": []any{map[string]any{"clientConfig": clientConfig("other", nil)},
+				map[string]any{"clientConfig": clientConfig(service.Name, nil)}, map[string]any{"clientConfig": map[string]any{"url": "https://x"}}}},
+			map[string]any{"webhooks": []any{map[string]any{"clientConfig": clientConfig("other", nil)},
+				map[string]any{"clientConfig": clientConfig(service.Name, secure)}, map[string]any{"clientConfig": map[string]any{"url": "https://x"}}}},
 		},
 		"MutatingWebhookConfiguration": {
 			map[string]any{"webhooks": []any{map[string]any{"clientConfig": clientConfig(service.Name, map[string]any{"caBundle": "b2xk"})}}},

@@ -41,7 +41,8 @@ type fixture struct {
 }
 
 func newFixture(t testing.TB) *fixture {
-	return &fixture{t, Observed{Names: names, Lifetimes: DefaultLifetimes, Now: epoch, Targets: []Target{{Name: "first", entries: make([]entry, 1)}, {Name: "second", entries: make([]entry, 1)}}}}
+	return &fixture{t, Observed{Names: names, Lifetimes: DefaultLifetimes, Now: epoch, Targets: []Target{{Name: "first", entries: make([]entry, 1)},
+		{Name: "second", entries: make([]entry, 1)}}}}
 }
 
 // settled is an observation with which nothing is to be done.

@@ -241,8 +241,9 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, certificate, key, bundle, keys, rotation []byte, inOne bool) {
 		ours := map[string]string{LabelManagedBy: ManagedBy}
 		secrets := Secrets{
-			Authority: &corev1.Secret{Type: corev1.SecretTypeOpaque, Data: map[string][]byte{DataBundle: bundle, DataAuthorityKeys: keys, DataRotation: rotation}},
-			Serving:   &corev1.Secret{Type: corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key}},
+			Authority: &corev1.Secret{Type: corev1.SecretTypeOpaque, Data: map[string][]byte{DataBundle: bundle, DataAuthorityKeys: keys,
+				DataRotation: rotation}},
+			Serving: &corev1.Secret{Type: corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key}},
 		}
 		secrets.Authority.Labels, secrets.Serving.Labels = ours, ours
 		if inOne {

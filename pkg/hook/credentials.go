@@ -94,7 +94,8 @@ func (a Access) read(source Source) (m material, err error) {
 		return material{}, fmt.Errorf("can't resolve caBundle: %w", err)
 	}
 	if a.ClientTLS != nil {
-		data, err := secretData(source, "clientTLS", a.ClientTLS.Namespace, a.ClientTLS.Name, orDefault(a.ClientTLS.CertKey, "tls.crt"), orDefault(a.ClientTLS.PrivateKeyKey, "tls.key"))
+		data, err := secretData(source, "clientTLS", a.ClientTLS.Namespace, a.ClientTLS.Name, orDefault(a.ClientTLS.CertKey, "tls.crt"),
+			orDefault(a.ClientTLS.PrivateKeyKey, "tls.key"))
 		if err != nil {
 			return material{}, fmt.Errorf("can't resolve clientTLS: %w", err)
 		}

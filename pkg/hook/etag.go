@@ -42,7 +42,8 @@ func (e *etagEntry) size() int64 { return int64(len(e.key)+len(e.etag)+len(e.ans
 
 // newETagCache makes a cache that takes of the room, which it shares with others.
 func newETagCache(config ETag, room *atomic.Int64) *etagCache {
-	cache := &etagCache{timeout: config.CacheTimeout, cleanup: config.CacheCleanup, room: room, entries: map[string]*list.Element{}, used: list.New(), cleaned: time.Now()}
+	cache := &etagCache{timeout: config.CacheTimeout, cleanup: config.CacheCleanup, room: room, entries: map[string]*list.Element{}, used: list.New(),
+		cleaned: time.Now()}
 	if cache.cleanup <= 0 {
 		cache.cleanup = cache.timeout
 	}

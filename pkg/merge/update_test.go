@@ -96,7 +96,8 @@ func TestUpdateReplacesTheRecord(t *testing.T) {
 			if diff := cmp.Diff(stored(child(tree(t, "spec: {a: 1, foreign: 2}")), want), verdict.Object); diff != "" {
 				t.Errorf("merged (-want +got):\n%s", diff)
 			}
-			if readable := verdict.Unreadable == nil; readable != (test.unreadable == "") || !readable && !strings.Contains(verdict.Unreadable.Error(), test.unreadable) {
+			if readable := verdict.Unreadable == nil; readable != (test.unreadable == "") || !readable &&
+				!strings.Contains(verdict.Unreadable.Error(), test.unreadable) {
 				t.Errorf("unreadable: %v, want %q", verdict.Unreadable, test.unreadable)
 			}
 		})

@@ -80,7 +80,8 @@ func (l *listWatch) request(options metav1.ListOptions) *rest.Request {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, l.scope.name).String()
 	}
 	options.LabelSelector = l.scope.selectorText
-	return l.client.Get().AbsPath(append(path, l.resource.Resource)...).SpecificallyVersionedParams(&options, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
+	return l.client.Get().AbsPath(append(path, l.resource.Resource)...).SpecificallyVersionedParams(&options, metav1.ParameterCodec,
+		schema.GroupVersion{Version: "v1"})
 }
 
 // reporting reports the progress of listing and watching to the feed.

@@ -98,7 +98,8 @@ func TestWhatTheAPIServerHasMadeOfAnObjectComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if object.GetUID() != "u-1" || object.GetResourceVersion() != "7" || object.GetName() != "web" || object.GetNamespace() != "shop" || !strings.Contains(object.JSON(), `"data":{"a":"b"}`) {
+	if object.GetUID() != "u-1" || object.GetResourceVersion() != "7" || object.GetName() != "web" || object.GetNamespace() != "shop" ||
+		!strings.Contains(object.JSON(), `"data":{"a":"b"}`) {
 		t.Errorf("it is %s", object.JSON())
 	}
 }
@@ -162,7 +163,8 @@ func TestErrorsAreThoseOfTheAPIServer(t *testing.T) {
 			_, createErr := writer.Create(t.Context(), configMap, []byte(webConfig))
 			_, updateErr := writer.Update(t.Context(), configMap, []byte(webConfig))
 			_, statusErr := writer.UpdateStatus(t.Context(), configMap, []byte(webConfig))
-			for verb, err := range map[string]error{"get": getErr, "create": createErr, "update": updateErr, "updateStatus": statusErr, "delete": writer.Delete(t.Context(), configMap, "u-1")} {
+			for verb, err := range map[string]error{"get": getErr, "create": createErr, "update": updateErr, "updateStatus": statusErr,
+				"delete": writer.Delete(t.Context(), configMap, "u-1")} {
 				if !test.is(err) || err.Error() != test.answer.Error() {
 					t.Errorf("%s: the error is %v", verb, err)
 				}

@@ -95,7 +95,8 @@ func TestAWatchWhereNothingHappensTellsTheTimeEachMinute(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if waited := time.Since(before); waited != time.Minute || event.Type != watch.Bookmark || event.Object.(*farmv1alpha.Llama).ResourceVersion != fmt.Sprint(current) {
+			if waited := time.Since(before); waited != time.Minute || event.Type != watch.Bookmark ||
+				event.Object.(*farmv1alpha.Llama).ResourceVersion != fmt.Sprint(current) {
 				t.Errorf("after %s: %s %+v, the time is %d", waited, event.Type, event.Object, current)
 			}
 		}

@@ -14,7 +14,8 @@ import (
 )
 
 func TestWhatIsRememberedIsNeverWhatSomebodyElseHasChanged(t *testing.T) {
-	store, _ := newServer(t, answering(200, applied("dolly", 7)), answering(200, strings.Replace(applied("dolly", 8), "31.4", "33", 1)), answering(200, applied("dolly", 9)))
+	store, _ := newServer(t, answering(200, applied("dolly", 7)), answering(200, strings.Replace(applied("dolly", 8), "31.4", "33", 1)),
+		answering(200, applied("dolly", 9)))
 	for i, want := range []float64{31.4, 33, 31.4, 31.4} { // the last answer comes twice
 		read := &farmv1alpha.Llama{}
 		if err := store.Get(t.Context(), "/llamas/default/dolly", storage.GetOptions{}, read); err != nil {

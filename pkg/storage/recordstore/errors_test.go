@@ -116,7 +116,8 @@ func TestRecordsThatHoldNoLlamaAreNamed(t *testing.T) {
 		t.Errorf("dolly is well: %v", err)
 	}
 	store, _ = newServer(t, answering(200, heavy))
-	if err := store.Get(t.Context(), "/llamas/default/heavy", storage.GetOptions{}, &farmv1alpha.Llama{}); !storage.IsCorruptObject(err) || !strings.Contains(err.Error(), "LlamaRecord default/heavy") {
+	if err := store.Get(t.Context(), "/llamas/default/heavy", storage.GetOptions{}, &farmv1alpha.Llama{}); !storage.IsCorruptObject(err) ||
+		!strings.Contains(err.Error(), "LlamaRecord default/heavy") {
 		t.Errorf("get: %v", err)
 	}
 }

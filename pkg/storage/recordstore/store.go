@@ -140,7 +140,7 @@ func (s *store[T, P]) GetCurrentResourceVersion(ctx context.Context) (uint64, er
 }
 
 // absent is the location of an object that does not exist, which the API server finds quickly.
-var absent = location{namespace: metav1.NamespaceDefault, name: "nobody"}
+var absent = location{namespace: metav1.NamespaceDefault, name: "absent"}
 
 // peek lists without looking at the items.
 func (s *store[T, P]) peek(ctx context.Context, at location, options metav1.ListOptions) (*listed, error) {

@@ -78,7 +78,8 @@ func received(t *testing.T, stream http.HandlerFunc, ends bool) []watch.Event {
 
 func TestEventsOfRecordsAreEventsOfLlamas(t *testing.T) {
 	bookmark := `{"kind":"LlamaRecord","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"object":null}}`
-	events := received(t, streaming(event("ADDED", dolly(5, 1)), event("MODIFIED", dolly(6, 2)), event("UNHEARD OF", `{}`), `{"type":7}`, event("DELETED", dolly(7, 2)), event("BOOKMARK", bookmark)), false)
+	events := received(t, streaming(event("ADDED", dolly(5, 1)), event("MODIFIED", dolly(6, 2)), event("UNHEARD OF", `{}`), `{"type":7}`,
+		event("DELETED", dolly(7, 2)), event("BOOKMARK", bookmark)), false)
 	got := []string{}
 	for _, event := range events {
 		llama := event.Object.(*farmv1alpha.Llama)

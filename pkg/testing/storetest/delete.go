@@ -16,7 +16,7 @@ import (
 )
 
 var deleting = map[string]func(*farm){
-	"what is deleted is told for the last time": func(f *farm) {
+	"a deleted object is reported for the last time": func(f *farm) {
 		created := f.create("dolly")
 		last := f.remove("dolly")
 		last.ResourceVersion = created.ResourceVersion // some storages do not learn that of the deletion
@@ -31,7 +31,7 @@ var deleting = map[string]func(*farm){
 		}
 	},
 	"what is not there cannot be deleted": func(f *farm) {
-		if err := f.delete("nobody", nil, storage.ValidateAllObjectFunc, nil); !storage.IsNotFound(err) {
+		if err := f.delete("absent", nil, storage.ValidateAllObjectFunc, nil); !storage.IsNotFound(err) {
 			f.Errorf("got %v", err)
 		}
 		old := f.create("dolly")
@@ -102,7 +102,8 @@ var deleting = map[string]func(*farm){
 	},
 	"what can be read is not deleted as what cannot": func(f *farm) {
 		f.create("dolly")
-		err := f.Delete(f.ctx, f.key("dolly"), &farmv1alpha.Llama{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{ExpectTransformOrDecodeError: true})
+		err := f.Delete(f.ctx, f.key("dolly"), &farmv1alpha.Llama{}, nil, storage.ValidateAllObjectFunc, nil,
+			storage.DeleteOptions{ExpectTransformOrDecodeError: true})
 		if !storage.IsInvalidObj(err) {
 			f.Errorf("got %v", err)
 		}

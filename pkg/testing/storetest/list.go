@@ -122,7 +122,8 @@ var listing = map[string]func(*farm){
 				f.Errorf("%q: %v", match, err)
 			}
 		}
-		if _, err := f.list(storage.ListOptions{ResourceVersion: "tomorrow", ResourceVersionMatch: metav1.ResourceVersionMatchExact}); !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err) {
+		if _, err := f.list(storage.ListOptions{ResourceVersion: "tomorrow",
+			ResourceVersionMatch: metav1.ResourceVersionMatchExact}); !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err) {
 			f.Errorf("no resourceVersion: %v", err)
 		}
 	},

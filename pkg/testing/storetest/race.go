@@ -114,7 +114,7 @@ var racing = map[string]func(*farm){
 	},
 }
 
-// parallel calls f several times at once, and waits.
+// parallel calls f several times concurrently, and waits.
 func parallel(times int, call func(i int)) {
 	var calls sync.WaitGroup
 	for i := range times {

@@ -29,10 +29,10 @@ var reading = map[string]func(*farm){
 	},
 	"what is not there is not found, or empty where that is wanted": func(f *farm) {
 		out := f.llama("before")
-		if err := f.Get(f.ctx, f.key("nobody"), storage.GetOptions{}, out); !storage.IsNotFound(err) {
+		if err := f.Get(f.ctx, f.key("absent"), storage.GetOptions{}, out); !storage.IsNotFound(err) {
 			f.Errorf("got %v", err)
 		}
-		if err := f.Get(f.ctx, f.key("nobody"), storage.GetOptions{IgnoreNotFound: true}, out); err != nil {
+		if err := f.Get(f.ctx, f.key("absent"), storage.GetOptions{IgnoreNotFound: true}, out); err != nil {
 			f.Error(err)
 		}
 		if diff := cmp.Diff(&farmv1alpha.Llama{}, out); diff != "" {
@@ -109,7 +109,7 @@ var creating = map[string]func(*farm){
 			f.Errorf("got %v", err)
 		}
 	},
-	"nobody has to look at the answer": func(f *farm) {
+	"the answer may be ignored": func(f *farm) {
 		if err := f.Create(f.ctx, f.key("dolly"), f.llama("dolly"), nil, 0); err != nil {
 			f.Error(err)
 		}

@@ -82,13 +82,13 @@ func (f *farm) comesAndGoes(predicate storage.SelectionPredicate, in, out func(*
 	w.expect(watch.Added, f.create("last", in))
 }
 
-// gone expects that a llama is told as deleted because it was changed: as it was before, at the resourceVersion of the change.
+// gone expects that a llama is reported as deleted because it was changed: as it was before, at the resourceVersion of the change.
 func (w *watcher) gone(before, after *farmv1alpha.Llama) {
 	w.f.Helper()
-	told := w.expect(watch.Deleted, nil)
+	got := w.expect(watch.Deleted, nil)
 	want := before.DeepCopy()
 	want.ResourceVersion = after.ResourceVersion
-	if diff := cmp.Diff(want, told); diff != "" {
-		w.f.Errorf("-want +told:\n%s", diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.f.Errorf("-want +got:\n%s", diff)
 	}
 }

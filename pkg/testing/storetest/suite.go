@@ -49,7 +49,7 @@ func Run(t *testing.T, subject Subject) {
 	}
 }
 
-// RunForgetting runs the tests of a storage that forget, by that function, makes forget what was before the last write. Nobody else may
+// RunForgetting runs the tests of a storage that forget, by that function, makes forget what was before the last write. No other test may
 // use the storage.
 func RunForgetting(t *testing.T, subject Subject, forget func(t testing.TB)) {
 	for name, test := range forgetting {

@@ -20,7 +20,7 @@ import (
 )
 
 var watching = map[string]func(*farm){
-	"a watch tells what happens after a resourceVersion": func(f *farm) {
+	"a watch reports what happens after a resourceVersion": func(f *farm) {
 		old := f.create("old")
 		w := f.watch(storage.ListOptions{ResourceVersion: old.ResourceVersion})
 		other := &farm{T: f.T, Subject: f.Subject, ctx: f.ctx, namespace: f.Namespace(f.T)}
@@ -36,11 +36,11 @@ var watching = map[string]func(*farm){
 		}
 		deleted.ResourceVersion = updated.ResourceVersion
 		if diff := cmp.Diff(updated, deleted); diff != "" {
-			f.Errorf("-last state +told:\n%s", diff)
+			f.Errorf("-last state +got:\n%s", diff)
 		}
 		w.expect(watch.Added, f.create("last"))
 	},
-	"a watch of one object tells of no other": func(f *farm) {
+	"a watch of one object reports no other": func(f *farm) {
 		from := f.current()
 		w := f.watchKey(f.ctx, f.key("a"), storage.ListOptions{ResourceVersion: from, Predicate: everything()})
 		f.create("ab")
@@ -52,14 +52,14 @@ var watching = map[string]func(*farm){
 		f.remove("b")
 		w.expect(watch.Added, f.create("a"))
 	},
-	"a watch of all namespaces tells of each": func(f *farm) {
+	"a watch of all namespaces reports each": func(f *farm) {
 		w := f.watchKey(f.ctx, "/llamas", storage.ListOptions{ResourceVersion: f.current(), Recursive: true, Predicate: selectedBy("test="+f.namespace, "")})
 		other := &farm{T: f.T, Subject: f.Subject, ctx: f.ctx, namespace: f.Namespace(f.T)}
 		mark := func(llama *farmv1alpha.Llama) { llama.Labels = map[string]string{"test": f.namespace} }
 		w.expect(watch.Added, f.create("a", mark))
 		w.expect(watch.Added, other.create("a", mark))
 	},
-	"an update that changes nothing is not told": func(f *farm) {
+	"an update that changes nothing is not reported": func(f *farm) {
 		f.create("dolly")
 		w := f.watch(storage.ListOptions{ResourceVersion: f.current()})
 		f.update("dolly", func(*farmv1alpha.Llama) {})
@@ -75,7 +75,7 @@ var watching = map[string]func(*farm){
 			f.Errorf("the stored one has changed: %s", diff)
 		}
 	},
-	"a watch that is stopped ends, whoever reads it": func(f *farm) {
+	"a watch that is stopped ends for its reader": func(f *farm) {
 		ctx, cancel := context.WithCancel(f.ctx)
 		for name, stop := range map[string]func(watch.Interface){
 			"stopped":  watch.Interface.Stop,
@@ -100,7 +100,7 @@ var watching = map[string]func(*farm){
 			w.Stop() // again does no harm
 		}
 	},
-	"a slow watcher misses nothing, and keeps nobody waiting": func(f *farm) {
+	"a slow watcher misses nothing, and delays no other": func(f *farm) {
 		from := f.current()
 		slow, fast := f.watch(storage.ListOptions{ResourceVersion: from}), f.watch(storage.ListOptions{ResourceVersion: from})
 		created := []*farmv1alpha.Llama{}

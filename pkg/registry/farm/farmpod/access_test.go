@@ -84,7 +84,8 @@ func TestWhoMayNotReadPodsSeesNoFarmPodsWhereThatIsAsked(t *testing.T) {
 				t.Fatalf("asked %d times", len(access.asked))
 			}
 			asked := access.asked[0]
-			got := []string{asked.GetUser().GetName(), asked.GetVerb() + " " + asked.GetResource() + "/" + asked.GetName(), asked.GetNamespace(), asked.GetAPIGroup(), asked.GetAPIVersion()}
+			got := []string{asked.GetUser().GetName(), asked.GetVerb() + " " + asked.GetResource() + "/" + asked.GetName(), asked.GetNamespace(),
+				asked.GetAPIGroup(), asked.GetAPIVersion()}
 			if diff := cmp.Diff([]string{"alice", way, "barn", "", "v1"}, got); diff != "" || !asked.IsResourceRequest() || !asked.IsReadOnly() {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}

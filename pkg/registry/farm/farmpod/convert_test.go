@@ -15,7 +15,8 @@ import (
 )
 
 func TestAFarmPodShowsItsPod(t *testing.T) {
-	pod := testPod("dolly", initContainers(ended("first", "Completed", 0, 0)), initialized, phase(corev1.PodRunning), containers(restarted(2, running("main")), notReady(running("log"))))
+	pod := testPod("dolly", initContainers(ended("first", "Completed", 0, 0)), initialized, phase(corev1.PodRunning), containers(restarted(2,
+		running("main")), notReady(running("log"))))
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &epoch, ptr.To(int64(30))
 	pod.Annotations = map[string]string{"note": "kept", corev1.LastAppliedConfigAnnotation: "{}"}
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
@@ -56,7 +57,8 @@ func TestAFarmPodNeverHasTheUIDOfItsPodAndAnotherPodGivesAnotherOne(t *testing.T
 }
 
 func TestABookmarkSaysOnlyHowFarTheWatchHasCome(t *testing.T) {
-	got := convertBookmark(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
+	got := convertBookmark(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9",
+		Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
 	want := &farm.FarmPod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("bookmark (-want +got):\n%s", diff)

@@ -22,8 +22,9 @@ func testPod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "main", Image: "example.com/main:1"}}},
 		Status: corev1.PodStatus{
-			Phase:             corev1.PodRunning,
-			Conditions:        []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, {Type: corev1.PodReady,
+				Status: corev1.ConditionTrue}},
 			ContainerStatuses: []corev1.ContainerStatus{running("main")},
 		},
 	}
@@ -52,7 +53,8 @@ func waiting(name, reason string) corev1.ContainerStatus {
 }
 
 func ended(name, reason string, code, signal int32) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code, Signal: signal}}}
+	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason,
+		ExitCode: code, Signal: signal}}}
 }
 
 func phase(phase corev1.PodPhase) func(*corev1.Pod) {

@@ -30,7 +30,8 @@ func TestTheReasonIsWhatKubectlShowsAsStatus(t *testing.T) {
 		{"a Pod that has done its work", testPod("a", phase(corev1.PodSucceeded), containers(ended("main", "Completed", 0, 0))), "Completed"},
 		{"a Pod of whose containers one has done its work", testPod("a", containers(ended("main", "Completed", 0, 0), running("other"))), "Running"},
 		{"such a Pod that is not ready", testPod("a", containers(ended("main", "Completed", 0, 0), running("other")), condition(corev1.PodReady, corev1.ConditionFalse, "")), "NotReady"},
-		{"such a Pod of which another container has failed", testPod("a", containers(ended("main", "Completed", 0, 0), ended("other", "Error", 1, 0), running("third")), condition(corev1.PodReady, corev1.ConditionFalse, "")), "Error"},
+		{"such a Pod of which another container has failed", testPod("a", containers(ended("main", "Completed", 0, 0), ended("other", "Error", 1, 0),
+			running("third")), condition(corev1.PodReady, corev1.ConditionFalse, "")), "Error"},
 		{"a completed container and one that is not ready", testPod("a", containers(ended("main", "Completed", 0, 0), notReady(running("other")))), "Completed"},
 
 		{"a Pod that is deleted", testPod("a", deleted), "Terminating"},
@@ -81,8 +82,10 @@ func TestRestartsAndReadyContainersAreCounted(t *testing.T) {
 		}())), counts{}},
 		{"a Pod that waits for its second init container", testPod("a", initContainers(ended("first", "Completed", 0, 0), restarted(4, running("second")))), counts{restarts: 4}},
 		{"an init container is run again in a Pod that was initialized", testPod("a", initContainers(restarted(4, running("first"))), initialized, containers(restarted(1, running("main")))), counts{ready: 1, restarts: 1}},
-		{"init containers of a Pod that runs are history", testPod("a", initContainers(restarted(4, ended("first", "Completed", 0, 0))), initialized, containers(restarted(1, running("main")))), counts{ready: 1, restarts: 1}},
-		{"sidecars of a Pod that runs are not", testPod("a", initContainers(restarted(4, running("proxy")), restarted(8, ended("second", "Completed", 0, 0))), sidecar("proxy"), initialized, containers(restarted(1, running("main")))), counts{ready: 1, restarts: 5}},
+		{"init containers of a Pod that runs are history", testPod("a", initContainers(restarted(4, ended("first", "Completed", 0, 0))), initialized,
+			containers(restarted(1, running("main")))), counts{ready: 1, restarts: 1}},
+		{"sidecars of a Pod that runs are not", testPod("a", initContainers(restarted(4, running("proxy")), restarted(8, ended("second", "Completed",
+			0, 0))), sidecar("proxy"), initialized, containers(restarted(1, running("main")))), counts{ready: 1, restarts: 5}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := count(test.pod); got != test.want {

@@ -138,7 +138,8 @@ func TestErrorsOfTheAPIServerPassButSpeakOfFarmPods(t *testing.T) {
 		{"a resourceVersion of the future", apierrors.NewTimeoutError("Too large resource version: 9, current: 7", 1), apierrors.NewTimeoutError("Too large resource version: 9, current: 7", 1)},
 		{"a bad request", apierrors.NewBadRequest("invalid continue token"), apierrors.NewBadRequest("invalid continue token")},
 		{"a conflict about a Pod", apierrors.NewConflict(pods, "dolly", errText("of some kind")), apierrors.NewConflict(resource, "farm-dolly", errText("of some kind"))},
-		{"rights that this server lacks", apierrors.NewForbidden(pods, "dolly", errText(`User "farm" cannot get resource "pods"`)), apierrors.NewServiceUnavailable(`get of farmpods: this server lacks a right, grant it as manifests/farm does: pods "dolly" is forbidden: User "farm" cannot get resource "pods"`)},
+		{"rights that this server lacks", apierrors.NewForbidden(pods, "dolly", errText(`User "farm" cannot get resource "pods"`)),
+			apierrors.NewServiceUnavailable(`get of farmpods: this server lacks a right, grant it as manifests/farm does: pods "dolly" is forbidden: User "farm" cannot get resource "pods"`)},
 		{"credentials of this server that have expired", apierrors.NewUnauthorized("Unauthorized"), apierrors.NewInternalError(errText("get of farmpods: the API server does not accept the credentials of this server: Unauthorized"))},
 	} {
 		t.Run(test.name, func(t *testing.T) {

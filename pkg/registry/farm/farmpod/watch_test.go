@@ -128,7 +128,8 @@ func TestANameThatNoFarmPodHasIsWatchedAsOneThatNoPodHas(t *testing.T) {
 	events <- watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}}}
 	close(events)
 	api := newUpstream(t, streaming(events))
-	w := watchFrom(t, testContext(t, "barn"), api, &internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "dolly"), AllowWatchBookmarks: true})
+	w := watchFrom(t, testContext(t, "barn"), api, &internalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "dolly"),
+		AllowWatchBookmarks: true})
 	if got, _ := next(t, w); got.Type != watch.Bookmark {
 		t.Errorf("the first event is %v, want the bookmark", got)
 	}
@@ -223,7 +224,8 @@ func TestAWatchThatIsRefusedIsRefusedWithTheSameError(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old resource version: 1 (7)")
 	api := newUpstream(t, refusing(expired.ErrStatus))
 	r := api.rest(t, nil)
-	if _, err := r.Watch(testContext(t, "barn"), &internalversion.ListOptions{ResourceVersion: "1"}); !apierrors.IsResourceExpired(err) || err.Error() != expired.Error() {
+	if _, err := r.Watch(testContext(t, "barn"), &internalversion.ListOptions{ResourceVersion: "1"}); !apierrors.IsResourceExpired(err) ||
+		err.Error() != expired.Error() {
 		t.Errorf("error is %v", err)
 	}
 	api.Close()

@@ -75,9 +75,11 @@ func known(pod *corev1.Pod) *corev1.Pod {
 	k := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp,
-			DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds, Labels: pod.Labels, Annotations: pod.Annotations,
+			DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds, Labels: pod.Labels,
+			Annotations: pod.Annotations,
 		},
-		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: knownContainers(pod.Spec.Containers), InitContainers: knownContainers(pod.Spec.InitContainers)},
+		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: knownContainers(pod.Spec.Containers),
+			InitContainers: knownContainers(pod.Spec.InitContainers)},
 		Status: corev1.PodStatus{
 			Phase: pod.Status.Phase, Reason: pod.Status.Reason,
 			ContainerStatuses: knownStatuses(pod.Status.ContainerStatuses), InitContainerStatuses: knownStatuses(pod.Status.InitContainerStatuses),

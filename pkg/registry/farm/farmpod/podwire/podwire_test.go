@@ -56,7 +56,8 @@ func TestEventsOfAWatchAreReadAsTheyAreSent(t *testing.T) {
 	expired.Details = &metav1.StatusDetails{RetryAfterSeconds: 3}
 	events := []watch.Event{
 		{Type: watch.Added, Object: &pods[0]},
-		{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}},
+		{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9",
+			Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}},
 		{Type: watch.Modified, Object: &pods[1]},
 		{Type: watch.Deleted, Object: &pods[2]},
 		{Type: watch.Error, Object: &expired},
