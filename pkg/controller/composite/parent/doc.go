@@ -4,7 +4,8 @@
 // Package parent syncs the parents of one CompositeController. A sync observes a parent and its children, calls the hook, decides a plan from the
 // answer, and applies it. All of an answer is used, or nothing.
 //
-//	controller.go      the struct, New, Start, Stop, the state of parents in memory
+//	controller.go      the struct, New, Start, Stop
+//	state.go           the state of each parent in memory
 //	spec.go            Compile: the spec of a CompositeController, validated and ready for use (pure)
 //	overlap.go         what is left to older CompositeControllers (pure)
 //	health.go          what the status of the CompositeController reports
