@@ -12,7 +12,7 @@ import (
 
 	appsv1 "millwright.dev/pkg/apis/apps/v1"
 	useless "millwright.dev/pkg/apis/useless/v1alpha1"
-	"millwright.dev/pkg/faultproxy"
+	"millwright.dev/pkg/testing/faultproxy"
 )
 
 // The controller of HelloApps restores the replicas of its Deployments: to scale one is to scale its HelloApp.
