@@ -11,21 +11,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
 // secret is the one with the frozen run; nil if there is none.
-func (a *apiServer) secret() *corev1.Secret {
-	object, err := a.kube.Tracker().Get(secretsResource, "ns", "actionset-run-uid-s")
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	a.must(err)
-	return object.(*corev1.Secret).DeepCopy()
+func (a *apiServer) secret() *corev1.Secret { return a.secrets.Get("ns", "actionset-run-uid-s") }
+
+func (a *apiServer) updateSecret(secret *corev1.Secret) {
+	a.secrets.Update("ns", secret.Name, func(stored *corev1.Secret) { *stored = *secret })
 }
 
 // attacks are what someone does who may edit Secrets, and wants the phases to make ConfigMaps of his own, whose names begin with stolen.
@@ -35,10 +32,10 @@ var attacks = map[string]func(a *apiServer){
 		if secret == nil {
 			return
 		}
-		a.must(a.kube.Tracker().Delete(secretsResource, "ns", secret.Name))
+		a.secrets.Remove("ns", secret.Name)
 		secret.UID = "replaced"
 		secret.Data[snapshotKey] = stolen(secret.Data[snapshotKey])
-		a.must(a.kube.Tracker().Create(secretsResource, secret, "ns"))
+		a.secrets.Create(secret)
 	},
 	"changes": func(a *apiServer) {
 		secret := a.secret()
@@ -46,7 +43,7 @@ var attacks = map[string]func(a *apiServer){
 			return
 		}
 		secret.Data[snapshotKey] = stolen(secret.Data[snapshotKey])
-		a.must(a.kube.Tracker().Update(secretsResource, secret, "ns"))
+		a.updateSecret(secret)
 	},
 	"creates before": func(a *apiServer) {
 		if a.secret() != nil {
@@ -58,7 +55,7 @@ var attacks = map[string]func(a *apiServer){
 		a.must(err)
 		secret.UID = "before"
 		secret.Data[snapshotKey] = stolen(secret.Data[snapshotKey])
-		a.must(a.kube.Tracker().Create(secretsResource, secret, "ns"))
+		a.secrets.Create(secret)
 	},
 }
 
@@ -97,10 +94,10 @@ func TestASecretThatOthersHaveMadeIsNeverExecuted(t *testing.T) {
 							a.operate()
 							a.settles()
 						}
-						lists, err := a.dynamic.Tracker().List(configMapsResource, corev1.SchemeGroupVersion.WithKind("ConfigMap"), "ns")
-						a.must(err)
-						if text := fmt.Sprint(lists); strings.Contains(text, "stolen") {
-							t.Errorf("what was made: %s", text)
+						for _, made := range fakeapi.Of[corev1.ConfigMap](a.Server, configMapsResource).List() {
+							if strings.Contains(made.String(), "stolen") {
+								t.Errorf("what was made: %s", made)
+							}
 						}
 						if status := a.set().Status; !hasFinished(status) || status.State == v1alpha1.StateFailed && !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s") {
 							t.Errorf("it is %s, %q", a.states(), status.Error.Message)
@@ -135,7 +132,7 @@ func frozenBefore(t *testing.T, change func(*corev1.Secret), test func(t *testin
 			t.Fatalf("the Secret is %v, and it is %s", secret, a.states())
 		}
 		change(secret)
-		a.must(a.kube.Tracker().Update(secretsResource, secret, "ns"))
+		a.updateSecret(secret)
 		a.took()
 		time.Sleep(3 * time.Second)
 		test(t, a)
@@ -223,10 +220,9 @@ func TestASecretFromWhichAnotherProcessHasStartedIsNotReplaced(t *testing.T) {
 	frozenBefore(t, func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) }, func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request == "get actionsets" {
-				set := a.set().DeepCopy()
+				set := a.set()
 				status := initialStatus(observe(set), &snapshot{Actions: []snapshotAction{{Blueprint: threePhases().Actions["go"]}}}, snapshotIDOf(a.secret()))
-				set.Status, set.ResourceVersion = &status, a.nextVersion()
-				a.must(a.store(set))
+				a.edit(func(set *v1alpha1.ActionSet) { set.Status = &status })
 			}
 			if request == "delete secrets" && !hasFinished(a.set().Status) {
 				t.Error("the Secret is deleted, though the ActionSet has changed")
@@ -277,15 +273,13 @@ func TestARunOfAnOlderReleaseIsMadeFromWhatIsFoundAndFromNothingElseAfterThat(t 
 // An older CustomResourceDefinition does not keep the snapshot.
 func TestWhereTheSnapshotIsDroppedNothingIsExecuted(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
-		a.drops = func(status *v1alpha1.ActionSetStatus) { status.Snapshot = nil }
+		a.drop(func(status *v1alpha1.ActionSetStatus) { status.Snapshot = nil })
 		a.operate()
 		a.settles()
 		if made := a.count(configMapsResource); made > 0 {
 			t.Errorf("%d phases were executed", made)
 		}
-		a.mu.Lock()
-		a.drops = nil
-		a.mu.Unlock()
+		a.Register(setsResource)
 		a.settles()
 		if got := a.states(); got != allComplete {
 			t.Errorf("with another CustomResourceDefinition it is %s", got)

@@ -13,6 +13,7 @@ import (
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/phase"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
 // twoActions go at the same time, each with one phase of that kind.
@@ -82,10 +83,8 @@ func TestAPhaseThatCannotBeStoppedHoldsUpNoOtherButKeepsTheActionSet(t *testing.
 func TestAPhaseThatCannotBeCleanedUpHoldsUpNoOther(t *testing.T) {
 	inBubble(t, newSet("a", "b"), twoActions(task), func(t *testing.T, a *apiServer) {
 		a.operate()
-		pods, err := a.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-		a.must(err)
-		byPhase := map[string]corev1.Pod{}
-		for _, pod := range pods.Items {
+		pods, byPhase := fakeapi.Of[corev1.Pod](a.Server, podsResource), map[string]*corev1.Pod{}
+		for _, pod := range pods.List() {
 			byPhase[pod.Labels[phase.LabelPhase]] = pod
 		}
 		first := byPhase["0.0"].Name
@@ -98,9 +97,7 @@ func TestAPhaseThatCannotBeCleanedUpHoldsUpNoOther(t *testing.T) {
 		}
 		a.mu.Unlock()
 		for _, index := range []string{"0.0", "1.0"} {
-			pod := byPhase[index]
-			pod.Status.Phase = corev1.PodSucceeded
-			a.must(a.kube.Tracker().Update(podsResource, &pod, pod.Namespace))
+			pods.Update("ns", byPhase[index].Name, func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded })
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
 		}

@@ -191,8 +191,9 @@ func TestInANamespaceThatIsTerminatedItLetsGoAtOnce(t *testing.T) {
 		a.mu.Unlock()
 		a.end()
 		a.operate()
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", DeletionTimestamp: &now, Finalizers: []string{"kubernetes"}}}
-		a.must(a.kube.Tracker().Update(namespacesResource, namespace, ""))
+		a.namespaces.Update("", "ns", func(namespace *corev1.Namespace) {
+			namespace.DeletionTimestamp, namespace.Finalizers = &now, []string{"kubernetes"}
+		})
 		a.deleted()
 		time.Sleep(30 * time.Second)
 		synctest.Wait()

@@ -126,11 +126,9 @@ func TestABlueprintIsGreetedOnceByEachLeader(t *testing.T) {
 		a.wants("events of the first leader, before there is an ActionSet", a.said(), "bp: Normal Added: Added blueprint bp")
 		later := threePhases()
 		later.Name, later.UID = "later", "later"
-		a.must(a.sets.Tracker().Create(blueprintsResource, later, "ns"))
+		a.blueprints.Create(later)
 		a.wants("events", a.said(), "later: Normal Added: Added blueprint later")
-		later = later.DeepCopy()
-		later.Labels = map[string]string{"a": "b"}
-		a.must(a.sets.Tracker().Update(blueprintsResource, later, "ns"))
+		a.blueprints.Update("ns", "later", func(b *v1alpha1.Blueprint) { b.Labels = map[string]string{"a": "b"} })
 		a.put(newSet())
 		a.settles()
 		a.wants("events of a change", a.said(), "s: Normal Update Complete: Updated ActionSet 's' Status->complete")

@@ -178,7 +178,7 @@ func TestAStatusThatIsRefusedAsTooLargeCancelsTheRunWithASmallOne(t *testing.T) 
 			action := b.Actions["go"]
 			action.OutputArtifacts = map[string]v1alpha1.Artifact{"art": {KopiaSnapshot: strings.Repeat("a", 20<<10)}}
 			b.Actions["go"] = action
-			a.must(a.sets.Tracker().Update(blueprintsResource, b, "ns"))
+			a.blueprints.Update("ns", b.Name, func(stored *v1alpha1.Blueprint) { stored.Actions = b.Actions })
 			a.refuse = func(request string) error {
 				if a.set().Status != nil && a.limit == nil {
 					a.mu.Unlock()
@@ -213,7 +213,7 @@ func TestWhatIsTooLargeBeforeItStartsIsRefusedWithASmallStatus(t *testing.T) {
 		action := b.Actions["go"]
 		action.OutputArtifacts = map[string]v1alpha1.Artifact{"art": {KopiaSnapshot: strings.Repeat("a", 20<<10)}}
 		b.Actions["go"] = action
-		a.must(a.sets.Tracker().Update(blueprintsResource, b, "ns"))
+		a.blueprints.Update("ns", b.Name, func(stored *v1alpha1.Blueprint) { stored.Actions = b.Actions })
 		a.limited(10<<10, refusals["etcd"])
 		a.operate()
 		a.settles()

@@ -12,15 +12,14 @@ import (
 
 // Kanister's CustomResourceDefinition serves no status subresource.
 func TestWhereTheStatusIsNotServedNothingIsExecutedUntilItIs(t *testing.T) {
-	ours := []string{"actionsets", "actionsets/status", "blueprints", "profiles"}
 	for name, from := range map[string]func(a *apiServer){
 		"from the start": func(a *apiServer) {
-			a.serve("actionsets", "blueprints", "profiles")
+			a.serveStatus(false)
 			a.operate()
 		},
 		"later": func(a *apiServer) {
 			a.operate()
-			a.serve("actionsets", "blueprints", "profiles")
+			a.serveStatus(false)
 			a.put(newSet("go"))
 		},
 	} {
@@ -42,7 +41,7 @@ func TestWhereTheStatusIsNotServedNothingIsExecutedUntilItIs(t *testing.T) {
 				a.settles()
 				a.wants("requests while it waits", a.took())
 
-				a.serve(ours...)
+				a.serveStatus(true)
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				if err := a.controller.Ready(); err != nil {
@@ -61,7 +60,7 @@ func TestWhereTheStatusIsNotServedWhatWasNotStartedIsLetGo(t *testing.T) {
 	set := newSet("go")
 	set.Finalizers = []string{Finalizer}
 	inBubble(t, set, threePhases(), func(t *testing.T, a *apiServer) {
-		a.serve("actionsets", "blueprints", "profiles")
+		a.serveStatus(false)
 		a.operate()
 		a.settles()
 		a.deleted()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +22,11 @@ type script struct {
 	lose map[string]error
 	// failIf is asked before each request is done, loseIf after it.
 	failIf, loseIf func(*Request) error
-	second         time.Time // in which inSecond requests were made
-	inSecond       int
-	broken         bool // by a hot loop: every request fails from then on
+	// calls is held while a function of the test runs.
+	calls    sync.Mutex
+	second   time.Time // in which inSecond requests were made
+	inSecond int
+	broken   bool // by a hot loop: every request fails from then on
 }
 
 var errBroken = errors.New("this API server has broken down under a hot loop")
@@ -52,7 +55,7 @@ func (s *Server) Lose(request string, err error) {
 }
 
 // FailIf makes requests fail instead of being done for which the function returns an error, lists and watches too, but no events.
-// Nil ends it. The function must not call the server.
+// Nil ends it. The function may call the server.
 func (s *Server) FailIf(fail func(*Request) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,31 +71,51 @@ func (s *Server) LoseIf(lose func(*Request) error) {
 
 // refuse returns the error in whose place a request is not done.
 func (s *Server) refuse(r *Request) error {
-	if s.hot(r) {
-		return errBroken
+	s.mu.Lock()
+	if r.Verb == "create" {
+		r.Name = s.nameFor(r.Object())
 	}
-	if s.failIf != nil && r.Resource != Events.GroupVersionResource {
-		if err := s.failIf(r); err != nil {
-			return err
-		}
+	hot, failIf := s.hot(r), s.failIf
+	s.mu.Unlock()
+	var err error
+	switch {
+	case hot:
+		err = errBroken
+	case failIf != nil && r.Resource != Events.GroupVersionResource:
+		s.calls.Lock()
+		defer s.calls.Unlock()
+		err = failIf(r)
 	}
-	errs := s.fail[r.String()]
-	if len(errs) == 0 {
-		return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errs := s.fail[r.String()]; err == nil && len(errs) > 0 {
+		s.fail[r.String()], err = errs[1:], errs[0]
 	}
-	s.fail[r.String()] = errs[1:]
-	return errs[0]
+	if r.Scripted = err; err != nil {
+		s.record(r)
+	}
+	return err
 }
 
 // lost returns the error that a request that was done is answered with.
 func (s *Server) lost(r *Request) error {
-	if s.loseIf != nil && r.Resource != Events.GroupVersionResource {
-		if err := s.loseIf(r); err != nil {
-			return err
+	if r.Verb == "list" || r.Verb == "watch" {
+		return nil
+	}
+	s.mu.Lock()
+	loseIf, onWrite, err := s.loseIf, s.onWrite, s.lose[r.String()]
+	delete(s.lose, r.String())
+	s.mu.Unlock()
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	if onWrite != nil && r.isWrite() && r.Err == nil {
+		onWrite(r)
+	}
+	if loseIf != nil && r.Resource != Events.GroupVersionResource {
+		if lost := loseIf(r); lost != nil {
+			return lost
 		}
 	}
-	err := s.lose[r.String()]
-	delete(s.lose, r.String())
 	return err
 }
 

@@ -114,36 +114,27 @@ func (rt roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	return rt.do(r)
 }
 
-// Do does a request and returns the answer.
+// Do does a request and returns the answer. The functions of the script are called without the server's lock, one at a time.
 func (s *Server) Do(r *Request) (*http.Response, error) {
-	answer, err, onWrite := s.answer(r)
-	if onWrite != nil && r.isWrite() && r.Scripted == nil && r.Err == nil {
-		onWrite(r)
+	if err := s.refuse(r); err != nil {
+		return r.fail(err)
+	}
+	answer, err := s.answer(r)
+	if lost := s.lost(r); lost != nil {
+		return r.fail(lost)
 	}
 	return answer, err
 }
 
-func (s *Server) answer(r *Request) (_ *http.Response, _ error, onWrite func(*Request)) {
+// answer does a request that is not refused.
+func (s *Server) answer(r *Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answer, err := s.answerLocked(r)
-	return answer, err, s.onWrite
-}
-
-func (s *Server) answerLocked(r *Request) (*http.Response, error) {
-	if r.Verb == "create" {
-		r.Name = s.nameFor(r.Object())
-	}
 	resource := s.resources[r.Resource]
 	if resource == nil || r.Subresource != "" && (r.Subresource != "status" || !resource.Status) {
 		r.Err = errNotServed
 		s.record(r)
 		return notServed(r.http), nil
-	}
-	if err := s.refuse(r); err != nil {
-		r.Scripted = err
-		s.record(r)
-		return r.fail(err)
 	}
 	switch r.Verb {
 	case "list":
@@ -154,10 +145,7 @@ func (s *Server) answerLocked(r *Request) (*http.Response, error) {
 	object, err := s.serve(r, resource)
 	r.Err = err
 	s.record(r)
-	switch lost := s.lost(r); {
-	case lost != nil:
-		return r.fail(lost)
-	case err != nil:
+	if err != nil {
 		return r.fail(err)
 	}
 	code := http.StatusOK
