@@ -25,8 +25,8 @@ func Permanent(err error) error {
 
 // IsPermanent reports whether Permanent is anywhere in the error's chain.
 func IsPermanent(err error) bool {
-	var p *permanentError
-	return errors.As(err, &p)
+	_, ok := errors.AsType[*permanentError](err)
+	return ok
 }
 
 type permanentError struct{ err error }

@@ -83,7 +83,8 @@ func (c *conformance) ingress(name string) *networkingv1.Ingress {
 }
 
 func statusOf(host string) networkingv1.IngressStatus {
-	return networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: []networkingv1.IngressLoadBalancerIngress{{Hostname: host}}}}
+	ingress := []networkingv1.IngressLoadBalancerIngress{{Hostname: host}}
+	return networkingv1.IngressStatus{LoadBalancer: networkingv1.IngressLoadBalancerStatus{Ingress: ingress}}
 }
 
 func (c *conformance) testOptimisticLock() {
@@ -128,7 +129,7 @@ func (c *conformance) testUIDs() {
 
 func (c *conformance) testGeneration() {
 	ingresses := c.NetworkingV1().Ingresses(c.namespace)
-	object := c.ingress("generation")
+	c.ingress("generation")
 	for _, step := range []struct {
 		what, patch string
 		want        int64
@@ -138,7 +139,7 @@ func (c *conformance) testGeneration() {
 		{"the same spec", `{"spec":{"ingressClassName":"x"}}`, 2},
 		{"a finalizer", `{"metadata":{"finalizers":["example.com/a"]}}`, 2},
 	} {
-		object = must[*networkingv1.Ingress](c)(ingresses.Patch(c.Context(), "generation", types.MergePatchType, []byte(step.patch), metav1.PatchOptions{}))
+		object := must[*networkingv1.Ingress](c)(ingresses.Patch(c.Context(), "generation", types.MergePatchType, []byte(step.patch), metav1.PatchOptions{}))
 		if object.Generation != step.want {
 			c.Errorf("%s makes generation %d, want %d", step.what, object.Generation, step.want)
 		}

@@ -6,6 +6,7 @@ package farmpod
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ func typicalPod(i int) corev1.Pod {
 	now := metav1.Now()
 	managed := func(manager, subresource string) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{Manager: manager, Operation: "Update", APIVersion: "v1", Time: &now, FieldsType: "FieldsV1", Subresource: subresource,
-			FieldsV1: &metav1.FieldsV1{Raw: bytes.Repeat([]byte("f:metadata,"), 90)}}
+			FieldsV1: metav1.NewFieldsV1(strings.Repeat("f:metadata,", 90))}
 	}
 	pod := corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
