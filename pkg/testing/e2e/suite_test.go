@@ -98,7 +98,7 @@ func (s *suite) tryToDeploy(t *testing.T, what, image string, variables ...strin
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "hack/deploy.sh", what)
-	command.Dir = filepath.Join("..", "..")
+	command.Dir = filepath.Join("..", "..", "..")
 	command.Env = append(os.Environ(), "CLUSTER=current", "KUBECONFIG="+s.Kubeconfig(), "IMG="+image, "MILLWRIGHT_LOCAL_DIR="+t.TempDir())
 	command.Env = append(command.Env, variables...)
 	command.WaitDelay = time.Second

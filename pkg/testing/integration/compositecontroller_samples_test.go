@@ -33,7 +33,7 @@ func (e *engineEnv) deploySample(file, interpreter string) {
 	if err != nil {
 		e.Skipf("%s is not installed: the hook of %s cannot be run here", interpreter, file)
 	}
-	content, err := os.ReadFile(filepath.Join("..", "..", "manifests", "samples", "compositecontroller", file))
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "manifests", "samples", "compositecontroller", file))
 	if err != nil {
 		e.Fatal(err)
 	}

@@ -149,7 +149,7 @@ fail() { printf '%s\n' "$@" >&2; exit 1; }
 kubectl() { bin/kubectl --kubeconfig "$CLUSTER_KUBECONFIG" "$@"; }
 source hack/farm.sh
 `+commands)
-	command.Dir = filepath.Join("..", "..")
+	command.Dir = filepath.Join("..", "..", "..")
 	command.Env = append(os.Environ(), "CLUSTER_KUBECONFIG="+cluster.Kubeconfig())
 	output, err := command.CombinedOutput()
 	if err != nil {
