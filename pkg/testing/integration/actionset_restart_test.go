@@ -70,7 +70,7 @@ func TestKilledInTheMiddleOfAFunctionTheNextProcessGoesOn(t *testing.T) {
 				want := "complete long=complete second=complete defer cleanup=complete; 100%"
 				events := []string{"SA go", "SP long", "EP long", "SP second", "EP second", "SD cleanup", "ED cleanup", "UC"}
 				if set == "kubeexec" || set == "kubeexecall" {
-					const lost = "ControllerRestarted: the controller was restarted while the phase ran, and cannot tell what has become of it"
+					const lost = "ControllerRestarted: the controller was restarted while the phase ran, and how the phase ended is not known"
 					want = "failed long=failed second=pending defer cleanup=complete; 0%; " + lost
 					events = []string{"SA go", "SP long", "F Failed to execute phase: " + lost, "SD cleanup", "ED cleanup"}
 				}
@@ -199,7 +199,7 @@ func TestARunWhoseSecretIsGoneEndsAndLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.run(nil)
-	lost := "Secret " + secret + " with the frozen run is gone: nothing of the rest can be run"
+	lost := "Secret " + secret + " with the snapshot of the run is gone: nothing of the rest can be run"
 	set = e.ends("lost", "failed long=failed second=pending defer cleanup=pending; 0%; "+lost)
 	e.hasEvents("lost", "SA go", "SP long", `W "Error" `+lost)
 	e.leavesNothing(set)
