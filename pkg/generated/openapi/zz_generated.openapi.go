@@ -17554,20 +17554,20 @@ func schema_pkg_apis_apps_v1_HelloAppSpec(ref common.ReferenceCallback) common.O
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is ignored. Manifests of old have it; the app is named by metadata.name.",
+							Description: "name is ignored. Old manifests have it; the name of the app is metadata.name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"age": {
 						SchemaProps: spec.SchemaProps{
-							Description: "age is ignored. Manifests of old have it.",
+							Description: "age is ignored. Old manifests have it.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
 					"port": {
 						SchemaProps: spec.SchemaProps{
-							Description: "port that the container listens on. It makes a Service of the app's name with that port.",
+							Description: "port that the container listens on. If it is set, a Service with the name of the app has that port.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -17704,7 +17704,7 @@ func schema_pkg_apis_apps_v1_HelloAppStatus(ref common.ReferenceCallback) common
 					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the metadata.generation of the spec that this status speaks of.",
+							Description: "observedGeneration is the metadata.generation of the spec that this status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -19186,7 +19186,7 @@ func schema_pkg_apis_farm_v1alpha_FarmPod(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FarmPod is a view of a Pod, and changes with it. It cannot be written.",
+				Description: "FarmPod is a read-only view of a Pod, and changes with it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -19205,21 +19205,21 @@ func schema_pkg_apis_farm_v1alpha_FarmPod(ref common.ReferenceCallback) common.O
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object's metadata. The name is that of the Pod after \"farm-\"; labels, annotations and times are those of the Pod.",
+							Description: "Standard object's metadata. The name is \"farm-\" followed by the name of the Pod; labels, annotations and times are those of the Pod.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the Pod is made of.",
+							Description: "spec describes what the Pod consists of.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha.FarmPodSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how the Pod is.",
+							Description: "status is the state of the Pod.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha.FarmPodStatus{}.OpenAPIModelName()),
 						},
@@ -19287,12 +19287,12 @@ func schema_pkg_apis_farm_v1alpha_FarmPodSpec(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FarmPodSpec is what a Pod is made of.",
+				Description: "FarmPodSpec describes what a Pod consists of.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"containers": {
 						SchemaProps: spec.SchemaProps{
-							Description: "containers is how many containers the Pod has, without init and ephemeral containers.",
+							Description: "containers is the number of containers of the Pod, without init and ephemeral containers.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -19309,7 +19309,7 @@ func schema_pkg_apis_farm_v1alpha_FarmPodStatus(ref common.ReferenceCallback) co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FarmPodStatus is how a Pod is.",
+				Description: "FarmPodStatus is the state of a Pod.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"podName": {
@@ -19329,7 +19329,7 @@ func schema_pkg_apis_farm_v1alpha_FarmPodStatus(ref common.ReferenceCallback) co
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is that of the Pod: Pending, Running, Succeeded, Failed or Unknown.\n\nPossible enum values:\n - `\"Failed\"` means that all containers in the pod have terminated, and at least one container has terminated in a failure (exited with a non-zero exit code or was stopped by the system).\n - `\"Pending\"` means the pod has been accepted by the system, but one or more of the containers has not been started. This includes time before being bound to a node, as well as time spent pulling images onto the host.\n - `\"Running\"` means the pod has been bound to a node and all of the containers have been started. At least one container is still running or is in the process of being restarted.\n - `\"Succeeded\"` means that all containers in the pod have voluntarily terminated with a container exit code of 0, and the system is not going to restart any of these containers.\n - `\"Unknown\"` means that for some reason the state of the pod could not be obtained, typically due to an error in communicating with the host of the pod. Deprecated: It isn't being set since 2015 (74da3b14b0c0f658b3bb8d2def5094686d0e9095)",
+							Description: "phase of the Pod: Pending, Running, Succeeded, Failed or Unknown.\n\nPossible enum values:\n - `\"Failed\"` means that all containers in the pod have terminated, and at least one container has terminated in a failure (exited with a non-zero exit code or was stopped by the system).\n - `\"Pending\"` means the pod has been accepted by the system, but one or more of the containers has not been started. This includes time before being bound to a node, as well as time spent pulling images onto the host.\n - `\"Running\"` means the pod has been bound to a node and all of the containers have been started. At least one container is still running or is in the process of being restarted.\n - `\"Succeeded\"` means that all containers in the pod have voluntarily terminated with a container exit code of 0, and the system is not going to restart any of these containers.\n - `\"Unknown\"` means that for some reason the state of the pod could not be obtained, typically due to an error in communicating with the host of the pod. Deprecated: It isn't being set since 2015 (74da3b14b0c0f658b3bb8d2def5094686d0e9095)",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Failed", "Pending", "Running", "Succeeded", "Unknown"},
@@ -19344,21 +19344,21 @@ func schema_pkg_apis_farm_v1alpha_FarmPodStatus(ref common.ReferenceCallback) co
 					},
 					"readyContainers": {
 						SchemaProps: spec.SchemaProps{
-							Description: "readyContainers is how many of the containers are ready.",
+							Description: "readyContainers is the number of containers that are ready.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"initContainers": {
 						SchemaProps: spec.SchemaProps{
-							Description: "initContainers is how many init containers the Pod has.",
+							Description: "initContainers is the number of init containers of the Pod.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"restarts": {
 						SchemaProps: spec.SchemaProps{
-							Description: "restarts is how often containers of the Pod were restarted.",
+							Description: "restarts is the number of restarts of all containers of the Pod.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -19370,7 +19370,7 @@ func schema_pkg_apis_farm_v1alpha_FarmPodStatus(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "images are those of the containers, in their order.",
+							Description: "images of the containers, in the order of the containers.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19419,7 +19419,7 @@ func schema_pkg_apis_farm_v1alpha_Llama(ref common.ReferenceCallback) common.Ope
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the llama is like.",
+							Description: "spec describes the llama.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha.LlamaSpec{}.OpenAPIModelName()),
 						},
@@ -19487,7 +19487,7 @@ func schema_pkg_apis_farm_v1alpha_LlamaSpec(ref common.ReferenceCallback) common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "LlamaSpec is what a llama is like.",
+				Description: "LlamaSpec describes a llama.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"weight": {
@@ -19517,7 +19517,7 @@ func schema_pkg_apis_farmstorage_v1_LlamaRecord(ref common.ReferenceCallback) co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "LlamaRecord is where a Llama is kept. Use Llamas: a record that is written by hand is refused.",
+				Description: "LlamaRecord stores a Llama. Use Llamas: a record that a user writes is refused.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -19536,7 +19536,7 @@ func schema_pkg_apis_farmstorage_v1_LlamaRecord(ref common.ReferenceCallback) co
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object's metadata. Namespace, name and labels are those of the Llama, and so is the resourceVersion; nothing else is.",
+							Description: "Standard object's metadata. Only namespace, name, labels and resourceVersion are those of the Llama.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
@@ -19621,7 +19621,7 @@ func schema_pkg_apis_farmstorage_v1_LlamaRecordSpec(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "object is the Llama as its API server has encoded it, with all of its metadata but the resourceVersion.",
+							Description: "object is the Llama as its API server has encoded it, with all of its metadata except the resourceVersion.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
@@ -19657,7 +19657,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_Backoff(ref common.ReferenceCal
 					},
 					"resetAfterSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resetAfterSeconds: a Pod that has run for so many seconds before it terminated is waited for as if it were the first.",
+							Description: "resetAfterSeconds resets the backoff: after a Pod that has run for this long, in seconds, the wait is initialSeconds again.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -19672,7 +19672,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainer(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ImmortalContainer is a container that must always run, exactly once. Its controller creates one Pod for it, named <name>-immortalpod, and makes that Pod again whenever it terminates or is deleted.",
+				Description: "ImmortalContainer is a container that must always run, exactly once. Its controller creates one Pod for it, named <name>-immortalpod, and creates that Pod again whenever it terminates or is deleted.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -19786,7 +19786,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerSpec(ref commo
 					},
 					"template": {
 						SchemaProps: spec.SchemaProps{
-							Description: "template says anything else that a Pod can say: labels, environment, probes, volumes, sidecars, affinity, priority. A container named \"acontainer\" in it is the one that runs the image and may leave its own image out; spec.image wins. restartPolicy defaults to OnFailure; Never is refused. A change replaces the Pod.",
+							Description: "template has everything else that a Pod can have: labels, environment, probes, volumes, sidecars, affinity, priority. A container named \"acontainer\" in it is the one that runs the image and may leave its own image out; spec.image wins. restartPolicy defaults to OnFailure; Never is refused. A change replaces the Pod.",
 							Ref:         ref(v1.PodTemplateSpec{}.OpenAPIModelName()),
 						},
 					},
@@ -19799,7 +19799,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerSpec(ref commo
 					},
 					"backoff": {
 						SchemaProps: spec.SchemaProps{
-							Description: "backoff says how long to wait before the next start after the Pod has terminated by itself. A Pod that was deleted is made again at once.",
+							Description: "backoff sets how long to wait before the next start after the Pod has terminated by itself. A Pod that was deleted is created again immediately.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(immortalcontainersv1alpha1.Backoff{}.OpenAPIModelName()),
 						},
@@ -19829,14 +19829,14 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerStatus(ref com
 					},
 					"startTimes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "startTimes counts the Pods started for this object. A start is counted before its Pod is created, so that none is ever started uncounted.",
+							Description: "startTimes is the number of Pods started for this object. A start is counted before its Pod is created, so no start is missing from the count.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"observedStart": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedStart is the number of the newest start whose Pod was seen. While it is below startTimes, one start is reserved and its Pod is still to be created.",
+							Description: "observedStart is the number of the newest start whose Pod was observed. While it is below startTimes, one start is reserved and its Pod is not created yet.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -19851,7 +19851,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerStatus(ref com
 					},
 					"lastTermination": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastTermination tells how the last Pod that terminated by itself ended.",
+							Description: "lastTermination is how the last Pod that terminated by itself ended.",
 							Ref:         ref(immortalcontainersv1alpha1.Termination{}.OpenAPIModelName()),
 						},
 					},
@@ -19870,7 +19870,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerStatus(ref com
 					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the metadata.generation of the spec that this status speaks of.",
+							Description: "observedGeneration is the metadata.generation of the spec that this status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -19887,7 +19887,7 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_ImmortalContainerStatus(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Ready is the Pod's own Ready condition; Progressing tells what the controller is doing about it; Conflict is True while a Pod that is not ours has the name ours needs.",
+							Description: "conditions: Ready is the Pod's own Ready condition; Progressing shows what the controller is doing; Conflict is True while a Pod that is not ours has the name that ours needs.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -19910,12 +19910,12 @@ func schema_pkg_apis_immortalcontainers_v1alpha1_Termination(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Termination tells how a Pod ended.",
+				Description: "Termination is how a Pod ended.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason is the container's own reason (Completed, Error, OOMKilled), or the Pod's where no container tells (Evicted, NodeLost, DeadlineExceeded).",
+							Description: "reason is the container's own reason (Completed, Error, OOMKilled), or the Pod's if no container has one (Evicted, NodeLost, DeadlineExceeded).",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -20026,12 +20026,12 @@ func schema_pkg_apis_metacontroller_v1alpha1_CABundle(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CABundle are certificates in PEM. Exactly one of the fields is given.",
+				Description: "CABundle is a list of certificates in PEM. Exactly one of the fields must be set.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"inline": {
 						SchemaProps: spec.SchemaProps{
-							Description: "inline are the certificates themselves.",
+							Description: "inline has the certificates themselves.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -20097,7 +20097,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_ChildUpdateStatusChecks(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ChildUpdateStatusChecks must hold of every child that was moved before the next one is.",
+				Description: "ChildUpdateStatusChecks must hold for every child that was moved before the next one is moved.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditions": {
@@ -20107,7 +20107,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_ChildUpdateStatusChecks(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions in the child's status, all of which must be there.",
+							Description: "conditions that must all be in the child's status.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20167,7 +20167,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeController(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CompositeController is a controller whose logic is a webhook: for every parent object it asks the hook which children there should be, and makes it so.",
+				Description: "CompositeController is a controller whose logic is a webhook: for every parent object it asks the hook which children the parent should have, and creates, updates and deletes children to match.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -20218,7 +20218,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerChildResourceRul
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CompositeControllerChildResourceRule is a type that children may be of.",
+				Description: "CompositeControllerChildResourceRule is an allowed type of children.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"apiVersion": {
@@ -20239,7 +20239,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerChildResourceRul
 					},
 					"updateStrategy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "updateStrategy says what becomes of a child that differs from what the hook desires.",
+							Description: "updateStrategy is what the engine does with a child that differs from what the hook desires.",
 							Ref:         ref(metacontrollerv1alpha1.CompositeControllerChildUpdateStrategy{}.OpenAPIModelName()),
 						},
 					},
@@ -20256,19 +20256,19 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerChildUpdateStrat
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CompositeControllerChildUpdateStrategy says what becomes of a child that differs from what the hook desires.",
+				Description: "CompositeControllerChildUpdateStrategy is what the engine does with a child that differs from what the hook desires.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"method": {
 						SchemaProps: spec.SchemaProps{
-							Description: "method is OnDelete (leave it until it is deleted), Recreate (delete it, then create it anew), InPlace (write into it), or RollingRecreate and RollingInPlace (likewise, one child after the other). Default: OnDelete.",
+							Description: "method is OnDelete (leave it until it is deleted), Recreate (delete it, then create it again), InPlace (update it), or RollingRecreate and RollingInPlace (the same, one child after the other). Default: OnDelete.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"statusChecks": {
 						SchemaProps: spec.SchemaProps{
-							Description: "statusChecks must hold of every child that was moved before the next one is, with a Rolling method.",
+							Description: "statusChecks must hold for every child that was moved before the next one is moved. Only for the Rolling methods.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metacontrollerv1alpha1.ChildUpdateStatusChecks{}.OpenAPIModelName()),
 						},
@@ -20285,36 +20285,36 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerHooks(ref common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CompositeControllerHooks are what the author of the controller wrote.",
+				Description: "CompositeControllerHooks are the webhooks of the author of the controller.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"customize": {
 						SchemaProps: spec.SchemaProps{
-							Description: "customize tells which other objects the hook wants to see, beside parent and children.",
+							Description: "customize returns which objects the hook needs in addition to parent and children.",
 							Ref:         ref(metacontrollerv1alpha1.Hook{}.OpenAPIModelName()),
 						},
 					},
 					"sync": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sync tells which children a parent should have, and what its status is.",
+							Description: "sync returns which children a parent should have, and its status.",
 							Ref:         ref(metacontrollerv1alpha1.Hook{}.OpenAPIModelName()),
 						},
 					},
 					"finalize": {
 						SchemaProps: spec.SchemaProps{
-							Description: "finalize is called instead of sync for a parent that is deleted, or matches the labelSelector no more, until it says that it has finished. Parents get a finalizer.",
+							Description: "finalize is called instead of sync for a parent that is deleted, or no longer matches the labelSelector, until it answers that it has finished. Parents get a finalizer.",
 							Ref:         ref(metacontrollerv1alpha1.Hook{}.OpenAPIModelName()),
 						},
 					},
 					"preUpdateChild": {
 						SchemaProps: spec.SchemaProps{
-							Description: "preUpdateChild is accepted for the sake of existing manifests, and never called.",
+							Description: "preUpdateChild is accepted because existing manifests may have it. It is never called.",
 							Ref:         ref(metacontrollerv1alpha1.Hook{}.OpenAPIModelName()),
 						},
 					},
 					"postUpdateChild": {
 						SchemaProps: spec.SchemaProps{
-							Description: "postUpdateChild is accepted for the sake of existing manifests, and never called.",
+							Description: "postUpdateChild is accepted because existing manifests may have it. It is never called.",
 							Ref:         ref(metacontrollerv1alpha1.Hook{}.OpenAPIModelName()),
 						},
 					},
@@ -20380,7 +20380,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerParentResourceRu
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CompositeControllerParentResourceRule is the type of the parents, and which of them count.",
+				Description: "CompositeControllerParentResourceRule is the type of the parents, and which objects of that type are parents.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"apiVersion": {
@@ -20401,19 +20401,19 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerParentResourceRu
 					},
 					"labelSelector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "labelSelector says which objects are parents. Default: all.",
+							Description: "labelSelector selects the objects that are parents. Default: all.",
 							Ref:         ref(metav1.LabelSelector{}.OpenAPIModelName()),
 						},
 					},
 					"revisionHistory": {
 						SchemaProps: spec.SchemaProps{
-							Description: "revisionHistory says what of a parent is a revision of its own, to which children are moved one by one.",
+							Description: "revisionHistory selects the fields of a parent whose changes make a new revision. Children are moved to it one by one.",
 							Ref:         ref(metacontrollerv1alpha1.CompositeControllerRevisionHistory{}.OpenAPIModelName()),
 						},
 					},
 					"ignoreStatusChanges": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ignoreStatusChanges does not sync a parent when nothing but its status has changed. Default: false.",
+							Description: "ignoreStatusChanges: a parent is not synced when only its status has changed. Default: false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -20431,7 +20431,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerRevisionHistory(
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "CompositeControllerRevisionHistory says what of a parent is a revision of its own.",
+				Description: "CompositeControllerRevisionHistory selects the fields of a parent whose changes make a new revision.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"fieldPaths": {
@@ -20468,7 +20468,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerSpec(ref common.
 				Properties: map[string]spec.Schema{
 					"parentResource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "parentResource is the type of the parents, and which of them count.",
+							Description: "parentResource is the type of the parents, and which objects of that type are parents.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metacontrollerv1alpha1.CompositeControllerParentResourceRule{}.OpenAPIModelName()),
 						},
@@ -20480,7 +20480,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerSpec(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "childResources are the types that children may be of. Those of the hook's answer that are of another type are refused.",
+							Description: "childResources are the allowed types of children. Children of other types in the hook's answer are refused.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20493,7 +20493,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerSpec(ref common.
 					},
 					"hooks": {
 						SchemaProps: spec.SchemaProps{
-							Description: "hooks are what the author of the controller wrote. There must be sync or finalize.",
+							Description: "hooks are the webhooks of the author of the controller. sync or finalize must be set.",
 							Ref:         ref(metacontrollerv1alpha1.CompositeControllerHooks{}.OpenAPIModelName()),
 						},
 					},
@@ -20518,7 +20518,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerSpec(ref common.
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "endpointConfigs are the access to hooks by host, for hooks that bring none of their own.",
+							Description: "endpointConfigs are the access to hooks by host, for hooks that have none of their own.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20547,7 +20547,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerStatus(ref commo
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the metadata.generation of the spec that this status speaks of.",
+							Description: "observedGeneration is the metadata.generation of the spec that this status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -20589,7 +20589,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerStatus(ref commo
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Ready is True while the controller serves its parents, and else tells what its author can do.",
+							Description: "conditions: Ready is True while the controller serves its parents; otherwise its message shows what the author can do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -20612,12 +20612,12 @@ func schema_pkg_apis_metacontroller_v1alpha1_EndpointConfig(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "EndpointConfig is the access to all hooks of a controller on one host that bring none of their own.",
+				Description: "EndpointConfig is the access to the hooks of a controller on one host, for hooks that have none of their own.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"host": {
 						SchemaProps: spec.SchemaProps{
-							Description: "host is a host name, or host:port. Case does not matter, nor whether the ports 80 and 443 are written out. A service is found as name.namespace, or name.namespace:port.",
+							Description: "host is a host name, or host:port. Case does not matter, and the ports 80 and 443 may be left out. The host of a Service is name.namespace, or name.namespace:port.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -20625,7 +20625,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_EndpointConfig(ref common.Reference
 					},
 					"caBundle": {
 						SchemaProps: spec.SchemaProps{
-							Description: "caBundle has the roots that the hook's certificate must come from. Default: those of the system.",
+							Description: "caBundle has the certificates of the authorities that may sign the hook's certificate. Default: those of the system.",
 							Ref:         ref(metacontrollerv1alpha1.CABundle{}.OpenAPIModelName()),
 						},
 					},
@@ -20660,19 +20660,19 @@ func schema_pkg_apis_metacontroller_v1alpha1_Hook(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Hook is a function of the author of a controller, which is called to learn what is wanted. A hook without a webhook is never called.",
+				Description: "Hook is a function of the author of a controller. The engine calls it to learn the desired state. A hook without a webhook is never called.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"version": {
 						SchemaProps: spec.SchemaProps{
-							Description: "version of the protocol. It decides by what keys objects are found in a request, and whether a namespaced parent is shown objects outside of its namespace: v1 keys by name, v2 by namespace/name. Each hook has its own.",
+							Description: "version of the protocol. It sets the keys of objects in a request (v1: name, v2: namespace/name), and whether the request for a namespaced parent has objects of other namespaces. Each hook has its own.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"webhook": {
 						SchemaProps: spec.SchemaProps{
-							Description: "webhook says how to call the hook over HTTP.",
+							Description: "webhook is how to call the hook over HTTP.",
 							Ref:         ref(metacontrollerv1alpha1.Webhook{}.OpenAPIModelName()),
 						},
 					},
@@ -20688,7 +20688,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_ResourceRule(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ResourceRule is a type of objects by the name that the API server serves it under.",
+				Description: "ResourceRule is a type of objects, by the name under which the API server serves it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"apiVersion": {
@@ -20866,12 +20866,12 @@ func schema_pkg_apis_metacontroller_v1alpha1_Webhook(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Webhook is a hook that is called by an HTTP POST. Either url is given, or service and path.",
+				Description: "Webhook is a hook that is called by an HTTP POST. Either url is set, or service and path.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"url": {
 						SchemaProps: spec.SchemaProps{
-							Description: "url of the hook, such as http://my-hook.my-namespace/sync. It wins over service and path.",
+							Description: "url of the hook, for instance http://my-hook.my-namespace/sync. It takes precedence over service and path.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -20884,7 +20884,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_Webhook(ref common.ReferenceCallbac
 					},
 					"path": {
 						SchemaProps: spec.SchemaProps{
-							Description: "path is appended to the address of the service as it is, for instance /sync.",
+							Description: "path is appended, unchanged, to the address of the service, for instance /sync.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -20897,20 +20897,20 @@ func schema_pkg_apis_metacontroller_v1alpha1_Webhook(ref common.ReferenceCallbac
 					},
 					"etag": {
 						SchemaProps: spec.SchemaProps{
-							Description: "etag lets the hook answer with 304 that its last answer is still good.",
+							Description: "etag lets the hook answer with 304 if its last answer is still valid.",
 							Ref:         ref(metacontrollerv1alpha1.WebhookEtagConfig{}.OpenAPIModelName()),
 						},
 					},
 					"responseUnMarshallMode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "responseUnMarshallMode says what becomes of fields of an answer that the protocol does not have: loose ignores them, strict makes them an error. Default: loose for a hook of version v1, strict for v2.",
+							Description: "responseUnMarshallMode is how unknown fields of an answer are treated: loose ignores them, strict makes them an error. Default: loose for a hook of version v1, strict for v2.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"caBundle": {
 						SchemaProps: spec.SchemaProps{
-							Description: "caBundle has the roots that the hook's certificate must come from. Default: those of the system.",
+							Description: "caBundle has the certificates of the authorities that may sign the hook's certificate. Default: those of the system.",
 							Ref:         ref(metacontrollerv1alpha1.CABundle{}.OpenAPIModelName()),
 						},
 					},
@@ -20944,12 +20944,12 @@ func schema_pkg_apis_metacontroller_v1alpha1_WebhookAccess(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WebhookAccess is how a hook and its caller prove to each other who they are.",
+				Description: "WebhookAccess is how a hook and its caller authenticate each other.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"caBundle": {
 						SchemaProps: spec.SchemaProps{
-							Description: "caBundle has the roots that the hook's certificate must come from. Default: those of the system.",
+							Description: "caBundle has the certificates of the authorities that may sign the hook's certificate. Default: those of the system.",
 							Ref:         ref(metacontrollerv1alpha1.CABundle{}.OpenAPIModelName()),
 						},
 					},
@@ -20983,7 +20983,7 @@ func schema_pkg_apis_metacontroller_v1alpha1_WebhookEtagConfig(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WebhookEtagConfig is for hooks that put an ETag on their answers.",
+				Description: "WebhookEtagConfig is for hooks that set an ETag on their answers.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"enabled": {
@@ -20995,14 +20995,14 @@ func schema_pkg_apis_metacontroller_v1alpha1_WebhookEtagConfig(ref common.Refere
 					},
 					"cacheTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cacheTimeoutSeconds is how long an answer may be used again. Default: for ever.",
+							Description: "cacheTimeoutSeconds is how long an answer may be used again. Default: without a limit.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"cacheCleanupSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cacheCleanupSeconds is how often answers that are too old are thrown away. Default: as often as they get too old.",
+							Description: "cacheCleanupSeconds is how often answers that are too old are removed. Default: every cacheTimeoutSeconds.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -21038,7 +21038,7 @@ func schema_pkg_apis_useless_v1alpha1_Flip(ref common.ReferenceCallback) common.
 					},
 					"resourceVersion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceVersion of the Switch that the flip was decided from. The flip is a write that only this version accepts.",
+							Description: "resourceVersion of the Switch from which the flip was decided. The write of the flip has it as a precondition.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -21055,7 +21055,7 @@ func schema_pkg_apis_useless_v1alpha1_Machine(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Machine has switches and keeps them down. Whatever flips one, the controller moves it back: a few seconds after it was seen, and never more than one per Machine every few seconds.",
+				Description: "Machine has switches and keeps them down. When a switch is flipped, the controller moves it back: a few seconds after it was seen, and never more than one switch per Machine every few seconds.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -21160,27 +21160,27 @@ func schema_pkg_apis_useless_v1alpha1_MachineSpec(ref common.ReferenceCallback) 
 				Properties: map[string]spec.Schema{
 					"switches": {
 						SchemaProps: spec.SchemaProps{
-							Description: "switches is how many Switch objects the machine has.",
+							Description: "switches is the number of Switch objects that the machine has.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"switchPosition": {
 						SchemaProps: spec.SchemaProps{
-							Description: "switchPosition is the position of the lever that is part of the machine itself, for instance up or down. Any other than down is moved to down after flipDelaySeconds. A machine without it has no lever.",
+							Description: "switchPosition is the position of the lever, which is part of the machine itself, for instance up or down. A lever in another position than down is moved down after flipDelaySeconds. A machine without this field has no lever.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"selector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "selector says which switches are the machine's: those it matches and no other controller owns are adopted, those it no longer matches are released. matchLabels are put on the switches that the machine creates, and must satisfy matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed.",
+							Description: "selector selects the switches of the machine: switches that match it and have no other controller owner are adopted, switches that no longer match it are released. The switches that the machine creates have the labels of matchLabels, which must satisfy matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed.",
 							Ref:         ref(metav1.LabelSelector{}.OpenAPIModelName()),
 						},
 					},
 					"flipDelaySeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "flipDelaySeconds is how long after it was seen in another position a switch is moved back down, in seconds.",
+							Description: "flipDelaySeconds is how long after it was seen in another position a switch is moved down again, in seconds.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -21209,7 +21209,7 @@ func schema_pkg_apis_useless_v1alpha1_MachineStatus(ref common.ReferenceCallback
 				Properties: map[string]spec.Schema{
 					"replicas": {
 						SchemaProps: spec.SchemaProps{
-							Description: "replicas is how many switches the machine owns.",
+							Description: "replicas is the number of switches that the machine owns.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -21230,13 +21230,13 @@ func schema_pkg_apis_useless_v1alpha1_MachineStatus(ref common.ReferenceCallback
 					},
 					"flip": {
 						SchemaProps: spec.SchemaProps{
-							Description: "flip is the flip that is reserved and not yet seen to have happened. There is never more than one, and it is completed before another is begun, whoever leads.",
+							Description: "flip is the flip that is reserved and was not yet observed to have happened. There is never more than one, and it is completed before another one begins, also after a change of the leader.",
 							Ref:         ref(uselessv1alpha1.Flip{}.OpenAPIModelName()),
 						},
 					},
 					"lastFlipTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastFlipTime is when the last flip was seen to have happened; the next comes flipIntervalSeconds later at the earliest.",
+							Description: "lastFlipTime is when the last flip was observed to have happened. The next flip comes flipIntervalSeconds later at the earliest.",
 							Ref:         ref(metav1.MicroTime{}.OpenAPIModelName()),
 						},
 					},
@@ -21249,7 +21249,7 @@ func schema_pkg_apis_useless_v1alpha1_MachineStatus(ref common.ReferenceCallback
 					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the metadata.generation of the spec that this status speaks of.",
+							Description: "observedGeneration is the metadata.generation of the spec that this status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -21420,7 +21420,7 @@ func schema_pkg_apis_useless_v1alpha1_SwitchStatus(ref common.ReferenceCallback)
 					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the metadata.generation of the spec that this status speaks of.",
+							Description: "observedGeneration is the metadata.generation of the spec that this status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},

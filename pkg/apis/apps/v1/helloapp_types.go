@@ -49,15 +49,15 @@ type HelloAppSpec struct {
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// name is ignored. Manifests of old have it; the app is named by metadata.name.
+	// name is ignored. Old manifests have it; the name of the app is metadata.name.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// age is ignored. Manifests of old have it.
+	// age is ignored. Old manifests have it.
 	// +optional
 	Age *intstr.IntOrString `json:"age,omitempty"`
 
-	// port that the container listens on. It makes a Service of the app's name with that port.
+	// port that the container listens on. If it is set, a Service with the name of the app has that port.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -119,7 +119,7 @@ type HelloAppStatus struct {
 	// +optional
 	DeploymentName string `json:"deploymentName,omitempty"`
 
-	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -145,7 +145,7 @@ const (
 	ConditionConflict = "Conflict"
 )
 
-// Reasons of the Ready condition, beside those of the Deployment's own conditions.
+// Reasons of the Ready condition. The reasons of the Deployment's conditions are used too.
 const (
 	// ReasonAvailable: all Pods of the newest version are available.
 	ReasonAvailable = "Available"

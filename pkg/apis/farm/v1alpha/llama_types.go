@@ -17,11 +17,11 @@ type Llama struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the llama is like.
+	// spec describes the llama.
 	Spec LlamaSpec `json:"spec"`
 }
 
-// LlamaSpec is what a llama is like.
+// LlamaSpec describes a llama.
 type LlamaSpec struct {
 	// weight in kilograms; more than 0, and at most 1000.
 	Weight float64 `json:"weight"`

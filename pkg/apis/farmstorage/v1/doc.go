@@ -1,8 +1,8 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1 is how the API server of the farm keeps its objects: each in a record, a custom resource that nobody else writes. It
-// is no API for users.
+// Package v1 has the types in which the API server of the farm stores its objects: each object in one record, a custom resource that
+// only this API server writes. It is not an API for users.
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true

@@ -12,10 +12,10 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:resource:path=llamarecords,singular=llamarecord,scope=Namespaced
 
-// LlamaRecord is where a Llama is kept. Use Llamas: a record that is written by hand is refused.
+// LlamaRecord stores a Llama. Use Llamas: a record that a user writes is refused.
 type LlamaRecord struct {
 	metav1.TypeMeta `json:",inline"`
-	// Standard object's metadata. Namespace, name and labels are those of the Llama, and so is the resourceVersion; nothing else is.
+	// Standard object's metadata. Only namespace, name, labels and resourceVersion are those of the Llama.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
@@ -25,7 +25,7 @@ type LlamaRecord struct {
 
 // LlamaRecordSpec holds a Llama.
 type LlamaRecordSpec struct {
-	// object is the Llama as its API server has encoded it, with all of its metadata but the resourceVersion.
+	// object is the Llama as its API server has encoded it, with all of its metadata except the resourceVersion.
 	// ---
 	// It is written as a whole: the managedFields of a record need not list each field of the Llama.
 	// +structType=atomic

@@ -22,7 +22,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 241",message="metadata.name must be at most 241 characters: the Pod is named <name>-immortalpod, and a Pod's name has at most 253"
 
 // ImmortalContainer is a container that must always run, exactly once. Its controller creates one Pod for it, named
-// <name>-immortalpod, and makes that Pod again whenever it terminates or is deleted.
+// <name>-immortalpod, and creates that Pod again whenever it terminates or is deleted.
 type ImmortalContainer struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object's metadata.
@@ -44,7 +44,7 @@ type ImmortalContainerSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image"`
 
-	// template says anything else that a Pod can say: labels, environment, probes, volumes, sidecars, affinity, priority.
+	// template has everything else that a Pod can have: labels, environment, probes, volumes, sidecars, affinity, priority.
 	// A container named "acontainer" in it is the one that runs the image and may leave its own image out; spec.image wins.
 	// restartPolicy defaults to OnFailure; Never is refused. A change replaces the Pod.
 	// +optional
@@ -55,8 +55,8 @@ type ImmortalContainerSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// backoff says how long to wait before the next start after the Pod has terminated by itself. A Pod that was deleted
-	// is made again at once.
+	// backoff sets how long to wait before the next start after the Pod has terminated by itself. A Pod that was deleted
+	// is created again immediately.
 	// +optional
 	// +kubebuilder:default={}
 	Backoff Backoff `json:"backoff,omitempty"`
@@ -78,7 +78,7 @@ type Backoff struct {
 	// +kubebuilder:validation:Maximum=86400
 	MaxSeconds int32 `json:"maxSeconds,omitempty"`
 
-	// resetAfterSeconds: a Pod that has run for so many seconds before it terminated is waited for as if it were the first.
+	// resetAfterSeconds resets the backoff: after a Pod that has run for this long, in seconds, the wait is initialSeconds again.
 	// +optional
 	// +kubebuilder:default=600
 	// +kubebuilder:validation:Minimum=1
@@ -91,13 +91,13 @@ type ImmortalContainerStatus struct {
 	// +optional
 	CurrentPod string `json:"currentPod,omitempty"`
 
-	// startTimes counts the Pods started for this object. A start is counted before its Pod is created, so that none
-	// is ever started uncounted.
+	// startTimes is the number of Pods started for this object. A start is counted before its Pod is created, so no start
+	// is missing from the count.
 	// +optional
 	StartTimes int64 `json:"startTimes,omitempty"`
 
-	// observedStart is the number of the newest start whose Pod was seen. While it is below startTimes, one start is
-	// reserved and its Pod is still to be created.
+	// observedStart is the number of the newest start whose Pod was observed. While it is below startTimes, one start is
+	// reserved and its Pod is not created yet.
 	// +optional
 	ObservedStart int64 `json:"observedStart,omitempty"`
 
@@ -105,7 +105,7 @@ type ImmortalContainerStatus struct {
 	// +optional
 	PodPhase corev1.PodPhase `json:"podPhase,omitempty"`
 
-	// lastTermination tells how the last Pod that terminated by itself ended.
+	// lastTermination is how the last Pod that terminated by itself ended.
 	// +optional
 	LastTermination *Termination `json:"lastTermination,omitempty"`
 
@@ -118,12 +118,12 @@ type ImmortalContainerStatus struct {
 	// +optional
 	NextStartTime *metav1.Time `json:"nextStartTime,omitempty"`
 
-	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Ready is the Pod's own Ready condition; Progressing tells what the controller is doing about it;
-	// Conflict is True while a Pod that is not ours has the name ours needs.
+	// conditions: Ready is the Pod's own Ready condition; Progressing shows what the controller is doing;
+	// Conflict is True while a Pod that is not ours has the name that ours needs.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -132,9 +132,9 @@ type ImmortalContainerStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// Termination tells how a Pod ended.
+// Termination is how a Pod ended.
 type Termination struct {
-	// reason is the container's own reason (Completed, Error, OOMKilled), or the Pod's where no container tells
+	// reason is the container's own reason (Completed, Error, OOMKilled), or the Pod's if no container has one
 	// (Evicted, NodeLost, DeadlineExceeded).
 	// +optional
 	Reason string `json:"reason,omitempty"`
@@ -168,9 +168,9 @@ const (
 
 // Reasons of the Progressing condition.
 const (
-	// ReasonCreating: a start is reserved and its Pod is created or on its way to Ready.
+	// ReasonCreating: a start is reserved and its Pod is being created or is not yet Ready.
 	ReasonCreating = "Creating"
-	// ReasonReplacing: the spec has changed and the Pod of the old one is being deleted.
+	// ReasonReplacing: the spec has changed and the Pod of the old spec is being deleted.
 	ReasonReplacing = "Replacing"
 	// ReasonBackingOff: the Pod has terminated; the next one is created at status.nextStartTime.
 	ReasonBackingOff = "BackingOff"

@@ -3,9 +3,9 @@
 
 package v1alpha1
 
-// WebhookAccess is how a hook and its caller prove to each other who they are.
+// WebhookAccess is how a hook and its caller authenticate each other.
 type WebhookAccess struct {
-	// caBundle has the roots that the hook's certificate must come from. Default: those of the system.
+	// caBundle has the certificates of the authorities that may sign the hook's certificate. Default: those of the system.
 	// +optional
 	CABundle *CABundle `json:"caBundle,omitempty"`
 
@@ -22,19 +22,19 @@ type WebhookAccess struct {
 	BasicAuth *BasicAuth `json:"basicAuth,omitempty"`
 }
 
-// EndpointConfig is the access to all hooks of a controller on one host that bring none of their own.
+// EndpointConfig is the access to the hooks of a controller on one host, for hooks that have none of their own.
 type EndpointConfig struct {
-	// host is a host name, or host:port. Case does not matter, nor whether the ports 80 and 443 are written out. A service is
-	// found as name.namespace, or name.namespace:port.
+	// host is a host name, or host:port. Case does not matter, and the ports 80 and 443 may be left out. The host of a Service is
+	// name.namespace, or name.namespace:port.
 	// +required
 	Host string `json:"host"`
 
 	WebhookAccess `json:",inline"`
 }
 
-// CABundle are certificates in PEM. Exactly one of the fields is given.
+// CABundle is a list of certificates in PEM. Exactly one of the fields must be set.
 type CABundle struct {
-	// inline are the certificates themselves.
+	// inline has the certificates themselves.
 	// +optional
 	Inline *string `json:"inline,omitempty"`
 

@@ -20,7 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 
 // CompositeController is a controller whose logic is a webhook: for every parent object it asks the hook which children
-// there should be, and makes it so.
+// the parent should have, and creates, updates and deletes children to match.
 type CompositeController struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object's metadata.
@@ -37,16 +37,16 @@ type CompositeController struct {
 
 // CompositeControllerSpec is what the controller does.
 type CompositeControllerSpec struct {
-	// parentResource is the type of the parents, and which of them count.
+	// parentResource is the type of the parents, and which objects of that type are parents.
 	// +required
 	ParentResource CompositeControllerParentResourceRule `json:"parentResource"`
 
-	// childResources are the types that children may be of. Those of the hook's answer that are of another type are refused.
+	// childResources are the allowed types of children. Children of other types in the hook's answer are refused.
 	// +optional
 	// +listType=atomic
 	ChildResources []CompositeControllerChildResourceRule `json:"childResources,omitempty"`
 
-	// hooks are what the author of the controller wrote. There must be sync or finalize.
+	// hooks are the webhooks of the author of the controller. sync or finalize must be set.
 	// +optional
 	Hooks *CompositeControllerHooks `json:"hooks,omitempty"`
 
@@ -60,30 +60,30 @@ type CompositeControllerSpec struct {
 	// +optional
 	GenerateSelector *bool `json:"generateSelector,omitempty"`
 
-	// endpointConfigs are the access to hooks by host, for hooks that bring none of their own.
+	// endpointConfigs are the access to hooks by host, for hooks that have none of their own.
 	// +optional
 	// +listType=atomic
 	EndpointConfigs []EndpointConfig `json:"endpointConfigs,omitempty"`
 }
 
-// CompositeControllerParentResourceRule is the type of the parents, and which of them count.
+// CompositeControllerParentResourceRule is the type of the parents, and which objects of that type are parents.
 type CompositeControllerParentResourceRule struct {
 	ResourceRule `json:",inline"`
 
-	// labelSelector says which objects are parents. Default: all.
+	// labelSelector selects the objects that are parents. Default: all.
 	// +optional
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 
-	// revisionHistory says what of a parent is a revision of its own, to which children are moved one by one.
+	// revisionHistory selects the fields of a parent whose changes make a new revision. Children are moved to it one by one.
 	// +optional
 	RevisionHistory *CompositeControllerRevisionHistory `json:"revisionHistory,omitempty"`
 
-	// ignoreStatusChanges does not sync a parent when nothing but its status has changed. Default: false.
+	// ignoreStatusChanges: a parent is not synced when only its status has changed. Default: false.
 	// +optional
 	IgnoreStatusChanges *bool `json:"ignoreStatusChanges,omitempty"`
 }
 
-// CompositeControllerRevisionHistory says what of a parent is a revision of its own.
+// CompositeControllerRevisionHistory selects the fields of a parent whose changes make a new revision.
 type CompositeControllerRevisionHistory struct {
 	// fieldPaths are fields of the parent, as names joined by dots. Default: spec.
 	// +optional
@@ -91,30 +91,30 @@ type CompositeControllerRevisionHistory struct {
 	FieldPaths []string `json:"fieldPaths,omitempty"`
 }
 
-// CompositeControllerChildResourceRule is a type that children may be of.
+// CompositeControllerChildResourceRule is an allowed type of children.
 type CompositeControllerChildResourceRule struct {
 	ResourceRule `json:",inline"`
 
-	// updateStrategy says what becomes of a child that differs from what the hook desires.
+	// updateStrategy is what the engine does with a child that differs from what the hook desires.
 	// +optional
 	UpdateStrategy *CompositeControllerChildUpdateStrategy `json:"updateStrategy,omitempty"`
 }
 
-// CompositeControllerChildUpdateStrategy says what becomes of a child that differs from what the hook desires.
+// CompositeControllerChildUpdateStrategy is what the engine does with a child that differs from what the hook desires.
 type CompositeControllerChildUpdateStrategy struct {
-	// method is OnDelete (leave it until it is deleted), Recreate (delete it, then create it anew), InPlace (write into it),
-	// or RollingRecreate and RollingInPlace (likewise, one child after the other). Default: OnDelete.
+	// method is OnDelete (leave it until it is deleted), Recreate (delete it, then create it again), InPlace (update it),
+	// or RollingRecreate and RollingInPlace (the same, one child after the other). Default: OnDelete.
 	// +optional
 	Method ChildUpdateMethod `json:"method,omitempty"`
 
-	// statusChecks must hold of every child that was moved before the next one is, with a Rolling method.
+	// statusChecks must hold for every child that was moved before the next one is moved. Only for the Rolling methods.
 	// +optional
 	StatusChecks ChildUpdateStatusChecks `json:"statusChecks,omitempty"`
 }
 
-// ChildUpdateStatusChecks must hold of every child that was moved before the next one is.
+// ChildUpdateStatusChecks must hold for every child that was moved before the next one is moved.
 type ChildUpdateStatusChecks struct {
-	// conditions in the child's status, all of which must be there.
+	// conditions that must all be in the child's status.
 	// +optional
 	// +listType=atomic
 	Conditions []StatusConditionCheck `json:"conditions,omitempty"`
@@ -135,33 +135,33 @@ type StatusConditionCheck struct {
 	Reason *string `json:"reason,omitempty"`
 }
 
-// CompositeControllerHooks are what the author of the controller wrote.
+// CompositeControllerHooks are the webhooks of the author of the controller.
 type CompositeControllerHooks struct {
-	// customize tells which other objects the hook wants to see, beside parent and children.
+	// customize returns which objects the hook needs in addition to parent and children.
 	// +optional
 	Customize *Hook `json:"customize,omitempty"`
 
-	// sync tells which children a parent should have, and what its status is.
+	// sync returns which children a parent should have, and its status.
 	// +optional
 	Sync *Hook `json:"sync,omitempty"`
 
-	// finalize is called instead of sync for a parent that is deleted, or matches the labelSelector no more, until it says
-	// that it has finished. Parents get a finalizer.
+	// finalize is called instead of sync for a parent that is deleted, or no longer matches the labelSelector, until it
+	// answers that it has finished. Parents get a finalizer.
 	// +optional
 	Finalize *Hook `json:"finalize,omitempty"`
 
-	// preUpdateChild is accepted for the sake of existing manifests, and never called.
+	// preUpdateChild is accepted because existing manifests may have it. It is never called.
 	// +optional
 	PreUpdateChild *Hook `json:"preUpdateChild,omitempty"`
 
-	// postUpdateChild is accepted for the sake of existing manifests, and never called.
+	// postUpdateChild is accepted because existing manifests may have it. It is never called.
 	// +optional
 	PostUpdateChild *Hook `json:"postUpdateChild,omitempty"`
 }
 
 // CompositeControllerStatus is what the engine last observed.
 type CompositeControllerStatus struct {
-	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -175,7 +175,7 @@ type CompositeControllerStatus struct {
 	// +listType=atomic
 	FinalizedParents []ResourceRule `json:"finalizedParents,omitempty"`
 
-	// conditions: Ready is True while the controller serves its parents, and else tells what its author can do.
+	// conditions: Ready is True while the controller serves its parents; otherwise its message shows what the author can do.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -197,9 +197,9 @@ const (
 	ReasonServing = "Serving"
 	// ReasonStarting: the watches are being filled.
 	ReasonStarting = "Starting"
-	// ReasonInvalidSpec: the spec says something that can never work.
+	// ReasonInvalidSpec: the spec has something that can never work.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonNotYetSupported: the spec says something that this version of the engine does not do.
+	// ReasonNotYetSupported: the spec asks for something that this version of the engine does not do.
 	ReasonNotYetSupported = "NotYetSupported"
 	// ReasonParentNotServed: the API server does not serve the type of the parents.
 	ReasonParentNotServed = "ParentNotServed"
@@ -211,9 +211,9 @@ const (
 	ReasonForbidden = "Forbidden"
 	// ReasonTooLarge: a child or a status in an answer of a hook is larger than the API server accepts.
 	ReasonTooLarge = "TooLarge"
-	// ReasonParentsOverlap: an older CompositeController has some of the same parents, and their children or their status are its own.
+	// ReasonParentsOverlap: an older CompositeController has some of the same parents and manages their children or their status.
 	ReasonParentsOverlap = "ParentsOverlap"
-	// ReasonNeverSettles: the hook answers otherwise each time, though nothing has changed.
+	// ReasonNeverSettles: the hook answers differently each time, although nothing has changed.
 	ReasonNeverSettles = "NeverSettles"
 	// ReasonServedByBuiltIn: the parents are of a kind that a controller of Millwright serves.
 	ReasonServedByBuiltIn = "ServedByBuiltIn"

@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Hook is a function of the author of a controller, which is called to learn what is wanted. A hook without a webhook is
-// never called.
+// Hook is a function of the author of a controller. The engine calls it to learn the desired state. A hook without a webhook
+// is never called.
 type Hook struct {
-	// version of the protocol. It decides by what keys objects are found in a request, and whether a namespaced parent is
-	// shown objects outside of its namespace: v1 keys by name, v2 by namespace/name. Each hook has its own.
+	// version of the protocol. It sets the keys of objects in a request (v1: name, v2: namespace/name), and whether the request
+	// for a namespaced parent has objects of other namespaces. Each hook has its own.
 	// +optional
 	// +kubebuilder:default=v1
 	Version HookVersion `json:"version,omitempty"`
 
-	// webhook says how to call the hook over HTTP.
+	// webhook is how to call the hook over HTTP.
 	// +optional
 	Webhook *Webhook `json:"webhook,omitempty"`
 }
@@ -32,9 +32,9 @@ const (
 	HookVersionV2 HookVersion = "v2"
 )
 
-// Webhook is a hook that is called by an HTTP POST. Either url is given, or service and path.
+// Webhook is a hook that is called by an HTTP POST. Either url is set, or service and path.
 type Webhook struct {
-	// url of the hook, such as http://my-hook.my-namespace/sync. It wins over service and path.
+	// url of the hook, for instance http://my-hook.my-namespace/sync. It takes precedence over service and path.
 	// +optional
 	URL *string `json:"url,omitempty"`
 
@@ -43,7 +43,7 @@ type Webhook struct {
 	// +kubebuilder:validation:Format=duration
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// path is appended to the address of the service as it is, for instance /sync.
+	// path is appended, unchanged, to the address of the service, for instance /sync.
 	// +optional
 	Path *string `json:"path,omitempty"`
 
@@ -51,12 +51,12 @@ type Webhook struct {
 	// +optional
 	Service *ServiceReference `json:"service,omitempty"`
 
-	// etag lets the hook answer with 304 that its last answer is still good.
+	// etag lets the hook answer with 304 if its last answer is still valid.
 	// +optional
 	Etag *WebhookEtagConfig `json:"etag,omitempty"`
 
-	// responseUnMarshallMode says what becomes of fields of an answer that the protocol does not have: loose ignores them,
-	// strict makes them an error. Default: loose for a hook of version v1, strict for v2.
+	// responseUnMarshallMode is how unknown fields of an answer are treated: loose ignores them, strict makes them an error.
+	// Default: loose for a hook of version v1, strict for v2.
 	// +optional
 	ResponseUnMarshallMode *ResponseUnMarshallMode `json:"responseUnMarshallMode,omitempty"`
 
@@ -93,22 +93,22 @@ type ServiceReference struct {
 	Protocol *string `json:"protocol,omitempty"`
 }
 
-// WebhookEtagConfig is for hooks that put an ETag on their answers.
+// WebhookEtagConfig is for hooks that set an ETag on their answers.
 type WebhookEtagConfig struct {
 	// enabled turns it on.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// cacheTimeoutSeconds is how long an answer may be used again. Default: for ever.
+	// cacheTimeoutSeconds is how long an answer may be used again. Default: without a limit.
 	// +optional
 	CacheTimeoutSeconds *int32 `json:"cacheTimeoutSeconds,omitempty"`
 
-	// cacheCleanupSeconds is how often answers that are too old are thrown away. Default: as often as they get too old.
+	// cacheCleanupSeconds is how often answers that are too old are removed. Default: every cacheTimeoutSeconds.
 	// +optional
 	CacheCleanupSeconds *int32 `json:"cacheCleanupSeconds,omitempty"`
 }
 
-// ResourceRule is a type of objects by the name that the API server serves it under.
+// ResourceRule is a type of objects, by the name under which the API server serves it.
 type ResourceRule struct {
 	// apiVersion is group/version, or only the version for the core group: apps/v1, v1.
 	// +required
@@ -119,18 +119,18 @@ type ResourceRule struct {
 	Resource string `json:"resource"`
 }
 
-// ChildUpdateMethod is what becomes of a child that differs from what the hook desires.
+// ChildUpdateMethod is what the engine does with a child that differs from what the hook desires.
 //
 // +kubebuilder:validation:Enum=OnDelete;Recreate;InPlace;RollingRecreate;RollingInPlace
 type ChildUpdateMethod string
 
-// What becomes of a child that differs from what the hook desires.
+// What the engine does with a child that differs from what the hook desires.
 const (
-	// ChildUpdateOnDelete leaves it until somebody else deletes it. It is the default.
+	// ChildUpdateOnDelete leaves it until another client deletes it. It is the default.
 	ChildUpdateOnDelete ChildUpdateMethod = "OnDelete"
-	// ChildUpdateRecreate deletes it, and creates it anew once it has gone.
+	// ChildUpdateRecreate deletes it, and creates it again once it has gone.
 	ChildUpdateRecreate ChildUpdateMethod = "Recreate"
-	// ChildUpdateInPlace writes what is desired into it.
+	// ChildUpdateInPlace updates it.
 	ChildUpdateInPlace ChildUpdateMethod = "InPlace"
 	// ChildUpdateRollingRecreate is Recreate, one child after the other.
 	ChildUpdateRollingRecreate ChildUpdateMethod = "RollingRecreate"

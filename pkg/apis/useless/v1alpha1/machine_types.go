@@ -21,8 +21,8 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be at most 63 characters: it becomes the value of a label"
 
-// Machine has switches and keeps them down. Whatever flips one, the controller moves it back: a few seconds after it was
-// seen, and never more than one per Machine every few seconds.
+// Machine has switches and keeps them down. When a switch is flipped, the controller moves it back: a few seconds after it
+// was seen, and never more than one switch per Machine every few seconds.
 type Machine struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object's metadata.
@@ -42,28 +42,28 @@ type Machine struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.selector) == has(oldSelf.selector) && (!has(self.selector) || self.selector == oldSelf.selector)",message="selector is immutable, whether it was set or not: create another Machine instead",fieldPath=".selector"
 type MachineSpec struct {
-	// switches is how many Switch objects the machine has.
+	// switches is the number of Switch objects that the machine has.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	Switches int32 `json:"switches,omitempty"`
 
-	// switchPosition is the position of the lever that is part of the machine itself, for instance up or down. Any other
-	// than down is moved to down after flipDelaySeconds. A machine without it has no lever.
+	// switchPosition is the position of the lever, which is part of the machine itself, for instance up or down. A lever in another
+	// position than down is moved down after flipDelaySeconds. A machine without this field has no lever.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	SwitchPosition string `json:"switchPosition,omitempty"`
 
-	// selector says which switches are the machine's: those it matches and no other controller owns are adopted, those it no
-	// longer matches are released. matchLabels are put on the switches that the machine creates, and must satisfy
+	// selector selects the switches of the machine: switches that match it and have no other controller owner are adopted, switches
+	// that no longer match it are released. The switches that the machine creates have the labels of matchLabels, which must satisfy
 	// matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",message="an empty selector would match every switch of the namespace: give matchLabels, or leave selector out for machine=<name>"
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// flipDelaySeconds is how long after it was seen in another position a switch is moved back down, in seconds.
+	// flipDelaySeconds is how long after it was seen in another position a switch is moved down again, in seconds.
 	// +optional
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=1
@@ -80,7 +80,7 @@ type MachineSpec struct {
 
 // MachineStatus is what the controller last observed.
 type MachineStatus struct {
-	// replicas is how many switches the machine owns.
+	// replicas is the number of switches that the machine owns.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
@@ -93,12 +93,12 @@ type MachineStatus struct {
 	// +optional
 	SeenAt *metav1.MicroTime `json:"seenAt,omitempty"`
 
-	// flip is the flip that is reserved and not yet seen to have happened. There is never more than one, and it is
-	// completed before another is begun, whoever leads.
+	// flip is the flip that is reserved and was not yet observed to have happened. There is never more than one, and it is
+	// completed before another one begins, also after a change of the leader.
 	// +optional
 	Flip *Flip `json:"flip,omitempty"`
 
-	// lastFlipTime is when the last flip was seen to have happened; the next comes flipIntervalSeconds later at the earliest.
+	// lastFlipTime is when the last flip was observed to have happened. The next flip comes flipIntervalSeconds later at the earliest.
 	// +optional
 	LastFlipTime *metav1.MicroTime `json:"lastFlipTime,omitempty"`
 
@@ -106,7 +106,7 @@ type MachineStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -129,7 +129,7 @@ type Flip struct {
 	// +required
 	UID types.UID `json:"uid"`
 
-	// resourceVersion of the Switch that the flip was decided from. The flip is a write that only this version accepts.
+	// resourceVersion of the Switch from which the flip was decided. The write of the flip has it as a precondition.
 	// +required
 	ResourceVersion string `json:"resourceVersion"`
 }
@@ -146,11 +146,11 @@ const (
 	ReasonComplete = "Complete"
 	// ReasonScaling: switches are being created or deleted.
 	ReasonScaling = "Scaling"
-	// ReasonInvalidSelector: the selector cannot be used, or the labels it puts on a new switch would not satisfy it.
+	// ReasonInvalidSelector: the selector cannot be used, or the labels of a new switch would not satisfy it.
 	ReasonInvalidSelector = "InvalidSelector"
 	// ReasonSelectorOverlap: switches that the selector matches belong to another Machine.
 	ReasonSelectorOverlap = "SelectorOverlap"
-	// ReasonCreateFailed: the API server refused to create a switch; the message is its own.
+	// ReasonCreateFailed: the API server refused to create a switch; the message is that of the API server.
 	ReasonCreateFailed = "CreateFailed"
 )
 

@@ -52,7 +52,7 @@ type SwitchStatus struct {
 	// +optional
 	SeenAt *metav1.MicroTime `json:"seenAt,omitempty"`
 
-	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

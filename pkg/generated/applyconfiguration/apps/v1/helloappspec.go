@@ -21,11 +21,11 @@ type HelloAppSpecApplyConfiguration struct {
 	// image of the container, which is named after the HelloApp. A change is rolled out. Without an image there is no
 	// Deployment.
 	Image *string `json:"image,omitempty"`
-	// name is ignored. Manifests of old have it; the app is named by metadata.name.
+	// name is ignored. Old manifests have it; the name of the app is metadata.name.
 	Name *string `json:"name,omitempty"`
-	// age is ignored. Manifests of old have it.
+	// age is ignored. Old manifests have it.
 	Age *intstr.IntOrString `json:"age,omitempty"`
-	// port that the container listens on. It makes a Service of the app's name with that port.
+	// port that the container listens on. If it is set, a Service with the name of the app has that port.
 	Port *int32 `json:"port,omitempty"`
 	// env is the environment of the container. A change is rolled out.
 	Env []corev1.EnvVarApplyConfiguration `json:"env,omitempty"`

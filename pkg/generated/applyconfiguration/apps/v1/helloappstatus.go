@@ -26,7 +26,7 @@ type HelloAppStatusApplyConfiguration struct {
 	Selector *string `json:"selector,omitempty"`
 	// deploymentName is the name of the Deployment that runs the app; empty while there is none.
 	DeploymentName *string `json:"deploymentName,omitempty"`
-	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready is True while all Pods of the newest version are available; Available and Progressing are the
 	// Deployment's own; Conflict is True while a Deployment or Service that is not ours has the name that ours needs.

@@ -22,7 +22,7 @@ type LlamaApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// Standard object's metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the llama is like.
+	// spec describes the llama.
 	Spec *LlamaSpecApplyConfiguration `json:"spec,omitempty"`
 }
 

@@ -8,7 +8,7 @@ package v1alpha
 // LlamaSpecApplyConfiguration represents a declarative configuration of the LlamaSpec type for use
 // with apply.
 //
-// LlamaSpec is what a llama is like.
+// LlamaSpec describes a llama.
 type LlamaSpecApplyConfiguration struct {
 	// weight in kilograms; more than 0, and at most 1000.
 	Weight *float64 `json:"weight,omitempty"`

@@ -17,10 +17,10 @@ import (
 // LlamaRecordApplyConfiguration represents a declarative configuration of the LlamaRecord type for use
 // with apply.
 //
-// LlamaRecord is where a Llama is kept. Use Llamas: a record that is written by hand is refused.
+// LlamaRecord stores a Llama. Use Llamas: a record that a user writes is refused.
 type LlamaRecordApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration `json:""`
-	// Standard object's metadata. Namespace, name and labels are those of the Llama, and so is the resourceVersion; nothing else is.
+	// Standard object's metadata. Only namespace, name, labels and resourceVersion are those of the Llama.
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec holds the Llama.
 	Spec *LlamaRecordSpecApplyConfiguration `json:"spec,omitempty"`

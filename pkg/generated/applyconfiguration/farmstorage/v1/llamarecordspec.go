@@ -14,7 +14,7 @@ import (
 //
 // LlamaRecordSpec holds a Llama.
 type LlamaRecordSpecApplyConfiguration struct {
-	// object is the Llama as its API server has encoded it, with all of its metadata but the resourceVersion.
+	// object is the Llama as its API server has encoded it, with all of its metadata except the resourceVersion.
 	// ---
 	// It is written as a whole: the managedFields of a record need not list each field of the Llama.
 	Object *runtime.RawExtension `json:"object,omitempty"`

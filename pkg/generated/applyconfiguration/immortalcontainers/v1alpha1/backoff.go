@@ -14,7 +14,7 @@ type BackoffApplyConfiguration struct {
 	InitialSeconds *int32 `json:"initialSeconds,omitempty"`
 	// maxSeconds is the longest wait, in seconds. It bounds initialSeconds too.
 	MaxSeconds *int32 `json:"maxSeconds,omitempty"`
-	// resetAfterSeconds: a Pod that has run for so many seconds before it terminated is waited for as if it were the first.
+	// resetAfterSeconds resets the backoff: after a Pod that has run for this long, in seconds, the wait is initialSeconds again.
 	ResetAfterSeconds *int32 `json:"resetAfterSeconds,omitempty"`
 }
 

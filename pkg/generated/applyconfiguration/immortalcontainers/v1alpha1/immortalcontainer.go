@@ -18,7 +18,7 @@ import (
 // with apply.
 //
 // ImmortalContainer is a container that must always run, exactly once. Its controller creates one Pod for it, named
-// <name>-immortalpod, and makes that Pod again whenever it terminates or is deleted.
+// <name>-immortalpod, and creates that Pod again whenever it terminates or is deleted.
 type ImmortalContainerApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// Standard object's metadata.

@@ -16,14 +16,14 @@ import (
 type ImmortalContainerSpecApplyConfiguration struct {
 	// image of the container, which is named "acontainer" in the Pod. A change replaces the Pod.
 	Image *string `json:"image,omitempty"`
-	// template says anything else that a Pod can say: labels, environment, probes, volumes, sidecars, affinity, priority.
+	// template has everything else that a Pod can have: labels, environment, probes, volumes, sidecars, affinity, priority.
 	// A container named "acontainer" in it is the one that runs the image and may leave its own image out; spec.image wins.
 	// restartPolicy defaults to OnFailure; Never is refused. A change replaces the Pod.
 	Template *v1.PodTemplateSpecApplyConfiguration `json:"template,omitempty"`
 	// suspend stops the container: while it is true there is no Pod. The Pod that runs is deleted with its normal grace period.
 	Suspend *bool `json:"suspend,omitempty"`
-	// backoff says how long to wait before the next start after the Pod has terminated by itself. A Pod that was deleted
-	// is made again at once.
+	// backoff sets how long to wait before the next start after the Pod has terminated by itself. A Pod that was deleted
+	// is created again immediately.
 	Backoff *BackoffApplyConfiguration `json:"backoff,omitempty"`
 }
 

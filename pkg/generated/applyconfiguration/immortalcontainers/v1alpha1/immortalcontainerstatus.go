@@ -18,25 +18,25 @@ import (
 type ImmortalContainerStatusApplyConfiguration struct {
 	// currentPod is the name of the Pod that runs the container or is about to; empty if there is none.
 	CurrentPod *string `json:"currentPod,omitempty"`
-	// startTimes counts the Pods started for this object. A start is counted before its Pod is created, so that none
-	// is ever started uncounted.
+	// startTimes is the number of Pods started for this object. A start is counted before its Pod is created, so no start
+	// is missing from the count.
 	StartTimes *int64 `json:"startTimes,omitempty"`
-	// observedStart is the number of the newest start whose Pod was seen. While it is below startTimes, one start is
-	// reserved and its Pod is still to be created.
+	// observedStart is the number of the newest start whose Pod was observed. While it is below startTimes, one start is
+	// reserved and its Pod is not created yet.
 	ObservedStart *int64 `json:"observedStart,omitempty"`
 	// podPhase is the phase of the current Pod.
 	PodPhase *v1.PodPhase `json:"podPhase,omitempty"`
-	// lastTermination tells how the last Pod that terminated by itself ended.
+	// lastTermination is how the last Pod that terminated by itself ended.
 	LastTermination *TerminationApplyConfiguration `json:"lastTermination,omitempty"`
 	// consecutiveTerminations counts the terminations since a Pod last ran for backoff.resetAfterSeconds, or since the
 	// spec was last edited. Each of them doubles the wait before the next start.
 	ConsecutiveTerminations *int32 `json:"consecutiveTerminations,omitempty"`
 	// nextStartTime is when the next Pod will be created, while the controller is backing off.
 	NextStartTime *metav1.Time `json:"nextStartTime,omitempty"`
-	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready is the Pod's own Ready condition; Progressing tells what the controller is doing about it;
-	// Conflict is True while a Pod that is not ours has the name ours needs.
+	// conditions: Ready is the Pod's own Ready condition; Progressing shows what the controller is doing;
+	// Conflict is True while a Pod that is not ours has the name that ours needs.
 	Conditions []applyconfigurationsmetav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

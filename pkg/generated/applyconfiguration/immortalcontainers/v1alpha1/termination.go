@@ -12,9 +12,9 @@ import (
 // TerminationApplyConfiguration represents a declarative configuration of the Termination type for use
 // with apply.
 //
-// Termination tells how a Pod ended.
+// Termination is how a Pod ended.
 type TerminationApplyConfiguration struct {
-	// reason is the container's own reason (Completed, Error, OOMKilled), or the Pod's where no container tells
+	// reason is the container's own reason (Completed, Error, OOMKilled), or the Pod's if no container has one
 	// (Evicted, NodeLost, DeadlineExceeded).
 	Reason *string `json:"reason,omitempty"`
 	// exitCode of the container, where it is known.

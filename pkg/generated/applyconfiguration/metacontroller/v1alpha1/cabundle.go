@@ -8,9 +8,9 @@ package v1alpha1
 // CABundleApplyConfiguration represents a declarative configuration of the CABundle type for use
 // with apply.
 //
-// CABundle are certificates in PEM. Exactly one of the fields is given.
+// CABundle is a list of certificates in PEM. Exactly one of the fields must be set.
 type CABundleApplyConfiguration struct {
-	// inline are the certificates themselves.
+	// inline has the certificates themselves.
 	Inline *string `json:"inline,omitempty"`
 	// secretRef is the key of a Secret that has them.
 	SecretRef *CABundleKeyReferenceApplyConfiguration `json:"secretRef,omitempty"`

@@ -8,9 +8,9 @@ package v1alpha1
 // ChildUpdateStatusChecksApplyConfiguration represents a declarative configuration of the ChildUpdateStatusChecks type for use
 // with apply.
 //
-// ChildUpdateStatusChecks must hold of every child that was moved before the next one is.
+// ChildUpdateStatusChecks must hold for every child that was moved before the next one is moved.
 type ChildUpdateStatusChecksApplyConfiguration struct {
-	// conditions in the child's status, all of which must be there.
+	// conditions that must all be in the child's status.
 	Conditions []StatusConditionCheckApplyConfiguration `json:"conditions,omitempty"`
 }
 

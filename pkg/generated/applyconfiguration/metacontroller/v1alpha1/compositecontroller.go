@@ -18,7 +18,7 @@ import (
 // with apply.
 //
 // CompositeController is a controller whose logic is a webhook: for every parent object it asks the hook which children
-// there should be, and makes it so.
+// the parent should have, and creates, updates and deletes children to match.
 type CompositeControllerApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// Standard object's metadata.

@@ -8,10 +8,10 @@ package v1alpha1
 // CompositeControllerChildResourceRuleApplyConfiguration represents a declarative configuration of the CompositeControllerChildResourceRule type for use
 // with apply.
 //
-// CompositeControllerChildResourceRule is a type that children may be of.
+// CompositeControllerChildResourceRule is an allowed type of children.
 type CompositeControllerChildResourceRuleApplyConfiguration struct {
 	ResourceRuleApplyConfiguration `json:""`
-	// updateStrategy says what becomes of a child that differs from what the hook desires.
+	// updateStrategy is what the engine does with a child that differs from what the hook desires.
 	UpdateStrategy *CompositeControllerChildUpdateStrategyApplyConfiguration `json:"updateStrategy,omitempty"`
 }
 

@@ -12,12 +12,12 @@ import (
 // CompositeControllerChildUpdateStrategyApplyConfiguration represents a declarative configuration of the CompositeControllerChildUpdateStrategy type for use
 // with apply.
 //
-// CompositeControllerChildUpdateStrategy says what becomes of a child that differs from what the hook desires.
+// CompositeControllerChildUpdateStrategy is what the engine does with a child that differs from what the hook desires.
 type CompositeControllerChildUpdateStrategyApplyConfiguration struct {
-	// method is OnDelete (leave it until it is deleted), Recreate (delete it, then create it anew), InPlace (write into it),
-	// or RollingRecreate and RollingInPlace (likewise, one child after the other). Default: OnDelete.
+	// method is OnDelete (leave it until it is deleted), Recreate (delete it, then create it again), InPlace (update it),
+	// or RollingRecreate and RollingInPlace (the same, one child after the other). Default: OnDelete.
 	Method *metacontrollerv1alpha1.ChildUpdateMethod `json:"method,omitempty"`
-	// statusChecks must hold of every child that was moved before the next one is, with a Rolling method.
+	// statusChecks must hold for every child that was moved before the next one is moved. Only for the Rolling methods.
 	StatusChecks *ChildUpdateStatusChecksApplyConfiguration `json:"statusChecks,omitempty"`
 }
 

@@ -8,18 +8,18 @@ package v1alpha1
 // CompositeControllerHooksApplyConfiguration represents a declarative configuration of the CompositeControllerHooks type for use
 // with apply.
 //
-// CompositeControllerHooks are what the author of the controller wrote.
+// CompositeControllerHooks are the webhooks of the author of the controller.
 type CompositeControllerHooksApplyConfiguration struct {
-	// customize tells which other objects the hook wants to see, beside parent and children.
+	// customize returns which objects the hook needs in addition to parent and children.
 	Customize *HookApplyConfiguration `json:"customize,omitempty"`
-	// sync tells which children a parent should have, and what its status is.
+	// sync returns which children a parent should have, and its status.
 	Sync *HookApplyConfiguration `json:"sync,omitempty"`
-	// finalize is called instead of sync for a parent that is deleted, or matches the labelSelector no more, until it says
-	// that it has finished. Parents get a finalizer.
+	// finalize is called instead of sync for a parent that is deleted, or no longer matches the labelSelector, until it
+	// answers that it has finished. Parents get a finalizer.
 	Finalize *HookApplyConfiguration `json:"finalize,omitempty"`
-	// preUpdateChild is accepted for the sake of existing manifests, and never called.
+	// preUpdateChild is accepted because existing manifests may have it. It is never called.
 	PreUpdateChild *HookApplyConfiguration `json:"preUpdateChild,omitempty"`
-	// postUpdateChild is accepted for the sake of existing manifests, and never called.
+	// postUpdateChild is accepted because existing manifests may have it. It is never called.
 	PostUpdateChild *HookApplyConfiguration `json:"postUpdateChild,omitempty"`
 }
 

@@ -12,14 +12,14 @@ import (
 // CompositeControllerParentResourceRuleApplyConfiguration represents a declarative configuration of the CompositeControllerParentResourceRule type for use
 // with apply.
 //
-// CompositeControllerParentResourceRule is the type of the parents, and which of them count.
+// CompositeControllerParentResourceRule is the type of the parents, and which objects of that type are parents.
 type CompositeControllerParentResourceRuleApplyConfiguration struct {
 	ResourceRuleApplyConfiguration `json:""`
-	// labelSelector says which objects are parents. Default: all.
+	// labelSelector selects the objects that are parents. Default: all.
 	LabelSelector *v1.LabelSelectorApplyConfiguration `json:"labelSelector,omitempty"`
-	// revisionHistory says what of a parent is a revision of its own, to which children are moved one by one.
+	// revisionHistory selects the fields of a parent whose changes make a new revision. Children are moved to it one by one.
 	RevisionHistory *CompositeControllerRevisionHistoryApplyConfiguration `json:"revisionHistory,omitempty"`
-	// ignoreStatusChanges does not sync a parent when nothing but its status has changed. Default: false.
+	// ignoreStatusChanges: a parent is not synced when only its status has changed. Default: false.
 	IgnoreStatusChanges *bool `json:"ignoreStatusChanges,omitempty"`
 }
 

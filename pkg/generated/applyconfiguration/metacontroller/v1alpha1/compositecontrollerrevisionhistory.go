@@ -8,7 +8,7 @@ package v1alpha1
 // CompositeControllerRevisionHistoryApplyConfiguration represents a declarative configuration of the CompositeControllerRevisionHistory type for use
 // with apply.
 //
-// CompositeControllerRevisionHistory says what of a parent is a revision of its own.
+// CompositeControllerRevisionHistory selects the fields of a parent whose changes make a new revision.
 type CompositeControllerRevisionHistoryApplyConfiguration struct {
 	// fieldPaths are fields of the parent, as names joined by dots. Default: spec.
 	FieldPaths []string `json:"fieldPaths,omitempty"`

@@ -10,11 +10,11 @@ package v1alpha1
 //
 // CompositeControllerSpec is what the controller does.
 type CompositeControllerSpecApplyConfiguration struct {
-	// parentResource is the type of the parents, and which of them count.
+	// parentResource is the type of the parents, and which objects of that type are parents.
 	ParentResource *CompositeControllerParentResourceRuleApplyConfiguration `json:"parentResource,omitempty"`
-	// childResources are the types that children may be of. Those of the hook's answer that are of another type are refused.
+	// childResources are the allowed types of children. Children of other types in the hook's answer are refused.
 	ChildResources []CompositeControllerChildResourceRuleApplyConfiguration `json:"childResources,omitempty"`
-	// hooks are what the author of the controller wrote. There must be sync or finalize.
+	// hooks are the webhooks of the author of the controller. sync or finalize must be set.
 	Hooks *CompositeControllerHooksApplyConfiguration `json:"hooks,omitempty"`
 	// resyncPeriodSeconds is how often each parent is synced even if nothing has changed, in seconds, at least 1. Default:
 	// only when something changes.
@@ -22,7 +22,7 @@ type CompositeControllerSpecApplyConfiguration struct {
 	// generateSelector finds children by a label controller-uid, which the engine sets, instead of by the spec.selector of
 	// the parent.
 	GenerateSelector *bool `json:"generateSelector,omitempty"`
-	// endpointConfigs are the access to hooks by host, for hooks that bring none of their own.
+	// endpointConfigs are the access to hooks by host, for hooks that have none of their own.
 	EndpointConfigs []EndpointConfigApplyConfiguration `json:"endpointConfigs,omitempty"`
 }
 

@@ -14,14 +14,14 @@ import (
 //
 // CompositeControllerStatus is what the engine last observed.
 type CompositeControllerStatusApplyConfiguration struct {
-	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// children are the resources of spec.childResources, as kubectl prints them.
 	Children *string `json:"children,omitempty"`
 	// finalizedParents are the types of parents that may have the engine's finalizer. A type is recorded before the first parent gets it.
 	// When spec.parentResource becomes another type, the engine removes its finalizer from the parents of the type before.
 	FinalizedParents []ResourceRuleApplyConfiguration `json:"finalizedParents,omitempty"`
-	// conditions: Ready is True while the controller serves its parents, and else tells what its author can do.
+	// conditions: Ready is True while the controller serves its parents; otherwise its message shows what the author can do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -8,10 +8,10 @@ package v1alpha1
 // EndpointConfigApplyConfiguration represents a declarative configuration of the EndpointConfig type for use
 // with apply.
 //
-// EndpointConfig is the access to all hooks of a controller on one host that bring none of their own.
+// EndpointConfig is the access to the hooks of a controller on one host, for hooks that have none of their own.
 type EndpointConfigApplyConfiguration struct {
-	// host is a host name, or host:port. Case does not matter, nor whether the ports 80 and 443 are written out. A service is
-	// found as name.namespace, or name.namespace:port.
+	// host is a host name, or host:port. Case does not matter, and the ports 80 and 443 may be left out. The host of a Service is
+	// name.namespace, or name.namespace:port.
 	Host                            *string `json:"host,omitempty"`
 	WebhookAccessApplyConfiguration `json:""`
 }

@@ -12,13 +12,13 @@ import (
 // HookApplyConfiguration represents a declarative configuration of the Hook type for use
 // with apply.
 //
-// Hook is a function of the author of a controller, which is called to learn what is wanted. A hook without a webhook is
-// never called.
+// Hook is a function of the author of a controller. The engine calls it to learn the desired state. A hook without a webhook
+// is never called.
 type HookApplyConfiguration struct {
-	// version of the protocol. It decides by what keys objects are found in a request, and whether a namespaced parent is
-	// shown objects outside of its namespace: v1 keys by name, v2 by namespace/name. Each hook has its own.
+	// version of the protocol. It sets the keys of objects in a request (v1: name, v2: namespace/name), and whether the request
+	// for a namespaced parent has objects of other namespaces. Each hook has its own.
 	Version *metacontrollerv1alpha1.HookVersion `json:"version,omitempty"`
-	// webhook says how to call the hook over HTTP.
+	// webhook is how to call the hook over HTTP.
 	Webhook *WebhookApplyConfiguration `json:"webhook,omitempty"`
 }
 

@@ -8,7 +8,7 @@ package v1alpha1
 // ResourceRuleApplyConfiguration represents a declarative configuration of the ResourceRule type for use
 // with apply.
 //
-// ResourceRule is a type of objects by the name that the API server serves it under.
+// ResourceRule is a type of objects, by the name under which the API server serves it.
 type ResourceRuleApplyConfiguration struct {
 	// apiVersion is group/version, or only the version for the core group: apps/v1, v1.
 	APIVersion *string `json:"apiVersion,omitempty"`

@@ -13,20 +13,20 @@ import (
 // WebhookApplyConfiguration represents a declarative configuration of the Webhook type for use
 // with apply.
 //
-// Webhook is a hook that is called by an HTTP POST. Either url is given, or service and path.
+// Webhook is a hook that is called by an HTTP POST. Either url is set, or service and path.
 type WebhookApplyConfiguration struct {
-	// url of the hook, such as http://my-hook.my-namespace/sync. It wins over service and path.
+	// url of the hook, for instance http://my-hook.my-namespace/sync. It takes precedence over service and path.
 	URL *string `json:"url,omitempty"`
 	// timeout of a call, from the connection to the end of the answer, for instance 30s. Default: 10s.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
-	// path is appended to the address of the service as it is, for instance /sync.
+	// path is appended, unchanged, to the address of the service, for instance /sync.
 	Path *string `json:"path,omitempty"`
 	// service in the cluster that serves the hook.
 	Service *ServiceReferenceApplyConfiguration `json:"service,omitempty"`
-	// etag lets the hook answer with 304 that its last answer is still good.
+	// etag lets the hook answer with 304 if its last answer is still valid.
 	Etag *WebhookEtagConfigApplyConfiguration `json:"etag,omitempty"`
-	// responseUnMarshallMode says what becomes of fields of an answer that the protocol does not have: loose ignores them,
-	// strict makes them an error. Default: loose for a hook of version v1, strict for v2.
+	// responseUnMarshallMode is how unknown fields of an answer are treated: loose ignores them, strict makes them an error.
+	// Default: loose for a hook of version v1, strict for v2.
 	ResponseUnMarshallMode          *metacontrollerv1alpha1.ResponseUnMarshallMode `json:"responseUnMarshallMode,omitempty"`
 	WebhookAccessApplyConfiguration `json:""`
 }

@@ -8,9 +8,9 @@ package v1alpha1
 // WebhookAccessApplyConfiguration represents a declarative configuration of the WebhookAccess type for use
 // with apply.
 //
-// WebhookAccess is how a hook and its caller prove to each other who they are.
+// WebhookAccess is how a hook and its caller authenticate each other.
 type WebhookAccessApplyConfiguration struct {
-	// caBundle has the roots that the hook's certificate must come from. Default: those of the system.
+	// caBundle has the certificates of the authorities that may sign the hook's certificate. Default: those of the system.
 	CABundle *CABundleApplyConfiguration `json:"caBundle,omitempty"`
 	// clientTLS is the certificate that the caller presents.
 	ClientTLS *ClientTLSApplyConfiguration `json:"clientTLS,omitempty"`

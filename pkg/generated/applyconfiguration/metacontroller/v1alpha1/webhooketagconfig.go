@@ -8,13 +8,13 @@ package v1alpha1
 // WebhookEtagConfigApplyConfiguration represents a declarative configuration of the WebhookEtagConfig type for use
 // with apply.
 //
-// WebhookEtagConfig is for hooks that put an ETag on their answers.
+// WebhookEtagConfig is for hooks that set an ETag on their answers.
 type WebhookEtagConfigApplyConfiguration struct {
 	// enabled turns it on.
 	Enabled *bool `json:"enabled,omitempty"`
-	// cacheTimeoutSeconds is how long an answer may be used again. Default: for ever.
+	// cacheTimeoutSeconds is how long an answer may be used again. Default: without a limit.
 	CacheTimeoutSeconds *int32 `json:"cacheTimeoutSeconds,omitempty"`
-	// cacheCleanupSeconds is how often answers that are too old are thrown away. Default: as often as they get too old.
+	// cacheCleanupSeconds is how often answers that are too old are removed. Default: every cacheTimeoutSeconds.
 	CacheCleanupSeconds *int32 `json:"cacheCleanupSeconds,omitempty"`
 }
 

@@ -18,7 +18,7 @@ type FlipApplyConfiguration struct {
 	Switch *string `json:"switch,omitempty"`
 	// uid of that Switch.
 	UID *types.UID `json:"uid,omitempty"`
-	// resourceVersion of the Switch that the flip was decided from. The flip is a write that only this version accepts.
+	// resourceVersion of the Switch from which the flip was decided. The write of the flip has it as a precondition.
 	ResourceVersion *string `json:"resourceVersion,omitempty"`
 }
 

@@ -17,8 +17,8 @@ import (
 // MachineApplyConfiguration represents a declarative configuration of the Machine type for use
 // with apply.
 //
-// Machine has switches and keeps them down. Whatever flips one, the controller moves it back: a few seconds after it was
-// seen, and never more than one per Machine every few seconds.
+// Machine has switches and keeps them down. When a switch is flipped, the controller moves it back: a few seconds after it
+// was seen, and never more than one switch per Machine every few seconds.
 type MachineApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// Standard object's metadata.

@@ -14,16 +14,16 @@ import (
 //
 // MachineSpec is what the user wants of the machine.
 type MachineSpecApplyConfiguration struct {
-	// switches is how many Switch objects the machine has.
+	// switches is the number of Switch objects that the machine has.
 	Switches *int32 `json:"switches,omitempty"`
-	// switchPosition is the position of the lever that is part of the machine itself, for instance up or down. Any other
-	// than down is moved to down after flipDelaySeconds. A machine without it has no lever.
+	// switchPosition is the position of the lever, which is part of the machine itself, for instance up or down. A lever in another
+	// position than down is moved down after flipDelaySeconds. A machine without this field has no lever.
 	SwitchPosition *string `json:"switchPosition,omitempty"`
-	// selector says which switches are the machine's: those it matches and no other controller owns are adopted, those it no
-	// longer matches are released. matchLabels are put on the switches that the machine creates, and must satisfy
+	// selector selects the switches of the machine: switches that match it and have no other controller owner are adopted, switches
+	// that no longer match it are released. The switches that the machine creates have the labels of matchLabels, which must satisfy
 	// matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed.
 	Selector *v1.LabelSelectorApplyConfiguration `json:"selector,omitempty"`
-	// flipDelaySeconds is how long after it was seen in another position a switch is moved back down, in seconds.
+	// flipDelaySeconds is how long after it was seen in another position a switch is moved down again, in seconds.
 	FlipDelaySeconds *int32 `json:"flipDelaySeconds,omitempty"`
 	// flipIntervalSeconds is the least time between two flips of switches of this machine, in seconds.
 	FlipIntervalSeconds *int32 `json:"flipIntervalSeconds,omitempty"`

@@ -15,21 +15,21 @@ import (
 //
 // MachineStatus is what the controller last observed.
 type MachineStatusApplyConfiguration struct {
-	// replicas is how many switches the machine owns.
+	// replicas is the number of switches that the machine owns.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// positions has the first letter of the position of each owned switch, the switches sorted by name; ? where a
 	// position is empty.
 	Positions *string `json:"positions,omitempty"`
 	// seenAt is when the lever (spec.switchPosition) was first seen in another position than down; unset while it is down.
 	SeenAt *v1.MicroTime `json:"seenAt,omitempty"`
-	// flip is the flip that is reserved and not yet seen to have happened. There is never more than one, and it is
-	// completed before another is begun, whoever leads.
+	// flip is the flip that is reserved and was not yet observed to have happened. There is never more than one, and it is
+	// completed before another one begins, also after a change of the leader.
 	Flip *FlipApplyConfiguration `json:"flip,omitempty"`
-	// lastFlipTime is when the last flip was seen to have happened; the next comes flipIntervalSeconds later at the earliest.
+	// lastFlipTime is when the last flip was observed to have happened. The next flip comes flipIntervalSeconds later at the earliest.
 	LastFlipTime *v1.MicroTime `json:"lastFlipTime,omitempty"`
 	// selector is the selector in force, as text, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`
-	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready is True while the machine owns as many switches as it should.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`

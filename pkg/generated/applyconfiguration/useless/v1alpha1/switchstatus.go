@@ -16,7 +16,7 @@ import (
 type SwitchStatusApplyConfiguration struct {
 	// seenAt is when the switch was first seen in another position than down; unset while it is down.
 	SeenAt *v1.MicroTime `json:"seenAt,omitempty"`
-	// observedGeneration is the metadata.generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 }
 
