@@ -104,7 +104,7 @@ test-node: bin/cluster ## Run the tests of the local cluster's real node: on Lin
 
 .PHONY: test-memory
 test-memory: bin/cluster ## Run the tests of the memory that is shipped, minutes each: on Linux as root, on a machine that does nothing else
-	MEMORY_TESTS=yes go test -count=1 -timeout 2h -run 'TestTheCoreLives|TestNoTemplateKills|TestNoAnswerOfAHookKills' ./pkg/testing/integration
+	MEMORY_TESTS=yes go test -count=1 -timeout 2h -run 'TestCoreMemory|TestActionSetTemplateMemory|TestCompositeHookMemory' ./pkg/testing/integration
 
 .PHONY: e2e
 e2e: bin/cluster ## Run the end-to-end tests, with the image and the manifests, on a real node: needs what test-node needs

@@ -42,7 +42,7 @@ var templateBombs = map[string]struct{ template, why string }{
 }
 
 // A controller of ActionSets in as much memory as is shipped outlives templates that would take more, and any time; and ends when asked.
-func TestNoTemplateKillsTheController(t *testing.T) {
+func TestActionSetTemplateMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
 	e := newActionsEnv(t)
 	p := startLimited(t, actions, "controllers", "--kubeconfig", e.account.WriteKubeconfig(t), "--controllers", strings.Join(actions.controllers(t), ","),
@@ -84,7 +84,7 @@ func TestNoTemplateKillsTheController(t *testing.T) {
 	p.mustHaveFit(t)
 }
 
-func TestArtifactsAsJSONHaveTheKeysThatTheToolsRead(t *testing.T) {
+func TestActionSetArtifactsAsJSON(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	e.blueprint("artifacts", "go:\n  phases: ["+records("one", "", map[string]string{

@@ -96,7 +96,7 @@ func (e *actionsEnv) createDeployment(name string, neverReady bool) {
 	}
 }
 
-func TestCancelledOrDeletedEachFunctionStopsAndTheDeferPhaseRuns(t *testing.T) {
+func TestActionSetCancelOrDelete(t *testing.T) {
 	e := newActionsEnv(t)
 	var sets []string
 	for function := range longPhases {
@@ -164,7 +164,7 @@ func (e *actionsEnv) awaitGone(name string) {
 }
 
 // Kanister leaves what a deferPhase of these functions should have put right.
-func TestTheDeferPhaseOfADeletedActionSetMayBeAnyFunction(t *testing.T) {
+func TestActionSetDeferPhaseAfterDelete(t *testing.T) {
 	e := newActionsEnv(t)
 	held := e.prepareLongPhases()
 	e.run(nil)
@@ -185,7 +185,7 @@ func TestTheDeferPhaseOfADeletedActionSetMayBeAnyFunction(t *testing.T) {
 	}
 }
 
-func TestWhatIsCancelledBeforeItBeginsDoesNothing(t *testing.T) {
+func TestActionSetCancelBeforeStart(t *testing.T) {
 	e := newActionsEnv(t)
 	e.blueprint("never", goPhases(creating("first"))+withDefer(creating("cleanup")))
 	e.actionSet("never")
@@ -197,7 +197,7 @@ func TestWhatIsCancelledBeforeItBeginsDoesNothing(t *testing.T) {
 	}
 }
 
-func TestAnActionSetMayBeDeletedAndMadeAnewUnderTheSameName(t *testing.T) {
+func TestActionSetRecreated(t *testing.T) {
 	e := newActionsEnv(t)
 	held := e.prepareLongPhases()
 	e.run(nil)

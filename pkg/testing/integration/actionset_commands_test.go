@@ -83,7 +83,7 @@ var commandScenarios = map[string]scenario{
 	},
 }
 
-func TestCommandsRunInContainersAndSayWhatTheyPutOut(t *testing.T) {
+func TestActionSetCommandOutput(t *testing.T) {
 	e := newActionsEnv(t)
 	e.startNode(map[string]program{
 		"tells": func(_ context.Context, c *call) int {
@@ -133,7 +133,7 @@ func TestCommandsRunInContainersAndSayWhatTheyPutOut(t *testing.T) {
 	}
 }
 
-func TestTheStreamOfACommandMayBreakWithoutTheCommandRunningTwice(t *testing.T) {
+func TestActionSetCommandStreamBreaks(t *testing.T) {
 	e := newActionsEnv(t)
 	held := newGate()
 	e.startNode(map[string]program{"held": func(ctx context.Context, c *call) int { c.print("so far"); held.pass(ctx, c); return 0 }})

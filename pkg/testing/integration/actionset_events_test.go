@@ -104,7 +104,7 @@ func eventTexts(events []event) []string {
 	return texts
 }
 
-func TestOfTenPhasesAndADeferPhaseEveryEventIsSeen(t *testing.T) {
+func TestActionSetEventsOfTenPhases(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	phases, want := "  phases:\n", []string{"SA go"}
@@ -128,7 +128,7 @@ func (e *actionsEnv) greetings(blueprint string) []corev1.Event {
 	return list.Items
 }
 
-func TestABlueprintIsGreetedOnceByEachLeader(t *testing.T) {
+func TestActionSetBlueprintEventPerLeader(t *testing.T) {
 	e := newActionsEnv(t)
 	e.blueprint("before", "{}")
 	awaits := func(blueprint string, count int) {

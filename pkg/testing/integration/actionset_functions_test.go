@@ -41,7 +41,7 @@ var waitScenarios = map[string]scenario{
 		`conditions.allOf[0] on configmaps $NS/none: configmaps "none" not found`+notMet),
 }
 
-func TestWaitGoesOnWhenItsConditionHoldsAndSaysWhyItDoesNot(t *testing.T) {
+func TestActionSetWait(t *testing.T) {
 	e := newActionsEnv(t)
 	for _, name := range append(slices.Collect(maps.Keys(waitScenarios)), "wait", "waitv2") {
 		e.createConfigMap(name, map[string]string{"ready": "no"})
@@ -64,7 +64,7 @@ func TestWaitGoesOnWhenItsConditionHoldsAndSaysWhyItDoesNot(t *testing.T) {
 	}
 }
 
-func TestScaleWorkloadScalesAndTellsHowManyThereWere(t *testing.T) {
+func TestActionSetScaleWorkload(t *testing.T) {
 	e := newActionsEnv(t)
 	e.createDeployment("scale", false)
 	e.kubectl("scale", "deployment", "scale", "--replicas=2")
@@ -94,7 +94,7 @@ func TestScaleWorkloadScalesAndTellsHowManyThereWere(t *testing.T) {
 	}
 }
 
-func TestKubeOpsWorksOnObjectsOfAnyKind(t *testing.T) {
+func TestActionSetKubeOps(t *testing.T) {
 	e := newActionsEnv(t)
 	e.grantForKubeOps(
 		rbacv1.PolicyRule{APIGroups: []string{"scheduling.k8s.io"}, Resources: []string{"priorityclasses"}, Verbs: []string{"create", "delete", "get", "patch"}},
@@ -134,7 +134,7 @@ func TestKubeOpsWorksOnObjectsOfAnyKind(t *testing.T) {
 	}
 }
 
-func TestActionsRunAtTheSameTimeAndTheEndWaitsForAllOfThem(t *testing.T) {
+func TestActionSetConcurrentActions(t *testing.T) {
 	e := newActionsEnv(t)
 	slow, late, wait := newGate(), newGate(), newGate()
 	e.startNode(map[string]program{"slow": slow.program, "late": late.program, "wait": wait.program})

@@ -108,7 +108,7 @@ var invalidScenarios = map[string]scenario{
 	},
 }
 
-func TestWhatCannotRunIsSaidAtOnceAndNothingIsDone(t *testing.T) {
+func TestActionSetInvalid(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	e.createSet(&v1alpha1.ActionSet{ObjectMeta: metav1.ObjectMeta{Name: "no-spec"}})
@@ -136,7 +136,7 @@ func TestWhatCannotRunIsSaidAtOnceAndNothingIsDone(t *testing.T) {
 }
 
 // A status that comes with an ActionSet, as from a backup of it, is not one of this run.
-func TestAnActionSetThatIsCreatedWithAStatusRuns(t *testing.T) {
+func TestActionSetCreatedWithStatus(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	e.blueprint("given", goPhases(creating("first")))

@@ -18,7 +18,7 @@ import (
 )
 
 // The limits of etcd, of its client, and of the API server.
-func TestRefusalsOfWhatIsTooLargeAreKnownAsSuch(t *testing.T) {
+func TestActionSetTooLargeErrors(t *testing.T) {
 	e := newActionsEnv(t)
 	set := e.actionSet("large", "{name: go, blueprint: none, object: {kind: Namespace, name: $NS, namespace: $NS}}")
 	for _, bytes := range []int{1600 << 10, 2200 << 10, 3200 << 10} {
@@ -30,7 +30,7 @@ func TestRefusalsOfWhatIsTooLargeAreKnownAsSuch(t *testing.T) {
 	}
 }
 
-func TestOutputsThatAreTooLargeTogetherFailThePhaseAndTheRunEnds(t *testing.T) {
+func TestActionSetOutputsTooLargeTogether(t *testing.T) {
 	e := newActionsEnv(t)
 	e.startNode(map[string]program{"large": func(_ context.Context, c *call) int {
 		for i := range 6 {
@@ -51,7 +51,7 @@ func TestOutputsThatAreTooLargeTogetherFailThePhaseAndTheRunEnds(t *testing.T) {
 }
 
 // The ActionSet has just the size that etcd accepts.
-func TestAnActionSetThatLeavesNoRoomForAStatusIsReportedAndCanBeDeleted(t *testing.T) {
+func TestActionSetNoRoomForStatus(t *testing.T) {
 	e := newActionsEnv(t)
 	set := &v1alpha1.ActionSet{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: &v1alpha1.ActionSetSpec{Actions: []v1alpha1.ActionSpec{{
 		Name: "go", Blueprint: "none", Object: v1alpha1.ObjectReference{Kind: "Namespace", Name: e.namespace, Namespace: e.namespace},
@@ -106,7 +106,7 @@ func (e *actionsEnv) endOf(set string) (found []corev1.Event) {
 	return found
 }
 
-func TestOfARunOfManyPhasesTheLastEventIsSeen(t *testing.T) {
+func TestActionSetLastEventOfManyPhases(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	phases := "  phases:\n"
@@ -124,7 +124,7 @@ func TestOfARunOfManyPhasesTheLastEventIsSeen(t *testing.T) {
 }
 
 // The process is killed when all has ended, and before an event is posted.
-func TestTheLastEventIsPostedByTheNextProcess(t *testing.T) {
+func TestActionSetLastEventAfterRestart(t *testing.T) {
 	e := newActionsEnv(t)
 	first := e.run(nil)
 	first.proxy.Hang(func(r faultproxy.Request) bool { return r.Resource == "events" })

@@ -55,7 +55,7 @@ func saysNothingSecret(t *testing.T, logged, has string) {
 }
 
 // The verbosities at which client-go logs URLs, headers, and bodies. A verbosity is that of a process, so another process runs the command.
-func TestACommandIsNotLoggedAtAnyVerbosity(t *testing.T) {
+func TestActionSetCommandIsNotLogged(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
 	bindApplicationRole(e, e.namespace)
@@ -81,7 +81,7 @@ func TestACommandIsNotLoggedAtAnyVerbosity(t *testing.T) {
 	}
 }
 
-// runsCommand is the variable by which TestACommandIsNotLoggedAtAnyVerbosity has a process of this test binary run a command: a kubeconfig,
+// runsCommand is the variable by which TestActionSetCommandIsNotLogged has a process of this test binary run a command: a kubeconfig,
 // a namespace and a verbosity.
 const runsCommand = "MILLWRIGHT_TEST_RUNS_COMMAND"
 
@@ -127,7 +127,7 @@ func runCommand(asked string) error {
 }
 
 // All of the operator at the highest verbosity at which client-go logs no bodies: Pods, commands, failures and their events.
-func TestWhatPhasesPrintAndRunIsNotInTheLogOfTheOperator(t *testing.T) {
+func TestActionSetOutputIsNotLogged(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
 	bindInNamespace(e.env, actions, e.account)

@@ -18,7 +18,7 @@ import (
 )
 
 // A kubelet ends the stream of a log after some hours, and connections break, which looks alike.
-func TestNothingOfALogIsLostWhereItsStreamEndsBeforeItDoes(t *testing.T) {
+func TestActionSetLogStreamEndsEarly(t *testing.T) {
 	e := newActionsEnv(t)
 	middle, last := newGate(), newGate()
 	e.startNode(map[string]program{"talks": func(ctx context.Context, c *call) int {
@@ -49,7 +49,7 @@ func TestNothingOfALogIsLostWhereItsStreamEndsBeforeItDoes(t *testing.T) {
 	}
 }
 
-func TestALogThatCannotBeHadAtTheMomentIsAskedForAgain(t *testing.T) {
+func TestActionSetLogRetry(t *testing.T) {
 	e := newActionsEnv(t)
 	n := e.startNode(images)
 	var asked atomic.Int32
@@ -69,7 +69,7 @@ func TestALogThatCannotBeHadAtTheMomentIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestAPhaseFailsWhosePodSomebodyDeletes(t *testing.T) {
+func TestActionSetPhasePodDeleted(t *testing.T) {
 	e := newActionsEnv(t)
 	held := newGate()
 	e.startNode(map[string]program{"held": func(ctx context.Context, c *call) int {
@@ -93,7 +93,7 @@ func TestAPhaseFailsWhosePodSomebodyDeletes(t *testing.T) {
 	e.leavesNothing(set)
 }
 
-func TestOutputsThatAreTooLargeFailThePhase(t *testing.T) {
+func TestActionSetOutputTooLarge(t *testing.T) {
 	e := newActionsEnv(t)
 	e.startNode(map[string]program{"huge": func(_ context.Context, c *call) int {
 		for i := range 9 {

@@ -121,7 +121,7 @@ var sparse = map[string][]string{
 
 var crKinds = map[string]string{"blueprints": "Blueprint", "actionsets": "ActionSet", "profiles": "Profile"}
 
-func TestNothingOfAManifestForKanisterIsRefusedOrLost(t *testing.T) {
+func TestActionSetKanisterManifests(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	namespace := cluster.Namespace(t)
 	client, err := dynamic.NewForConfig(cluster.Config())
@@ -152,7 +152,7 @@ func TestNothingOfAManifestForKanisterIsRefusedOrLost(t *testing.T) {
 	}
 }
 
-func TestManifestsForKanisterMaySayLittle(t *testing.T) {
+func TestActionSetMinimalKanisterManifests(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	namespace := cluster.Namespace(t)
 	client, err := dynamic.NewForConfig(cluster.Config())
@@ -173,7 +173,7 @@ func TestManifestsForKanisterMaySayLittle(t *testing.T) {
 }
 
 // A status that somebody else writes would be taken for what was done.
-func TestTheStatusThatAnActionSetIsCreatedWithIsIgnored(t *testing.T) {
+func TestActionSetInitialStatusIgnored(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	client, err := versioned.NewForConfig(cluster.Config())
 	if err != nil {
@@ -189,7 +189,7 @@ func TestTheStatusThatAnActionSetIsCreatedWithIsIgnored(t *testing.T) {
 	}
 }
 
-func TestKubectlShowsActionSetsInTheColumnsThatUsersKnow(t *testing.T) {
+func TestActionSetKubectlColumns(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	client, err := versioned.NewForConfig(cluster.Config())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // The manifests say so: the operator serves one namespace, with rights in that alone.
-func TestActionSetsOfOtherNamespacesAreNotTouched(t *testing.T) {
+func TestActionSetOtherNamespaces(t *testing.T) {
 	e := newActionsEnv(t)
 	other := *e
 	other.env = newEnv(t, e.cluster)
@@ -28,7 +28,7 @@ func TestActionSetsOfOtherNamespacesAreNotTouched(t *testing.T) {
 }
 
 // The RoleBindings of the operator go before the ActionSet does. Nothing that the run could still do is done.
-func TestInANamespaceThatGoesAnActionSetLetsGoAtOnce(t *testing.T) {
+func TestActionSetTerminatingNamespace(t *testing.T) {
 	e := newActionsEnv(t)
 	elsewhere := e.cluster.Namespace(t)
 	cleanup := strings.ReplaceAll(creating("cleanup"), "$NS", elsewhere)

@@ -24,7 +24,7 @@ import (
 )
 
 // Who makes a Pod in the namespace of the operator chooses its ServiceAccount, and has the rights of all of Millwright.
-func TestNothingShippedLetsPhasesWorkInTheNamespaceOfTheOperator(t *testing.T) {
+func TestActionSetOperatorNamespaceRights(t *testing.T) {
 	all, err := allRights()
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func podWithAccount(account string) *corev1.Pod {
 }
 
 // An administrator has granted the operator of actions too much: the ClusterRole for applications in all namespaces, and what KubeOps is to make.
-func TestThePolicyRefusesWhatPhasesWouldDoInTheNamespaceOfTheOperator(t *testing.T) {
+func TestActionSetOperatorNamespacePolicy(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	account := actions.account(t, e.cluster)
 	e.grantActionsForNow([]string{accountNamespace, e.namespace},
@@ -163,7 +163,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func TestNoBlueprintAndNoActionSetMayNameAnAccountOfTheOperator(t *testing.T) {
+func TestActionSetOperatorAccountRefused(t *testing.T) {
 	e := &actionsEnv{env: newEnv(t, testcluster.Shared(t))}
 	client, err := dynamic.NewForConfig(e.cluster.Config())
 	if err != nil {
@@ -227,7 +227,7 @@ func TestNoBlueprintAndNoActionSetMayNameAnAccountOfTheOperator(t *testing.T) {
 }
 
 // The Pod of a phase that names no namespace is where its subject is, not where the ActionSet and the operator are.
-func TestAPodWithoutANamespaceRunsWhereTheSubjectIs(t *testing.T) {
+func TestActionSetPodDefaultNamespace(t *testing.T) {
 	e := newActionsEnv(t)
 	shop := e.cluster.Namespace(t)
 	bindApplicationRole(e, shop)
@@ -273,7 +273,7 @@ func bindApplicationRole(e *actionsEnv, namespace string) {
 }
 
 // The operator runs in the namespace of its ActionSets, as it is shipped.
-func TestAnActionSetCannotMakePodsOrCommandsInTheNamespaceOfItsOperator(t *testing.T) {
+func TestActionSetOperatorNamespaceRefused(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
 	t.Setenv("POD_NAMESPACE", e.namespace) // hence not parallel to others

@@ -148,7 +148,7 @@ var podScenarios = map[string]scenario{
 	},
 }
 
-func TestPodsOfPhasesRunAndSayWhatTheyPutOut(t *testing.T) {
+func TestActionSetPhasePodOutput(t *testing.T) {
 	e := newActionsEnv(t)
 	e.startNode(images)
 	e.createClaim("data", corev1.ReadWriteOnce)
@@ -201,7 +201,7 @@ func (e *actionsEnv) createClaim(name string, mode corev1.PersistentVolumeAccess
 }
 
 // The Pod of a phase, as whoever looks at it sees it: what users know of it, what they have asked for, and nothing of the operator's.
-func TestThePodOfAPhaseIsWhatTheBlueprintAndTheActionSetSay(t *testing.T) {
+func TestActionSetPhasePodSpec(t *testing.T) {
 	e := newActionsEnv(t)
 	held := newGate()
 	e.startNode(map[string]program{"held": func(ctx context.Context, c *call) int { held.pass(ctx, c); return 0 }})

@@ -154,7 +154,7 @@ var runScenarios = map[string]scenario{
 	},
 }
 
-func TestARunIsToldAsUsersOfKanisterKnowIt(t *testing.T) {
+func TestActionSetKanisterStatusAndEvents(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	e.createConfigMap("subject", map[string]string{"wanted": "made-for-the-subject"})

@@ -15,7 +15,7 @@ import (
 const notASegment = `may not contain '/'`
 
 // A client refuses these before it asks the API server, and that looked as if it could go away.
-func TestAnActionSetThatNamesWhatCanNeverBeReadFailsAndSaysWhichField(t *testing.T) {
+func TestActionSetInvalidReference(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	namespaced := "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character " +
@@ -42,7 +42,7 @@ func TestAnActionSetThatNamesWhatCanNeverBeReadFailsAndSaysWhichField(t *testing
 }
 
 // Arguments are rendered when their phase begins, which therefore is what fails.
-func TestAPhaseWhoseArgumentCanNeverBeAskedForFails(t *testing.T) {
+func TestActionSetInvalidReferenceInArgs(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	for name, phase := range map[string]string{
@@ -66,7 +66,7 @@ func TestAPhaseWhoseArgumentCanNeverBeAskedForFails(t *testing.T) {
 	}
 }
 
-func TestASubjectOfAnotherKindThanTheTemplateWantsIsNamed(t *testing.T) {
+func TestActionSetWrongSubjectKind(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	e.goes("kind", "  phases:\n  - {func: KubeTask, name: task, args: {image: x, command: ['{{ .Deployment.Name }}']}}\n")

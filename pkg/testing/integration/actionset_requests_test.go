@@ -27,7 +27,7 @@ func asked(journal *faultproxy.Journal) (requests []string) {
 	return requests
 }
 
-func TestARunOfThreePhasesAsksForNothingThatItDoesNotNeed(t *testing.T) {
+func TestActionSetRequestsOfThreePhases(t *testing.T) {
 	e := newActionsEnv(t)
 	var journal faultproxy.Journal
 	process := e.run(&journal)
@@ -74,7 +74,7 @@ func TestARunOfThreePhasesAsksForNothingThatItDoesNotNeed(t *testing.T) {
 }
 
 // The Pod is watched: how often its status changes costs nothing.
-func TestATaskAsksForNothingThatItDoesNotNeed(t *testing.T) {
+func TestActionSetRequestsOfTask(t *testing.T) {
 	e := newActionsEnv(t)
 	held := newGate()
 	e.startNode(map[string]program{"held": held.program})

@@ -20,7 +20,7 @@ import (
 )
 
 // What a phase does is done once, however many processes take part in it. A command alone lives in one process: its end is not known.
-func TestKilledInTheMiddleOfAFunctionTheNextProcessGoesOn(t *testing.T) {
+func TestActionSetKilledDuringFunction(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]bool{"which ends while nobody looks": true, "which ends later": false} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func (e *actionsEnv) awaitEndedPods(count int) {
 	})
 }
 
-func TestARunGoesOnAsAllWasWhenItStarted(t *testing.T) {
+func TestActionSetRunUsesSnapshot(t *testing.T) {
 	e := newActionsEnv(t)
 	held := e.prepareLongPhases()
 	first := e.run(nil)
@@ -169,7 +169,7 @@ func TestARunGoesOnAsAllWasWhenItStarted(t *testing.T) {
 	}
 }
 
-func TestWhatIsDeletedWhileNoProcessRunsIsPutRightByTheNextOne(t *testing.T) {
+func TestActionSetDeletesBeforeRestart(t *testing.T) {
 	e := newActionsEnv(t)
 	held := e.prepareLongPhases()
 	first := e.run(nil)
@@ -186,7 +186,7 @@ func TestWhatIsDeletedWhileNoProcessRunsIsPutRightByTheNextOne(t *testing.T) {
 	}
 }
 
-func TestARunWhoseSecretIsGoneEndsAndLeavesNothing(t *testing.T) {
+func TestActionSetSecretGone(t *testing.T) {
 	e := newActionsEnv(t)
 	held := e.prepareLongPhases()
 	first := e.run(nil)

@@ -39,7 +39,7 @@ func shippedActionsRules(t *testing.T) (rules []rbacv1.PolicyRule) {
 }
 
 // The frozen run is a Secret that its ActionSet owns in a way that blocks its deletion.
-func TestWithoutTheRightToItsFinalizersNoActionSetStarts(t *testing.T) {
+func TestActionSetNoRightToFinalizers(t *testing.T) {
 	e := newRestrictedActionsEnv(t, without(shippedActionsRules(t), toFinalizers))
 	e.run(nil)
 	e.goes("waits", `
@@ -71,7 +71,7 @@ func TestWithoutTheRightToItsFinalizersNoActionSetStarts(t *testing.T) {
 	e.ends("waits", "complete wait=complete; 100%")
 }
 
-func TestWithoutTheRightToCreateAStreamNoCommandRuns(t *testing.T) {
+func TestActionSetNoRightToExec(t *testing.T) {
 	e := newRestrictedActionsEnv(t, without(shippedActionsRules(t), toCreateStreams))
 	e.run(nil)
 	const command = `
@@ -92,7 +92,7 @@ func TestWithoutTheRightToCreateAStreamNoCommandRuns(t *testing.T) {
 }
 
 // The guide says to bind a ClusterRole in the namespace of the application.
-func TestAnActionSetOnANamespaceWhereNobodyHasLetTheOperatorInSaysSo(t *testing.T) {
+func TestActionSetNoRightsInNamespace(t *testing.T) {
 	e := newRestrictedActionsEnv(t, shippedActionsRules(t))
 	e.run(nil)
 	elsewhere := e.cluster.Namespace(t)

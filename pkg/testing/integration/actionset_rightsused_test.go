@@ -16,7 +16,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-func TestAStatefulSetIsScaledAndTheOutputSaysFromWhere(t *testing.T) {
+func TestActionSetScaleStatefulSet(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	labels := map[string]string{"app": "db"}
@@ -49,7 +49,7 @@ func TestAStatefulSetIsScaledAndTheOutputSaysFromWhere(t *testing.T) {
 	}
 }
 
-func TestTheSameFailureOfSeveralRunsIsOneEventOfTheBlueprint(t *testing.T) {
+func TestActionSetFailureEventsFolded(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	e.blueprint("fails", `{go: {phases: [{func: KubeOps, name: fail, args: {operation: patch, spec: "{}", objectReference: {apiVersion: v1, resource: configmaps, name: none, namespace: $NS}}}]}}`)
@@ -71,7 +71,7 @@ func TestTheSameFailureOfSeveralRunsIsOneEventOfTheBlueprint(t *testing.T) {
 }
 
 // A process that was thought dead may have asked for it.
-func TestThePodOfAnActionSetThatIsGoneIsRemoved(t *testing.T) {
+func TestActionSetLeftoverPodRemoved(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	stray, err := e.kube.CoreV1().Pods(e.namespace).Create(t.Context(), &corev1.Pod{

@@ -16,7 +16,7 @@ import (
 )
 
 // The controller of HelloApps restores the replicas of its Deployments: to scale one is to scale its HelloApp.
-func TestADeploymentOfAHelloAppIsScaledThroughTheHelloApp(t *testing.T) {
+func TestActionSetScaleOwner(t *testing.T) {
 	e := newActionsEnv(t)
 	runHelloApps(e.env, &faultproxy.Journal{})
 	e.run(nil)
@@ -45,7 +45,7 @@ func TestADeploymentOfAHelloAppIsScaledThroughTheHelloApp(t *testing.T) {
 }
 
 // Of a kind that the shipped role does not name, the operator says which rule is missing.
-func TestAScaleThatTheOperatorMayNotWriteNamesTheRule(t *testing.T) {
+func TestActionSetScaleOwnerForbidden(t *testing.T) {
 	e := newActionsEnv(t)
 	requests[actions].expectForbidden(useless.Resource("machines"))
 	e.run(nil)

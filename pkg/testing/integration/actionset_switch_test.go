@@ -184,7 +184,7 @@ func readiness(address, controller string) string {
 }
 
 // Kanister's CustomResourceDefinition is there with what its controller has left, then ours takes its place as the guide says.
-func TestAtTheSwitchFromKanisterNothingRunsTwice(t *testing.T) {
+func TestActionSetSwitchFromKanister(t *testing.T) {
 	t.Parallel()
 	cluster := switched.Get(t)
 	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}

@@ -86,7 +86,7 @@ func (e *actionsEnv) createStatefulSet(name, claim string) {
 	})
 }
 
-func TestTemplatesSeeAllThatTheySeeInKanister(t *testing.T) {
+func TestActionSetTemplates(t *testing.T) {
 	e := newActionsEnv(t)
 	e.startNode(map[string]program{"mounts": func(_ context.Context, c *call) int {
 		mounts, _ := json.Marshal(c.pod.Spec.Containers[0].VolumeMounts[0])
@@ -153,7 +153,7 @@ skipSSLVerify: true
 	}
 }
 
-func TestTemplatesSeeTheOtherSubjectsAndTheOtherCredentials(t *testing.T) {
+func TestActionSetTemplatesOtherSubjects(t *testing.T) {
 	e := newActionsEnv(t)
 	secret := e.createSecret("aws", "secrets.kanister.io/aws", map[string]string{"aws_access_key_id": "id", "aws_secret_access_key": "key"})
 	e.createProfile("profile", "{location: {type: s3Compliant, bucket: bkt}, credential: {type: secret, secret: {name: aws, namespace: $NS}}}")

@@ -36,7 +36,7 @@ func (e *actionsEnv) awaitWaiting(name, begins string) (line string) {
 	return line
 }
 
-func TestAPhaseThatRunsSaysWhatItWaitsFor(t *testing.T) {
+func TestActionSetWaitingMessages(t *testing.T) {
 	e := newActionsEnv(t)
 	e.createConfigMap("kept", map[string]string{"ready": "no"})
 	e.run(nil)
@@ -92,7 +92,7 @@ func TestAPhaseThatRunsSaysWhatItWaitsFor(t *testing.T) {
 }
 
 // A simulated node has no logs. The Pod runs, and its phase has nothing to go by.
-func TestATaskWhoseLogTheKubeletRefusesSaysSo(t *testing.T) {
+func TestActionSetLogRefused(t *testing.T) {
 	e := newActionsEnv(t)
 	held := newGate()
 	n := e.startNode(map[string]program{"held": func(ctx context.Context, c *call) int { held.pass(ctx, c); return 0 }})
@@ -120,7 +120,7 @@ func TestATaskWhoseLogTheKubeletRefusesSaysSo(t *testing.T) {
 	}
 }
 
-func TestACommandThatCannotBeginSaysSo(t *testing.T) {
+func TestActionSetCommandCannotStart(t *testing.T) {
 	e := newActionsEnv(t)
 	held := newGate()
 	e.startNode(map[string]program{"held": func(ctx context.Context, c *call) int { held.pass(ctx, c); return 0 }})

@@ -122,7 +122,7 @@ func (e *engineEnv) withAccess(access string) string {
 	return strings.Replace(configMaps, "url: HOOK/sync", "url: HOOK/sync, "+strings.ReplaceAll(access, "NAMESPACE", e.namespace), 1)
 }
 
-func TestAHookIsTrustedByItsAuthorityWhereverThatStands(t *testing.T) {
+func TestCompositeHookCABundle(t *testing.T) {
 	ca := authority(t)
 	server := issue(t, ca, "hook")
 	inline := `caBundle: {inline: "` + strings.ReplaceAll(ca.cert, "\n", `\n`) + `"}`
@@ -162,7 +162,7 @@ func TestAHookIsTrustedByItsAuthorityWhereverThatStands(t *testing.T) {
 	})
 }
 
-func TestTheEngineProvesWhoItIs(t *testing.T) {
+func TestCompositeHookClientCredentials(t *testing.T) {
 	ca := authority(t)
 	server, client := issue(t, ca, "hook"), issue(t, ca, "engine-of-test")
 	type proof struct{ peer, authorization string }
@@ -212,7 +212,7 @@ func TestTheEngineProvesWhoItIs(t *testing.T) {
 	}
 }
 
-func TestNewCredentialsAreUsedAtOnce(t *testing.T) {
+func TestCompositeCredentialRotation(t *testing.T) {
 	e := inSharedEngine(t)
 	first, second := authority(t), authority(t)
 	var server atomic.Pointer[tls.Certificate]
@@ -250,7 +250,7 @@ func TestNewCredentialsAreUsedAtOnce(t *testing.T) {
 	e.awaitReason(v1alpha1.ReasonServing)
 }
 
-func TestMissingCredentialsAreToldInTheConditionReady(t *testing.T) {
+func TestCompositeMissingCredentials(t *testing.T) {
 	e := inSharedEngine(t)
 	requests[engine].expectForbidden(schema.GroupResource{Resource: "secrets"})
 	e.hook.Answers(oneConfigMap)

@@ -28,7 +28,7 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 
 // The Lease of this test's other process is one that no Deployment has. Its engine has the Lease that its rights are for, so that no other test
 // may run at the same time.
-func TestACompositeControllerForAKindThatMillwrightServesWaitsUntilThatIsOff(t *testing.T) {
+func TestCompositeBuiltInKindWaits(t *testing.T) {
 	e := newEngineEnv(t)
 	e.grantEngine(rightsOnParents("useless.container.training", "machines")...)
 	e.hook.Answers(oneConfigMap)

@@ -26,7 +26,7 @@ const (
 	chaosPause = 10 * time.Millisecond
 )
 
-func TestWhileParentsChurnAndTheHookMisbehavesAnEngineThatIsKilledLosesNothing(t *testing.T) {
+func TestCompositeChaos(t *testing.T) {
 	seed := uint64(rand.Uint32())
 	if given := os.Getenv(seedVariable); given != "" {
 		var err error

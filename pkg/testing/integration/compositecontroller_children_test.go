@@ -22,7 +22,7 @@ func with(method, apiVersion, resource string) string {
 	return strings.NewReplacer("method: InPlace", "method: "+method, "apiVersion: v1, resource: configmaps", "apiVersion: "+apiVersion+", resource: "+resource).Replace(configMaps)
 }
 
-func TestAChildIsChangedAsItsUpdateStrategySays(t *testing.T) {
+func TestCompositeUpdateStrategies(t *testing.T) {
 	for _, method := range []string{"OnDelete", "", "Recreate", "InPlace"} {
 		t.Run("method "+method, func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -63,7 +63,7 @@ func TestAChildIsChangedAsItsUpdateStrategySays(t *testing.T) {
 	}
 }
 
-func TestAChildThatSomebodyDeletesOrEditsIsMended(t *testing.T) {
+func TestCompositeChildRepaired(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	e.serves(configMaps)
@@ -75,7 +75,7 @@ func TestAChildThatSomebodyDeletesOrEditsIsMended(t *testing.T) {
 	e.awaitChild("ConfigMap", "web", has("me", "data", "who"))
 }
 
-func TestAnUpdateRemovesWhatTheHookNoLongerWantsAndKeepsWhatIsOfOthers(t *testing.T) {
+func TestCompositeUpdateMerges(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Wants(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {mine: a, old: a}, annotations: {mine: a, old: a}}, data: {keep: a, drop: a}}")
 	e.serves(configMaps)
@@ -94,7 +94,7 @@ func TestAnUpdateRemovesWhatTheHookNoLongerWantsAndKeepsWhatIsOfOthers(t *testin
 	e.change("ConfigMap", "a", "{metadata: {finalizers: null}}")
 }
 
-func TestTheStatusOfAChildIsItsOwnControllersBusiness(t *testing.T) {
+func TestCompositeChildStatusKept(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
 		pod := object(t, "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: LoadBalancer, ports: [{port: 80}]}, status: {loadBalancer: {ingress: [{ip: 10.1.1.1}]}}}").Object
@@ -113,7 +113,7 @@ func TestTheStatusOfAChildIsItsOwnControllersBusiness(t *testing.T) {
 }
 
 // Ports are told apart by number and protocol: not by the number alone, which made two of them one.
-func TestAServiceKeepsAPortForEachProtocol(t *testing.T) {
+func TestCompositeServicePortsByProtocol(t *testing.T) {
 	e := inSharedEngine(t)
 	dns := func(name string) string {
 		return "{apiVersion: v1, kind: Service, metadata: {name: dns, labels: {name: " + name + "}}, spec: {ports: [{name: tcp, port: 53, protocol: TCP}, {name: udp, port: 53, protocol: UDP}]}}"
@@ -207,7 +207,7 @@ func writesOf(journal *faultproxy.Journal, namespace string) map[string]int {
 	return writes
 }
 
-func TestWhatTheAPIServerFillsIntoAChildLeadsToNoMoreWrites(t *testing.T) {
+func TestCompositeDefaultedFields(t *testing.T) {
 	t.Parallel()
 	for name, o := range leaveAlone(t, 3*time.Second, defaulted) {
 		resource := defaulted[strings.Split(name, ",")[0]].resource
@@ -230,7 +230,7 @@ var normalised = map[string]childOf{
 	"tolerations that it adds": {"v1", "pods", `{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: nginx}], tolerations: [{key: a, operator: Exists}]}}`},
 }
 
-func TestWhatTheAPIServerMakesOfAChildIsNotFoughtAgainst(t *testing.T) {
+func TestCompositeChangedByAPIServer(t *testing.T) {
 	t.Parallel()
 	for name, o := range leaveAlone(t, 5*time.Second, normalised) {
 		resource := normalised[strings.Split(name, ",")[0]].resource
@@ -247,7 +247,7 @@ func TestWhatTheAPIServerMakesOfAChildIsNotFoughtAgainst(t *testing.T) {
 	}
 }
 
-func TestAChildBeingDeletedIsLeftAloneAndCreatedAnewWhenItHasGone(t *testing.T) {
+func TestCompositeTerminatingChild(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	e.serves(configMaps)
@@ -273,7 +273,7 @@ func TestAChildBeingDeletedIsLeftAloneAndCreatedAnewWhenItHasGone(t *testing.T) 
 	})
 }
 
-func TestManyChildrenAreToldInOneEvent(t *testing.T) {
+func TestCompositeManyChildrenOneEvent(t *testing.T) {
 	e := inSharedEngine(t)
 	var children []string
 	for i := range 40 {

@@ -45,7 +45,7 @@ func ownedBy(parent *unstructured.Unstructured) func(*unstructured.Unstructured)
 	}
 }
 
-func TestOrphansThatAParentSelectsBecomeItsChildrenWheneverTheyCome(t *testing.T) {
+func TestCompositeAdoptsOrphans(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(keeps)
 	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: before, labels: {app: web}}}")
@@ -68,7 +68,7 @@ func TestOrphansThatAParentSelectsBecomeItsChildrenWheneverTheyCome(t *testing.T
 	e.awaitChild("ConfigMap", "third", ownedBy(second))
 }
 
-func TestAnAdoptedObjectKeepsItsOtherOwners(t *testing.T) {
+func TestCompositeAdoptionKeepsOwners(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(keeps)
 	other := e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: owner}}")
@@ -84,7 +84,7 @@ func TestAnAdoptedObjectKeepsItsOtherOwners(t *testing.T) {
 	})
 }
 
-func TestAChildThatIsNoLongerSelectedIsReleasedAndNotDeleted(t *testing.T) {
+func TestCompositeReleasesChild(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Wants(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {app: web}}}")
 	e.serves(selected)
@@ -100,7 +100,7 @@ func TestAChildThatIsNoLongerSelectedIsReleasedAndNotDeleted(t *testing.T) {
 	}
 }
 
-func TestAnObjectOfAnotherControllerIsNeverTouchedAndIsToldOf(t *testing.T) {
+func TestCompositeForeignChild(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	other := e.parent("other", "{metadata: {labels: {"+testLabel+": nobody}}}")
@@ -125,7 +125,7 @@ func TestAnObjectOfAnotherControllerIsNeverTouchedAndIsToldOf(t *testing.T) {
 }
 
 // Nothing tells when an object that is nobody's child has gone; it has to be looked at now and then.
-func TestAnObjectInTheWayIsReplacedWithinAMinuteOfItsGoing(t *testing.T) {
+func TestCompositeObjectInTheWay(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}") // it lacks the label
@@ -138,7 +138,7 @@ func TestAnObjectInTheWayIsReplacedWithinAMinuteOfItsGoing(t *testing.T) {
 	t.Logf("after %s", time.Since(gone).Round(time.Millisecond))
 }
 
-func TestTwoParentsThatSelectTheSameShareNothing(t *testing.T) {
+func TestCompositeSameSelector(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(keeps)
 	e.serves(selected)
@@ -164,7 +164,7 @@ func TestTwoParentsThatSelectTheSameShareNothing(t *testing.T) {
 	}
 }
 
-func TestAParentThatIsBeingDeletedAdoptsAndReleasesNothing(t *testing.T) {
+func TestCompositeTerminatingParent(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(keeps)
 	e.serves(selected)
@@ -194,7 +194,7 @@ func TestAParentThatIsBeingDeletedAdoptsAndReleasesNothing(t *testing.T) {
 }
 
 // A parent of the same name is another one: it has no right to the children of the first, and does not wait long for them to go.
-func TestAParentThatIsCreatedAnewGetsChildrenOfItsOwn(t *testing.T) {
+func TestCompositeParentRecreated(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	e.serves(configMaps)
@@ -219,7 +219,7 @@ func TestAParentThatIsCreatedAnewGetsChildrenOfItsOwn(t *testing.T) {
 }
 
 // Metacontroller leaves children with its annotation and its ownerReference. To this engine they are children like its own.
-func TestChildrenThatMetacontrollerHasMadeAreTakenOverWithoutAWrite(t *testing.T) {
+func TestCompositeMetacontrollerChildren(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	e.hook.Answers(oneConfigMap)

@@ -16,7 +16,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-func TestWhatCannotBeServedIsToldInTheConditionReady(t *testing.T) {
+func TestCompositeNotReadyReasons(t *testing.T) {
 	parent := "parentResource: {apiVersion: test.example.com/v1, resource: widgets}\n"
 	sync := "hooks: {sync: {webhook: {url: HOOK/sync}}}\n"
 	child := func(more string) string {
@@ -68,7 +68,7 @@ func TestWhatCannotBeServedIsToldInTheConditionReady(t *testing.T) {
 	}
 }
 
-func TestANameThatIsTooLongForAFinalizerIsToldSo(t *testing.T) {
+func TestCompositeNameTooLong(t *testing.T) {
 	e := inSharedEngine(t)
 	e.name += "-" + strings.Repeat("n", 43-len(e.name)-1)
 	e.hook.Answers(clearsAway)
@@ -84,7 +84,7 @@ func TestANameThatIsTooLongForAFinalizerIsToldSo(t *testing.T) {
 	e.awaitGone(widget, "web")
 }
 
-func TestKubectlShowsWhatACompositeControllerDoesAndHowItDoes(t *testing.T) {
+func TestCompositeKubectlColumns(t *testing.T) {
 	e := inSharedEngine(t)
 	e.serves(strings.Replace(configMaps, "childResources: [", "childResources: [{apiVersion: v1, resource: services}, ", 1))
 	e.awaitReason(v1alpha1.ReasonServing)
@@ -100,7 +100,7 @@ func TestKubectlShowsWhatACompositeControllerDoesAndHowItDoes(t *testing.T) {
 	}
 }
 
-func TestACompositeControllerIsServedWhileItsLabelsAreThoseOfTheEngine(t *testing.T) {
+func TestCompositeEngineSelector(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	spec := e.composite(e.name, configMaps)
@@ -131,7 +131,7 @@ func TestACompositeControllerIsServedWhileItsLabelsAreThoseOfTheEngine(t *testin
 	e.awaitChild("ConfigMap", "web", has("you", "data", "who"))
 }
 
-func TestAnEngineOfOneNamespaceServesItsParentsAlone(t *testing.T) {
+func TestCompositeEngineOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	elsewhere := newEngineEnv(t)

@@ -24,7 +24,7 @@ func mostWrites(since *unstructured.Unstructured) int {
 	return controller.FreeRewrites + 5 + int(math.Log2(max(1, age.Seconds()))) + int(age.Minutes())
 }
 
-func TestAHookThatAnswersOtherwiseEachTimeIsFollowedEverMoreRarelyAndReported(t *testing.T) {
+func TestCompositeHookNeverSettles(t *testing.T) {
 	for name, answer := range map[string]func(*hookCall, int64) any{
 		"the status": func(_ *hookCall, n int64) any { return tree{"status": tree{"n": n}} },
 		"a child": func(call *hookCall, n int64) any {
@@ -77,7 +77,7 @@ func TestAHookThatAnswersOtherwiseEachTimeIsFollowedEverMoreRarelyAndReported(t 
 	}
 }
 
-func TestAClientThatTakesBackWhatTheEngineWritesMeetsItEverMoreRarely(t *testing.T) {
+func TestCompositeClientReverts(t *testing.T) {
 	for name, fight := range map[string]struct {
 		takeBack func(e *engineEnv, round int)
 		repaired func(e *engineEnv)

@@ -41,7 +41,7 @@ spec:
 
 const definitions = "CustomResourceDefinition.apiextensions.k8s.io/v1"
 
-func TestAParentIsServedSoonAfterItsDefinitionIsInstalled(t *testing.T) {
+func TestCompositeCRDInstalledLater(t *testing.T) {
 	e := inSharedEngine(t)
 	group := e.name + ".example.com"
 	e.grantEngine(append(rightsOnParents(group, "gizmos"), rightsOnChildren(group, "parts")...)...)
@@ -86,7 +86,7 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 	e.awaitChild("Part."+group+"/v1", "web")
 }
 
-func TestACompositeControllerCanBeDeletedThoughTheDefinitionOfItsParentsHasGone(t *testing.T) {
+func TestCompositeDeleteAfterParentCRD(t *testing.T) {
 	e := inSharedEngine(t)
 	group := e.name + ".example.com"
 	e.grantEngine(rightsOnParents(group, "gizmos")...)
@@ -108,7 +108,7 @@ hooks: {sync: {webhook: {url: HOOK/sync}}, finalize: {webhook: {url: HOOK/finali
 	e.awaitGone(composite, e.name)
 }
 
-func TestAMissingRightIsToldAsTheRuleToAddAndWhenItIsGrantedTheControllerServes(t *testing.T) {
+func TestCompositeMissingRights(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	group := e.name + ".example.com"

@@ -45,7 +45,7 @@ func clearsAway(call *hookCall) any {
 	return tree{"status": tree{"left": len(call.Children["ConfigMap.v1"])}, "children": list{}, "finalized": len(call.Children["ConfigMap.v1"]) == 0}
 }
 
-func TestTheFinalizerIsThereBeforeTheHookAndTheChildren(t *testing.T) {
+func TestCompositeFinalizerFirst(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(clearsAway)
 	e.serves(finalized)
@@ -60,7 +60,7 @@ func TestTheFinalizerIsThereBeforeTheHookAndTheChildren(t *testing.T) {
 	e.awaitGone(widget, "web")
 }
 
-func TestADeletedParentGoesWhenItsFinalizeHookHasFinished(t *testing.T) {
+func TestCompositeFinalize(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(clearsAway)
 	e.serves(finalized)
@@ -90,7 +90,7 @@ func TestADeletedParentGoesWhenItsFinalizeHookHasFinished(t *testing.T) {
 	}
 }
 
-func TestFinalizedInTheAnswerOfSyncMeansNothing(t *testing.T) {
+func TestCompositeFinalizedInSyncResponse(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
 		answer := oneConfigMap(call).(tree)
@@ -110,7 +110,7 @@ func TestFinalizedInTheAnswerOfSyncMeansNothing(t *testing.T) {
 	})
 }
 
-func TestAParentThatLeavesTheSelectorIsFinalizedAndLetGo(t *testing.T) {
+func TestCompositeFinalizeDeselectedParent(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(clearsAway)
 	e.serves(finalized)
@@ -136,7 +136,7 @@ func TestAParentThatLeavesTheSelectorIsFinalizedAndLetGo(t *testing.T) {
 }
 
 // While the garbage collector deletes the children first, the engine keeps its hands off them; it lets the parent go nonetheless.
-func TestAParentThatIsDeletedInTheForegroundIsFinalizedWithoutTouchingItsChildren(t *testing.T) {
+func TestCompositeFinalizeForeground(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
 		answer := oneConfigMap(call).(tree)
@@ -157,7 +157,7 @@ func TestAParentThatIsDeletedInTheForegroundIsFinalizedWithoutTouchingItsChildre
 	e.awaitGone("ConfigMap", "web")
 }
 
-func TestAControllerWithNothingButAFinalizeHookGuardsItsParents(t *testing.T) {
+func TestCompositeFinalizeHookOnly(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Says(tree{"finalized": true})
 	e.serves(`
@@ -178,7 +178,7 @@ hooks: {finalize: {webhook: {url: HOOK/finalize}}}
 	e.awaitGone(widget, "web")
 }
 
-func TestAFinalizeHookWithoutAWebhookIsAsGoodAsNone(t *testing.T) {
+func TestCompositeFinalizeWithoutWebhook(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	e.serves(`
@@ -197,7 +197,7 @@ hooks: {sync: {webhook: {url: HOOK/sync}}, finalize: {}}
 	e.awaitGone("ConfigMap", "web")
 }
 
-func TestSwitchingFinalizeOffTakesTheFinalizersAway(t *testing.T) {
+func TestCompositeFinalizeSwitchedOff(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(clearsAway)
 	e.serves(finalized)
@@ -220,7 +220,7 @@ func TestSwitchingFinalizeOffTakesTheFinalizersAway(t *testing.T) {
 	}
 }
 
-func TestFinalizeCanBeSwitchedOffWhileNoEngineRuns(t *testing.T) {
+func TestCompositeFinalizeSwitchedOffOffline(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	e.hook.Answers(clearsAway)
@@ -239,7 +239,7 @@ func TestFinalizeCanBeSwitchedOffWhileNoEngineRuns(t *testing.T) {
 	e.awaitChild(composite, e.name, finalizers())
 }
 
-func TestDeletingACompositeControllerTakesItsFinalizersFromParentsThoughItsHookIsGone(t *testing.T) {
+func TestCompositeDeleteRemovesFinalizers(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(clearsAway)
 	cc := e.serves(finalized)
@@ -268,7 +268,7 @@ func TestDeletingACompositeControllerTakesItsFinalizersFromParentsThoughItsHookI
 	e.change(widget, "a", "{metadata: {finalizers: null}}")
 }
 
-func TestAnEngineThatEndsAmidTheDeletionOfACompositeControllerFinishesItWhenItIsBack(t *testing.T) {
+func TestCompositeDeleteAcrossRestart(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	e.hook.Answers(clearsAway)
@@ -287,7 +287,7 @@ func TestAnEngineThatEndsAmidTheDeletionOfACompositeControllerFinishesItWhenItIs
 	e.awaitGone(widget, "web")
 }
 
-func TestANamespaceFullOfFinalizedParentsCanBeDeleted(t *testing.T) {
+func TestCompositeFinalizeNamespace(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(clearsAway)
 	e.serves(finalized)

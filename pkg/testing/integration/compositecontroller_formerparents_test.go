@@ -47,7 +47,7 @@ func finalizedParents(want ...string) func(*unstructured.Unstructured) string {
 	}
 }
 
-func TestParentsOfTheTypeBeforeLoseTheFinalizer(t *testing.T) {
+func TestCompositeFormerParents(t *testing.T) {
 	e := inSharedEngine(t)
 	kind, patch := e.gadgets()
 	e.hook.Answers(clearsAway)
@@ -74,7 +74,7 @@ func TestParentsOfTheTypeBeforeLoseTheFinalizer(t *testing.T) {
 	e.awaitGone(kind, "after")
 }
 
-func TestParentsOfTheTypeBeforeLoseTheFinalizerThoughTheEditWasMadeWhileNoEngineRan(t *testing.T) {
+func TestCompositeFormerParentsOffline(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	kind, patch := e.gadgets()
@@ -99,7 +99,7 @@ func TestParentsOfTheTypeBeforeLoseTheFinalizerThoughTheEditWasMadeWhileNoEngine
 	e.awaitChild(kind, "after", finalizers())
 }
 
-func TestAnEditOfTheParentsTypeThatIsASlipClearsNothing(t *testing.T) {
+func TestCompositeParentTypeTypo(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(clearsAway)
 	e.serves(finalized)
@@ -120,7 +120,7 @@ func TestAnEditOfTheParentsTypeThatIsASlipClearsNothing(t *testing.T) {
 	}
 }
 
-func TestARightThatIsMissingForTheParentsBeforeIsShownWhileTheNewOnesAreServed(t *testing.T) {
+func TestCompositeFormerParentsForbidden(t *testing.T) {
 	e := inSharedEngine(t)
 	kind, patch := e.gadgets()
 	requests[engine].expectForbidden(schema.GroupResource{Group: e.name + ".example.com", Resource: "tools"})

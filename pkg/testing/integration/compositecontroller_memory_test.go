@@ -150,7 +150,7 @@ func (b *bomber) missed() (kinds []string) {
 }
 
 // An engine in as much memory as is shipped outlives hooks that answer with anything, and serves the others meanwhile.
-func TestNoAnswerOfAHookKillsTheEngine(t *testing.T) {
+func TestCompositeHookMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
 	e := newEngineEnv(t)
 	p := startLimited(t, engine, "controllers", "--kubeconfig", engine.account(t, e.cluster).WriteKubeconfig(t), "--controllers", strings.Join(engine.controllers(t), ","),

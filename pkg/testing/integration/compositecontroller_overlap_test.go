@@ -30,7 +30,7 @@ func eachItsOwn(call *hookCall) any {
 	return tree{"status": tree{"by": name}, "children": list{tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": call.name() + "-" + name}, "data": tree{"who": call.spec("who")}}}}
 }
 
-func TestOfTwoCompositeControllersWithTheSameParentsAndChildrenTheOlderWorksAndTheYoungerSaysWhyNot(t *testing.T) {
+func TestCompositeOverlapSameChildren(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	e.hook.Answers(eachItsOwn)
@@ -78,7 +78,7 @@ func TestOfTwoCompositeControllersWithTheSameParentsAndChildrenTheOlderWorksAndT
 	e.awaitChild("ConfigMap", "web-other", ownedBy(older))
 }
 
-func TestOfTwoCompositeControllersWithTheSameParentsAndOtherChildrenTheOlderWritesTheStatus(t *testing.T) {
+func TestCompositeOverlapOtherChildren(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	e.hook.Answers(func(call *hookCall) any {

@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-func TestABuiltInTypeCanBeTheParent(t *testing.T) {
+func TestCompositeBuiltInParent(t *testing.T) {
 	t.Run("Namespace", func(t *testing.T) {
 		e := inSharedEngine(t)
 		e.grantEngine(rightsOnParents("", "namespaces")...)
@@ -57,7 +57,7 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 	})
 }
 
-func TestTheLabelSelectorOfTheParentsSaysWhichCount(t *testing.T) {
+func TestCompositeParentLabelSelector(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	e.serves(strings.Replace(configMaps, "resource: widgets", "resource: widgets, labelSelector: {matchLabels: {"+testLabel+": "+e.namespace+"}, matchExpressions: [{key: tier, operator: In, values: [gold, silver]}]}", 1))
@@ -79,7 +79,7 @@ func TestTheLabelSelectorOfTheParentsSaysWhichCount(t *testing.T) {
 	}
 }
 
-func TestTwoCompositeControllersServeTheSameParentsWithoutDisturbingEachOther(t *testing.T) {
+func TestCompositeTwoControllersOneParent(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
 		if call.path == "/services" {
@@ -117,7 +117,7 @@ func TestTwoCompositeControllersServeTheSameParentsWithoutDisturbingEachOther(t 
 	}
 }
 
-func TestAParentsStatusIsWhatTheHookSaysAndNothingElse(t *testing.T) {
+func TestCompositeParentStatus(t *testing.T) {
 	e := inSharedEngine(t)
 	status := tree{"text": "a", "number": 1.5, "whole": 3, "list": list{1, "b"}, "nothing": nil, "observedGeneration": 77}
 	e.hook.Answers(func(call *hookCall) any { return tree{"status": status} })
@@ -138,7 +138,7 @@ func TestAParentsStatusIsWhatTheHookSaysAndNothingElse(t *testing.T) {
 	e.awaitChild(widget, "web", has(map[string]any{"observedGeneration": 2}, "status"))
 }
 
-func TestWhatChangesAtAChildIsShownToTheHook(t *testing.T) {
+func TestCompositeChildChangeSyncs(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
 		answer := oneConfigMap(call).(tree)
@@ -154,7 +154,7 @@ func TestWhatChangesAtAChildIsShownToTheHook(t *testing.T) {
 	e.awaitChild(widget, "web", has("hello", "status", "note"))
 }
 
-func TestAClusterScopedParentCanHaveChildrenWithoutANamespace(t *testing.T) {
+func TestCompositeClusterScopedChildren(t *testing.T) {
 	e := inSharedEngine(t)
 	child := e.name + "-child"
 	e.hook.Answers(func(call *hookCall) any {
@@ -175,7 +175,7 @@ func TestAClusterScopedParentCanHaveChildrenWithoutANamespace(t *testing.T) {
 }
 
 // Nobody resolves the names of Services here: what the engine wants to call is told by its failure.
-func TestAHookMayBeNamedByItsServiceAndPath(t *testing.T) {
+func TestCompositeHookByService(t *testing.T) {
 	for service, address := range map[string]string{
 		"{name: hook, namespace: nowhere-at-all}":                                "http://hook.nowhere-at-all:80/some/path",
 		"{name: hook, namespace: nowhere-at-all, port: 8443, protocol: https}":   "https://hook.nowhere-at-all:8443/some/path",

@@ -42,7 +42,7 @@ func members(t *testing.T, body []byte) (keys []string) {
 	return keys
 }
 
-func TestAHookIsAskedInTheFormThatExistingHooksKnow(t *testing.T) {
+func TestCompositeHookRequestFormat(t *testing.T) {
 	for _, version := range []string{"v1", "v2"} {
 		t.Run(version, func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -89,7 +89,7 @@ hooks: {sync: {version: ` + version + `, webhook: {url: HOOK/some/path}}}
 	}
 }
 
-func TestChildrenOfAClusterScopedParentAreKeyedByNamespaceAndName(t *testing.T) {
+func TestCompositeClusterScopedChildKeys(t *testing.T) {
 	for _, version := range []string{"v1", "v2"} {
 		t.Run(version, func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -104,7 +104,7 @@ func TestChildrenOfAClusterScopedParentAreKeyedByNamespaceAndName(t *testing.T) 
 	}
 }
 
-func TestAFieldThatTheProtocolDoesNotHaveIsAnErrorWhereTheHookIsStrict(t *testing.T) {
+func TestCompositeStrictUnknownField(t *testing.T) {
 	for _, test := range []struct{ hook, reason string }{
 		{"", "Serving"},
 		{"version: v2,", "HookResponseUnknownField"},
@@ -138,7 +138,7 @@ func TestAFieldThatTheProtocolDoesNotHaveIsAnErrorWhereTheHookIsStrict(t *testin
 	}
 }
 
-func TestAHookWithAnETagMaySayThatNothingHasChanged(t *testing.T) {
+func TestCompositeHookETag(t *testing.T) {
 	for _, code := range []int{http.StatusNotModified, http.StatusPreconditionFailed} {
 		t.Run(http.StatusText(code), func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -170,7 +170,7 @@ func TestAHookWithAnETagMaySayThatNothingHasChanged(t *testing.T) {
 	}
 }
 
-func TestAHookThatIsTooBusyIsCalledWhenItSays(t *testing.T) {
+func TestCompositeRetryAfter(t *testing.T) {
 	for name, header := range map[string]func() string{
 		"in seconds": func() string { return "2" },
 		"as a date":  func() string { return time.Now().Add(3 * time.Second).UTC().Format(http.TimeFormat) }, // whole seconds
@@ -199,7 +199,7 @@ func TestAHookThatIsTooBusyIsCalledWhenItSays(t *testing.T) {
 }
 
 // Without an idea when to come back, Metacontroller came back at once, for ever.
-func TestAHookThatIsTooBusyAndDoesNotSayForHowLongIsNotHammered(t *testing.T) {
+func TestCompositeRetryAfterMissing(t *testing.T) {
 	for name, headers := range map[string][]string{"no header": nil, "nonsense": {"Retry-After", "soon"}, "the past": {"Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT"}, "zero": {"Retry-After", "0"}} {
 		t.Run(name, func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -220,7 +220,7 @@ func TestAHookThatIsTooBusyAndDoesNotSayForHowLongIsNotHammered(t *testing.T) {
 	}
 }
 
-func TestAHookThatDoesNotAnswerInTimeFailsItsSync(t *testing.T) {
+func TestCompositeHookTimeout(t *testing.T) {
 	e := inSharedEngine(t)
 	waited := make(chan time.Duration, 100)
 	e.hook.Says(raw(func(_ http.ResponseWriter, r *http.Request) {
@@ -241,7 +241,7 @@ func TestAHookThatDoesNotAnswerInTimeFailsItsSync(t *testing.T) {
 }
 
 // A new spec does not wait for the calls of the old one.
-func TestAChangedCompositeControllerIsServedAtOnceThoughItsHookHangs(t *testing.T) {
+func TestCompositeChangeWhileHookHangs(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
 		if call.path == "/sync" {
@@ -272,7 +272,7 @@ func TestAChangedCompositeControllerIsServedAtOnceThoughItsHookHangs(t *testing.
 	}
 }
 
-func TestManagedFieldsAreShownToHooksThatAnEngineKeepsThemFor(t *testing.T) {
+func TestCompositeManagedFields(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	e.hook.Answers(oneConfigMap)

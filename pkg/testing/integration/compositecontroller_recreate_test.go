@@ -75,7 +75,7 @@ spec: {policyName: NAME}
 	})
 }
 
-func TestNoChildIsDeletedForWhatWasMadeOfItWhenItWasCreated(t *testing.T) {
+func TestCompositeRecreateNotForDefaults(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	e.grantEngine(rightsOnChildren("", "resourcequotas")...)
@@ -137,7 +137,7 @@ func TestNoChildIsDeletedForWhatWasMadeOfItWhenItWasCreated(t *testing.T) {
 	e.awaitChild("ConfigMap", "a", has("ours", "data", "hook"), has("theirs", "data", "policy"))
 }
 
-func TestAFieldThatChangesItsTypeIsBroughtToWhatIsDesired(t *testing.T) {
+func TestCompositeFieldTypeChange(t *testing.T) {
 	for _, method := range []string{"InPlace", "Recreate", "OnDelete"} {
 		t.Run("method "+method, func(t *testing.T) {
 			e := inSharedEngine(t)

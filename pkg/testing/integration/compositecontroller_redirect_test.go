@@ -13,7 +13,7 @@ import (
 )
 
 // A hook that may be written by a tenant must not have the engine call what only the engine reaches, let alone obey what that answers.
-func TestAHookCannotSendTheEngineElsewhere(t *testing.T) {
+func TestCompositeHookRedirect(t *testing.T) {
 	for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -54,7 +54,7 @@ func TestAHookCannotSendTheEngineElsewhere(t *testing.T) {
 	}
 }
 
-func TestOfAFailedAnswerUsersReadAShortTextAtMost(t *testing.T) {
+func TestCompositeFailedResponseText(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Says(says(http.StatusInternalServerError, "the database is down "+strings.Repeat("x", 1000)+"end"))
 	e.serves(configMaps)

@@ -19,7 +19,7 @@ import (
 
 // An answer is used as a whole or not at all: neither the good child that is first in each of these is created, nor the child that is
 // there deleted, nor the status written.
-func TestAnAnswerThatIsWrongChangesNothingAndIsToldToAuthorAndUser(t *testing.T) {
+func TestCompositeInvalidResponses(t *testing.T) {
 	good := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"good"}}`
 	answer := func(child string) any {
 		return says(http.StatusOK, `{"status":{"bad":true},"children":[`+good+`,`+child+`]}`)
@@ -82,7 +82,7 @@ func TestAnAnswerThatIsWrongChangesNothingAndIsToldToAuthorAndUser(t *testing.T)
 	}
 }
 
-func TestNoChildrenInAnAnswerDeletesThemAll(t *testing.T) {
+func TestCompositeNoChildrenDeletesAll(t *testing.T) {
 	for _, answer := range []string{`{"children":null}`, `{}`, `{"children":[]}`} {
 		t.Run(answer, func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -100,7 +100,7 @@ func TestNoChildrenInAnAnswerDeletesThemAll(t *testing.T) {
 	}
 }
 
-func TestOneParentsWrongAnswerIsNoHarmToTheOthers(t *testing.T) {
+func TestCompositeOneInvalidResponse(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
 		if call.name() == "bad" {
@@ -120,7 +120,7 @@ func TestOneParentsWrongAnswerIsNoHarmToTheOthers(t *testing.T) {
 	e.awaitReason(v1alpha1.ReasonServing)
 }
 
-func TestAChildThatTheAPIServerRefusesIsToldAndTheOthersAreCreated(t *testing.T) {
+func TestCompositeRefusedChild(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Says(tree{"status": tree{"told": true}, "children": list{
 		object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: Not_A_Name}}").Object,
@@ -133,7 +133,7 @@ func TestAChildThatTheAPIServerRefusesIsToldAndTheOthersAreCreated(t *testing.T)
 	e.awaitEventOn(parent, "SyncError", "Not_A_Name")
 }
 
-func TestAParentWithoutASelectorIsToldSo(t *testing.T) {
+func TestCompositeParentWithoutSelector(t *testing.T) {
 	e := inSharedEngine(t)
 	e.serves(strings.Replace(configMaps, "generateSelector: true", "", 1))
 	for name, spec := range map[string]string{"none": "{}", "empty": "{spec: {selector: {}}}", "unparsable": "{spec: {selector: {matchExpressions: [{key: a, operator: Like}]}}}"} {
@@ -149,7 +149,7 @@ func TestAParentWithoutASelectorIsToldSo(t *testing.T) {
 }
 
 // A failing hook is called ever more rarely, and told of in few events.
-func TestAHookThatFailsIsNotHammered(t *testing.T) {
+func TestCompositeHookBackoff(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Says(says(http.StatusInternalServerError, "no"))
 	e.serves(configMaps)
@@ -169,7 +169,7 @@ func TestAHookThatFailsIsNotHammered(t *testing.T) {
 	}
 }
 
-func TestAHookThatIsGoneForAWhileIsCalledAgainSoonAfterItHasComeBack(t *testing.T) {
+func TestCompositeHookOutage(t *testing.T) {
 	e := inSharedEngine(t)
 	begin := time.Now()
 	var gone = raw(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })

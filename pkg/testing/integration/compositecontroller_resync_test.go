@@ -29,7 +29,7 @@ func checkGaps(t *testing.T, calls []*hookCall, often time.Duration) {
 	}
 }
 
-func TestParentsAreSyncedAgainAfterTheResyncPeriod(t *testing.T) {
+func TestCompositeResyncPeriod(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	e.serves(configMaps + "\nresyncPeriodSeconds: 1\n")
@@ -52,7 +52,7 @@ func TestParentsAreSyncedAgainAfterTheResyncPeriod(t *testing.T) {
 	}
 }
 
-func TestAHookSaysWhenItWantsToBeAskedAgain(t *testing.T) {
+func TestCompositeResyncAfter(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
 		answer := oneConfigMap(call).(tree)
@@ -85,7 +85,7 @@ func TestAHookSaysWhenItWantsToBeAskedAgain(t *testing.T) {
 	})
 }
 
-func TestNothingIsAskedWhileNothingHappens(t *testing.T) {
+func TestCompositeIdle(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	e.serves(configMaps)
@@ -135,7 +135,7 @@ func TestNothingIsAskedWhileNothingHappens(t *testing.T) {
 	}
 }
 
-func TestAChangeOfTheStatusAloneCanBeIgnored(t *testing.T) {
+func TestCompositeIgnoreStatusChanges(t *testing.T) {
 	for _, ignore := range []bool{false, true} {
 		t.Run(fmt.Sprintf("ignoreStatusChanges %t", ignore), func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -175,7 +175,7 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 	}
 }
 
-func TestANewParentTakesAsFewRequestsAsItCan(t *testing.T) {
+func TestCompositeRequestsOfNewParent(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	var journal faultproxy.Journal
@@ -224,7 +224,7 @@ func TestANewParentTakesAsFewRequestsAsItCan(t *testing.T) {
 }
 
 // A new process finds everything as the old one left it.
-func TestAnotherEngineWritesNothing(t *testing.T) {
+func TestCompositeRestartWritesNothing(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	e.hook.Answers(clearsAway)

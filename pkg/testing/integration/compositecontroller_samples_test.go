@@ -138,7 +138,7 @@ func forSample(t *testing.T) *engineEnv {
 	return e
 }
 
-func TestTheSampleInPythonGreetsInPods(t *testing.T) {
+func TestCompositeSamplePython(t *testing.T) {
 	t.Parallel()
 	e := forSample(t)
 	e.deploySample("hello.yaml", "python3")
@@ -174,7 +174,7 @@ func otherThan(uid types.UID) func(*unstructured.Unstructured) string {
 	}
 }
 
-func TestTheSampleInNodeCopiesDataAndClearsItAway(t *testing.T) {
+func TestCompositeSampleNode(t *testing.T) {
 	t.Parallel()
 	e := forSample(t)
 	e.deploySample("sharedconfig.yaml", "node")
@@ -198,7 +198,7 @@ func TestTheSampleInNodeCopiesDataAndClearsItAway(t *testing.T) {
 }
 
 // Not beside the tests of the controller that is built in.
-func TestImmortalContainerAsAHookInPythonKeepsItsPodAlive(t *testing.T) {
+func TestCompositeSampleImmortalContainer(t *testing.T) {
 	e := forSample(t)
 	e.grantEngine(rightsOnParents("immortalcontainers.flugel.it", "immortalcontainers")...)
 	e.deploySample("immortalcontainer-hook.yaml", "python3")

@@ -25,7 +25,7 @@ func oneConfigMap(call *hookCall) any {
 	}
 }
 
-func TestAParentGetsTheChildrenAndTheStatusThatItsHookWants(t *testing.T) {
+func TestCompositeChildrenAndStatus(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	cc := e.serves(configMaps)

@@ -12,7 +12,7 @@ import (
 )
 
 // The API server has a limit of its own, of 3 MiB; so has its client of etcd, of 2 MiB; and etcd, of 1.5 MiB. Each answers in another way.
-func TestAStatusThatIsTooLargeIsShownAndNothingElseWaitsForIt(t *testing.T) {
+func TestCompositeStatusTooLarge(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"for etcd": 1600 << 10, "for its client": 2500 << 10, "for the API server": 3500 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestAStatusThatIsTooLargeIsShownAndNothingElseWaitsForIt(t *testing.T) {
 	}
 }
 
-func TestAChildThatIsTooLargeToBeRecordedIsShownAndStaysAsItIs(t *testing.T) {
+func TestCompositeChildTooLarge(t *testing.T) {
 	e := inSharedEngine(t)
 	child := func(name, text string) string {
 		return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: {text: %s}}", name, text)

@@ -16,7 +16,7 @@ import (
 )
 
 // A hook may return a child as it got it before, with all that the API server has set.
-func TestAChildIsCreatedWhateverTheHookGivesOfItsSystemFields(t *testing.T) {
+func TestCompositeSystemFieldsIgnored(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Wants(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: again, uid: 1-2, resourceVersion: "7", generation: 3, selfLink: /a,
 		creationTimestamp: "2026-01-01T00:00:00Z", deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 30, managedFields: [{manager: m, operation: Update}]}, data: {a: b}}`)
@@ -29,7 +29,7 @@ func TestAChildIsCreatedWhateverTheHookGivesOfItsSystemFields(t *testing.T) {
 	e.awaitReason(v1alpha1.ReasonServing)
 }
 
-func TestAnInvalidChildIsReportedAndHoldsUpNothingElse(t *testing.T) {
+func TestCompositeInvalidChild(t *testing.T) {
 	journal := &faultproxy.Journal{}
 	e := newEngineEnv(t)
 	e.run(journal)
@@ -65,7 +65,7 @@ func TestAnInvalidChildIsReportedAndHoldsUpNothingElse(t *testing.T) {
 }
 
 // After 30 seconds the parent is synced anyway. How much of that has passed is what another parent counts, which the same engine syncs every ten.
-func TestAChildComesAsSoonAsTheObjectInItsWayHasGone(t *testing.T) {
+func TestCompositeChildAfterForeignObject(t *testing.T) {
 	e := newEngineEnv(t)
 	e.run(&faultproxy.Journal{})
 	foreign := e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: taken, labels: {of: other}}}")
@@ -93,7 +93,7 @@ func TestAChildComesAsSoonAsTheObjectInItsWayHasGone(t *testing.T) {
 }
 
 // A server that resets each connection fails with another port each time.
-func TestEventsOfFailedConnectionsAreFolded(t *testing.T) {
+func TestCompositeConnectionEventsFolded(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Says(raw(func(w http.ResponseWriter, _ *http.Request) {
 		connection, _, err := http.NewResponseController(w).Hijack()

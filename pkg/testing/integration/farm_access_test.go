@@ -22,7 +22,7 @@ import (
 )
 
 // Whoever can reach the Pods of the farm can send them requests, past the API server of the cluster.
-func TestWhoGoesPastTheClusterIsWhoTheirCertificateOrTokenSays(t *testing.T) {
+func TestFarmDirectAuthentication(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createLlama(newLlama("dolly"))
 	path := "/apis/farm.example.com/v1alpha/namespaces/" + e.namespace + "/llamas/dolly"
@@ -68,7 +68,7 @@ func TestWhoGoesPastTheClusterIsWhoTheirCertificateOrTokenSays(t *testing.T) {
 	}
 }
 
-func TestHealthIsForEveryoneAndMetricsAreNot(t *testing.T) {
+func TestFarmHealthAndMetricsAccess(t *testing.T) {
 	e := inSharedFarm(t)
 	server := e.farm.replicas[0]
 	anonymous, admin := server.as(&rest.Config{}), server.as(e.cluster.Config())
@@ -124,7 +124,7 @@ func (e *farmEnv) bind(name, role string) {
 }
 
 // The rights are those that the manifests give to view, edit and admin; asked for through the cluster and straight at the server.
-func TestWhoMayViewOrEditANamespaceMayDoSoWithItsLlamas(t *testing.T) {
+func TestFarmViewAndEditRoles(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createLlama(newLlama("dolly"))
 	for _, role := range []string{"view", "edit", "admin"} {
@@ -170,7 +170,7 @@ func TestWhoMayViewOrEditANamespaceMayDoSoWithItsLlamas(t *testing.T) {
 	}
 }
 
-func TestNobodyWritesARecordByHand(t *testing.T) {
+func TestFarmRecordsReadOnly(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createLlama(newLlama("dolly"))
 	records := e.client.FarmStorageV1().LlamaRecords(e.namespace)

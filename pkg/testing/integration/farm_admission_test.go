@@ -38,7 +38,7 @@ func (e *farmEnv) tries(llama *farmv1alpha.Llama) (*farmv1alpha.Llama, error) {
 	return e.llamas.Create(e.Context(), llama, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-func TestAPolicyOfTheClusterSaysWhichLlamasThereMayBe(t *testing.T) {
+func TestFarmValidatingPolicy(t *testing.T) {
 	e := inSharedFarm(t)
 	e.install(`
 apiVersion: admissionregistration.k8s.io/v1
@@ -91,7 +91,7 @@ spec:
 	e.llama("kept")
 }
 
-func TestAPolicyOfTheClusterChangesLlamas(t *testing.T) {
+func TestFarmMutatingPolicy(t *testing.T) {
 	e := inSharedFarm(t)
 	e.install(`
 apiVersion: admissionregistration.k8s.io/v1
@@ -166,7 +166,7 @@ func (h *llamaWebhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-func TestWebhooksAreAskedAboutLlamas(t *testing.T) {
+func TestFarmWebhooks(t *testing.T) {
 	e := inSharedFarm(t)
 	hooks := &llamaWebhooks{calls: map[string]int{}}
 	server := httptest.NewTLSServer(hooks)
@@ -224,7 +224,7 @@ func pemOf(certificate *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
 }
 
-func TestNothingIsCreatedWhereThereIsNoNamespaceOrOneThatEnds(t *testing.T) {
+func TestFarmNamespaceLifecycle(t *testing.T) {
 	e := inSharedFarm(t)
 	_, err := e.client.FarmV1alpha().Llamas("nowhere-at-all").Create(t.Context(), newLlama("dolly"), metav1.CreateOptions{})
 	if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `namespaces "nowhere-at-all" not found`) {

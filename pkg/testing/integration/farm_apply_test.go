@@ -16,7 +16,7 @@ import (
 	applyfarm "millwright.dev/pkg/generated/applyconfiguration/farm/v1alpha"
 )
 
-func TestApplyChangesWhatTheFileChanges(t *testing.T) {
+func TestFarmKubectlApply(t *testing.T) {
 	e := inSharedFarm(t)
 	labels := strings.Replace(dolly, "name: dolly", "name: dolly\n  labels: {herd: north, coat: white}", 1)
 	e.kubectl("apply", "-f", e.file(labels))
@@ -37,7 +37,7 @@ func TestApplyChangesWhatTheFileChanges(t *testing.T) {
 	}
 }
 
-func TestTwoManagersThatApplyTheSameFieldAreInConflict(t *testing.T) {
+func TestFarmApplyConflict(t *testing.T) {
 	e := inSharedFarm(t)
 	apply := func(manager, file string, more ...string) []string {
 		return append([]string{"apply", "--server-side", "--field-manager", manager, "-f", e.file(file)}, more...)
@@ -78,7 +78,7 @@ func TestTwoManagersThatApplyTheSameFieldAreInConflict(t *testing.T) {
 	}
 }
 
-func TestAnApplyByAClientThatWritesNothingNewWritesNothing(t *testing.T) {
+func TestFarmApplyWithoutChange(t *testing.T) {
 	e := inSharedFarm(t)
 	configuration := applyfarm.Llama("dolly", e.namespace).WithSpec(applyfarm.LlamaSpec().WithWeight(31.4).WithHeight(0.5))
 	created, err := e.llamas.Apply(t.Context(), configuration, metav1.ApplyOptions{FieldManager: "test"})
@@ -98,7 +98,7 @@ func TestAnApplyByAClientThatWritesNothingNewWritesNothing(t *testing.T) {
 	}
 }
 
-func TestALlamaIsPatchedInEachOfTheForms(t *testing.T) {
+func TestFarmPatchTypes(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createLlama(newLlama("dolly", labelled("herd", "north"), labelled("coat", "white")))
 	for generation, test := range []struct {
@@ -143,7 +143,7 @@ func TestALlamaIsPatchedInEachOfTheForms(t *testing.T) {
 	}
 }
 
-func TestALlamaIsReplacedInTheVersionThatWasRead(t *testing.T) {
+func TestFarmUpdateConflict(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createLlama(newLlama("dolly"))
 	read := e.kubectl("get", "llama", "dolly", "-o", "yaml")

@@ -117,7 +117,7 @@ func (n *requestNotes) count(resource string) (lists, beginWithAll int) {
 	return lists, beginWithAll
 }
 
-func TestInformersOfBothKindsSyncWithOneWatchAndWithListAndWatch(t *testing.T) {
+func TestFarmInformers(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createLlama(newLlama("amy"))
 	e.createPod("one", 1)
@@ -174,7 +174,7 @@ func listWatch[List runtime.Object](list func(context.Context, metav1.ListOption
 	}
 }
 
-func TestInformersOfMetadataSyncAndFollow(t *testing.T) {
+func TestFarmMetadataInformers(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createLlama(newLlama("amy", labelled("herd", "north")))
 	e.createPod("one", 1)
@@ -199,7 +199,7 @@ func TestInformersOfMetadataSyncAndFollow(t *testing.T) {
 	}
 }
 
-func TestTablesHaveTheColumnsAndWhatIsAskedForOfTheObjects(t *testing.T) {
+func TestFarmTables(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createLlama(newLlama("amy"))
 	for include, kind := range map[string]string{"None": "", "Metadata": "PartialObjectMetadata", "Object": "Llama"} {

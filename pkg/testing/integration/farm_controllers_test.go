@@ -25,7 +25,7 @@ const (
 
 // The quota controller counts nothing at all while one resource that it watches does not sync: Pods, which have nothing to do with Llamas,
 // tell whether all do. It looks every half minute which resources there are.
-func TestQuotasCountWhatThereIsWhileLlamasComeAndGo(t *testing.T) {
+func TestFarmQuota(t *testing.T) {
 	e := inSharedFarm(t)
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Name: "farm"},
@@ -95,7 +95,7 @@ func (e *farmEnv) configMap(name string) (*corev1.ConfigMap, error) {
 	return e.kube.CoreV1().ConfigMaps(e.namespace).Get(e.Context(), name, metav1.GetOptions{})
 }
 
-func TestALlamaGoesWithItsOwner(t *testing.T) {
+func TestFarmOwnerDeleted(t *testing.T) {
 	e := inSharedFarm(t)
 	owner := e.createConfigMap("owner", nil)
 	e.createLlama(newLlama("dolly", func(llama *farmv1alpha.Llama) { llama.OwnerReferences = belongsTo("v1", "ConfigMap", owner) }))
@@ -109,7 +109,7 @@ func TestALlamaGoesWithItsOwner(t *testing.T) {
 	e.awaitGone("orphan") // whose owner had gone before it came
 }
 
-func TestALlamaThatIsDeletedInTheForegroundGoesAfterWhatItOwns(t *testing.T) {
+func TestFarmForegroundDeletion(t *testing.T) {
 	e := inSharedFarm(t)
 	llama := e.createLlama(newLlama("dolly"))
 	owned := e.createConfigMap("owned", belongsTo("farm.example.com/v1alpha", "Llama", llama))
@@ -133,7 +133,7 @@ func TestALlamaThatIsDeletedInTheForegroundGoesAfterWhatItOwns(t *testing.T) {
 	e.awaitGone("dolly")
 }
 
-func TestWhatALlamaOwnsGoesAfterItOrStaysAsIsAsked(t *testing.T) {
+func TestFarmDependents(t *testing.T) {
 	e := inSharedFarm(t)
 	for _, name := range []string{"leaver", "giver"} {
 		e.createConfigMap("of-"+name, belongsTo("farm.example.com/v1alpha", "Llama", e.createLlama(newLlama(name))))
@@ -155,7 +155,7 @@ func TestWhatALlamaOwnsGoesAfterItOrStaysAsIsAsked(t *testing.T) {
 	}
 }
 
-func TestAFinalizerHoldsALlamaUntilItIsTakenAway(t *testing.T) {
+func TestFarmFinalizers(t *testing.T) {
 	e := inSharedFarm(t)
 	made := e.createLlama(newLlama("dolly", func(llama *farmv1alpha.Llama) { llama.Finalizers = []string{"example.com/shear"} }))
 	e.kubectl("delete", "llama", "dolly", "--wait=false")
@@ -187,7 +187,7 @@ func TestAFinalizerHoldsALlamaUntilItIsTakenAway(t *testing.T) {
 }
 
 // The namespace controller deletes the records as well as the Llamas.
-func TestANamespaceGoesWithItsLlamasAndNotBeforeTheirFinalizers(t *testing.T) {
+func TestFarmNamespaceDeletion(t *testing.T) {
 	e := inSharedFarm(t)
 	other := newFarmEnv(t, e.farm)
 	for i := range 20 {

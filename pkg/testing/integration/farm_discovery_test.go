@@ -58,7 +58,7 @@ var wantedResources = []apidiscoveryv2.APIResourceDiscovery{
 	},
 }
 
-func TestFarmIsDiscoveredInOneRequestOfTheClusterAndOfTheServer(t *testing.T) {
+func TestFarmAggregatedDiscovery(t *testing.T) {
 	e := inSharedFarm(t)
 	for name, config := range map[string]*rest.Config{"the cluster": e.cluster.Config(), "the server": e.farm.replicas[0].as(e.cluster.Config())} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestFarmIsDiscoveredInOneRequestOfTheClusterAndOfTheServer(t *testing.T) {
 	}
 }
 
-func TestFarmIsDiscoveredByClientsOfOldToo(t *testing.T) {
+func TestFarmLegacyDiscovery(t *testing.T) {
 	e := inSharedFarm(t)
 	for name, config := range map[string]*rest.Config{"the cluster": e.cluster.Config(), "the server": e.farm.replicas[1].as(e.cluster.Config())} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestFarmIsDiscoveredByClientsOfOldToo(t *testing.T) {
 	}
 }
 
-func TestFarmDescribesItselfInBothVersionsOfOpenAPI(t *testing.T) {
+func TestFarmOpenAPI(t *testing.T) {
 	e := inSharedFarm(t)
 	// The cluster asks for what it merges into its own when an APIService comes, and then now and then.
 	e.eventually(func() string {

@@ -21,7 +21,7 @@ import (
 const recordsCRD = "storage.farm.example.com_llamarecords.yaml"
 
 // The faults come one after the other: all of them are of the whole cluster, which is therefore of this test alone.
-func TestTheFarmComesThroughWhatHappensToServersAndClusters(t *testing.T) {
+func TestFarmFaults(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Start(t, rightsManifests) // an API server that starts forbids for a moment what it allows later: this is not judged
 	f := installFarm(t, cluster)

@@ -47,7 +47,7 @@ func (e *farmEnv) says(args []string, wanted ...string) {
 	}
 }
 
-func TestDollyIsSeenInEveryWayThatKubectlHas(t *testing.T) {
+func TestFarmKubectlGet(t *testing.T) {
 	e := inSharedFarm(t)
 	if output := e.kubectl("apply", "-f", "../../../manifests/samples/llama/llama.yaml"); output != "llama.farm.example.com/dolly created\n" {
 		t.Errorf("it is created so: %s", output)
@@ -71,7 +71,7 @@ func TestDollyIsSeenInEveryWayThatKubectlHas(t *testing.T) {
 	e.prints("yes", "auth", "can-i", "create", "llamas")
 }
 
-func TestKubectlExplainsTheFarm(t *testing.T) {
+func TestFarmKubectlExplain(t *testing.T) {
 	e := inSharedFarm(t)
 	e.says([]string{"explain", "llama"}, "GROUP: farm.example.com", "KIND: Llama", "VERSION: v1alpha", "Llama is an animal of the farm.", "spec <LlamaSpec> -required-", "spec is what the llama is like.")
 	e.says([]string{"explain", "llamas.spec.weight"}, "FIELD: weight <number>", "weight in kilograms; more than 0, and at most 1000.")
@@ -88,7 +88,7 @@ func TestKubectlExplainsTheFarm(t *testing.T) {
 	}
 }
 
-func TestWhoWatchesLlamasSeesThemComeChangeAndGo(t *testing.T) {
+func TestFarmKubectlWatch(t *testing.T) {
 	e := inSharedFarm(t)
 	watched := e.cluster.StartKubectl(t, "--namespace", e.namespace, "get", "llamas", "--watch", "--output-watch-events")
 	sees := func(wanted ...string) {
@@ -112,7 +112,7 @@ func TestWhoWatchesLlamasSeesThemComeChangeAndGo(t *testing.T) {
 	}
 }
 
-func TestLlamasAreChosenByLabelsNamesAndAll(t *testing.T) {
+func TestFarmKubectlSelectors(t *testing.T) {
 	e := inSharedFarm(t)
 	for name, herd := range map[string]string{"amy": "north", "bea": "north", "cora": "south", "dolly": ""} {
 		if herd == "" {
@@ -159,7 +159,7 @@ func TestLlamasAreChosenByLabelsNamesAndAll(t *testing.T) {
 	}
 }
 
-func TestACollectionIsDeletedByItsSelectorAtOnce(t *testing.T) {
+func TestFarmDeleteCollection(t *testing.T) {
 	e := inSharedFarm(t)
 	for _, name := range []string{"amy", "bea", "cora"} {
 		e.createLlama(newLlama(name, labelled("herd", "north")))

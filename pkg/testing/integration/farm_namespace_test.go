@@ -66,7 +66,7 @@ func kustomizeFarm(t *testing.T, cluster *testcluster.Cluster, tutorial bool, pa
 	return objects
 }
 
-func TestNothingOfTheFarmIsWhereOthersEdit(t *testing.T) {
+func TestFarmNamespaceOfManifests(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Shared(t)
 	for _, object := range kustomizeFarm(t, cluster, false, "") {
@@ -91,8 +91,8 @@ func TestNothingOfTheFarmIsWhereOthersEdit(t *testing.T) {
 	}
 }
 
-// TestWhoEditsTheNamespaceDefaultGetsNeitherTheKeyNorThePods is what an attacker would try, with a token of his own.
-func TestWhoEditsTheNamespaceDefaultGetsNeitherTheKeyNorThePods(t *testing.T) {
+// TestFarmEditorOfNamespaceDefault is what an attacker would try, with a token of his own.
+func TestFarmEditorOfNamespaceDefault(t *testing.T) {
 	e := inSharedFarm(t)
 	cluster := e.cluster
 	cluster.Kubectl(t, "create", "serviceaccount", "editor", "-n", tutorialNamespace)
@@ -202,9 +202,9 @@ func (p *place) start(t *testing.T, cluster *testcluster.Cluster) {
 	})
 }
 
-// TestTheFarmMovesFromTheNamespaceDefaultWithoutARequestThatFails does what make deploy does over an installation of an earlier version,
+// TestFarmMovesFromNamespaceDefault does what make deploy does over an installation of an earlier version,
 // which had one Secret for all in the namespace default.
-func TestTheFarmMovesFromTheNamespaceDefaultWithoutARequestThatFails(t *testing.T) {
+func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Start(t, clusterOptions...)
 	e := newEnv(t, cluster)

@@ -62,7 +62,7 @@ func (e *farmEnv) awaitUnschedulable(name string) {
 	})
 }
 
-func TestAFarmPodShowsItsPod(t *testing.T) {
+func TestFarmPodShowsPod(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createPod("web", 2, func(pod *corev1.Pod) {
 		pod.Labels = map[string]string{"app": "web"}
@@ -96,7 +96,7 @@ func TestAFarmPodShowsItsPod(t *testing.T) {
 		"get", "llamas,farmpods", "--ignore-not-found")
 }
 
-func TestAFarmPodIsNotThereWithoutItsPodOrItsPrefix(t *testing.T) {
+func TestFarmPodNotFound(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createPod("web", 1)
 	e.createPod("farm-x", 1)
@@ -120,7 +120,7 @@ func TestAFarmPodIsNotThereWithoutItsPodOrItsPrefix(t *testing.T) {
 	}
 }
 
-func TestAFarmPodCannotBeWritten(t *testing.T) {
+func TestFarmPodReadOnly(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createPod("web", 1)
 	client := e.client.FarmV1alpha().RESTClient()
@@ -146,7 +146,7 @@ func TestAFarmPodCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestFarmPodsAreSelectedAsPodsAre(t *testing.T) {
+func TestFarmPodSelectors(t *testing.T) {
 	e := inSharedFarm(t)
 	for _, name := range []string{"a", "b", "c"} {
 		e.createPod(name, 1, func(pod *corev1.Pod) {
@@ -195,7 +195,7 @@ func farmPodNames(list *farmv1alpha.FarmPodList) (names []string) {
 	return names
 }
 
-func TestAWatchOfFarmPodsTellsWhatOneOfPodsTellsInTheSameOrder(t *testing.T) {
+func TestFarmPodWatchOrder(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createPod("first", 1, onNoNode) // which never changes
 	e.awaitUnschedulable("first")

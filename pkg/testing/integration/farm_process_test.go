@@ -21,7 +21,7 @@ import (
 	"millwright.dev/pkg/generated/clientset/versioned"
 )
 
-func TestWithTheTutorialsRightsAloneTheServerSaysWhichBindingsAreMissing(t *testing.T) {
+func TestFarmMissingBindings(t *testing.T) {
 	e := inSharedFarm(t)
 	account := e.serviceAccount("tutorial")
 	role := &rbacv1.ClusterRole{
@@ -56,7 +56,7 @@ func TestWithTheTutorialsRightsAloneTheServerSaysWhichBindingsAreMissing(t *test
 	}
 }
 
-func TestLlamasInMemoryAreForgottenAndTheirVersionsGoOn(t *testing.T) {
+func TestFarmMemoryStorage(t *testing.T) {
 	e := inSharedFarm(t)
 	run := func() (*farmServer, versioned.Interface) {
 		t.Helper()
@@ -93,7 +93,7 @@ func TestLlamasInMemoryAreForgottenAndTheirVersionsGoOn(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotReadPodsReadsNoFarmPodsIfThatIsWanted(t *testing.T) {
+func TestFarmPodsCheckPodAccess(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createPod("web", 1)
 	account := e.serviceAccount("guest")
@@ -156,7 +156,7 @@ func TestWhoMayNotReadPodsReadsNoFarmPodsIfThatIsWanted(t *testing.T) {
 }
 
 // A Pod that is deleted gets SIGTERM at once, and requests until all who send them have learned of it.
-func TestAServerThatIsToStopAnswersWhatStillComesAndSaysThatItIsNotReady(t *testing.T) {
+func TestFarmShutdown(t *testing.T) {
 	e := inSharedFarm(t)
 	server := startFarmServer(t, e.farm.kubeconfig, "--shutdown-delay-duration=4s")
 	server.awaitReady(t, e.cluster)

@@ -159,7 +159,7 @@ func answer(object *unstructured.Unstructured, err error) string {
 	return fmt.Sprintf("%d %s", status.Status().Code, status.Status().Reason)
 }
 
-func TestLlamasBehaveAsCustomResourcesDoWhateverIsDoneToThem(t *testing.T) {
+func TestFarmRandomOperations(t *testing.T) {
 	shared := inSharedFarm(t)
 	shared.cluster.Kubectl(t, "apply", "-f", "testdata/farm/twin.yaml")
 	shared.cluster.Kubectl(t, "wait", "--for=condition=Established", "--timeout=1m", "crd/twins.example.com")
@@ -194,7 +194,7 @@ func TestLlamasBehaveAsCustomResourcesDoWhateverIsDoneToThem(t *testing.T) {
 			}
 			e.Cleanup(func() {
 				if e.Failed() {
-					e.Logf("what was done:\n%s\nRun the same operations again:\n  %s=%d go test ./pkg/testing/integration -count=1 -run '^TestLlamasBehaveAsCustomResourcesDoWhateverIsDoneToThem$'",
+					e.Logf("what was done:\n%s\nRun the same operations again:\n  %s=%d go test ./pkg/testing/integration -count=1 -run '^TestFarmRandomOperations$'",
 						strings.Join(run.done, "\n"), seedVariable, seed)
 				}
 			})

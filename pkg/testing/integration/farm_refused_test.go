@@ -17,7 +17,7 @@ import (
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-func TestWhatCannotBeALlamaIsRefusedWithTheCausesByField(t *testing.T) {
+func TestFarmInvalidLlamas(t *testing.T) {
 	e := inSharedFarm(t)
 	for name, test := range map[string]struct {
 		object string
@@ -94,7 +94,7 @@ func TestWhatCannotBeALlamaIsRefusedWithTheCausesByField(t *testing.T) {
 	}
 }
 
-func TestWhatIsOnlyTriedChangesNothing(t *testing.T) {
+func TestFarmDryRun(t *testing.T) {
 	e := inSharedFarm(t)
 	before := e.createLlama(newLlama("dolly", labelled("herd", "north")))
 	file := e.file(strings.Replace(dolly, "31.4", "40", 1))
@@ -149,7 +149,7 @@ func TestWhatIsOnlyTriedChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatTheFarmDoesNotHaveIsAnsweredAsTheAPIServerDoes(t *testing.T) {
+func TestFarmUnknownPaths(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createLlama(newLlama("dolly"))
 	base := "/apis/farm.example.com/v1alpha/namespaces/" + e.namespace

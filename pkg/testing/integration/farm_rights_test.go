@@ -17,8 +17,8 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// It is what the right to list is for, as TestWhereAWatchCannotBeginWithAllObjectsTheyAreListed says of the controllers.
-func TestWhereAWatchCannotBeginWithAllTheFarmListsWhatItHasToKnow(t *testing.T) {
+// It is what the right to list is for, as TestPrivilegesListWithoutWatchList says of the controllers.
+func TestFarmListsWithoutWatchList(t *testing.T) {
 	e := inSharedFarm(t)
 	var journal faultproxy.Journal
 	proxy, err := faultproxy.Start("farm", e.farm.account.Config, &journal)

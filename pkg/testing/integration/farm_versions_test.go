@@ -44,7 +44,7 @@ func inParallel(count int, do func(i int) error) error {
 	return <-errs
 }
 
-func TestManyFarmPodsAreReadInPagesOfOneMoment(t *testing.T) {
+func TestFarmPodPages(t *testing.T) {
 	e := inSharedFarm(t)
 	const count = 1200
 	err := inParallel(count, func(i int) error {
@@ -93,7 +93,7 @@ func TestManyFarmPodsAreReadInPagesOfOneMoment(t *testing.T) {
 	}
 }
 
-func TestLlamasAreReadInPagesOfOneMoment(t *testing.T) {
+func TestFarmLlamaPages(t *testing.T) {
 	e := inSharedFarm(t)
 	for i := range 25 {
 		e.createLlama(newLlama(fmt.Sprintf("llama-%02d", i), labelled("even", fmt.Sprint(i%2 == 0))))
@@ -124,7 +124,7 @@ func TestLlamasAreReadInPagesOfOneMoment(t *testing.T) {
 	}
 }
 
-func TestResourceVersionsMeanWhatTheyMeanEverywhere(t *testing.T) {
+func TestFarmResourceVersions(t *testing.T) {
 	e := inSharedFarm(t)
 	amy := e.createLlama(newLlama("amy"))
 	pod := e.createPod("one", 1, onNoNode)
@@ -181,7 +181,7 @@ func TestResourceVersionsMeanWhatTheyMeanEverywhere(t *testing.T) {
 // farmWatch begins a watch of one of the two.
 type farmWatch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
-func TestAWatchTellsWhatCameAfterAVersionAndHowObjectsComeToBeSelected(t *testing.T) {
+func TestFarmWatchFromVersion(t *testing.T) {
 	e := inSharedFarm(t)
 	old := e.createLlama(newLlama("amy", labelled("herd", "north")))
 	e.createLlama(newLlama("bea"))
@@ -230,7 +230,7 @@ func TestAWatchTellsWhatCameAfterAVersionAndHowObjectsComeToBeSelected(t *testin
 	}
 }
 
-func TestAWatchBeginsWithAllAndTellsWhereThatEnds(t *testing.T) {
+func TestFarmWatchList(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createLlama(newLlama("amy"))
 	e.createLlama(newLlama("bea", labelled("herd", "north")))

@@ -13,7 +13,7 @@ import (
 )
 
 // What can happen to the control plane itself: nothing of it is played. It is one of this test's own.
-func TestTheOperatorRecoversFromFaultsOfTheControlPlane(t *testing.T) {
+func TestFaultsOfControlPlane(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Start(t, clusterOptions...)
 	runFaults(t, cluster, []string{

@@ -15,7 +15,7 @@ import (
 )
 
 // etcd is restored from a backup under an operator. Its caches know objects that are gone, in versions that the API server has yet to reach.
-func TestAnOperatorStartsAgainWhenEtcdIsRestoredFromABackup(t *testing.T) {
+func TestFaultsEtcdRestored(t *testing.T) {
 	t.Parallel()
 	// An API server that starts forbids for a moment what it allows later: this is not judged.
 	cluster := testcluster.Start(t, testcluster.WithCRDs("manifests/00-crds"), rightsManifests)

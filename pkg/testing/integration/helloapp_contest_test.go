@@ -16,7 +16,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-func TestADeploymentThatAnotherClientScalesEachTimeIsRestoredEverMoreRarely(t *testing.T) {
+func TestHelloAppContested(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
 	var journal faultproxy.Journal

@@ -20,7 +20,7 @@ import (
 	"millwright.dev/pkg/controller/helloapp"
 )
 
-func TestAfterRandomOperationsHelloAppsAreAsTheirSpecsDemand(t *testing.T) {
+func TestHelloAppRandomOperations(t *testing.T) {
 	testRandomOperations(t, helloapp.ControllerName, func(e *env) world {
 		owner, err := e.kube.CoreV1().ConfigMaps(e.namespace).Create(e.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
 		if err != nil {

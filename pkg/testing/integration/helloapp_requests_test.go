@@ -35,7 +35,7 @@ func requestsFor(journal *faultproxy.Journal, namespace string) map[string]int {
 	return counted
 }
 
-func TestAHelloAppTakesAsFewRequestsAsItsGuidePromises(t *testing.T) {
+func TestHelloAppRequests(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	for _, size := range []int32{1, 10} {
 		t.Run(fmt.Sprintf("size %d", size), func(t *testing.T) {
@@ -86,7 +86,7 @@ func everything(s *v1.HelloAppSpec) {
 	s.ServiceAccountName = "default"
 }
 
-func TestASecondSyncWritesNothing(t *testing.T) {
+func TestHelloAppSecondSync(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	var first faultproxy.Journal
 	stop := runHelloApps(e, &first)
@@ -129,7 +129,7 @@ func reasonsOf(events []corev1.Event) (reasons []string) {
 	return reasons
 }
 
-func TestAHelloAppThatCannotBeIsRefusedAndToldWhy(t *testing.T) {
+func TestHelloAppInvalid(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	for name, test := range map[string]struct {
 		app     *v1.HelloApp

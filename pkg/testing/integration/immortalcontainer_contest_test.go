@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-func TestAContestedPodIsCreatedEverMoreRarely(t *testing.T) {
+func TestImmortalContainerContested(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Shared(t)
 	e := newEnv(t, cluster)

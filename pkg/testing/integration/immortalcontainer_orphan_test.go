@@ -13,7 +13,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-func TestImmortalContainersAdoptTheirOrphans(t *testing.T) {
+func TestImmortalContainerAdoptsOrphans(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	runManager(t, cluster)
 	for name, test := range map[string]func(*env){

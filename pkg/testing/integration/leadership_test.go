@@ -147,7 +147,7 @@ func (e *env) churn() (stop func() []string) {
 
 // A handover is what every rolling update of the operator does. It is measured from the signal until the proxy has the answer
 // to the next leader's first write, several times: on a busy machine one of them may be late for reasons of its own.
-func TestALeaderThatIsAskedToStopHandsOverWithinASecond(t *testing.T) {
+func TestLeaderStops(t *testing.T) {
 	const handovers, goal = 3, time.Second
 	e := newEnv(t, testcluster.Shared(t))
 	pods := recordPods(e)
@@ -192,7 +192,7 @@ func TestALeaderThatIsAskedToStopHandsOverWithinASecond(t *testing.T) {
 	p.verifyTerms()
 }
 
-func TestAfterAKillTheOtherWritesWithinTheLeaseAndARetryAndNoSooner(t *testing.T) {
+func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
 	pods := recordPods(e)
@@ -228,7 +228,7 @@ func TestAfterAKillTheOtherWritesWithinTheLeaseAndARetryAndNoSooner(t *testing.T
 
 // While the old leader is stopped, everything that it was about to do is done by the other, and then undone: whatever of it the
 // old leader still did when it goes on would take effect, and show.
-func TestALeaderThatWasStoppedForLongerThanItsLeaseEndsWithoutOneMoreWrite(t *testing.T) {
+func TestLeaderSuspended(t *testing.T) {
 	t.Parallel()
 	const count = 40
 	e := newEnv(t, testcluster.Shared(t))
@@ -297,7 +297,7 @@ func TestALeaderThatWasStoppedForLongerThanItsLeaseEndsWithoutOneMoreWrite(t *te
 
 // Both lose the API server, which goes on without them. The leader has to end when it cannot renew its Lease; it is then started
 // again, as a kubelet does.
-func TestAfterALongAbsenceOfTheAPIServerBothAreBackAndNothingIsLost(t *testing.T) {
+func TestLeaderAPIServerOutage(t *testing.T) {
 	t.Parallel()
 	election, absence := shortElection, shortElection.LeaseDuration+4*time.Second
 	if os.Getenv(perturbation.AllPatternsVariable) != "" {

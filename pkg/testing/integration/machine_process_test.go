@@ -52,7 +52,7 @@ func neverHas(spec *v1alpha1.MachineSpec) {
 	}
 }
 
-func TestAMachineTakesAsFewRequestsAsPromisedAndASecondProcessNone(t *testing.T) {
+func TestMachineRequests(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	var first faultproxy.Journal
 	stop := runMachines(e, &first)
@@ -91,7 +91,7 @@ func TestAMachineTakesAsFewRequestsAsPromisedAndASecondProcessNone(t *testing.T)
 }
 
 // Nothing elects a leader here: both believe to lead, and write.
-func TestTwoManagersAtOnceKeepThePaceOfAMachine(t *testing.T) {
+func TestMachineTwoManagers(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	flips := recordFlips(e, time.Second, time.Second)
 	var journals [2]faultproxy.Journal
@@ -119,7 +119,7 @@ func TestTwoManagersAtOnceKeepThePaceOfAMachine(t *testing.T) {
 	}
 }
 
-func TestAMachineThatCannotBeIsRefusedAndToldWhy(t *testing.T) {
+func TestMachineInvalid(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	for name, test := range map[string]struct {
 		machine *v1alpha1.Machine

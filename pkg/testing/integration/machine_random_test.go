@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/controller/machine"
 )
 
-func TestAfterRandomOperationsMachinesAreAsTheirSpecsDemand(t *testing.T) {
+func TestMachineRandomOperations(t *testing.T) {
 	testRandomOperations(t, machine.ControllerName, func(e *env) world {
 		recordFlips(e, time.Second, time.Second)
 		return &machineWorld{env: e, machines: map[string]int32{}}

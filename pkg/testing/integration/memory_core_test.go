@@ -17,7 +17,7 @@ import (
 )
 
 // The core, as it is shipped, with objects as large as users can make them: it is not killed for its memory, and does its work.
-func TestTheCoreLivesWithLargeObjectsWithinItsMemoryLimit(t *testing.T) {
+func TestCoreMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
 	cluster := testcluster.Start(t, clusterOptions...)
 	e := newEnv(t, cluster)

@@ -106,7 +106,7 @@ func (k *kubeOps) is(observed phase.Observation, state phase.State, message stri
 
 const twoConfigMaps = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: two, namespace: NS}\ndata: {a: b}\n"
 
-func TestKubeOpsCreatesOnceHoweverOftenItIsStarted(t *testing.T) {
+func TestKubeOpsCreatesOnce(t *testing.T) {
 	k := newKubeOps(t)
 	call := k.begin(map[string]any{"operation": "create", "namespace": k.namespace, "spec": strings.ReplaceAll(twoConfigMaps, "NS", k.namespace)})
 	k.is(k.poll(call), phase.Idle, "")
@@ -138,7 +138,7 @@ func TestKubeOpsCreatesOnceHoweverOftenItIsStarted(t *testing.T) {
 	k.is(k.start(other), phase.Failed, `configmaps "one" already exists`)
 }
 
-func TestKubeOpsGivesAGeneratedNameOnce(t *testing.T) {
+func TestKubeOpsGenerateName(t *testing.T) {
 	k := newKubeOps(t)
 	call := k.begin(map[string]any{"operation": "create", "namespace": k.namespace, "spec": "apiVersion: v1\nkind: Secret\nmetadata: {generateName: s-}\n"})
 	k.is(k.start(call), phase.Succeeded, "")
@@ -149,7 +149,7 @@ func TestKubeOpsGivesAGeneratedNameOnce(t *testing.T) {
 	}
 }
 
-func TestKubeOpsSaysWhyItCannotInTheWordsOfTheAPIServer(t *testing.T) {
+func TestKubeOpsErrors(t *testing.T) {
 	k := newKubeOps(t)
 	missing := map[string]any{"apiVersion": "v1", "resource": "configmaps", "name": "none", "namespace": k.namespace}
 	for name, test := range map[string]struct {
@@ -180,7 +180,7 @@ func TestKubeOpsSaysWhyItCannotInTheWordsOfTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestKubeOpsDeletesTheVeryObjectAndWaitsUntilItHasGone(t *testing.T) {
+func TestKubeOpsDelete(t *testing.T) {
 	k := newKubeOps(t)
 	configMaps := k.kube.CoreV1().ConfigMaps(k.namespace)
 	made := func(finalizers ...string) {
@@ -210,7 +210,7 @@ func TestKubeOpsDeletesTheVeryObjectAndWaitsUntilItHasGone(t *testing.T) {
 	}
 }
 
-func TestKubeOpsDeletesWhatIsInNoNamespace(t *testing.T) {
+func TestKubeOpsDeleteClusterScoped(t *testing.T) {
 	k := newKubeOps(t)
 	const role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: NAME}\n"
 	name := "kubeops-" + k.namespace
@@ -223,7 +223,7 @@ func TestKubeOpsDeletesWhatIsInNoNamespace(t *testing.T) {
 	}
 }
 
-func TestKubeOpsPatchesBuiltInKindsStrategicallyAndOthersByMerge(t *testing.T) {
+func TestKubeOpsPatchTypes(t *testing.T) {
 	k := newKubeOps(t)
 	const deployment = `
 apiVersion: apps/v1

@@ -81,7 +81,7 @@ func forbiddenLine(event *auditv1.Event) string {
 }
 
 // neverRequestedByCore are rights that no request needs by itself, with the kind whose objects would not come up without: the API server asks
-// for them in the course of another request. TestWithoutARightThatIsNeverRequestedNothingComesUp shows that each of them is needed.
+// for them in the course of another request. TestPrivilegesNeverRequested shows that each of them is needed.
 var neverRequestedByCore = map[right]string{
 	// Where we make an object with an ownerReference that blocks the owner's deletion, by OwnerReferencesPermissionEnforcement.
 	{"update", "apps.anupam.com", "helloapps/finalizers"}:                       "HelloApp",
@@ -92,7 +92,7 @@ var neverRequestedByCore = map[right]string{
 	{"create", "", "services"}:        "HelloApp",
 }
 
-// neverRequestedByActions likewise. TestWithoutTheRightToItsFinalizersNoActionSetStarts shows that it is needed.
+// neverRequestedByActions likewise. TestActionSetNoRightToFinalizers shows that it is needed.
 var neverRequestedByActions = map[right]string{toFinalizers: "ActionSet"}
 
 // complaints about requests that were made with the rights: what was forbidden and, if all tests ran, what was granted in vain.

@@ -21,7 +21,7 @@ import (
 
 // A watch begins with all objects if the API server can do that. One that cannot, before Kubernetes 1.32, says so, and is asked for
 // lists. It is what the right to list is for.
-func TestWhereAWatchCannotBeginWithAllObjectsTheyAreListed(t *testing.T) {
+func TestPrivilegesListWithoutWatchList(t *testing.T) {
 	for d, wanted := range map[deployment]sets.Set[string]{
 		actions: sets.New("actionsets", "blueprints", "leases"),
 		core:    sets.New("deployments", "helloapps", "immortalcontainers", "leases", "machines", "pods", "services", "switches"),

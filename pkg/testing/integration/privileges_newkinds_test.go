@@ -16,7 +16,7 @@ import (
 
 // For up to half a minute after a kind was installed, an object of it cannot own another one in a way that blocks its deletion: the
 // API server reads only so often which kinds there are, and refuses with the code of a missing permission. Nobody is told of that.
-func TestWhatIsMadeOfAKindThatWasJustInstalledComesUpWithoutAComplaint(t *testing.T) {
+func TestPrivilegesNewKinds(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Start(t, rightsOptions...)
 	var journal faultproxy.Journal

@@ -15,7 +15,7 @@ import (
 )
 
 // The other tests of the engine have the same rights on their parents and children, and need no others.
-func TestEverySampleOfACompositeControllerGrantsTheEngineWhatItNeeds(t *testing.T) {
+func TestPrivilegesOfSamples(t *testing.T) {
 	files, err := filepath.Glob("../../../manifests/samples/compositecontroller/*.yaml")
 	if err != nil {
 		t.Fatal(err)

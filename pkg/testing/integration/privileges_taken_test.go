@@ -19,7 +19,7 @@ import (
 
 // The names of a Machine's switches are its own choice. Only a cache that is behind makes it try one that is taken, and then it has to
 // look at who has it.
-func TestASwitchWhoseNameSomebodyTookUnseenGetsAnotherAndTheirsIsLeftAlone(t *testing.T) {
+func TestMachineSwitchNameTaken(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
 	var journal faultproxy.Journal

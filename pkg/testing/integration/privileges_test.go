@@ -24,7 +24,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-func TestTheShippedRolesNameEveryRight(t *testing.T) {
+func TestPrivilegesNoWildcards(t *testing.T) {
 	for _, rule := range slices.Concat(readRights(t, core).rules(), readRights(t, engine).rules(), readRights(t, actions).rules(), readRights(t, farmOperator).rules()) {
 		for _, names := range [][]string{rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames} {
 			if strings.Contains(strings.Join(names, " "), "*") {
@@ -37,7 +37,7 @@ func TestTheShippedRolesNameEveryRight(t *testing.T) {
 	}
 }
 
-func TestTheDeploymentsRunAsTheAccountsOfTheseTestsAndElectByTheirLeases(t *testing.T) {
+func TestPrivilegesOfDeployments(t *testing.T) {
 	var found []deployment
 	runs := map[string]deployment{}
 	for _, shipped := range readDeployments(t) {
@@ -63,7 +63,7 @@ func TestTheDeploymentsRunAsTheAccountsOfTheseTestsAndElectByTheirLeases(t *test
 	}
 }
 
-func TestARunIsJudgedByWhatItsOperatorsWereForbiddenAndByWhatTheyDidNotUse(t *testing.T) {
+func TestPrivilegesJudge(t *testing.T) {
 	request := func(verb, resource, subresource, decision string, code int32) *auditv1.Event {
 		return &auditv1.Event{
 			Verb:           verb,
@@ -136,7 +136,7 @@ func TestARunIsJudgedByWhatItsOperatorsWereForbiddenAndByWhatTheyDidNotUse(t *te
 }
 
 // The shipped rights without that one, and then with it.
-func TestWithoutARightThatIsNeverRequestedNothingComesUp(t *testing.T) {
+func TestPrivilegesNeverRequested(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	var rules []rbacv1.PolicyRule
 	for _, role := range readRights(t, core).clusterRoles {

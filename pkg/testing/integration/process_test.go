@@ -176,7 +176,7 @@ func (p *process) awaitEnd(t *testing.T, patience time.Duration) int {
 	return p.ProcessState.ExitCode()
 }
 
-func TestSIGTERMInMidWorkLosesNothing(t *testing.T) {
+func TestImmortalContainerSIGTERM(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	e := newEnv(t, cluster)
 	const count = 200

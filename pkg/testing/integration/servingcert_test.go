@@ -123,7 +123,7 @@ func (s *servingEnv) patchSecret(patch string) {
 	}
 }
 
-func TestTheCertificateOfTheFarmIsKeptWithTheShippedRights(t *testing.T) {
+func TestServingCert(t *testing.T) {
 	s := startServing(t)
 	s.awaitTrust()
 	s.awaitEvent("Secret", "CertificateIssued")
@@ -172,7 +172,7 @@ func TestTheCertificateOfTheFarmIsKeptWithTheShippedRights(t *testing.T) {
 	}
 }
 
-func TestASecretThatSomebodyElseKeepsIsLeftAloneUntilItGoes(t *testing.T) {
+func TestServingCertForeignSecret(t *testing.T) {
 	s := startServing(t)
 	s.awaitTrust()
 	s.patchSecret(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"them"}}}`)

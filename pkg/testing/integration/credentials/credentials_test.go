@@ -54,7 +54,7 @@ func client(t *testing.T, config *rest.Config) kubernetes.Interface {
 // advised is the rule in the text of an error.
 var advised = regexp.MustCompile(`\{apiGroups: .*?\["list", "watch"\]\}`)
 
-func TestTheRuleThatIsAdvisedLetsARotationBeSeenAndNothingElse(t *testing.T) {
+func TestAdvisedRule(t *testing.T) {
 	for _, streamed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("WatchListClient=%v", streamed), func(t *testing.T) {
 			featurestesting.SetFeatureDuringTest(t, clientfeatures.WatchListClient, streamed)

@@ -60,7 +60,7 @@ func churn(t *testing.T, client kubernetes.Interface, namespaces []string, count
 	workers.Wait()
 }
 
-func TestAThousandChurnedObjectsAreInTheEndWhatTheAPIServerHas(t *testing.T) {
+func TestChurn(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	bothWays(t, func(t *testing.T) {
 		namespace := cluster.Namespace(t)
@@ -78,7 +78,7 @@ func TestAThousandChurnedObjectsAreInTheEndWhatTheAPIServerHas(t *testing.T) {
 	})
 }
 
-func TestUsersWhoComeAndGoUnderChurnMissNothing(t *testing.T) {
+func TestUsersUnderChurn(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	bothWays(t, func(t *testing.T) {
 		one, two := cluster.Namespace(t), cluster.Namespace(t)
@@ -113,7 +113,7 @@ func TestUsersWhoComeAndGoUnderChurnMissNothing(t *testing.T) {
 	})
 }
 
-func TestWhatHappenedBeforeACompactionIsFoundByListing(t *testing.T) {
+func TestListAfterCompaction(t *testing.T) {
 	cluster := testcluster.Start(t)
 	bothWays(t, func(t *testing.T) {
 		namespace := cluster.Namespace(t)
@@ -137,7 +137,7 @@ func TestWhatHappenedBeforeACompactionIsFoundByListing(t *testing.T) {
 	})
 }
 
-func TestWhoMayNotListIsToldTheRuleThatIsMissing(t *testing.T) {
+func TestForbiddenNamesMissingRule(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	config := cluster.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}

@@ -36,7 +36,7 @@ spec:
 
 var widgets = schema.GroupVersionResource{Group: "objectcache.example.com", Version: "v1", Resource: "widgets"}
 
-func TestACRDMayComeLateAndBeMadeAnew(t *testing.T) {
+func TestCRDRecreated(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	manifest := filepath.Join(t.TempDir(), "crd.yaml")
 	if err := os.WriteFile(manifest, []byte(widgetCRD), 0o600); err != nil {

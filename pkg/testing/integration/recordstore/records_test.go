@@ -72,7 +72,7 @@ func create(t testing.TB, store storage.Interface, llama *farmv1alpha.Llama) (*f
 	return out, store.Create(t.Context(), fmt.Sprintf("/llamas/%s/%s", llama.Namespace, llama.Name), llama, out, 0)
 }
 
-func TestARecordShowsNothingOfItsLlamaButTheLabels(t *testing.T) {
+func TestRecordMetadata(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	store, namespace := newStore(t, cluster), cluster.Namespace(t)
 	_, ours := clients(t, cluster)
@@ -106,7 +106,7 @@ func TestARecordShowsNothingOfItsLlamaButTheLabels(t *testing.T) {
 	}
 }
 
-func TestARecordThatHoldsNoLlamaIsToldAndCanBeDeleted(t *testing.T) {
+func TestInvalidRecord(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	store, namespace := newStore(t, cluster), cluster.Namespace(t)
 	_, ours := clients(t, cluster)
@@ -154,7 +154,7 @@ func current(t testing.TB, store storage.Interface) string {
 	return fmt.Sprint(resourceVersion)
 }
 
-func TestANamespaceThatGoesTakesItsLlamasAndNoNewOnes(t *testing.T) {
+func TestTerminatingNamespace(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	store, namespace := newStore(t, cluster), cluster.Namespace(t)
 	core, _ := clients(t, cluster)
@@ -193,7 +193,7 @@ func TestANamespaceThatGoesTakesItsLlamasAndNoNewOnes(t *testing.T) {
 	}
 }
 
-func TestAQuotaOfRecordsIsTold(t *testing.T) {
+func TestQuota(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	store, namespace := newStore(t, cluster), cluster.Namespace(t)
 	core, _ := clients(t, cluster)
@@ -221,7 +221,7 @@ func TestAQuotaOfRecordsIsTold(t *testing.T) {
 	})
 }
 
-func TestWithoutRightsAndWithoutACRDTheStorageSaysWhatToDo(t *testing.T) {
+func TestErrorsNameRemedy(t *testing.T) {
 	cluster := testcluster.Start(t)
 	namespace := cluster.Namespace(t)
 	cluster.Kubectl(t, "-n", namespace, "create", "serviceaccount", "nobody")

@@ -41,12 +41,12 @@ func unusedStore(t testing.TB, config *rest.Config) storage.Interface {
 	return store
 }
 
-func TestRecordsAreAStorage(t *testing.T) {
+func TestStorage(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	storetest.Run(t, storetest.Subject{Interface: newStore(t, cluster), Namespace: cluster.Namespace})
 }
 
-func TestRecordsThatAreForgottenAreAStorage(t *testing.T) {
+func TestStorageAfterCompaction(t *testing.T) {
 	cluster := testcluster.Start(t, testcluster.WithCRDs("manifests/00-crds"))
 	storetest.RunForgetting(t, storetest.Subject{Interface: newStore(t, cluster), Namespace: cluster.Namespace}, func(t testing.TB) {
 		cluster.Compact(t)

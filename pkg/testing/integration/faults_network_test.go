@@ -19,7 +19,7 @@ import (
 const faultTime = 8 * time.Second
 
 // What can happen on the way to an API server that is well, and what one answers that is overloaded.
-func TestTheOperatorRecoversFromFaultsOnTheWayToTheAPIServer(t *testing.T) {
+func TestFaultsOfNetwork(t *testing.T) {
 	t.Parallel()
 	runFaults(t, testcluster.Shared(t), []string{
 		"watches cut every second",

@@ -11,7 +11,7 @@ import (
 )
 
 // A new version of the operator is a new process that finds everything as the old one left it.
-func TestAnotherManagerChangesNothing(t *testing.T) {
+func TestImmortalContainerSecondManager(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	e := newEnv(t, cluster)
 	stop := runManager(t, cluster)

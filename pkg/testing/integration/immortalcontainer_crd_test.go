@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-func TestTheCRDRefusesWhatCannotWorkAndSaysWhy(t *testing.T) {
+func TestImmortalContainerCRDValidation(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	namespace := cluster.Namespace(t)
 	client, err := dynamic.NewForConfig(cluster.Config())
@@ -68,7 +68,7 @@ func TestTheCRDRefusesWhatCannotWorkAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestTheCRDFillsInTheBackOff(t *testing.T) {
+func TestImmortalContainerCRDDefaults(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	e.create(immortal("web", backoff(0, 20)))
 	if got, want := e.get("web").Spec.Backoff, (v1alpha1.Backoff{InitialSeconds: 10, MaxSeconds: 20, ResetAfterSeconds: 600}); got != want {

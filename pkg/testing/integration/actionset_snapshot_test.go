@@ -55,7 +55,7 @@ func waitsFor(phase, configMap string) string {
 		"objectReference: {apiVersion: v1, resource: configmaps, name: %s, namespace: $NS}}]}}}", phase, configMap)
 }
 
-func TestASnapshotThatIsReplacedIsNotExecuted(t *testing.T) {
+func TestActionSetSnapshotReplaced(t *testing.T) {
 	e := newActionsEnv(t)
 	e.createConfigMap("kept", map[string]string{"ready": "no"})
 	first := e.run(nil)
@@ -83,7 +83,7 @@ func TestASnapshotThatIsReplacedIsNotExecuted(t *testing.T) {
 }
 
 // Someone who may edit Secrets replaces each one as soon as it is there, and makes each before it is; the operator is killed meanwhile.
-func TestWhoRacesForSnapshotsGetsNothingExecuted(t *testing.T) {
+func TestActionSetSnapshotRace(t *testing.T) {
 	e := newActionsEnv(t)
 	e.createConfigMap("kept", map[string]string{"ready": "no"})
 	e.blueprint("raced", goPhases(createsConfigMap("one", "{{ .Options.me }}-one"), waitsFor("wait", "kept"), createsConfigMap("two", "{{ .Options.me }}-two")))
@@ -149,7 +149,7 @@ func TestWhoRacesForSnapshotsGetsNothingExecuted(t *testing.T) {
 	e.nothingIsStolen()
 }
 
-func TestASnapshotThatIsThereBeforeTheOperatorIsNotExecuted(t *testing.T) {
+func TestActionSetSnapshotPlanted(t *testing.T) {
 	e := newActionsEnv(t)
 	e.blueprint("forged", goPhases(creating("one")))
 	set := e.actionSet("forged")

@@ -14,7 +14,7 @@ import (
 
 // A proxy before the API server accepts requests and never answers them. Connections stay well, and those requests stay without an answer
 // after it has been mended.
-func TestTheOperatorGivesUpRequestsThatAreNeverAnswered(t *testing.T) {
+func TestFaultsHangingRequests(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
 	journal := &faultproxy.Journal{}
@@ -62,7 +62,7 @@ func TestTheOperatorGivesUpRequestsThatAreNeverAnswered(t *testing.T) {
 }
 
 // An operator that starts while nothing is answered is ready once it is.
-func TestAnOperatorStartsAfterRequestsThatAreNeverAnswered(t *testing.T) {
+func TestFaultsHangingRequestsAtStart(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
 	journal := &faultproxy.Journal{}
