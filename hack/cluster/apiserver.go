@@ -26,7 +26,7 @@ func apiServerFlags(certificates *pki.PKI, etcdSocket string, port int, withNode
 		"--service-account-key-file=" + certificates.ServiceAccountKey(),
 		"--service-account-signing-key-file=" + certificates.ServiceAccountKey(),
 		"--authorization-mode=Node,RBAC",
-		// The second one finds a missing right to update finalizers, which many real clusters require.
+		// The second plugin requires the right to update finalizers, as many real clusters do.
 		"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
 		"--allow-privileged=true",
 		// The default is to look up a node's name first.
@@ -42,7 +42,7 @@ func apiServerFlags(certificates *pki.PKI, etcdSocket string, port int, withNode
 		"--proxy-client-cert-file=" + certificates.Certificate(pki.FrontProxyClient),
 		"--proxy-client-key-file=" + certificates.Key(pki.FrontProxyClient),
 
-		// At the stop, end watches at once instead of waiting a minute for their clients to go.
+		// At the stop, end watches immediately instead of waiting a minute for their clients to end them.
 		"--shutdown-watch-termination-grace-period=1s",
 	}
 	if withNode {
@@ -55,16 +55,16 @@ func apiServerFlags(certificates *pki.PKI, etcdSocket string, port int, withNode
 	}
 	return append(flags,
 		"--bind-address="+ports.Loopback,
-		// Without a node nobody can reach the Service "kubernetes", and an endpoint must not be a loopback address.
+		// Without a node no client can reach the Service "kubernetes", and an endpoint must not be a loopback address.
 		"--endpoint-reconciler-type=none",
 		"--advertise-address="+ports.Loopback,
 	)
 }
 
-// kubeletClient is the name of the certificate by which the API server makes itself known to kubelet.
+// kubeletClient is the name of the certificate with which the API server authenticates to kubelet.
 const kubeletClient = "apiserver-kubelet-client"
 
-// auditPolicy logs who asked for what and how it was answered, without contents.
+// auditPolicy logs the user, the request and the answer of each request, without contents.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -72,8 +72,8 @@ rules:
 - level: Metadata
 `
 
-// auditFlags make the API server log all requests to one file. It is asked for by those who look for a request in it, so that none is
-// dropped or comes late (blocking), and the file is not rotated.
+// auditFlags make the API server log all requests to one file. Tests look for requests in it, so no request may be dropped or late
+// (blocking), and the file is not rotated.
 func auditFlags(log, policy string) []string {
 	return []string{
 		"--audit-log-path=" + log,

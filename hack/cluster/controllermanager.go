@@ -30,7 +30,7 @@ func controllerManagerFlags(certificates *pki.PKI, kubeconfig string, withNode b
 func clientFlags(kubeconfig string) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig,
-		// No serving port: nobody asks for their health, for they live and die with this process.
+		// No serving port: their health is not checked, because they end with this process.
 		"--secure-port=0",
 		"--leader-elect=false",
 		// The defaults of 20 and 50 requests per second are meant for production: they delay the first ServiceAccount by six

@@ -142,7 +142,7 @@ func removeNode(ctx context.Context, admin kubernetes.Interface) error {
 	return nil
 }
 
-// client makes a client without limits: fairness is the API server's business.
+// client returns a client without a rate limit: the API server ensures fairness.
 func client(kubeconfig string) (kubernetes.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

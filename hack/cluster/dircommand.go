@@ -6,7 +6,7 @@ import (
 	"millwright.dev/hack/cluster/statedir"
 )
 
-// dirCommand is a command about the cluster in the directory that its flag --dir names.
+// dirCommand returns a command with a flag --dir, the directory of a cluster.
 func dirCommand(use, short string, run func(cmd *cobra.Command, dir statedir.Dir, args []string) error) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{

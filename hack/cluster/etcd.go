@@ -13,10 +13,10 @@ import (
 const etcdQuota = 8 << 30
 
 // startEtcd starts etcd as a cluster of one and returns when it serves. It listens on a socket inside the state directory and
-// nowhere else: there is no port to be taken by somebody, and the directory's permissions are all the access control it needs.
+// nowhere else: it needs no free port, and the directory's permissions are all the access control it needs.
 func (c *controlPlane) startEtcd(ctx context.Context) error {
 	client := url.URL{Scheme: "unix", Path: c.dir.EtcdSocket()}
-	// Nobody listens there: a cluster of one has no peers, but its member must have an address.
+	// No process listens there: a cluster of one has no peers, but its member must have an address.
 	peer := url.URL{Scheme: "http", Host: "localhost:0"}
 
 	config := embed.NewConfig()

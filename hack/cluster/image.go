@@ -9,7 +9,7 @@ import (
 func newImageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image",
-		Short: "Make images of binaries, and bring images to the node of a cluster",
+		Short: "Make images of binaries, and load images into the node of a cluster",
 	}
 	cmd.AddCommand(newImagePackCommand(), newImageLoadCommand())
 	return cmd
@@ -27,9 +27,9 @@ func newImagePackCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&image.Name, "name", "", "full name of the image with a tag, such as example.com/app:1")
-	flags.StringSliceVar(&image.Entrypoint, "entrypoint", nil, "command line; its first word is where the binary is put (default /NAME-OF-BINARY)")
-	flags.StringVar(&image.User, "user", images.DefaultUser, "user, and group, by number")
+	flags.StringVar(&image.Name, "name", "", "full name of the image with a tag, for instance example.com/app:1")
+	flags.StringSliceVar(&image.Entrypoint, "entrypoint", nil, "command line; its first word is the path of the binary in the image (default /NAME-OF-BINARY)")
+	flags.StringVar(&image.User, "user", images.DefaultUser, "user, or user and group, as numbers: UID or UID:GID")
 	if err := cmd.MarkFlagRequired("name"); err != nil {
 		panic(err)
 	}

@@ -14,7 +14,7 @@ import (
 func newKubectlCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "kubectl",
-		Short:              "Be kubectl (also by the name of the binary)",
+		Short:              "Run kubectl (the binary does it too under the name kubectl)",
 		DisableFlagParsing: true,
 		Run:                func(_ *cobra.Command, args []string) { kubectl(args) },
 	}
@@ -23,7 +23,7 @@ func newKubectlCommand() *cobra.Command {
 // kubectl does what the main function of kubectl does, under its name. It exits by itself when the command fails.
 func kubectl(args []string) {
 	os.Args = append([]string{"kubectl"}, args...)
-	// What is logged while the command is being built (plugins, kuberc) comes before flags are parsed. kubectl ignores the error too.
+	// This sets the verbosity for what is logged before flags are parsed (plugins, kuberc). kubectl ignores the error too.
 	_, _ = logs.GlogSetter(cmd.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()); err != nil {
 		cmdutil.CheckErr(err)

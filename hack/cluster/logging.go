@@ -36,9 +36,8 @@ func divertOutput(file *os.File) (out, errOut *os.File, err error) {
 	return out, errOut, nil
 }
 
-// configureLogging sets up what all components log by. Kubernetes allows that once per process, and therefore not to the
-// components themselves. A component may also end the process, by a fatal log message: gaveUp is called before, and gives
-// the exit code.
+// configureLogging configures the log of all components. Kubernetes allows it once per process, so the components do not do it.
+// A component may also end the process by a fatal log message: gaveUp is called before, and returns the exit code.
 func configureLogging(verbosity int, gaveUp func(error) int) error {
 	config := logsapi.NewLoggingConfiguration()
 	config.Verbosity = logsapi.VerbosityLevel(verbosity)

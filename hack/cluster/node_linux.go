@@ -25,14 +25,14 @@ import (
 	"millwright.dev/hack/cluster/ports"
 )
 
-// enterNodeNetwork makes the machine ready for a node, opens the API server's listener, and executes this program anew in a
+// enterNodeNetwork prepares the machine for a node, opens the API server's listener, and executes this program again in a
 // network of its own. There it returns the listener.
 func enterNodeNetwork(ctx context.Context, out io.Writer, port int) (*net.TCPListener, error) {
 	listener, err := netns.Inherited()
 	if listener != nil || err != nil {
 		return listener, errors.Join(err, setProcessName("cluster"))
 	}
-	// Here, where packages can still be downloaded.
+	// Here packages can still be downloaded.
 	if _, err := machine.Prepare(ctx, out); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func setProcessName(name string) error {
 	return nil
 }
 
-// nodeImages returns the archives of images that every node has. build.sh puts them beside this program.
+// nodeImages returns the archives of images that every node has. build.sh puts them next to this program.
 func nodeImages() ([]string, error) {
 	binary, err := os.Executable()
 	if err != nil {
@@ -64,7 +64,7 @@ func nodeImages() ([]string, error) {
 	for _, name := range []string{"pause.tar", "coredns.tar"} {
 		archive := filepath.Join(filepath.Dir(binary), "node-images", name)
 		if _, err := os.Stat(archive); err != nil {
-			return nil, fmt.Errorf("an image that the node needs is missing: make it by hack/cluster/build.sh node (%w)", err)
+			return nil, fmt.Errorf("an image that the node needs is missing: run hack/cluster/build.sh node (%w)", err)
 		}
 		archives = append(archives, archive)
 	}
@@ -87,12 +87,12 @@ func (c *controlPlane) prepareNode(ctx context.Context, certificates *pki.PKI) (
 	if err := c.writeNodeCredentials(n, certificates); err != nil {
 		return nil, err
 	}
-	// For Pods, always at the same port: that of the Service's endpoint is not updated when the API server comes back at another.
+	// For Pods, always at the same port: the Service's endpoint is not updated when the API server starts again at another port.
 	forPods, err := listenInside(node.Address, node.APIPort)
 	if err != nil {
 		return nil, err
 	}
-	// For the components, so that one URL is right on either side.
+	// For the components, so that one URL is valid on either side.
 	forComponents, err := listenInside(ports.Loopback, ports.Of(c.listener))
 	if err != nil {
 		return nil, errors.Join(err, forPods.Close())
@@ -109,7 +109,7 @@ func listenInside(address string, port int) (*net.TCPListener, error) {
 	return listener, nil
 }
 
-// writeNodeCredentials writes by what the node and the API server know each other.
+// writeNodeCredentials writes the credentials with which the node and the API server authenticate each other.
 func (c *controlPlane) writeNodeCredentials(n node.Node, certificates *pki.PKI) error {
 	authority, err := os.ReadFile(certificates.Certificate("ca"))
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *controlPlane) writeNodeCredentials(n node.Node, certificates *pki.PKI) 
 	})
 }
 
-// startNode starts the node and returns when Pods run on it and find each other.
+// startNode starts the node and returns when Pods can run on it and find each other.
 func (c *controlPlane) startNode(ctx context.Context, admin kubernetes.Interface) error {
 	begin := time.Now().Truncate(time.Second) // as precise as times in the API are
 	n := node.Of(c.dir)
@@ -172,7 +172,7 @@ func (c *controlPlane) startNode(ctx context.Context, admin kubernetes.Interface
 	return waitUntil(ctx, "kube-proxy is ready", func(ctx context.Context) error { return get(ctx, "http://"+node.KubeProxyHealth+"/healthz") })
 }
 
-// loadNodeImages waits for containerd and brings the images to it that every node has.
+// loadNodeImages waits for containerd and loads the images that every node has.
 func (c *controlPlane) loadNodeImages(ctx context.Context, n node.Node) error {
 	archives, err := nodeImages()
 	if err != nil {
@@ -198,7 +198,7 @@ func (c *controlPlane) loadNodeImages(ctx context.Context, n node.Node) error {
 	return nil
 }
 
-// get asks a server in the network of the node how it is.
+// get returns an error unless the server in the network of the node answers with 200.
 func get(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

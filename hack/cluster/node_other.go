@@ -17,7 +17,7 @@ import (
 
 var errNoNode = errors.New("a real node needs Linux")
 
-// enterNodeNetwork says that this machine cannot have a node.
+// enterNodeNetwork returns an error: this machine cannot have a node.
 func enterNodeNetwork(ctx context.Context, out io.Writer, _ int) (*net.TCPListener, error) {
 	_, err := machine.Prepare(ctx, out)
 	return nil, err

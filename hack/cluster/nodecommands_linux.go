@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics that the components have in their own programs too
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // the metrics that the components have in their own programs too
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	kubeproxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
@@ -21,17 +21,17 @@ import (
 // nodeInitCommand is the name of the command that is the first process of a node.
 const nodeInitCommand = "node-init"
 
-// newNodeCommands are for people.
+// newNodeCommands returns the commands for real nodes.
 func newNodeCommands() []*cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Make this machine ready for clusters with a real node, and clean up after one",
+		Short: "Prepare this machine for clusters with a real node, and clean up after one",
 	}
 	cmd.AddCommand(
 		&cobra.Command{
 			Use:   "prepare",
-			Short: "Install what a real node needs, or say why this machine cannot have one",
-			Long: `Install what a real node needs and this machine lacks, from Debian's packages, or say why this machine cannot have one.
+			Short: "Install what a real node needs, or report why this machine cannot have one",
+			Long: `Install what a real node needs and this machine lacks, from Debian's packages, or report why this machine cannot have one.
 "cluster up --node" does the same.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,7 +42,7 @@ func newNodeCommands() []*cobra.Command {
 				return nil
 			},
 		},
-		dirCommand("clean --dir DIR", "Remove what a node has left outside the directory of its cluster, whose processes were all killed", func(_ *cobra.Command, dir statedir.Dir, _ []string) error {
+		dirCommand("clean --dir DIR", "Remove what a node has left outside the directory of its cluster after all its processes were killed", func(_ *cobra.Command, dir statedir.Dir, _ []string) error {
 			lock, err := dir.Lock()
 			if err != nil {
 				return err
@@ -54,9 +54,9 @@ func newNodeCommands() []*cobra.Command {
 	return append([]*cobra.Command{cmd}, newNodeProcesses()...)
 }
 
-// newNodeProcesses are the processes of a node.
+// newNodeProcesses returns the hidden commands that the processes of a node execute.
 func newNodeProcesses() []*cobra.Command {
-	first := dirCommand(nodeInitCommand+" --dir DIR", "Be the first process of a node", func(_ *cobra.Command, dir statedir.Dir, _ []string) error {
+	first := dirCommand(nodeInitCommand+" --dir DIR", "Run as the first process of a node", func(_ *cobra.Command, dir statedir.Dir, _ []string) error {
 		if err := setProcessName(nodeInitCommand); err != nil {
 			return err
 		}
@@ -70,11 +70,11 @@ func newNodeProcesses() []*cobra.Command {
 	}
 }
 
-// componentCommand is a component of Kubernetes as its own program is it.
+// componentCommand returns a command that does what the component's own program does.
 func componentCommand(name string, command func() *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:                name,
-		Short:              "Be " + name,
+		Short:              "Run " + name,
 		Hidden:             true,
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -90,7 +90,7 @@ func componentCommand(name string, command func() *cobra.Command) *cobra.Command
 
 // newImageLoadCommand is part of "cluster image".
 func newImageLoadCommand() *cobra.Command {
-	cmd := dirCommand("load --dir DIR FILE.tar", "Bring the images of an archive to the real node of a cluster", func(cmd *cobra.Command, dir statedir.Dir, args []string) error {
+	cmd := dirCommand("load --dir DIR FILE.tar", "Load the images of an archive into the real node of a cluster", func(cmd *cobra.Command, dir statedir.Dir, args []string) error {
 		runtime, err := images.At(node.Of(dir).File(node.ContainerdSocket))
 		if err != nil {
 			return err

@@ -13,10 +13,10 @@ import (
 	"millwright.dev/hack/cluster/simnode"
 )
 
-// pollInterval is how often the start looks whether it can go on.
+// pollInterval is how often a condition is checked that the start waits for.
 const pollInterval = 50 * time.Millisecond
 
-// waitForAPIServer waits until the API server says that it is ready.
+// waitForAPIServer waits until the API server reports that it is ready.
 func waitForAPIServer(ctx context.Context, client kubernetes.Interface) error {
 	return waitUntil(ctx, "the API server is ready", func(ctx context.Context) error {
 		return client.CoreV1().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
@@ -41,7 +41,7 @@ func waitForCluster(ctx context.Context, client kubernetes.Interface, simulatedN
 	})
 }
 
-// waitUntil waits until the check passes. The error is why the context ended, with what the last check said.
+// waitUntil waits until the check passes. The error is the cause of the context's end, with the error of the last check.
 func waitUntil(ctx context.Context, what string, check func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {

@@ -25,7 +25,7 @@ const (
 	defaultPort = 26443
 	// startTimeout bounds the start. It takes seconds, but a machine that compiles at the same time may need a minute.
 	startTimeout = 3 * time.Minute
-	// stopTimeout bounds the stop. What has not ended by then is cut off, which etcd survives.
+	// stopTimeout bounds the stop. What has not ended by then is killed, which etcd survives.
 	stopTimeout = 5 * time.Second
 	// nodeStopTimeout is added to it with a node, whose containers are given time to end.
 	nodeStopTimeout = 12 * time.Second
@@ -66,13 +66,13 @@ With --node it has a real node, in a network of its own, on which Pods run: see 
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Root()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.dir, "dir", "", "directory that holds everything of the cluster; made if missing")
-	flags.IntVar(&o.port, "port", defaultPort, "port of the API server on 127.0.0.1; when it is taken, or 0, any free one")
+	flags.StringVar(&o.dir, "dir", "", "directory with all state of the cluster; created if missing")
+	flags.IntVar(&o.port, "port", defaultPort, "port of the API server on 127.0.0.1; if it is taken, or 0, any free port")
 	flags.IntVar(&o.simulatedNodes, "simulated-nodes", 0, "number of nodes on which Pods run without containers")
-	flags.BoolVar(&o.node, "node", false, "a real node, on which Pods run (on Linux, as root)")
+	flags.BoolVar(&o.node, "node", false, "add a real node, on which Pods run (on Linux, as root)")
 	flags.BoolVar(&o.unsafeNoFsync, "unsafe-no-fsync", false, "do not wait for the disk: a crash of the machine may destroy the state")
-	flags.BoolVar(&o.stopWithStdin, "stop-with-stdin", false, "stop when standard input ends, and so with the process at its other end")
-	flags.StringVar(&o.auditLog, "audit-log", "", "file to which the API server appends every request: who asked for what, and the answer")
+	flags.BoolVar(&o.stopWithStdin, "stop-with-stdin", false, "stop when standard input ends, and so when the process at its other end does")
+	flags.StringVar(&o.auditLog, "audit-log", "", "file to which the API server appends every request: the user, the request and the answer")
 	flags.IntVarP(&o.verbosity, "verbosity", "v", 0, "level of detail of the log, as in -v of the components")
 	if err := cmd.MarkFlagRequired("dir"); err != nil {
 		panic(err)
@@ -81,7 +81,7 @@ With --node it has a real node, in a network of its own, on which Pods run: see 
 }
 
 // run runs the cluster until it is asked to stop (nil) or a component ends by itself.
-// Messages go to the outputs of the command, which are diverted from those of the components.
+// Messages go to the outputs of the command, which are separate from those of the components.
 func (o *upOptions) run(cmd *cobra.Command) error {
 	auditLog, err := o.auditLogPath()
 	if err != nil {
@@ -155,8 +155,8 @@ func (o *upOptions) run(cmd *cobra.Command) error {
 		if hanging := c.stopNode(); hanging != nil {
 			cmd.PrintErrf("cluster: cut off: %v\n", hanging)
 		}
-		// Components that are asked to end while they start panic. They are cut off, which etcd survives, in the midst of their work: this
-		// returns nothing that closes what they use.
+		// Components that are asked to end while they start panic. So the process exits while they work, which etcd survives: a return
+		// would close what they use.
 		os.Exit(gaveUp(nil))
 	}
 	begin = time.Now()
@@ -194,7 +194,7 @@ func (o *upOptions) listen(out io.Writer) (*net.TCPListener, error) {
 	return ports.Listen(o.port)
 }
 
-// claim makes the state directory this process's own: nobody else uses it as long as the lock is open.
+// claim takes the state directory for this process: no other process uses it as long as the lock is open.
 func claim(path string) (statedir.Dir, *os.File, error) {
 	dir, err := statedir.At(path)
 	if err != nil {
@@ -210,18 +210,18 @@ func claim(path string) (statedir.Dir, *os.File, error) {
 	if err != nil {
 		return dir, nil, err
 	}
-	// Of a process that was killed.
+	// The file may be that of a process that was killed.
 	if err := dir.ClearReady(); err != nil {
 		return dir, nil, errors.Join(err, lock.Close())
 	}
-	// For the name of etcd's socket; see statedir.Dir.EtcdSocket.
+	// The name of etcd's socket is relative; see statedir.Dir.EtcdSocket.
 	if err := os.Chdir(dir.Path()); err != nil {
 		return dir, nil, errors.Join(fmt.Errorf("entering the state directory: %w", err), lock.Close())
 	}
 	return dir, lock, nil
 }
 
-// serve starts the cluster, says so when it is ready, and returns why the context has ended.
+// serve starts the cluster, calls ready when it is ready, and returns why the context has ended.
 func (c *controlPlane) serve(ctx context.Context, ready func()) error {
 	startCtx, cancel := context.WithTimeoutCause(ctx, startTimeout, errStartTimeout)
 	err := c.start(startCtx)
@@ -249,9 +249,10 @@ func (c *controlPlane) stop() error {
 // stopNode stops the real node alone, if there is one: its containers are processes of the machine.
 func (c *controlPlane) stopNode() error { return c.parts.StopOnly(nodePart, nodeStopTimeout) }
 
-// stopOnRequest cancels when a signal comes, or standard input ends if that counts. A second signal ends the process at once.
+// stopOnRequest cancels when a signal comes, or, with --stop-with-stdin, when standard input ends. A second signal ends the
+// process immediately.
 func (o *upOptions) stopOnRequest(cancel context.CancelCauseFunc) {
-	// Whoever read our output may have gone: that must not end us in the middle of the stop.
+	// The reader of our output may have ended: that must not end this process in the middle of the stop.
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

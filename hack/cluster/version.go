@@ -12,7 +12,7 @@ import (
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of what is in this binary",
+		Short: "Print the versions of the components in this binary",
 		Args:  cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
 			fmt.Fprintf(cmd.OutOrStdout(), "Kubernetes %s (control plane, node and kubectl)\netcd       v%s\nGo         %s\n",

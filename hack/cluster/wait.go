@@ -53,7 +53,7 @@ func waitReady(ctx context.Context, dir statedir.Dir, timeout time.Duration) (ur
 	return url, err
 }
 
-// endOfLog is the end of the log for an error message, or nothing when there is none.
+// endOfLog returns the end of the log for an error message, or "" if there is no log.
 func endOfLog(dir statedir.Dir) string {
 	lines := dir.LastLogLines(10)
 	if lines == "" {

@@ -118,7 +118,7 @@ func imageFor(t *testing.T, index v1.ImageIndex, architecture string) v1.Image {
 	return nil
 }
 
-func TestTheImageHasTheBinaryAndTheRootsAndRunsAsNobody(t *testing.T) {
+func TestImageContents(t *testing.T) {
 	index, _ := pack(t, buildContext(t))
 	for _, architecture := range []string{"amd64", "arm64"} {
 		image := imageFor(t, index, architecture)

@@ -74,7 +74,7 @@ const (
 	never        = `trap '' TERM; echo ready; while :; do sleep 0.01; done`
 )
 
-func TestTheCommandsOwnEndAndStatusArePassedOn(t *testing.T) {
+func TestExitStatusIsPassedOn(t *testing.T) {
 	if _, status := start(t, `echo ready; exit 7`).end(t); status != 7 {
 		t.Errorf("exit status %d, want 7", status)
 	}
@@ -83,7 +83,7 @@ func TestTheCommandsOwnEndAndStatusArePassedOn(t *testing.T) {
 	}
 }
 
-func TestTheCommandIsStoppedWhenStandardInputEnds(t *testing.T) {
+func TestCommandStopsWithStandardInput(t *testing.T) {
 	l := start(t, untilStopped)
 	if err := l.stdin.Close(); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestTheCommandIsStoppedBySignals(t *testing.T) {
 	}
 }
 
-func TestTheCommandIsKilledAfterTheGracePeriod(t *testing.T) {
+func TestCommandIsKilledAfterGracePeriod(t *testing.T) {
 	l := start(t, never, "-grace", "100ms")
 	if err := l.stdin.Close(); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestTheCommandIsKilledAfterTheGracePeriod(t *testing.T) {
 	}
 }
 
-func TestCtrlCOfTheTerminalDoesNotReachTheCommand(t *testing.T) {
+func TestTerminalInterruptIsNotPassedOn(t *testing.T) {
 	l := start(t, untilStopped)
 	group, err := syscall.Getpgid(l.Process.Pid)
 	if err != nil {

@@ -62,7 +62,7 @@ spec:
         type: object
 `
 
-func TestOnlyTheContainersOfAPodTemplateAreRelaxed(t *testing.T) {
+func TestOnlyContainersAreRelaxed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "crd.yaml")
 	if err := os.WriteFile(path, []byte(podTemplateCRD), 0o644); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestAFileThatIsNoCRDIsRefused(t *testing.T) {
 
 // The rest is about the CRDs that are shipped.
 
-func TestEveryPodTemplateOfOurKindsMayLeaveItsContainersOut(t *testing.T) {
+func TestPodTemplatesMayOmitContainers(t *testing.T) {
 	templates := 0
 	for name, crd := range shipped(t) {
 		for version, schema := range schemas(crd) {
@@ -148,7 +148,7 @@ func TestEveryCRDIsSmallEnoughToBeStored(t *testing.T) {
 	}
 }
 
-func TestKubectlExplainHasATextForEveryFieldOfOurKinds(t *testing.T) {
+func TestEveryFieldHasADescription(t *testing.T) {
 	for name, crd := range shipped(t) {
 		for version, schema := range schemas(crd) {
 			if schema["description"] == nil {

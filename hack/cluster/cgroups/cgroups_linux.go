@@ -22,7 +22,7 @@ const mountPoint = "/sys/fs/cgroup"
 // removeTimeout is how long Remove waits for processes that were killed to be gone.
 const removeTimeout = 5 * time.Second
 
-// Controllers are those that a node cannot do without.
+// Controllers are the cgroup controllers that a node requires.
 var Controllers = []string{"cpu", "memory", "pids"}
 
 // Create makes the cgroup where it is missing.
@@ -180,7 +180,7 @@ func hierarchies() ([]string, error) {
 	return found, nil
 }
 
-// Usable tells whether cgroups can be made that have the Controllers.
+// Usable reports whether cgroups with the Controllers can be created.
 func Usable() bool {
 	hierarchies, err := hierarchies()
 	if err != nil || unix.Access(hierarchies[0], unix.W_OK) != nil {

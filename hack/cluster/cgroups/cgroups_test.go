@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func TestACgroupIsRemovedWithItsProcessesInAllHierarchies(t *testing.T) {
+func TestCgroupIsRemovedWithItsProcesses(t *testing.T) {
 	if os.Geteuid() != 0 || !Usable() {
 		t.Skip("only root can make cgroups, where there are some")
 	}

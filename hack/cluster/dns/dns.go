@@ -18,7 +18,7 @@ import (
 // Image is the image of CoreDNS.
 const Image = "millwright.dev/cluster/coredns:1"
 
-// fieldManager is who sets the fields of the objects.
+// fieldManager is the field manager of the objects.
 const fieldManager = "cluster"
 
 // Settings is where CoreDNS runs and answers.
@@ -56,8 +56,8 @@ func Install(ctx context.Context, client kubernetes.Interface, s Settings) error
 	return nil
 }
 
-// Ready returns an error until CoreDNS is ready, in a container that was started no earlier than since: what the API tells may
-// be of a container before the cluster was stopped.
+// Ready returns an error until CoreDNS is ready, in a container that was started no earlier than since: the API may still show
+// a container from before the cluster was stopped.
 func Ready(ctx context.Context, client kubernetes.Interface, since time.Time) error {
 	pods, err := client.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
 	if err != nil {

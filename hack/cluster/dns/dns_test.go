@@ -55,7 +55,7 @@ func TestEveryManifestIsAppliedToItsOwnPath(t *testing.T) {
 	}
 }
 
-func TestTheServiceSelectsThePodsWhereTheNodeSaysTheyAre(t *testing.T) {
+func TestServiceSelectsThePods(t *testing.T) {
 	service := decode(t, "service.yaml").(*corev1.Service)
 	if service.Spec.ClusterIP != settings.ServiceIP {
 		t.Errorf("its address is %s", service.Spec.ClusterIP)

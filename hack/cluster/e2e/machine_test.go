@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// machineState is what a node could leave on the machine, beside cgroups, which have its name.
+// machineState is what a node could leave on the machine, except cgroups, which have its name.
 type machineState struct {
 	mounts   []string
 	networks []string // names of network namespaces

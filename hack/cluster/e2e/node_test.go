@@ -123,8 +123,8 @@ func TestARealNode(t *testing.T) {
 	t.Run("containers are restarted, and their logs kept", func(t *testing.T) { testRestarts(t, c) })
 	t.Run("Pods do not notice the end of kubelet and containerd", func(t *testing.T) { testKubeletKilled(t, c) })
 	t.Run("the loss of the node shows within seconds", func(t *testing.T) { testNodeLoss(t, c) })
-	t.Run("simulated nodes are beside it", func(t *testing.T) { testSimulatedBeside(t, c) })
-	t.Run("a second one beside it leaves nothing when it is killed", func(t *testing.T) { testNodeBeside(t, c) })
+	t.Run("with simulated nodes", func(t *testing.T) { testWithSimulatedNodes(t, c) })
+	t.Run("a second node leaves nothing when it is killed", func(t *testing.T) { testSecondNode(t, c) })
 
 	space := spaceOf(t, c.cluster)
 	if err := syscall.Kill(space.init, syscall.SIGKILL); err != nil {
@@ -157,7 +157,7 @@ func TestARealNode(t *testing.T) {
 	})
 }
 
-func TestAMachineThatCannotHaveANodeIsToldWhyBeforeAnythingIsStarted(t *testing.T) {
+func TestUnsuitableMachineIsReported(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		t.Skip("as another user: only root on Linux can be one")
 	}

@@ -120,8 +120,8 @@ func testNodeLoss(t *testing.T, c *nodeCluster) {
 	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "pod/runs")
 }
 
-// testSimulatedBeside checks that a Pod gets to a simulated node only when it wants to, and that such a node stays ready.
-func testSimulatedBeside(t *testing.T, c *nodeCluster) {
+// testWithSimulatedNodes checks that only a Pod that tolerates the taint is scheduled on a simulated node, and that such a node stays ready.
+func testWithSimulatedNodes(t *testing.T, c *nodeCluster) {
 	if node := c.pod(t, "runs", ".spec.nodeName"); node != "node-1" {
 		t.Errorf("Pod runs is on node %q", node)
 	}
@@ -136,18 +136,18 @@ func testSimulatedBeside(t *testing.T, c *nodeCluster) {
 	}
 }
 
-// testNodeBeside starts a second cluster with a node of the same name and addresses, and kills its control plane. Its node has
+// testSecondNode starts a second cluster with a node of the same name and addresses, and kills its control plane. Its node has
 // to notice.
-func testNodeBeside(t *testing.T, c *nodeCluster) {
-	beside := up(t, t.TempDir(), "--node", "--port", "0", "--unsafe-no-fsync")
-	if got := beside.kubectl(t, "get", "pods", "-A", "-o", "name"); strings.Contains(got, "app") {
+func testSecondNode(t *testing.T, c *nodeCluster) {
+	second := up(t, t.TempDir(), "--node", "--port", "0", "--unsafe-no-fsync")
+	if got := second.kubectl(t, "get", "pods", "-A", "-o", "name"); strings.Contains(got, "app") {
 		t.Errorf("it has the Pods of the other cluster: %s", got)
 	}
-	space := spaceOf(t, beside)
+	space := spaceOf(t, second)
 	if len(space.cgroups(t)) == 0 {
 		t.Error("it has no cgroups")
 	}
-	beside.signal(t, syscall.SIGKILL)
+	second.signal(t, syscall.SIGKILL)
 	space.expectEmpty(t)
 	if left := space.cgroups(t); len(left) > 0 {
 		t.Errorf("its cgroups are still there: %s", left)

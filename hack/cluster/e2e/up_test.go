@@ -21,7 +21,7 @@ Ready after [0-9.]+ s at https://127\.0\.0\.1:[0-9]+\. .*
 Stopped after [0-9.]+ s\. .*
 $`)
 
-// TestUp is the life of one cluster, with another one beside it. It is one test because each start takes seconds.
+// TestUp is the life of one cluster, with a second cluster next to it. It is one test because each start takes seconds.
 func TestUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts control planes")
@@ -39,9 +39,9 @@ func TestUp(t *testing.T) {
 	})
 	t.Run("it listens on loopback only", func(t *testing.T) { testListeners(t, first) })
 	t.Run("a directory in use is refused", func(t *testing.T) { testDirInUse(t, first) })
-	t.Run("the audit log tells what the authorizer refused", func(t *testing.T) { testAuditLog(t, first, auditLog) })
+	t.Run("the audit log has what the authorizer refused", func(t *testing.T) { testAuditLog(t, first, auditLog) })
 	t.Run("Pods", func(t *testing.T) { testPods(t, first) })
-	t.Run("a second cluster beside it ends with its parent", func(t *testing.T) { testBeside(t, first) })
+	t.Run("a second cluster ends with its parent", func(t *testing.T) { testSecondCluster(t, first) })
 
 	first.kubectl(t, "create", "configmap", "kept", "--from-literal=run=first")
 	first.signal(t, syscall.SIGKILL)
@@ -91,8 +91,8 @@ func testDirInUse(t *testing.T, c *cluster) {
 	}
 }
 
-// testBeside starts a cluster on the port of another one from a process that is then killed.
-func testBeside(t *testing.T, c *cluster) {
+// testSecondCluster starts a cluster on the port of another one from a process that is then killed.
+func testSecondCluster(t *testing.T, c *cluster) {
 	server, err := url.Parse(c.url)
 	if err != nil {
 		t.Fatal(err)
@@ -104,11 +104,11 @@ func testBeside(t *testing.T, c *cluster) {
 	if _, err := parent.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	beside := waitFor(t, start(t, parent), path)
-	if beside.url == c.url || !strings.Contains(beside.output.String(), "Port "+server.Port()+" is taken") {
-		t.Errorf("both at %s; output:\n%s", c.url, beside.output.String())
+	second := waitFor(t, start(t, parent), path)
+	if second.url == c.url || !strings.Contains(second.output.String(), "Port "+server.Port()+" is taken") {
+		t.Errorf("both at %s; output:\n%s", c.url, second.output.String())
 	}
-	if got := beside.kubectl(t, "get", "nodes", "-o", "name"); got != "" {
+	if got := second.kubectl(t, "get", "nodes", "-o", "name"); got != "" {
 		t.Errorf("it has the nodes of the other cluster: %s", got)
 	}
 
@@ -117,10 +117,10 @@ func testBeside(t *testing.T, c *cluster) {
 		t.Fatal(err)
 	}
 	eventually(t, "no process runs the cluster", 10*time.Second, func() bool {
-		pid, err := beside.dir.Holder()
+		pid, err := second.dir.Holder()
 		return err == nil && pid == 0
 	})
-	if _, ready := beside.dir.Ready(); ready {
+	if _, ready := second.dir.Ready(); ready {
 		t.Error("the ready file is still there")
 	}
 	c.kubectl(t, "get", "--raw", "/readyz")

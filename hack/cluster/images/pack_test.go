@@ -30,7 +30,7 @@ func TestAPackedImageHasTheBinaryAndRunsIt(t *testing.T) {
 		user       string
 	}{
 		"by default, in the root directory and without rights": {Image{}, "app", []string{"/app"}, "65532:65532"},
-		"as told": {Image{Entrypoint: []string{"/bin/other", "--flag"}, User: "0"}, "bin/other", []string{"/bin/other", "--flag"}, "0"},
+		"as configured": {Image{Entrypoint: []string{"/bin/other", "--flag"}, User: "0"}, "bin/other", []string{"/bin/other", "--flag"}, "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			archive := filepath.Join(t.TempDir(), "app.tar")

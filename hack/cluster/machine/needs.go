@@ -1,4 +1,4 @@
-// Package machine knows what a real node needs of the machine it runs on, and installs what Debian has packages for.
+// Package machine checks whether the machine has what a real node needs, and installs what Debian has packages for.
 package machine
 
 import (
@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Facts is what was found on a machine.
+// Facts are what was found on a machine.
 type Facts struct {
 	// OS is the operating system, as in runtime.GOOS.
 	OS string
-	// Root tells that this is user 0 with the capabilities that root usually has.
+	// Root is true if this is user 0 with the capabilities that root usually has.
 	Root bool
 	// Programs are the paths of the programs that were found, by name.
 	Programs map[string]string
-	// CNIPlugins is the folder of the CNI plugins, empty when there is none that has all that are needed.
+	// CNIPlugins is the folder of the CNI plugins, empty if no folder has all that are needed.
 	CNIPlugins string
-	// Kernel tells of each feature in KernelFeatures, by name, that it is there.
+	// Kernel has the features in kernelFeatures that the kernel has, by name.
 	Kernel map[string]bool
-	// APT tells that packages can be installed by apt-get.
+	// APT is true if packages can be installed by apt-get.
 	APT bool
 }
 

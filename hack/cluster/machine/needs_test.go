@@ -68,7 +68,7 @@ func TestWhatAMachineLacksIsSaidExactly(t *testing.T) {
 	}
 }
 
-func TestOnlyPackagesOfWhatIsMissingAreInstalledEachOnce(t *testing.T) {
+func TestMissingPackagesAreInstalledOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		facts Facts
 		want  []string

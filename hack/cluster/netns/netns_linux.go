@@ -1,8 +1,8 @@
 // Package netns gives this process, and what it starts, a network of its own that leads nowhere outside.
 //
-// A network namespace belongs to a thread, and a Go program has many. So Enter executes the program anew from a thread that has
-// entered a new one: the process stays the same for everybody else. It hands a listener over that was opened before: a socket
-// stays in the network in which it was made, and is the only way in from outside.
+// A network namespace belongs to a thread, and a Go program has many. So Enter executes the program again from a thread that has
+// entered a new namespace: other processes still see the same process. It hands over a listener that was opened before: a socket
+// stays in the network in which it was created, and is the only way in from outside.
 //
 // The namespace has no name and goes with the last process in it.
 package netns
@@ -20,11 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenerEnv tells the new execution which file descriptor the listener has.
+// listenerEnv passes the file descriptor of the listener to the new execution.
 const listenerEnv = "MILLWRIGHT_CLUSTER_LISTENER"
 
-// Enter executes this program anew, with the same arguments, in a new network namespace. It returns only an error. Inherited
-// returns the listener there.
+// Enter executes this program again, with the same arguments, in a new network namespace. It returns only on an error. There,
+// Inherited returns the listener.
 func Enter(listener *net.TCPListener) error {
 	file, err := listener.File()
 	if err != nil {

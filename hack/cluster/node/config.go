@@ -34,7 +34,7 @@ const (
 	// PauseImage is the image that holds a Pod's namespaces.
 	PauseImage = "millwright.dev/cluster/pause:1"
 
-	// KubeProxyHealth is where kube-proxy tells how it is.
+	// KubeProxyHealth is the address at which kube-proxy reports its health.
 	KubeProxyHealth = "127.0.0.1:10256"
 
 	// Root is where the processes of the node see its folder.

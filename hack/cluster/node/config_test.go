@@ -60,7 +60,7 @@ func TestKubeProxyKnowsAllOfItsConfiguration(t *testing.T) {
 		t.Errorf("mode %s, at least %v between changes", config.Mode, config.MinSyncPeriod)
 	}
 	if config.HealthzBindAddress != KubeProxyHealth {
-		t.Errorf("it tells its health at %q", config.HealthzBindAddress)
+		t.Errorf("it reports its health at %q", config.HealthzBindAddress)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestTheClusterIPsLieInTheirRange(t *testing.T) {
 	}
 }
 
-func TestANodeIsReadyWhenKubeletSaysSoNowAndPodsMayGoThere(t *testing.T) {
+func TestNodeIsReady(t *testing.T) {
 	start := time.Now()
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(start)}
 	with := func(change func(*corev1.NodeCondition)) corev1.NodeCondition {

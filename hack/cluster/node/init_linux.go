@@ -20,7 +20,7 @@ import (
 const (
 	// grace is how long containers have at the stop of the node to end by themselves, and each component.
 	grace = 2 * time.Second
-	// pollInterval is how often something is looked at that does not tell when it has happened.
+	// pollInterval is how often something is checked that has no notification.
 	pollInterval = 20 * time.Millisecond
 )
 
@@ -101,7 +101,7 @@ func (n Node) runComponents(ctx context.Context, cancel context.CancelCauseFunc,
 	return nil
 }
 
-// waitForSocket waits until somebody listens on the socket.
+// waitForSocket waits until a process listens on the socket.
 func waitForSocket(ctx context.Context, path string) error {
 	var dialer net.Dialer
 	for {

@@ -42,7 +42,7 @@ func (k keeper) keep(ctx context.Context, name, path string, args ...string) {
 			failures = 0
 		}
 		if failures == maxFailures {
-			k.giveUp(fmt.Errorf("%s cannot be kept running: for the %dth time in a row it %s at once (see %s)", name, failures, ending, k.logOf(name)))
+			k.giveUp(fmt.Errorf("%s cannot be kept running: for the %dth time in a row it %s immediately (see %s)", name, failures, ending, k.logOf(name)))
 			return
 		}
 		fmt.Fprintf(os.Stderr, "node: %s %s and is started again\n", name, ending)

@@ -99,13 +99,13 @@ func TestAProcessThatAlwaysFailsIsGivenUp(t *testing.T) {
 	if err := p.cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	want := "end: kept cannot be kept running: for the 4th time in a row it exited with code 3 at once (see " + p.dir + "/kept)\n"
+	want := "end: kept cannot be kept running: for the 4th time in a row it exited with code 3 immediately (see " + p.dir + "/kept)\n"
 	if got := p.output.String(); !strings.HasSuffix(got, want) || strings.Count(got, "is started again") != 3 {
 		t.Errorf("got %q, want three restarts and %q", got, want)
 	}
 }
 
-func TestAProcessThatDoesNotEndWhenAskedIsKilled(t *testing.T) {
+func TestHangingProcessIsKilled(t *testing.T) {
 	p := startKeeper(t, "trap '' TERM; echo started.; while :; do sleep 0.1; done")
 	p.log(t, ".")
 	begin := time.Now()

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// IsReady tells whether Pods can be scheduled on the node, and whether that is news: it may be what was true when the cluster was
-// stopped.
+// IsReady reports whether Pods can be scheduled on the node, and whether the status was written since the start: before, it is the
+// status from before the cluster was stopped.
 func IsReady(node *corev1.Node, since time.Time) bool {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable {

@@ -22,7 +22,7 @@ func newNode(t *testing.T) Node {
 	return Of(dir)
 }
 
-func TestNodesOfDifferentDirectoriesHaveDifferentCgroups(t *testing.T) {
+func TestCgroupsDifferByDirectory(t *testing.T) {
 	one, two := newNode(t), newNode(t)
 	if one.cgroup() == two.cgroup() {
 		t.Errorf("both have %s", one.cgroup())
@@ -62,7 +62,7 @@ func TestCleanRemovesWhatAKilledNodeHasLeft(t *testing.T) {
 	}
 }
 
-func TestTheFirstProcessHasALockThatNobodyElseGets(t *testing.T) {
+func TestFirstProcessHoldsTheLock(t *testing.T) {
 	n := newNode(t)
 	if err := os.MkdirAll(n.dir.Node(), 0o700); err != nil {
 		t.Fatal(err)

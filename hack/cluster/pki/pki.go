@@ -1,7 +1,7 @@
 // Package pki makes the keys and certificates of a control plane on one machine.
 //
-// Two certificate authorities and the key that signs ServiceAccount tokens are kept, so that kubeconfigs and tokens handed out
-// go on working after a restart. Everything they sign is cheap and therefore made anew by every Load: no certificate in use
+// Two certificate authorities and the key that signs ServiceAccount tokens are kept, so that copies of kubeconfigs and tokens
+// stay valid after a restart. Every Load creates all certificates that they sign again, which is cheap: no certificate in use
 // can be out of date, and a changed name or port needs no case of its own.
 package pki
 
@@ -39,7 +39,7 @@ const (
 	clockSkew = time.Hour
 )
 
-// FrontProxyClient is the common name by which the aggregation layer makes itself known to aggregated API servers.
+// FrontProxyClient is the common name with which the aggregation layer authenticates to aggregated API servers.
 const FrontProxyClient = "front-proxy-client"
 
 // PKI is a folder of keys and certificates.
@@ -55,8 +55,8 @@ type authority struct {
 	key         crypto.Signer
 }
 
-// Load makes what is missing in dir, which has to exist, keeps the rest, and signs the certificates anew. The API server's is for
-// loopback, the names of the Service "kubernetes", and the addresses given.
+// Load creates what is missing in dir, which has to exist, keeps the rest, and signs new certificates. The API server's is for
+// loopback, the names of the Service "kubernetes", and the given addresses.
 func Load(dir string, now time.Time, addresses ...net.IP) (*PKI, error) {
 	p := &PKI{dir: dir, now: now}
 	cluster, err := p.authority("ca", "millwright-ca")
@@ -126,7 +126,7 @@ func (p *PKI) authority(name, commonName string) (*authority, error) {
 	if _, err := os.Stat(p.Certificate(name)); !errors.Is(err, fs.ErrNotExist) {
 		a, err := p.load(name)
 		if err != nil {
-			return nil, fmt.Errorf("certificate authority %s: %w (to make a new one, remove %s; kubeconfigs handed out end with it)", name, err, p.dir)
+			return nil, fmt.Errorf("certificate authority %s: %w (to create a new one, remove %s; copies of kubeconfigs are then no longer valid)", name, err, p.dir)
 		}
 		if a.certificate.NotAfter.Sub(p.now) > authorityReserve {
 			return a, nil

@@ -72,7 +72,7 @@ func ask(t *testing.T, kubeconfig, url string) string {
 	return string(answer)
 }
 
-func TestAKubeconfigMakesItsUserKnownToTheServer(t *testing.T) {
+func TestKubeconfigAuthenticatesItsUser(t *testing.T) {
 	p := load(t, t.TempDir(), time.Now())
 	url := serve(t, p)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -84,7 +84,7 @@ func TestAKubeconfigMakesItsUserKnownToTheServer(t *testing.T) {
 	}
 }
 
-func TestTheServerIsKnownByItsAddressesAndAnIssuedCertificateByItsOwn(t *testing.T) {
+func TestServerCertificateAddresses(t *testing.T) {
 	p, err := Load(t.TempDir(), time.Now(), net.IPv4(10, 0, 0, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestCertificatesAreNeverOutOfDate(t *testing.T) {
 	}
 }
 
-func TestADamagedAuthorityIsAnErrorThatSaysWhatToDo(t *testing.T) {
+func TestDamagedAuthority(t *testing.T) {
 	for name, damage := range map[string]func(*PKI) error{
 		"its key is missing":     func(p *PKI) error { return os.Remove(p.Key("ca")) },
 		"its key is another one": func(p *PKI) error { return os.Rename(p.Key("front-proxy-ca"), p.Key("ca")) },

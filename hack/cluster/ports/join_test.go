@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestAJoinedListenerAcceptsWhatComesToAnyOfItsPorts(t *testing.T) {
+func TestJoinAcceptsFromAllPorts(t *testing.T) {
 	var listeners []*net.TCPListener
 	for range 2 {
 		listener, err := Listen(0)
@@ -33,7 +33,7 @@ func TestAJoinedListenerAcceptsWhatComesToAnyOfItsPorts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, isTCP := server.(*net.TCPConn); !isTCP {
-			t.Errorf("a %T, on which nobody can set TCP options", server)
+			t.Errorf("a %T, on which TCP options cannot be set", server)
 		}
 		if got, want := server.RemoteAddr().String(), client.LocalAddr().String(); got != want {
 			t.Errorf("accepted the connection of %s, want that of %s", got, want)
@@ -52,7 +52,7 @@ func TestCloseEndsAcceptAndAllListeners(t *testing.T) {
 		t.Fatal(err)
 	}
 	joined := Join(first, second)
-	// One that nobody accepts is not left hanging.
+	// A connection that is not accepted is closed.
 	waiting, err := net.Dial("tcp", second.Addr().String())
 	if err != nil {
 		t.Fatal(err)

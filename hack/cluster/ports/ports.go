@@ -12,9 +12,9 @@ import (
 // Loopback is the only address that anything of the cluster listens on.
 const Loopback = "127.0.0.1"
 
-// Listen listens on the wanted TCP port of the loopback address. When another process has that port, or when wanted is 0, it
-// takes any free one. It returns an open listener rather than a number: between finding a free port and using it, somebody else
-// could take it.
+// Listen listens on the wanted TCP port of the loopback address. If another process has that port, or if wanted is 0, it
+// takes any free port. It returns an open listener rather than a number: between finding a free port and using it, another
+// process could take it.
 func Listen(wanted int) (*net.TCPListener, error) {
 	listener, err := listen(wanted)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -26,7 +26,7 @@ func Listen(wanted int) (*net.TCPListener, error) {
 	return listener, nil
 }
 
-// Of tells the port of a listener.
+// Of returns the port of a listener.
 func Of(listener *net.TCPListener) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }

@@ -81,8 +81,8 @@ func untilNext(status *corev1.PodStatus, o observed, s script) time.Duration {
 	return next
 }
 
-// nextEvent says when the container exits, if it runs, or is restarted, if it waits for that. Containers in states that are not
-// of this package's making are left alone.
+// nextEvent returns when the container exits, if it runs, or is restarted, if it waits for that. Containers in states that
+// another client has set are left alone.
 func nextEvent(c *corev1.ContainerStatus, o observed, s script) (due time.Time, ok bool) {
 	switch {
 	case c.State.Running != nil && s.exits:
@@ -93,7 +93,7 @@ func nextEvent(c *corev1.ContainerStatus, o observed, s script) (due time.Time, 
 	return time.Time{}, false
 }
 
-// exit ends a container by itself and does what its restart policy says.
+// exit ends a container and applies its restart policy.
 func exit(c *corev1.ContainerStatus, o observed, code int32) {
 	ended := corev1.ContainerState{Terminated: terminated(c.ContainerID, code, c.State.Running.StartedAt.Time, o.now)}
 	c.Started = ptr.To(false)
@@ -113,7 +113,7 @@ func exit(c *corev1.ContainerStatus, o observed, code int32) {
 	}}
 }
 
-// restarts says whether the container is started again after it has exited with the code.
+// restarts reports whether the container is started again after it has exited with the code.
 func restarts(pod *corev1.Pod, container string, code int32) bool {
 	policy := pod.Spec.RestartPolicy
 	for _, c := range pod.Spec.Containers {
@@ -124,7 +124,7 @@ func restarts(pod *corev1.Pod, container string, code int32) bool {
 	return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && code != 0
 }
 
-// backOff is how long a container that was restarted so many times stays down before it is restarted once more.
+// backOff is how long a container that was restarted restartCount times stays down before the next restart.
 func backOff(restartCount int32) time.Duration {
 	if restartCount == 0 {
 		return 0
@@ -184,7 +184,7 @@ func containerID(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 	return fmt.Sprintf("simulated://%s/%s/%d", pod.UID, c.Name, c.RestartCount)
 }
 
-// isSidecar tells init containers that run as long as the Pod from those that complete before it starts.
+// isSidecar reports whether an init container runs as long as the Pod, instead of completing before the Pod starts.
 func isSidecar(c corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

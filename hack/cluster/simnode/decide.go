@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// observed is all that decide knows.
+// observed is what decide decides from.
 type observed struct {
 	pod    *corev1.Pod
 	podIP  string
@@ -21,11 +21,11 @@ type observed struct {
 	deletion time.Time
 }
 
-// decision is what is to be done with a Pod: one of these, or nothing until it changes.
+// decision is what to do with a Pod: one of these, or nothing until it changes.
 type decision struct {
 	// status is to be written. The Pod has then changed, and is looked at again.
 	status *corev1.PodStatus
-	// remove says that the Pod is to be removed for good.
+	// remove: the Pod is removed.
 	remove bool
 	// after is when to look again.
 	after time.Duration
@@ -34,14 +34,14 @@ type decision struct {
 // invalidScript is the reason in the status of a Pod whose annotations cannot be read. It runs as if it had none.
 const invalidScript = "InvalidSimulation"
 
-// decide says what a kubelet would do with the Pod.
+// decide returns what a kubelet would do with the Pod.
 func decide(o observed) decision {
 	s, scriptErr := parseScript(o.pod.Annotations)
 	switch {
 	case o.pod.DeletionTimestamp != nil:
 		return decideDeletion(o, s)
 	case isTerminal(o.pod.Status.Phase):
-		// For good, and perhaps said by somebody else.
+		// The phase is final, and another client may have set it.
 		return decision{}
 	}
 
@@ -69,7 +69,7 @@ func decide(o observed) decision {
 	return decision{after: untilNext(status, o, s)}
 }
 
-// decideDeletion says what to do with a Pod that is being deleted.
+// decideDeletion returns what to do with a Pod that is being deleted.
 func decideDeletion(o observed, s script) decision {
 	var grace time.Duration
 	if seconds := o.pod.DeletionGracePeriodSeconds; seconds != nil {
@@ -82,7 +82,7 @@ func decideDeletion(o observed, s script) decision {
 	if after := began.Add(min(s.termination, grace)).Sub(o.now); after > 0 {
 		return decision{after: after}
 	}
-	// A finalizer keeps the Pod after its removal, and who waits for its containers to end must see that they have.
+	// A finalizer keeps the Pod after its removal, and clients that wait for its containers must see that they have ended.
 	if len(o.pod.Finalizers) > 0 && !isTerminal(o.pod.Status.Phase) {
 		status := o.pod.Status.DeepCopy()
 		kill(status, o.now)
@@ -98,8 +98,8 @@ func decideDeletion(o observed, s script) decision {
 		// It is removed already, as far as that is up to the node.
 		return decision{}
 	}
-	// Without a grace period the API server marks a Pod and then removes it. One that was stopped in between removes it when it
-	// is asked again, which kubelets do.
+	// Without a grace period the API server marks a Pod and then removes it. If the API server was stopped in between, it removes
+	// the Pod on the next request, which kubelets send.
 	if after := began.Add(removalTime).Sub(o.now); after > 0 {
 		return decision{after: after}
 	}
@@ -113,8 +113,8 @@ func isTerminal(phase corev1.PodPhase) bool {
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// phase is what the states of the containers make the Pod's phase. A container that waits without having run is not of this
-// package's making: somebody simulates that it cannot start.
+// phase returns the Pod's phase, from the states of its containers. This package never makes a container wait that has not run:
+// another client does, to simulate that it cannot start.
 func phase(status *corev1.PodStatus) corev1.PodPhase {
 	var pending, running, failed bool
 	for _, c := range status.ContainerStatuses {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// action is what somebody else does to the Pod at a time after its creation.
+// action is what another client does to the Pod at a time after its creation.
 type action struct {
 	at time.Duration
 	do func(*corev1.Pod, time.Time)
@@ -23,7 +23,7 @@ func TestDecide(t *testing.T) {
 		until   time.Duration
 		want    []string
 	}{
-		"a Pod runs and is ready at once, and stays so": {
+		"a Pod runs, is ready immediately, and stays ready": {
 			until: 24 * time.Hour,
 			want:  []string{"0s Running ready main=running"},
 		},
@@ -64,7 +64,7 @@ func TestDecide(t *testing.T) {
 				"1s Running ready main=running",
 			},
 		},
-		"restartPolicy Always: the first restart comes at once, then the back-off doubles up to five minutes": {
+		"restartPolicy Always: the first restart is immediate, then the backoff doubles up to five minutes": {
 			pod:   exits(corev1.RestartPolicyAlways, "0", "1.5"),
 			until: 20 * time.Minute,
 			want: []string{
@@ -155,7 +155,7 @@ func TestDecide(t *testing.T) {
 				"1s Running ready main=running",
 			},
 		},
-		"a terminal phase set by somebody else stays": {
+		"a terminal phase set by another client stays": {
 			pod: exits(corev1.RestartPolicyAlways, "1", "60"),
 			actions: []action{{time.Second, func(p *corev1.Pod, _ time.Time) {
 				p.Status.Phase = corev1.PodSucceeded
@@ -163,7 +163,7 @@ func TestDecide(t *testing.T) {
 			until: time.Hour,
 			want:  []string{"0s Running ready main=running"},
 		},
-		"a container that somebody makes wait keeps its state": {
+		"a container that another client makes wait keeps its state": {
 			actions: []action{{time.Second, func(p *corev1.Pod, _ time.Time) {
 				p.Status.Phase = corev1.PodPending
 				p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
@@ -174,7 +174,7 @@ func TestDecide(t *testing.T) {
 				"1s Pending main=ImagePullBackOff",
 			},
 		},
-		"a deleted Pod is removed at once": {
+		"a deleted Pod is removed immediately": {
 			actions: []action{{5 * time.Second, deletion(30)}},
 			until:   time.Hour,
 			want:    []string{"0s Running ready main=running", "5s removed"},

@@ -1,22 +1,22 @@
 // Package simnode simulates nodes: they are Ready, and Pods bound to them run, become ready, end, and are removed, without any
 // container. Everything else (scheduling, Deployments, Jobs, garbage collection) is done by the real control plane.
 //
-// It does to a Pod's status what a kubelet would do, from three things only: the Pod, its script (annotations, see below) and
-// the clock. decide is that, as a pure function; the rest of the package feeds it and carries out what it says.
+// It writes a Pod's status as a kubelet would, from three things only: the Pod, its script (annotations, see below) and
+// the clock. decide is a pure function of them; the rest of the package gathers its input and applies its decision.
 //
-// kwok (sigs.k8s.io/kwok) does a similar job. It was not used because its stages are templates that patch a Pod and know nothing
-// of what came before: growing back-offs, restart policies and grace periods would have to be written in templates and jq
-// expressions, on top of a library of five thousand lines that wants half a dozen clients and is configured by objects of its own.
+// kwok (sigs.k8s.io/kwok) does a similar job. It was not used because its stages are templates that patch a Pod and do not have
+// its history: growing backoffs, restart policies and grace periods would have to be written in templates and jq expressions,
+// on top of a library of five thousand lines that needs half a dozen clients and is configured by objects of its own.
 //
 // # Scripts
 //
-// A Pod may say by annotations what becomes of its containers. They are read again whenever the Pod changes: adding
+// Annotations of a Pod set what its containers do. They are read again whenever the Pod changes: adding
 // ExitCodeAnnotation to a running Pod ends its containers.
 package simnode
 
 const (
 	// ExitCodeAnnotation makes all containers of the Pod exit with this code (0 to 255). As under a kubelet, the Pod's restart
-	// policy decides what follows: the first restart comes at once, the next ones after 10 s, 20 s, 40 s and so on up to
+	// policy decides what follows: the first restart comes immediately, the next ones after 10 s, 20 s, 40 s and so on up to
 	// 5 minutes, during which the containers wait in CrashLoopBackOff.
 	ExitCodeAnnotation = "simulated.millwright.dev/exit-code"
 
@@ -24,7 +24,7 @@ const (
 	// allowed). The default is 0.
 	RunSecondsAnnotation = "simulated.millwright.dev/run-seconds"
 
-	// NeverReadyAnnotation ("true" or "false") keeps the containers from being ready. They run all the same.
+	// NeverReadyAnnotation ("true" or "false"): the containers run but never become ready.
 	NeverReadyAnnotation = "simulated.millwright.dev/never-ready"
 
 	// TerminationSecondsAnnotation is how long the containers take to end when the Pod is deleted, in seconds (fractions are

@@ -16,7 +16,7 @@ var podRange = netip.MustParsePrefix("10.244.0.0/16")
 // addresses is how many Pods fit into podRange: its first address is that of the network.
 const addresses = 1<<16 - 1
 
-// memory holds what is known about Pods beside what the API has: exact times, and the address that a Pod is about to get.
+// memory holds what is known about Pods in addition to the API: exact times, and the address that a Pod is about to get.
 type memory struct {
 	mu   sync.Mutex
 	pods map[types.UID]*remembered
@@ -53,8 +53,8 @@ func (m *memory) see(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// observe adds to the Pod what is remembered about it, and finds it an address if it has none. It returns nil when the Pod has
-// been forgotten: it is gone, and was only seen in a cache that is late.
+// observe adds to the Pod what is remembered about it, and finds an address for it if it has none. It returns nil if the Pod has
+// been forgotten: it is gone, and was only seen in a stale cache.
 func (m *memory) observe(pod *corev1.Pod, now time.Time) (*observed, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

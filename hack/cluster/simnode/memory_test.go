@@ -36,7 +36,7 @@ func TestEveryPodHasAnAddressOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAForgottenPodGivesItsAddressBackAndStaysForgotten(t *testing.T) {
+func TestForgottenPodReleasesItsAddress(t *testing.T) {
 	m := newMemory()
 	pod := podWithUID("a", "")
 	m.see(pod, noon)
@@ -60,7 +60,7 @@ func TestAFullRangeIsAnError(t *testing.T) {
 		if err != nil {
 			break
 		}
-		m.used[address] = "somebody"
+		m.used[address] = "another"
 		if len(m.used) > addresses {
 			t.Fatal("more addresses than the range has")
 		}

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// leaseSeconds is how long a node's lease is valid, as a kubelet's.
+	// leaseSeconds is how long a node's lease is valid, as with a kubelet.
 	leaseSeconds = 40
-	// besideLeaseSeconds is how long it is valid beside a real node, where the control plane takes lost nodes for lost within
+	// shortLeaseSeconds is how long it is valid if there is a real node too: the control plane then detects the loss of a node within
 	// seconds.
-	besideLeaseSeconds = 4
+	shortLeaseSeconds = 4
 	// hostIP is the address of all nodes. Nothing listens there on kubeletPort, so what needs a kubelet (logs, exec) is refused
-	// at once.
+	// immediately.
 	hostIP      = "127.0.0.1"
 	kubeletPort = 1
 )
@@ -120,7 +120,7 @@ func withTaint(taints []corev1.Taint, wanted bool) []corev1.Taint {
 	return others
 }
 
-// removeSurplus removes the simulated nodes of a run before that had more of them. Nobody would renew their leases.
+// removeSurplus removes the simulated nodes of a previous run that had more of them: their leases would not be renewed.
 func removeSurplus(ctx context.Context, client kubernetes.Interface, wanted map[string]bool) error {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: NodeTypeLabel + "=" + NodeType})
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// script is what the annotations of a Pod say.
+// script is what the annotations of a Pod set.
 type script struct {
-	// exits says that containers end by themselves, with exitCode after runFor.
+	// exits: the containers end by themselves, with exitCode after runFor.
 	exits    bool
 	exitCode int32
 	runFor   time.Duration
@@ -44,7 +44,7 @@ func parseScript(annotations map[string]string) (script, error) {
 	return s, nil
 }
 
-// maxSeconds is far from what a time.Duration cannot hold, and from what anybody waits for.
+// maxSeconds is far below the limit of a time.Duration, and far above what a test waits for.
 const maxSeconds = 1e9
 
 // parseSeconds reads a number of seconds, 0 when there is no such annotation.

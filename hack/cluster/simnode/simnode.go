@@ -22,7 +22,7 @@ import (
 // parallelism is the number of Pods, and at the start of nodes, that are worked on at the same time.
 const parallelism = 16
 
-// Config says what to simulate.
+// Config is what to simulate.
 type Config struct {
 	// Client should have no rate limit of its own.
 	Client kubernetes.Interface
@@ -30,7 +30,7 @@ type Config struct {
 	Nodes int
 	// Version is what the nodes give as the version of their kubelet.
 	Version string
-	// BesideRealNode says that there is a real node too. Then simulated ones have a taint, type=simulated:NoSchedule.
+	// BesideRealNode: there is a real node too. The simulated nodes then have a taint, type=simulated:NoSchedule.
 	BesideRealNode bool
 }
 
@@ -162,9 +162,9 @@ func (s *simulator) work(ctx context.Context) {
 		after, err := s.sync(ctx, key)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			// Somebody else changed the Pod: it is looked at again as soon as that is seen here.
+			// Another client changed the Pod: it is synced again when that change is seen here.
 			if !apierrors.IsConflict(err) {
-				klog.FromContext(ctx).Error(err, "Simulating a Pod failed, will retry", "pod", key)
+				klog.FromContext(ctx).Error(err, "Failed to simulate a Pod, will retry", "pod", key)
 			}
 			s.queue.AddRateLimited(key)
 		case after > 0:
@@ -177,7 +177,7 @@ func (s *simulator) work(ctx context.Context) {
 	}
 }
 
-// sync does what a kubelet would do with the Pod now, and says when to look at it again even if it does not change.
+// sync does what a kubelet would do with the Pod now, and returns when to sync it again even if it does not change.
 func (s *simulator) sync(ctx context.Context, key cache.ObjectName) (after time.Duration, err error) {
 	pod, err := s.pods.Pods(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -193,8 +193,8 @@ func (s *simulator) sync(ctx context.Context, key cache.ObjectName) (after time.
 	d := decide(*o)
 	switch {
 	case d.status != nil:
-		// With the version that the decision was made on, so that nothing is overwritten that was not seen, such as a phase
-		// set by a test.
+		// With the resourceVersion that was decided from, so that a change that was not seen, for instance a phase set by a test, is
+		// not overwritten.
 		updated := pod.DeepCopy()
 		updated.Status = *d.status
 		s.memory.change(pod.UID, o.now)

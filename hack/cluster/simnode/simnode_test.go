@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 	}
 	eventually(t, "a new Pod runs", func() bool { return phase("new") == corev1.PodRunning })
 	if got := phase("elsewhere"); got != "" {
-		t.Errorf("a Pod on somebody else's node has phase %s", got)
+		t.Errorf("a Pod on a node of another owner has phase %s", got)
 	}
 
 	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
@@ -80,14 +80,14 @@ func TestANodeIsReadyWhenItsTaintIsGone(t *testing.T) {
 	}
 }
 
-func TestOnlyBesideARealNodeSimulatedOnesAreTaintedAndOthersTaintsAreKept(t *testing.T) {
+func TestTaintOnlyWithRealNode(t *testing.T) {
 	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	existing := newNode(nodeName(1), "v1.0.0")
 	existing.Spec.Taints = []corev1.Taint{cordoned}
 	client := fake.NewClientset(existing)
 	for _, tc := range []struct {
-		beside bool
-		want   []corev1.Taint // of a node of a run before
+		realNode bool
+		want     []corev1.Taint // of a node of a previous run
 	}{
 		{true, []corev1.Taint{cordoned, taint}},
 		{false, []corev1.Taint{cordoned}},
@@ -95,7 +95,7 @@ func TestOnlyBesideARealNodeSimulatedOnesAreTaintedAndOthersTaintsAreKept(t *tes
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- Run(ctx, Config{Client: client, Nodes: 2, Version: "v2.0.0", BesideRealNode: tc.beside})
+			ended <- Run(ctx, Config{Client: client, Nodes: 2, Version: "v2.0.0", BesideRealNode: tc.realNode})
 		}()
 		taints := func(i int) []corev1.Taint {
 			node, err := client.CoreV1().Nodes().Get(t.Context(), nodeName(i), metav1.GetOptions{})
@@ -105,7 +105,7 @@ func TestOnlyBesideARealNodeSimulatedOnesAreTaintedAndOthersTaintsAreKept(t *tes
 			return node.Spec.Taints
 		}
 		eventually(t, "node simulated-1 has the taints", func() bool { return cmp.Equal(taints(1), tc.want) })
-		eventually(t, "node simulated-2 has a taint or not", func() bool { return (len(taints(2)) == 1) == tc.beside })
+		eventually(t, "node simulated-2 has a taint or not", func() bool { return (len(taints(2)) == 1) == tc.realNode })
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -66,7 +66,7 @@ func TestConditionsOfOthersAreKept(t *testing.T) {
 	}
 	status := decideAt(pod, noon).status
 	if findCondition(status, "example.com/mine") == nil {
-		t.Error("the condition of somebody else is gone")
+		t.Error("the condition of another client is gone")
 	}
 	if c := findCondition(status, corev1.PodScheduled); !c.LastTransitionTime.Time.Equal(noon.Add(-time.Hour)) {
 		t.Errorf("condition PodScheduled did not change but has a new transition time: %+v", c)

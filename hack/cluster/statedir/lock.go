@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// InUseError says that another process runs a cluster in the directory.
+// InUseError is the error if another process runs a cluster in the directory.
 type InUseError struct {
 	Path string
 	PID  int
@@ -49,7 +49,7 @@ func (d Dir) Holder() (pid int, err error) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("asking who uses the state directory: %w", err)
+		return 0, fmt.Errorf("checking which process uses the state directory: %w", err)
 	}
 	defer file.Close()
 	return holder(file)
@@ -58,7 +58,7 @@ func (d Dir) Holder() (pid int, err error) {
 func holder(file *os.File) (pid int, err error) {
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK}
 	if err := syscall.FcntlFlock(file.Fd(), syscall.F_GETLK, &lock); err != nil {
-		return 0, fmt.Errorf("asking who holds %s: %w", file.Name(), err)
+		return 0, fmt.Errorf("checking which process holds %s: %w", file.Name(), err)
 	}
 	if lock.Type == syscall.F_UNLCK {
 		return 0, nil

@@ -2,10 +2,10 @@
 // cluster in it is ready.
 //
 //	admin.kubeconfig   for users: full rights
-//	ready              the contract with whoever waits for the cluster: exists while it is ready, contains the API server's URL
+//	ready              for processes that wait for the cluster: exists while it is ready, contains the API server's URL
 //	lock               locked as long as a process runs the cluster
-//	log/cluster.log    of all components; cluster.log.1 is that of the run before
-//	audit-policy.yaml  what an audit log has, written at every start with one
+//	log/cluster.log    the log of all components; cluster.log.1 is that of the previous run
+//	audit-policy.yaml  what an audit log has; written at every start with an audit log
 //	pki/               authorities and keys, kept; certificates and the components' kubeconfigs, written at every start
 //	etcd/              etcd's data and its socket
 //	node/              of the real node, if there is one: images, containers, volumes, logs of Pods, configuration
@@ -50,7 +50,7 @@ func (d Dir) Path() string { return d.root }
 // AdminKubeconfig is the kubeconfig for users, with full rights.
 func (d Dir) AdminKubeconfig() string { return filepath.Join(d.root, "admin.kubeconfig") }
 
-// AuditPolicy is the file that says what the audit log has, where there is one.
+// AuditPolicy is the file that sets what the audit log has, if there is one.
 func (d Dir) AuditPolicy() string { return filepath.Join(d.root, "audit-policy.yaml") }
 
 // PKI is the folder of certificates, keys and the components' kubeconfigs.
@@ -78,15 +78,15 @@ func (d Dir) lock() string { return filepath.Join(d.root, "lock") }
 // LogOf is the file that a component logs to that runs as a process of its own.
 func (d Dir) LogOf(component string) string { return filepath.Join(d.root, "log", component+".log") }
 
-// KeepLog puts the log of the run before aside.
+// KeepLog renames the log of the previous run.
 func KeepLog(path string) error {
 	if err := os.Rename(path, path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("keeping the log of the run before: %w", err)
+		return fmt.Errorf("keeping the log of the previous run: %w", err)
 	}
 	return nil
 }
 
-// OpenLog starts a new log and keeps that of the run before beside it.
+// OpenLog starts a new log and keeps that of the previous run under another name.
 func (d Dir) OpenLog() (*os.File, error) {
 	if err := KeepLog(d.Log()); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (d Dir) LastLogLines(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// SetReady says that the cluster is ready. The file appears with its content or not at all.
+// SetReady writes the file that shows that the cluster is ready. It appears with its content or not at all.
 func (d Dir) SetReady(url string) error {
 	if err := WriteFile(d.ready(), []byte(url+"\n")); err != nil {
 		return fmt.Errorf("announcing that the cluster is ready: %w", err)
@@ -116,7 +116,7 @@ func (d Dir) SetReady(url string) error {
 	return nil
 }
 
-// ClearReady says that the cluster is not ready.
+// ClearReady removes the file that shows that the cluster is ready.
 func (d Dir) ClearReady() error {
 	if err := os.Remove(d.ready()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("withdrawing that the cluster is ready: %w", err)
@@ -124,14 +124,14 @@ func (d Dir) ClearReady() error {
 	return nil
 }
 
-// Ready returns the API server's URL when the cluster has said that it is ready. Only together with Holder does that mean
-// something: a killed process leaves the file behind.
+// Ready returns the API server's URL if SetReady was called. It is valid only together with Holder: a killed process leaves
+// the file behind.
 func (d Dir) Ready() (url string, ready bool) {
 	content, err := os.ReadFile(d.ready())
 	return strings.TrimSpace(string(content)), err == nil
 }
 
-// WriteFile writes a file, readable by the user only, so that nobody ever sees half of it.
+// WriteFile writes a file, readable by the user only, in such a way that no reader sees half of it.
 func WriteFile(path string, content []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

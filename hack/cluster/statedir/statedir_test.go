@@ -44,7 +44,7 @@ func newDir(t *testing.T) Dir {
 	return d
 }
 
-func TestLockOfAnotherProcessIsRespectedUntilItIsKilled(t *testing.T) {
+func TestLockOfAnotherProcess(t *testing.T) {
 	d := newDir(t)
 	other := exec.Command(os.Args[0])
 	other.Env = append(os.Environ(), holderEnv+"="+d.Path())
@@ -75,7 +75,7 @@ func TestLockOfAnotherProcessIsRespectedUntilItIsKilled(t *testing.T) {
 	}
 	_ = other.Wait()
 	if pid, err := d.Holder(); err != nil || pid != 0 {
-		t.Errorf("Holder after the kill: got %d, %v, want nobody", pid, err)
+		t.Errorf("Holder after the kill: got %d, %v, want none", pid, err)
 	}
 	lock, err := d.Lock()
 	if err != nil {
@@ -90,7 +90,7 @@ func TestHolderOfADirectoryThatWasNeverUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pid, err := d.Holder(); err != nil || pid != 0 {
-		t.Errorf("got %d, %v, want nobody", pid, err)
+		t.Errorf("got %d, %v, want none", pid, err)
 	}
 }
 

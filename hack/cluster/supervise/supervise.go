@@ -21,7 +21,7 @@ type part struct {
 	done   chan struct{}
 }
 
-// errEnded is the error of a part that returned nil although nobody had stopped it.
+// errEnded is the error of a part that returned nil although it was not stopped.
 var errEnded = errors.New("ended without an error")
 
 // New makes a group that calls ended with an error that names the part when a part ends without having been stopped. It may
@@ -48,8 +48,8 @@ func (g *Group) Go(ctx context.Context, name string, run func(context.Context) e
 	}()
 }
 
-// Stop stops the parts, the latest first, each after the one before it has ended. After the timeout the remaining ones are
-// told to end too but no longer waited for; the error names those that still run.
+// Stop stops the parts, the latest first, each after the one before it has ended. After the timeout the remaining parts are
+// stopped too but no longer waited for; the error names those that still run.
 func (g *Group) Stop(timeout time.Duration) error {
 	expired := time.After(timeout)
 	var hanging []error
@@ -69,7 +69,8 @@ func (g *Group) Stop(timeout time.Duration) error {
 	return errors.Join(hanging...)
 }
 
-// StopOnly stops the part of that name, if there is one, and leaves the others running. The error says that it still runs after the timeout.
+// StopOnly stops the part of that name, if there is one, and leaves the others running. It returns an error if the part still runs
+// after the timeout.
 func (g *Group) StopOnly(name string, timeout time.Duration) error {
 	for _, p := range g.parts {
 		if p.name != name {
