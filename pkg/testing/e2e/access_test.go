@@ -18,19 +18,19 @@ func (s *suite) testMetrics(t *testing.T) {
 
 	code, body := s.get(t, ns, "prometheus", "--token", token, url)
 	if code != "200" {
-		t.Errorf("who may read the metrics gets %s: %s", code, body)
+		t.Errorf("an account with the role gets status code %s, want 200: %s", code, body)
 	}
 	contains(t, "/metrics", body, `millwright_build_info{`, `version="e2e-1"`, `millwright_controller_syncs_total{controller="machine",result="success"}`)
 	for _, other := range []string{engine, actions} {
 		if code, body := s.get(t, ns, "prometheus", "--token", token, strings.Replace(url, core, other, 1)); code != "200" {
-			t.Errorf("who may read the metrics of %s gets %s: %s", other, code, body)
+			t.Errorf("an account with the role gets status code %s from %s, want 200: %s", code, other, body)
 		}
 	}
 	if code, _ := s.get(t, ns, "default", "--token", token, url); code != "403" {
-		t.Errorf("who may not read them gets %s", code)
+		t.Errorf("an account without the role gets status code %s, want 403", code)
 	}
 	if code, _ := s.get(t, ns, "default", url); code != "401" {
-		t.Errorf("somebody unknown gets %s", code)
+		t.Errorf("a request without a token gets status code %s, want 401", code)
 	}
 }
 
@@ -44,9 +44,9 @@ func (s *suite) testRoles(t *testing.T) {
 		s.Kubectl(t, "auth", "can-i", "delete", resource, "-n", ns, "--as=edits")
 		contains(t, "kubectl auth can-i", s.KubectlFails(t, "auth", "can-i", "update", resource, "--subresource=status", "-n", ns, "--as=edits"), "exit status 1")
 	}
-	// Who commands the engine commands what it may do.
+	// A user who may create CompositeControllers can do everything that the engine may do.
 	contains(t, "kubectl auth can-i", s.KubectlFails(t, "auth", "can-i", "create", "compositecontrollers", "--as=edits"), "exit status 1")
-	// And who writes ActionSets acts with the rights of their operator.
+	// A user who may create ActionSets can do everything that their operator may do.
 	s.Kubectl(t, "create", "rolebinding", "-n", ns, "operates", "--clusterrole=millwright-actions-edit", "--user=operates")
 	for _, resource := range []string{"actionsets", "blueprints", "profiles"} {
 		s.Kubectl(t, "get", resource, "-n", ns, "--as=views")

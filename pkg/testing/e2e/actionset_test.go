@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// actionSamples are those of the guide.
+	// actionSamples is the folder with the samples of the guide.
 	actionSamples = "../../../manifests/samples/actionset/"
-	// shop is the namespace that they name.
+	// shop is the namespace of the samples.
 	shop = "shop"
 )
 
-// volume is a folder of this machine, for the claim.
+// volume is a PersistentVolume for the claim, in a folder of this machine.
 const volume = `
 apiVersion: v1
 kind: PersistentVolume
@@ -35,7 +35,8 @@ spec:
 ---
 `
 
-// startPostgres does what the image of that name does: at the first start it makes the database, of that name and with that password.
+// startPostgres does what the image postgres does: at the first start it creates the database with the name and the password in the
+// environment.
 const startPostgres = `
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
   printf %s "$POSTGRES_PASSWORD" >/tmp/password
@@ -48,11 +49,11 @@ fi
 exec postgres -c listen_addresses='*'
 `
 
-// actionSetTest has the application of the samples.
+// actionSetTest is the test of one part of the guide, on the application of the samples.
 type actionSetTest struct {
 	*suite
 	*testing.T
-	// backups is the folder of this machine that is the volume for backups.
+	// backups is the folder of this machine that the volume for backups is in.
 	backups string
 }
 
@@ -65,19 +66,19 @@ func (s *suite) testActionSet(t *testing.T) {
 	a.sql("INSERT INTO orders VALUES ('a clock')")
 	a.sample("postgres-blueprint.yaml")
 
-	t.Run("a dropped table comes back", a.inPart((*actionSetTest).testBackupAndRestore))
-	t.Run("a backup goes on though the operator is killed in the middle of it", a.inPart((*actionSetTest).testOperatorKilled))
-	t.Run("what was quiesced is released, at the end and when it is cancelled", a.inPart((*actionSetTest).testQuiesce))
-	t.Run("it is stopped, worked on and started", a.inPart((*actionSetTest).testMaintenance))
-	t.Run("a batch leaves artifacts", a.inPart((*actionSetTest).testBatch))
+	t.Run("backup and restore", a.inPart((*actionSetTest).testBackupAndRestore))
+	t.Run("operator killed", a.inPart((*actionSetTest).testOperatorKilled))
+	t.Run("quiesce", a.inPart((*actionSetTest).testQuiesce))
+	t.Run("maintenance", a.inPart((*actionSetTest).testMaintenance))
+	t.Run("batch", a.inPart((*actionSetTest).testBatch))
 }
 
-// inPart gives a part of the test its own T.
+// inPart returns the part as a subtest with its own T.
 func (a *actionSetTest) inPart(part func(*actionSetTest)) func(*testing.T) {
 	return func(t *testing.T) { part(&actionSetTest{a.suite, t, a.backups}) }
 }
 
-// installPostgres as the guide says. Nobody provisions volumes on this node.
+// installPostgres installs PostgreSQL as described in the guide, and the volumes: nothing provisions volumes on this node.
 func (a *actionSetTest) installPostgres() {
 	a.Helper()
 	a.Kubectl(a, "create", "namespace", shop)
@@ -102,7 +103,7 @@ func (a *actionSetTest) installPostgres() {
 	a.Kubectl(a, "rollout", "status", "-n", shop, "statefulset/postgres", "--timeout="+patience.String())
 }
 
-// sample of the guide is applied, with these values in the place of others.
+// sample applies a sample of the guide after replacing the old strings by the new ones.
 func (a *actionSetTest) sample(file string, oldAndNew ...string) {
 	a.Helper()
 	content, err := os.ReadFile(actionSamples + file)
@@ -116,26 +117,26 @@ func (a *actionSetTest) sample(file string, oldAndNew ...string) {
 	a.Kubectl(a, "apply", "-n", systemNamespace, "-f", changed)
 }
 
-// ends waits until the ActionSet has ended so, and nothing of it is left but the record.
+// ends waits until the ActionSet has the condition, and all objects of its run are removed.
 func (a *actionSetTest) ends(name, condition string) {
 	a.Helper()
 	a.become(a.T, systemNamespace, "actionset/"+name, condition)
 	uid := a.read(a.T, systemNamespace, "actionset/"+name, ".metadata.uid")
-	eventually(a.T, "what "+name+" has left is removed", patience, func() bool {
+	eventually(a.T, "the objects of the run of "+name+" are removed", patience, func() bool {
 		left := a.Kubectl(a, "get", "pods", "-n", shop, "-l", "millwright.dev/actionset-uid="+uid, "-o", "name")
 		left += a.Kubectl(a, "get", "secrets", "-n", systemNamespace, "-l", "millwright.dev/actionset-uid="+uid, "-o", "name")
 		return left == "" && a.read(a.T, systemNamespace, "actionset/"+name, ".metadata.finalizers") == ""
 	})
 }
 
-// trySQL has PostgreSQL do it, and returns what it prints.
+// trySQL executes the statement in PostgreSQL, and returns what psql prints, errors included.
 func (a *actionSetTest) trySQL(statement string) string {
 	a.Helper()
 	const do = `psql --username=postgres --dbname=shop --set=ON_ERROR_STOP=1 --quiet --tuples-only --no-align --command="$0" 2>&1 || true`
 	return strings.TrimSpace(a.Kubectl(a, "exec", "-n", shop, "postgres-0", "--", "sh", "-c", do, statement))
 }
 
-// sql likewise, and it has to go well.
+// sql is trySQL for a statement that must succeed.
 func (a *actionSetTest) sql(statement string) string {
 	a.Helper()
 	printed := a.trySQL(statement)
@@ -145,19 +146,20 @@ func (a *actionSetTest) sql(statement string) string {
 	return printed
 }
 
-// loseTable drops the table, and comeBack restores the dump of that name.
+// loseTable drops the table.
 func (a *actionSetTest) loseTable() {
 	a.Helper()
 	a.sql("DROP TABLE orders")
 	contains(a.T, "SELECT", a.trySQL("SELECT item FROM orders"), `relation "orders" does not exist`)
 }
 
+// comeBack restores the dump of that name, and checks that the table has its row again.
 func (a *actionSetTest) comeBack(dump string) {
 	a.Helper()
 	a.sample("postgres-restore-actionset.yaml", "postgres-restore", "restore-"+dump, "before-upgrade", dump)
 	a.ends("restore-"+dump, "Complete")
 	if got := a.sql("SELECT item FROM orders"); got != "a clock" {
-		a.Errorf("the table has %q", got)
+		a.Errorf("got the rows %q, want %q", got, "a clock")
 	}
 }
 
@@ -170,7 +172,7 @@ func (a *actionSetTest) testBackupAndRestore() {
 	}
 	want := fmt.Sprintf(`{"bytes":"%d","path":"before-upgrade.dump"}`, info.Size())
 	if got := a.read(a.T, systemNamespace, "actionset/postgres-backup", ".status.actions[0].artifacts.dump.keyValue"); got != want {
-		a.Errorf("the artifact is %s, want %s", got, want)
+		a.Errorf("got the artifact %s, want %s", got, want)
 	}
 	contains(a.T, "kubectl describe", a.Kubectl(a, "describe", "actionset", "-n", systemNamespace, "postgres-backup"),
 		"Executing action backup", "Executing phase dump", "Completed phase dump", "Updated ActionSet 'postgres-backup' Status->complete")
@@ -178,14 +180,14 @@ func (a *actionSetTest) testBackupAndRestore() {
 	a.comeBack("before-upgrade")
 }
 
-// testOperatorKilled kills both replicas while the task of the backup runs. It ends when there may be no operator to see it.
+// testOperatorKilled kills both replicas of the operator while the task of the backup runs. The task may end while no operator runs.
 func (a *actionSetTest) testOperatorKilled() {
-	// Each process of the task leaves a line, and waits until it may go on.
+	// Each process of the task appends a line to a file, and waits for another file before it continues.
 	a.sample("postgres-blueprint.yaml", "name: postgres\n", "name: postgres-held\n", "cd /backups\n",
 		"cd /backups\n          echo started >>started\n          while [ ! -e go ]; do sleep 0.1; done\n")
 	a.sample("postgres-backup-actionset.yaml", "name: postgres-backup", "name: killed", "blueprint: postgres", "blueprint: postgres-held", "before-upgrade", "killed")
 	started := func() string {
-		content, _ := os.ReadFile(filepath.Join(a.backups, "started")) // it is not there yet
+		content, _ := os.ReadFile(filepath.Join(a.backups, "started")) // the file may not exist yet
 		return string(content)
 	}
 	eventually(a.T, "the task runs", patience, func() bool { return started() != "" })
@@ -194,29 +196,29 @@ func (a *actionSetTest) testOperatorKilled() {
 	killed := holder()
 	a.killOperators()
 	if now := a.Kubectl(a, "get", "pods", "-n", shop, "-l", "createdBy=kanister", "-o", "jsonpath={.items[*].metadata.uid}"); now != task {
-		a.Errorf("the Pod of the task was %s, and is %q", task, now)
+		a.Errorf("got the Pods %q of the task, want still %s", now, task)
 	}
 	if err := os.WriteFile(filepath.Join(a.backups, "go"), nil, 0o600); err != nil {
 		a.Fatal(err)
 	}
 	a.ends("killed", "Complete")
 	if now := holder(); now == killed {
-		a.Errorf("%s leads still: it was not killed", killed)
+		a.Errorf("the leader is still %s: it was not killed", killed)
 	}
 	if started() != "started\n" {
-		a.Errorf("the task ran so often:\n%s", started())
+		a.Errorf("got the starts\n%swant one", started())
 	}
 	a.loseTable()
 	a.comeBack("killed")
 	a.Kubectl(a, "rollout", "status", "-n", systemNamespace, "deployment/"+actions, "--timeout="+patience.String())
 }
 
-// killOperators ends both replicas at once, as the kernel does where memory is short.
+// killOperators kills both replicas by SIGKILL, as the kernel does when it is out of memory.
 func (a *actionSetTest) killOperators() {
 	a.Helper()
 	pods := strings.Fields(a.Kubectl(a, "get", "pods", "-n", systemNamespace, "-l", "app.kubernetes.io/component=actions", "-o", "jsonpath={.items[*].metadata.name}"))
 	if len(pods) != 2 {
-		a.Fatalf("there are the Pods %s, want two", pods)
+		a.Fatalf("got the Pods %s, want two", pods)
 	}
 	for _, pod := range pods {
 		kill(a.T, processesOf(a.T, "/millwright controllers ", pod))
@@ -252,13 +254,13 @@ func (a *actionSetTest) testMaintenance() {
 	a.sample("maintenance-actionset.yaml")
 	a.ends("postgres-checksums", "Complete")
 	if after := a.podUID(a.T, shop, "postgres-0"); after == before || after == "" {
-		a.Errorf("it was not stopped and started: the Pod was %s, and is %q", before, after)
+		a.Errorf("got a Pod with the UID %q, want one other than %s: the application was not stopped and started", after, before)
 	}
 	if got := a.sql("SHOW data_checksums"); got != "on" {
-		a.Errorf("data_checksums is %q", got)
+		a.Errorf("got data_checksums %q, want %q", got, "on")
 	}
 	if got := a.sql("SELECT count(*) FROM orders WHERE item = 'a clock'"); got != "1" {
-		a.Errorf("there are %s clocks", got)
+		a.Errorf("got %s clocks, want 1", got)
 	}
 }
 
@@ -270,7 +272,7 @@ func (a *actionSetTest) testBatch() {
 	a.ends("primes", "Complete")
 	got := a.read(a.T, systemNamespace, "actionset/primes", ".status.actions[*].artifacts.primes.keyValue")
 	if want := `{"count":"9592","range":"1 to 100000"} {"count":"8392","range":"100001 to 200000"}`; got != want {
-		a.Errorf("the artifacts are %s, want %s", got, want)
+		a.Errorf("got the artifacts %s, want %s", got, want)
 	}
 	a.Logf("took %v", time.Since(begin))
 }

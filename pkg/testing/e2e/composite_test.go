@@ -11,7 +11,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// compositeSamples are those of the guide.
+// compositeSamples is the folder with the samples of the guide.
 const compositeSamples = "../../../manifests/samples/compositecontroller/"
 
 const helloWorld = `
@@ -31,10 +31,10 @@ spec:
   data: {a: b}
 `
 
-// crowd is how many parents there are when the engine is killed.
+// crowd is the number of parents that are created around the time when the engine is killed.
 const crowd = 20
 
-// testCompositeController follows the guide with its first sample, whose hook is in Python.
+// testCompositeController follows the guide with its first sample, whose hook is a Python program.
 func (s *suite) testCompositeController(t *testing.T) {
 	s.loadSampleImages(t)
 	sample := compositeSamples + "hello.yaml"
@@ -52,7 +52,7 @@ func (s *suite) testCompositeController(t *testing.T) {
 	})
 	s.apply(t, helloWorld, "NAMESPACE", ns, "NAME", "greeting", "WHO", "World")
 	s.awaitGreeting(t, ns, "World")
-	eventually(t, "the parent has the status that the hook says", patience, func() bool {
+	eventually(t, "the parent has the status that the hook returns", patience, func() bool {
 		return s.read(t, ns, "helloworld/greeting", ".status") == `{"observedGeneration":1,"pods":1}`
 	})
 	s.apply(t, helloWorld, "NAMESPACE", ns, "NAME", "greeting", "WHO", "Everybody")
@@ -60,7 +60,7 @@ func (s *suite) testCompositeController(t *testing.T) {
 
 	uid := s.podUID(t, ns, "greeting")
 	s.Kubectl(t, "delete", "pod", "-n", ns, "greeting")
-	eventually(t, "another Pod has come in the place of the deleted one", patience, func() bool {
+	eventually(t, "the deleted Pod is replaced", patience, func() bool {
 		now := s.podUID(t, ns, "greeting")
 		return now != "" && now != uid
 	})
@@ -69,16 +69,16 @@ func (s *suite) testCompositeController(t *testing.T) {
 	s.apply(t, helloWorld, "NAMESPACE", ns, "NAME", "greeting", "WHO", "Survivors")
 	s.awaitGreeting(t, ns, "Survivors")
 
-	s.killEngineInMidWork(t, ns)
+	s.killEngine(t, ns)
 
 	s.Kubectl(t, "delete", "helloworlds", "-n", ns, "--all", "--timeout="+patience.String())
-	eventually(t, "the Pods go with their parents", patience, func() bool {
+	eventually(t, "the Pods are deleted with their parents", patience, func() bool {
 		return s.Kubectl(t, "get", "pods", "-n", ns, "-o", "name") == ""
 	})
 }
 
-// killEngineInMidWork kills the leading engine while parents come. Each gets its Pod in the end, and no other one is touched.
-func (s *suite) killEngineInMidWork(t *testing.T, ns string) {
+// killEngine kills the leader of the engine while parents are created. In the end each parent has its Pod, and no existing Pod is replaced.
+func (s *suite) killEngine(t *testing.T, ns string) {
 	t.Helper()
 	greeting := s.podUID(t, ns, "greeting")
 	leader := s.leader(t, engine)
@@ -94,15 +94,15 @@ func (s *suite) killEngineInMidWork(t *testing.T, ns string) {
 		return strings.Count(s.Kubectl(t, "get", "pods", "-n", ns, "-o", "name"), "\n") == crowd+1
 	})
 	if now := s.leader(t, engine); now == leader {
-		t.Errorf("%s leads still", leader)
+		t.Errorf("the leader is still %s: it was not killed", leader)
 	}
 	if now := s.podUID(t, ns, "greeting"); now != greeting {
-		t.Errorf("the Pod of before was %s, and is %s", greeting, now)
+		t.Errorf("got Pod greeting with the UID %s, want still %s", now, greeting)
 	}
 	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+engine, "--timeout="+patience.String())
 }
 
-// awaitGreeting waits until the Pod has said so.
+// awaitGreeting waits until the Pod has printed the greeting.
 func (s *suite) awaitGreeting(t *testing.T, ns, who string) {
 	t.Helper()
 	eventually(t, "Hello, "+who+"!", patience, func() bool {
@@ -113,7 +113,7 @@ func (s *suite) awaitGreeting(t *testing.T, ns, who string) {
 	})
 }
 
-// loadSampleImages brings the images that the sample names to the node, with no more in them than it needs.
+// loadSampleImages loads images with the names in the samples to the node. They have only the programs that the samples need.
 func (s *suite) loadSampleImages(t *testing.T) {
 	t.Helper()
 	s.loadRoot(t, "python", v1.Config{}, "python:3", "busybox:1")

@@ -11,11 +11,10 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// archivesVariable is the environment variable that names the folder of the images, which hack/e2e.sh makes. Without it there is
-// nothing to test with.
+// archivesVariable is the environment variable with the folder of the images, which hack/e2e.sh makes. Without it the tests are skipped.
 const archivesVariable = "E2E_IMAGES"
 
-// The images in the archives: two versions of Millwright, which differ in nothing else, and two of what the tests run.
+// The images in the archives: two of Millwright and two of the app, which differ only in their version.
 const (
 	millwright1 = "millwright:e2e-1"
 	millwright2 = "millwright:e2e-2"
@@ -27,7 +26,7 @@ func TestMain(m *testing.M) {
 	testcluster.Main(m)
 }
 
-// TestMillwright is the life of a cluster with Millwright.
+// TestMillwright tests the life of an installation, part by part.
 func TestMillwright(t *testing.T) {
 	archives := os.Getenv(archivesVariable)
 	if archives == "" {
@@ -37,25 +36,25 @@ func TestMillwright(t *testing.T) {
 	for _, archive := range []string{"millwright-1.tar", "millwright-2.tar", "app-1.tar", "app-2.tar"} {
 		s.LoadImages(t, filepath.Join(archives, archive))
 	}
-	if !t.Run("one command installs it", s.testInstallation) {
+	if !t.Run("installation", s.testInstallation) {
 		return
 	}
 	for _, part := range []struct {
 		name string
 		run  func(*testing.T)
 	}{
-		{"an ImmortalContainer comes back from whatever ends it", s.testImmortalContainer},
-		{"a HelloApp answers and scales and rolls", s.testHelloApp},
-		{"a Machine keeps its pace", s.testMachine},
-		{"a CompositeController works as its sample says", s.testCompositeController},
-		{"ActionSets back up and restore as their samples say", s.testActionSet},
-		{"metrics are for those who may read them", s.testMetrics},
-		{"users with the roles edit and view have what these say", s.testRoles},
-		{"another leads when the leader is deleted", s.testLeaderDeleted},
-		{"the end of kubelet replaces no Pod", s.testKubeletKilled},
-		{"on a lost node there are never two Pods", s.testNodeLost},
-		{"an upgrade under load loses nothing and replaces no Pod", s.testUpgrade},
-		{"undeploy leaves what users own", s.testRemoval},
+		{"ImmortalContainer", s.testImmortalContainer},
+		{"HelloApp", s.testHelloApp},
+		{"Machine", s.testMachine},
+		{"CompositeController", s.testCompositeController},
+		{"ActionSet", s.testActionSet},
+		{"metrics", s.testMetrics},
+		{"roles", s.testRoles},
+		{"leader deleted", s.testLeaderDeleted},
+		{"kubelet killed", s.testKubeletKilled},
+		{"node lost", s.testNodeLost},
+		{"upgrade", s.testUpgrade},
+		{"removal", s.testRemoval},
 	} {
 		t.Run(part.name, part.run)
 	}

@@ -6,6 +6,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,14 +20,14 @@ import (
 
 const (
 	farmNamespace = systemNamespace
-	// tutorialNamespace is where the tutorial has it.
+	// tutorialNamespace is the namespace of the tutorial's Deployment.
 	tutorialNamespace = "default"
 	farmDeployment    = "deployment/farm-operator"
 	farmAPIService    = "apiservice/v1alpha.farm.example.com"
 	manifests         = "../../../manifests/"
 )
 
-// TestFarm is the life of a cluster in which somebody has followed the tutorial, and then goes on with us.
+// TestFarm tests the life of a cluster whose user has followed the tutorial and then installs Millwright.
 func TestFarm(t *testing.T) {
 	archives := os.Getenv(archivesVariable)
 	if archives == "" {
@@ -40,18 +41,19 @@ func TestFarm(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"the tutorial's manifest says which rights it lacks and works with them", s.testTutorial},
-		{"one command takes its place", s.testFarmTakesOver},
-		{"no request fails while it moves to the namespace of the operator", s.testFarmMoves},
-		{"no request fails while it is updated", s.testFarmUpdate},
-		{"undeploy leaves Llamas and nothing that anything waits for", s.testFarmRemoval},
+		{"tutorial", s.testTutorial},
+		{"take over", s.testFarmTakesOver},
+		{"move to the operator's namespace", s.testFarmMoves},
+		{"update", s.testFarmUpdate},
+		{"removal", s.testFarmRemoval},
 	} {
 		if !t.Run(part.name, part.run) {
-			return // each goes on where the one before has ended
+			return // each part needs the state that the one before leaves
 		}
 	}
 }
 
+// testTutorial applies the tutorial's manifest: the server logs which rights it lacks, and works once they are bound.
 func (s *suite) testTutorial(t *testing.T) {
 	tutorial, err := os.ReadFile("testdata/farm-tutorial.yaml")
 	if err != nil {
@@ -59,7 +61,7 @@ func (s *suite) testTutorial(t *testing.T) {
 	}
 	s.apply(t, string(tutorial), "IMAGE", millwright1)
 	logs := ""
-	eventually(t, "its server says what it lacks", patience, func() bool {
+	eventually(t, "the server logs the rights that it lacks", patience, func() bool {
 		logs = s.farmLogs(t)
 		return strings.Contains(logs, "lacks rights")
 	})
@@ -67,14 +69,14 @@ func (s *suite) testTutorial(t *testing.T) {
 
 	s.InstallCRDs(t, "manifests/00-crds")
 	s.Kubectl(t, "apply", "-f", manifests+"10-namespace.yaml", "-f", manifests+"farm/21-role.yaml", "-f", manifests+"farm-tutorial/21-bindings.yaml")
-	// It is started again by itself, the later the oftener it has failed.
+	// kubelet restarts the server, with a growing delay after each failure.
 	s.become(t, tutorialNamespace, farmAPIService, "Available")
 	s.Kubectl(t, "apply", "-f", manifests+"samples/llama/llama.yaml")
 	s.expectDolly(t, "31.4")
 	contains(t, "kubectl get farmpods", s.Kubectl(t, "get", "farmpods", "-n", tutorialNamespace), "farm-farm-operator-", "1/1", "Running")
 }
 
-// farmLogs are what the containers of the farm have said that run, and those that ran before them.
+// farmLogs returns the logs of the server's containers, and of those that ran before them.
 func (s *suite) farmLogs(t *testing.T) (logs string) {
 	t.Helper()
 	pods, err := s.kube.CoreV1().Pods(tutorialNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=farm-operator"})
@@ -83,38 +85,39 @@ func (s *suite) farmLogs(t *testing.T) (logs string) {
 	}
 	for _, pod := range pods.Items {
 		for _, previous := range []bool{true, false} {
-			// There may be none, or none yet.
-			said, _ := s.kube.CoreV1().Pods(tutorialNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(t.Context())
-			logs += string(said)
+			// The container may not have started yet, or may have no predecessor.
+			log, _ := s.kube.CoreV1().Pods(tutorialNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(t.Context())
+			logs += string(log)
 		}
 	}
 	return logs
 }
 
-// expectDolly as kubectl shows it to a user.
+// expectDolly checks what kubectl prints of the Llama that has been there since the tutorial.
 func (s *suite) expectDolly(t *testing.T, weight string) {
 	t.Helper()
-	if fields := strings.Fields(s.Kubectl(t, "get", "llama", "dolly", "-n", tutorialNamespace, "--no-headers")); len(fields) != 4 || fields[0] != "dolly" || fields[1] != weight || fields[2] != "0.5" {
-		t.Errorf("kubectl get llama dolly shows %q", fields)
+	got := strings.Fields(s.Kubectl(t, "get", "llama", "dolly", "-n", tutorialNamespace, "--no-headers"))
+	if want := []string{"dolly", weight, "0.5"}; len(got) != 4 || !slices.Equal(got[:3], want) {
+		t.Errorf("kubectl get llama dolly prints %q, want %q and the age", got, want)
 	}
 }
 
 func (s *suite) testFarmTakesOver(t *testing.T) {
 	refusal, err := s.tryToDeploy(t, "deploy", millwright1)
 	if err == nil {
-		t.Error("it is deployed next to the tutorial's")
+		t.Error("deploy did not fail next to the tutorial's server")
 	}
 	contains(t, "deploy", refusal, "Nothing was changed", "make deploy FARM=tutorial")
 	output := s.deploy(t, "deploy", millwright1, "FARM=tutorial")
 	contains(t, "deploy", output, "Taking over Deployment farm-operator", "Millwright is at work", farmAPIServiceMet)
 	s.become(t, tutorialNamespace, farmAPIService, "Available")
 	if spec := s.read(t, tutorialNamespace, farmAPIService, ".spec"); strings.Contains(spec, "insecure") || !strings.Contains(spec, "caBundle") {
-		t.Errorf("the APIService verifies nothing, or cannot: %s", spec)
+		t.Errorf("got the APIService's spec %s, want one that verifies the server's certificate", spec)
 	}
 	if ready := s.read(t, tutorialNamespace, farmDeployment, ".status.readyReplicas"); ready != "2" {
-		t.Errorf("%q replicas are ready", ready)
+		t.Errorf("got %q ready replicas, want 2", ready)
 	}
-	s.expectDolly(t, "31.4") // it is where it was
+	s.expectDolly(t, "31.4") // the Llama is unchanged
 	s.Kubectl(t, "patch", "llama", "dolly", "-n", tutorialNamespace, "--type=merge", "-p", `{"spec":{"weight":35}}`)
 	s.expectDolly(t, "35")
 	contains(t, "kubectl get farmpods", s.Kubectl(t, "get", "farmpods", "--all-namespaces"), "farm-millwright-core-", "farm-farm-operator-")
@@ -123,21 +126,22 @@ func (s *suite) testFarmTakesOver(t *testing.T) {
 	contains(t, "kubectl delete llamarecord", refusal, "written by the API server of farm.example.com alone")
 }
 
-// farmAPIServiceMet is what kubectl wait says.
+// farmAPIServiceMet is what kubectl wait prints.
 const farmAPIServiceMet = "apiservice.apiregistration.k8s.io/v1alpha.farm.example.com condition met"
 
+// testFarmMoves moves the server to the operator's namespace: no request fails.
 func (s *suite) testFarmMoves(t *testing.T) {
 	load := s.startFarmLoad(t, s.Namespace(t))
 	contains(t, "deploy", s.deploy(t, "deploy", millwright1), "Moving the API server of Llamas from namespace default to millwright-system")
 	load.stop()
 	s.expectLoad(t, load)
 	if left := s.farmObjects(t, tutorialNamespace); left != "" {
-		t.Errorf("in namespace %s there are still\n%s", tutorialNamespace, left)
+		t.Errorf("got in namespace %s, want none:\n%s", tutorialNamespace, left)
 	}
 	s.expectDolly(t, "35")
 }
 
-// farmObjects that are ours in a namespace.
+// farmObjects returns the names of all objects of the server in a namespace.
 func (s *suite) farmObjects(t *testing.T, namespace string) string {
 	t.Helper()
 	const kinds = "deployments,services,serviceaccounts,roles,rolebindings,poddisruptionbudgets,networkpolicies"
@@ -145,29 +149,30 @@ func (s *suite) farmObjects(t *testing.T, namespace string) string {
 		s.Kubectl(t, "get", "secrets", "-n", namespace, "-l", "app.kubernetes.io/managed-by=millwright", "-o", "name")
 }
 
+// testFarmUpdate deploys another version of the server: no request fails.
 func (s *suite) testFarmUpdate(t *testing.T) {
 	ns := s.Namespace(t)
 	load := s.startFarmLoad(t, ns)
 	s.deploy(t, "deploy", millwright2)
 	s.Kubectl(t, "rollout", "restart", "-n", farmNamespace, farmDeployment)
 	s.Kubectl(t, "rollout", "status", "-n", farmNamespace, farmDeployment, "--timeout="+patience.String())
-	time.Sleep(5 * time.Second) // until the last of the old ones has ended
+	time.Sleep(5 * time.Second) // until the last old Pod has ended
 	load.stop()
 	images := s.Kubectl(t, "get", "pods", "-n", farmNamespace, "-l", "app=farm-operator", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[0].image}")
 	contains(t, "the Pods of the farm", images, millwright2)
 	s.expectLoad(t, load)
 }
 
-// expectLoad complains of what was refused to it, or where it was none.
+// expectLoad checks that no request of the load has failed, and that there were enough of each kind.
 func (s *suite) expectLoad(t *testing.T, load *farmLoad) {
 	t.Helper()
 	t.Logf("requests by their kind: %v; the longest took %v; watches began %d times and saw %d Llamas", load.counts(), load.longest, load.watches, load.seen)
 	if load.longest > 10*time.Second {
-		t.Errorf("a request took %v", load.longest)
+		t.Errorf("got a request that took %v, want at most 10s", load.longest)
 	}
 	for kind, n := range load.counts() {
 		if n < 50 {
-			t.Errorf("only %d times was there a %s: that was no load", n, kind)
+			t.Errorf("got %d requests of the kind %q, want at least 50", n, kind)
 		}
 	}
 	for _, failure := range load.failures() {
@@ -175,7 +180,7 @@ func (s *suite) expectLoad(t *testing.T, load *farmLoad) {
 	}
 }
 
-// testFarmRemoval is the last part.
+// testFarmRemoval is the last part: undeploy keeps Llamas, and leaves nothing that a deletion would wait for.
 func (s *suite) testFarmRemoval(t *testing.T) {
 	ns := s.Namespace(t)
 	for _, name := range []string{"molly", "polly"} {
@@ -190,12 +195,12 @@ func (s *suite) testFarmRemoval(t *testing.T) {
 	output := s.deploy(t, "undeploy", "")
 	contains(t, "undeploy", output, `"v1alpha.farm.example.com" deleted`, `"farm-operator-serving" deleted`, `"farm-operator-ca" deleted`, "Llamas are kept")
 	if strings.Index(output, `"v1alpha.farm.example.com" deleted`) > strings.Index(output, `"farm-operator" deleted`) {
-		t.Errorf("the server was deleted before its APIService:\n%s", output)
+		t.Errorf("the server was deleted before its APIService, want after:\n%s", output)
 	}
 	left := s.farmObjects(t, farmNamespace) + s.farmObjects(t, tutorialNamespace)
 	left += s.Kubectl(t, "get", "apiservices,clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,rolebindings", "-A", "-l", "app=farm-operator", "-o", "name")
 	if left != "" {
-		t.Errorf("there are still\n%s", left)
+		t.Errorf("got these objects after undeploy, want none:\n%s", left)
 	}
 	s.Kubectl(t, "delete", "namespace", ns, "--timeout="+patience.String())
 	contains(t, "kubectl get llamarecords", s.Kubectl(t, "get", "llamarecords", "-A"), "dolly")

@@ -22,20 +22,21 @@ import (
 	"millwright.dev/pkg/generated/clientset/versioned"
 )
 
-// farmLoad is clients that ask without a pause, each for one thing.
+// farmLoad is a set of clients, each of which sends requests of one kind without a pause.
 type farmLoad struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
 	mu      sync.Mutex
-	longest time.Duration // that a request has taken
+	longest time.Duration // duration of the longest request
 	made    map[string]int
 	failed  []string
 	watches int
 	seen    int
 }
 
-// startFarmLoad in that namespace. A client tries again what fails with 429 or 503, so answers are looked at below it.
+// startFarmLoad starts the load in a namespace. Clients repeat requests that fail with 429 or 503, so failures are counted in the
+// transport, below the client.
 func (s *suite) startFarmLoad(t *testing.T, namespace string) *farmLoad {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -93,11 +94,11 @@ func (l *farmLoad) ask(ctx context.Context, kind string, ask func(turn int) erro
 		l.made[kind]++
 		l.longest = max(l.longest, time.Since(begin))
 		l.mu.Unlock()
-		time.Sleep(20 * time.Millisecond) // the node has other work, too
+		time.Sleep(20 * time.Millisecond) // leave CPU to the node
 	}
 }
 
-// watch begins a new one where the last has ended, and misses nothing.
+// watch counts the Llamas that a watch reports. A new watch starts from where the last one ended, so none is missed.
 func (l *farmLoad) watch(ctx context.Context, begin func(version string) (watch.Interface, error)) {
 	version := ""
 	for ctx.Err() == nil {
@@ -131,12 +132,12 @@ func (l *farmLoad) watch(ctx context.Context, begin func(version string) (watch.
 	}
 }
 
-// stop returns when all have ended, and tells where the watch has missed a Llama.
+// stop returns when all clients have ended. It records a failure if the watch has missed a Llama.
 func (l *farmLoad) stop() {
 	l.cancel()
 	l.done.Wait()
-	if made := l.counts()["create"]; l.seen < made-2 { // the last ones came while it was stopped
-		l.fail(fmt.Sprintf("%d Llamas were made, and the watch has seen %d", made, l.seen))
+	if made := l.counts()["create"]; l.seen < made-2 { // the watch may end before it reports the last ones
+		l.fail(fmt.Sprintf("the watch reported %d Llamas, want %d", l.seen, made))
 	}
 }
 
@@ -152,7 +153,7 @@ func (l *farmLoad) failures() []string {
 	return slices.Clone(l.failed)
 }
 
-// failures notes every request that the API server does not answer, or answers by an error of its own.
+// failures is a transport that records every request without an answer, and every answer 429 or 5xx.
 type failures struct {
 	next http.RoundTripper
 	load *farmLoad

@@ -15,6 +15,7 @@ import (
 	"time"
 )
 
+// testLeaderDeleted deletes the Pod of the leader: another replica leads and does its work.
 func (s *suite) testLeaderDeleted(t *testing.T) {
 	const pod = "led-immortalpod"
 	ns := s.Namespace(t)
@@ -26,11 +27,12 @@ func (s *suite) testLeaderDeleted(t *testing.T) {
 	s.Kubectl(t, "delete", "pod", "-n", ns, pod)
 	s.expectAnother(t, ns, "led", uid, "2")
 	if now := s.leader(t, core); now == leader {
-		t.Errorf("%s leads still", leader)
+		t.Errorf("the leader is still %s, want another", leader)
 	}
 	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, "--timeout="+patience.String())
 }
 
+// testKubeletKilled kills kubelet: it starts again and no Pod is replaced.
 func (s *suite) testKubeletKilled(t *testing.T) {
 	const pod = "calm-immortalpod"
 	ns := s.Namespace(t)
@@ -44,16 +46,16 @@ func (s *suite) testKubeletKilled(t *testing.T) {
 		now := s.kubelets(t)
 		return len(now) == 1 && now[0] != old
 	})
-	// It is at work again when Pods start.
+	// kubelet works again when a new Pod starts.
 	s.apply(t, immortalContainer, "NAMESPACE", ns, "NAME", "next", "IMAGE", app1)
 	s.become(t, ns, "ic/next", "Ready")
 	s.become(t, ns, "ic/calm", "Ready")
 	if now := fmt.Sprint(s.podUID(t, ns, pod), processes(t, pod)); now != before {
-		t.Errorf("the Pod and its process were %s, and are %s", before, now)
+		t.Errorf("got the Pod and its process %s, want still %s", now, before)
 	}
 }
 
-// testNodeLost freezes kubelet: for the API server the node is lost, while what runs there runs on.
+// testNodeLost freezes kubelet: the API server considers the node lost, while its containers still run. There must never be two Pods.
 func (s *suite) testNodeLost(t *testing.T) {
 	const pod = "lonely-immortalpod"
 	ns := s.Namespace(t)
@@ -71,13 +73,13 @@ func (s *suite) testNodeLost(t *testing.T) {
 	}()
 	s.Kubectl(t, "wait", "node/node-1", "--for=condition=Ready=Unknown", "--timeout="+patience.String())
 	s.Kubectl(t, "delete", "pod", "-n", ns, pod, "--wait=false")
-	eventually(t, "the status says what it waits for", patience, func() bool {
+	eventually(t, "the status shows that the termination is waited for", patience, func() bool {
 		return s.read(t, ns, "ic/lonely", `.status.conditions[?(@.type=="Progressing")].reason`) == "WaitingForTermination"
 	})
 	// Long after the Pod's grace period of two seconds.
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		if now := s.podUID(t, ns, pod); now != uid {
-			t.Fatalf("while the node is lost the Pod is %q, and was %s", now, uid)
+			t.Fatalf("got a Pod with the UID %q while the node is lost, want still %s", now, uid)
 		}
 	}
 	s.signalKubelet(t, syscall.SIGCONT)
@@ -85,12 +87,12 @@ func (s *suite) testNodeLost(t *testing.T) {
 	s.become(t, "default", "node/node-1", "Ready")
 	s.expectAnother(t, ns, "lonely", uid, "2")
 	if n := most(); n != 1 {
-		t.Errorf("at some time %d processes ran", n)
+		t.Errorf("got %d processes at some time, want at most 1", n)
 	}
 	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, "--timeout="+patience.String())
 }
 
-// watchProcesses looks how many processes of the Pod there are at any time. The function ends it and returns the most.
+// watchProcesses counts the processes of the Pod every 50 ms. The returned function ends that and returns the highest count.
 func watchProcesses(t *testing.T, pod string) (most func() int32) {
 	t.Helper()
 	var seen atomic.Int32
@@ -113,7 +115,7 @@ func watchProcesses(t *testing.T, pod string) (most func() int32) {
 	}
 }
 
-// kubelets are the processes of kubelet: children of the node's first process.
+// kubelets returns the ids of the processes of kubelet: children of the node's first process.
 func (s *suite) kubelets(t *testing.T) (pids []int) {
 	t.Helper()
 	parent := strconv.Itoa(s.NodeInit(t))
@@ -140,7 +142,7 @@ func (s *suite) kubelet(t *testing.T) int {
 	t.Helper()
 	pids := s.kubelets(t)
 	if len(pids) != 1 {
-		t.Fatalf("the kubelets are %d, want one", pids)
+		t.Fatalf("got the processes %d of kubelet, want one", pids)
 	}
 	return pids[0]
 }

@@ -26,14 +26,14 @@ func (s *suite) testHelloApp(t *testing.T) {
 	for _, host := range []string{address, "hello", "hello." + ns + ".svc.cluster.local"} {
 		code, body := s.get(t, ns, "default", "http://"+host+":8080/")
 		if code != "200" || !strings.HasPrefix(body, "version 1 in hello-") {
-			t.Errorf("%s answers %s %q", host, code, body)
+			t.Errorf("got status code %s and %q from %s, want 200 and version 1", code, body, host)
 		}
 	}
 
 	s.Kubectl(t, "scale", "-n", ns, "ha/hello", "--replicas=3")
 	s.Kubectl(t, "wait", "-n", ns, "ha/hello", "--for=jsonpath={.status.readyReplicas}=3", "--timeout="+patience.String())
 	s.become(t, ns, "ha/hello", "Ready")
-	eventually(t, "the Service leads to all three", patience, func() bool {
+	eventually(t, "the Service has three ready endpoints", patience, func() bool {
 		endpoints := s.Kubectl(t, "get", "endpointslices", "-n", ns, "-l", "kubernetes.io/service-name=hello", "-o", "jsonpath={.items[*].endpoints[*].conditions.ready}")
 		return endpoints == "true true true"
 	})
@@ -45,7 +45,7 @@ func (s *suite) testHelloApp(t *testing.T) {
 	s.Kubectl(t, "rollout", "status", "-n", ns, "deployment/hello", "--timeout="+patience.String())
 	s.become(t, ns, "ha/hello", "Ready")
 	if code, body := s.get(t, ns, "default", "http://hello:8080/"); code != "200" || !strings.HasPrefix(body, "version 2 in hello-") {
-		t.Errorf("after the rollout it answers %s %q", code, body)
+		t.Errorf("got status code %s and %q after the rollout, want 200 and version 2", code, body)
 	}
 	contains(t, "kubectl describe", s.Kubectl(t, "describe", "-n", ns, "ha/hello"), "Created Deployment hello", "Scaled from 1 to 3", "Updated the image")
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// loadRoot brings an image of that root file system, which hack/e2e.sh has made, to the node under these names. Without it the test
-// is skipped.
+// loadRoot loads an image with a root file system that hack/e2e.sh has made to the node, under each of the names. The test is skipped if
+// hack/e2e.sh has not made it.
 func (s *suite) loadRoot(t *testing.T, what string, with v1.Config, names ...string) {
 	t.Helper()
 	root := filepath.Join(os.Getenv(archivesVariable), what+"-root.tar")

@@ -34,24 +34,27 @@ func (s *suite) testImmortalContainer(t *testing.T) {
 	contains(t, "kubectl logs", s.Kubectl(t, "logs", "-n", ns, pod), "version 1 serves in "+pod)
 	uid := s.podUID(t, ns, pod)
 
-	// A process that is killed comes back in its Pod.
+	// kubelet restarts a killed process in the same Pod.
 	kill(t, processes(t, pod))
 	eventually(t, "the container was restarted", patience, func() bool {
 		return s.read(t, ns, "pod/"+pod, ".status.containerStatuses[0].restartCount") == "1"
 	})
 	s.become(t, ns, "ic/web", "Ready")
 	if now := s.podUID(t, ns, pod); now != uid {
-		t.Errorf("the Pod was %s, and is %s", uid, now)
+		t.Errorf("got a Pod with the UID %s, want still %s", now, uid)
 	}
 	contains(t, "kubectl logs --previous", s.Kubectl(t, "logs", "-n", ns, pod, "--previous"), "version 1 serves")
 
-	// A Pod that is deleted is made anew, and so is one that has completed, or is out of date.
+	// A Pod is replaced when it is deleted, when it has completed, and when it is out of date.
 	s.Kubectl(t, "delete", "pod", "-n", ns, pod)
 	uid = s.expectAnother(t, ns, "web", uid, "2")
 	s.exit(t, ns, pod, 0)
 	uid = s.expectAnother(t, ns, "web", uid, "3")
-	if reason, code := s.read(t, ns, "ic/web", ".status.lastTermination.reason"), s.read(t, ns, "ic/web", ".status.lastTermination.exitCode"); reason != "Completed" || code != "0" {
-		t.Errorf("the last termination is %q with %q", reason, code)
+	if got := s.read(t, ns, "ic/web", ".status.lastTermination.reason"); got != "Completed" {
+		t.Errorf("got the last termination's reason %q, want %q", got, "Completed")
+	}
+	if got := s.read(t, ns, "ic/web", ".status.lastTermination.exitCode"); got != "0" {
+		t.Errorf("got the last termination's exit code %q, want 0", got)
 	}
 	s.Kubectl(t, "patch", "-n", ns, "ic/web", "--type=merge", "-p", `{"spec":{"image":"`+app2+`"}}`)
 	s.expectAnother(t, ns, "web", uid, "4")
@@ -61,7 +64,7 @@ func (s *suite) testImmortalContainer(t *testing.T) {
 	contains(t, "kubectl get", s.Kubectl(t, "get", "-n", ns, "ic"), "NAME", "READY", "True", pod)
 }
 
-// expectAnother waits until the ImmortalContainer is ready with another Pod, and started as often; it returns the Pod's UID.
+// expectAnother waits until the ImmortalContainer is ready with another Pod, checks the number of its starts, and returns the Pod's UID.
 func (s *suite) expectAnother(t *testing.T, namespace, name, uid, starts string) string {
 	t.Helper()
 	now := ""
@@ -72,22 +75,22 @@ func (s *suite) expectAnother(t *testing.T, namespace, name, uid, starts string)
 	s.become(t, namespace, "pod/"+name+"-immortalpod", "Ready")
 	s.become(t, namespace, "ic/"+name, "Ready")
 	if got := s.read(t, namespace, "ic/"+name, ".status.startTimes"); got != starts {
-		t.Errorf("it was started %s times, want %s", got, starts)
+		t.Errorf("got %s starts, want %s", got, starts)
 	}
 	return now
 }
 
-// exit tells the program in the Pod to end. Its answer is that the connection breaks.
+// exit ends the program in the Pod by a request, which fails because the program breaks the connection.
 func (s *suite) exit(t *testing.T, namespace, pod string, code int) {
 	t.Helper()
 	s.KubectlFails(t, "get", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+":8080/proxy/exit?code="+strconv.Itoa(code))
 }
 
-// kill ends the one process that there has to be.
+// kill kills the only process of the list.
 func kill(t *testing.T, pids []string) {
 	t.Helper()
 	if len(pids) != 1 {
-		t.Fatalf("there are the processes %q, want one", pids)
+		t.Fatalf("got the processes %q, want one", pids)
 	}
 	pid, err := strconv.Atoi(pids[0])
 	if err != nil {

@@ -12,23 +12,29 @@ func (s *suite) testInstallation(t *testing.T) {
 	output := s.deploy(t, "deploy", millwright1)
 	contains(t, "deploy", output, "successfully rolled out", "Millwright is at work")
 	pods := s.Kubectl(t, "get", "pods", "-n", systemNamespace, "-o", `jsonpath={range .items[*]}{.spec.containers[0].image} {.status.phase} {.spec.serviceAccountName}{"\n"}{end}`)
-	want := strings.Repeat(millwright1+" Running farm-operator\n", 2) + strings.Repeat(millwright1+" Running "+actions+"\n", 2) + strings.Repeat(millwright1+" Running "+core+"\n", 2) + strings.Repeat(millwright1+" Running "+engine+"\n", 2)
+	want := ""
+	for _, serviceAccount := range []string{"farm-operator", actions, core, engine} {
+		want += strings.Repeat(millwright1+" Running "+serviceAccount+"\n", 2)
+	}
 	if pods != want {
-		t.Errorf("there are the Pods\n%swant\n%s", pods, want)
+		t.Errorf("got the Pods\n%swant\n%s", pods, want)
 	}
 	for _, deployment := range []string{actions, core, engine} {
 		eventually(t, "a replica of "+deployment+" leads", patience, func() bool { return s.leader(t, deployment) != "" })
 	}
-	// What does not keep to the restricted standard would not be let in.
+	// The namespace enforces the restricted Pod security standard.
 	refusal := s.KubectlFails(t, "run", "-n", systemNamespace, "guest", "--image="+app1)
 	contains(t, "kubectl run", refusal, `violates PodSecurity "restricted`)
-	for _, resource := range []string{"immortalcontainers", "helloapps", "machines", "switches", "compositecontrollers", "actionsets", "blueprints", "profiles", "llamas", "farmpods"} {
+	for _, resource := range []string{
+		"immortalcontainers", "helloapps", "machines", "switches", "compositecontrollers", "actionsets", "blueprints", "profiles",
+		"llamas", "farmpods",
+	} {
 		s.Kubectl(t, "get", resource, "--all-namespaces")
 		contains(t, "kubectl explain", s.Kubectl(t, "explain", resource), "KIND:", "DESCRIPTION:")
 	}
 }
 
-// endless is an ActionSet that waits for nothing until it is cancelled.
+// endless is an ActionSet whose phase ends only when it is cancelled.
 const endless = `
 apiVersion: cr.kanister.io/v1alpha1
 kind: Blueprint
@@ -52,7 +58,7 @@ spec:
   - {name: go, blueprint: endless, object: {kind: Namespace, name: NAMESPACE, namespace: NAMESPACE}}
 `
 
-// testRemoval is the last part: what was there when Millwright went is there after it.
+// testRemoval is the last part: undeploy keeps the objects of users and what the controllers made for them.
 func (s *suite) testRemoval(t *testing.T) {
 	ns := s.Namespace(t)
 	s.apply(t, immortalContainer, "NAMESPACE", ns, "NAME", "stays", "IMAGE", app1)
@@ -64,7 +70,7 @@ func (s *suite) testRemoval(t *testing.T) {
 		return s.Kubectl(t, "get", "pods,deployments,services,immortalcontainers,helloapps,machines,switches", "-n", ns, "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid}{"\n"}{end}`)
 	}
 	before := uids()
-	s.Kubectl(t, "apply", "-f", compositeSamples+"sharedconfig.yaml") // whose hook does not run: there is no image with Node
+	s.Kubectl(t, "apply", "-f", compositeSamples+"sharedconfig.yaml") // its hook does not run: there is no image with Node.js
 	s.Kubectl(t, "wait", "--for=condition=Established", "--timeout="+patience.String(), "crd/sharedconfigs.example.com")
 	s.apply(t, sharedConfig, "NAMESPACE", ns)
 	eventually(t, "the SharedConfig has the finalizer of its CompositeController", patience, func() bool {
@@ -79,22 +85,22 @@ func (s *suite) testRemoval(t *testing.T) {
 	contains(t, "undeploy", output, `"sharedconfig-controller" deleted`, "actionset.cr.kanister.io/endless patched",
 		"Namespace millwright-system stays", "The CRDs and all other objects of our kinds are still there")
 	if deferred := s.read(t, systemNamespace, "actionset/endless", ".status.actions[0].deferPhase.state"); deferred != "complete" {
-		t.Errorf("the deferPhase of the ActionSet that ran is %q", deferred)
+		t.Errorf("got the deferPhase in the state %q, want %q", deferred, "complete")
 	}
 	s.Kubectl(t, "delete", "-n", systemNamespace, "actionset/endless", "blueprint/endless", "--timeout="+patience.String())
-	s.deploy(t, "undeploy", "") // which removes nothing twice, but the namespace now
+	s.deploy(t, "undeploy", "") // now the namespace is empty and removed, too
 	if left := s.Kubectl(t, "get", "clusterroles,clusterrolebindings", "--selector", "app.kubernetes.io/name=millwright", "-o", "name"); left != "" {
-		t.Errorf("there are still\n%s", left)
+		t.Errorf("got these objects after undeploy, want none:\n%s", left)
 	}
 	if left := s.Kubectl(t, "get", "namespace", systemNamespace, "--ignore-not-found", "-o", "name"); left != "" {
-		t.Errorf("there is still %s", left)
+		t.Errorf("got %s after undeploy, want it deleted", left)
 	}
 	if after := uids(); after != before {
-		t.Errorf("there was\n%sand there is\n%s", before, after)
+		t.Errorf("got the objects\n%swant those from before undeploy\n%s", after, before)
 	}
-	// Nobody is there any more who could clean up, and nothing waits for that.
+	// No controller runs any more, and no deletion waits for one.
 	s.Kubectl(t, "delete", "-n", ns, "sharedconfig/stays", "ic/stays", "ha/stays", "machine/stays", "--timeout="+patience.String())
-	eventually(t, "all that was made for them goes with them", patience, func() bool {
+	eventually(t, "their children are deleted", patience, func() bool {
 		return s.Kubectl(t, "get", "pods,deployments,switches", "-n", ns, "--ignore-not-found", "-o", "name") == ""
 	})
 }

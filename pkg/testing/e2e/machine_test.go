@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// machine has the pace that the API gives to those who say nothing: five seconds.
+// machine has the default pace: five seconds.
 const machine = `
 apiVersion: useless.container.training/v1alpha1
 kind: Machine
@@ -27,7 +27,7 @@ func (s *suite) testMachine(t *testing.T) {
 	switches := strings.Fields(s.Kubectl(t, "get", "switches", "-n", ns, "-o", "name"))
 	s.Kubectl(t, append([]string{"patch", "-n", ns, "--type=merge", "-p", `{"spec":{"position":"up"}}`}, switches...)...)
 
-	var flips []time.Time // as the status has them: how often we look makes no difference
+	var flips []time.Time // from the status, so the polling interval makes no difference
 	eventually(t, "all are down", patience, func() bool {
 		panel, err := s.client.UselessV1alpha1().Machines(ns).Get(t.Context(), "panel", metav1.GetOptions{})
 		if err != nil {
@@ -41,7 +41,7 @@ func (s *suite) testMachine(t *testing.T) {
 	})
 	for i, flip := range flips {
 		if since := flip.Sub(begin); since < 5*time.Second {
-			t.Errorf("flip %d comes after %v", i+1, since)
+			t.Errorf("got flip %d after %v, want at least 5s", i+1, since)
 		}
 		begin = flip
 	}

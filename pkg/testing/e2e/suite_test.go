@@ -21,20 +21,20 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// namespace of Millwright itself.
+// systemNamespace is the namespace of Millwright itself.
 const systemNamespace = "millwright-system"
 
-// Its Deployments. Their Leases have the same names.
+// The Deployments of Millwright. Their Leases have the same names.
 const (
 	core    = "millwright-core"
 	engine  = "millwright-engine"
 	actions = "millwright-actions"
 )
 
-// patience bounds what is waited for, on machines that are busy.
+// patience is the limit of every wait. It is long enough for a busy machine.
 const patience = 4 * time.Minute
 
-// suite is what all parts have: one cluster, and clients of an administrator.
+// suite is what all parts share: one cluster, and clients with full rights.
 type suite struct {
 	*testcluster.Cluster
 	client versioned.Interface
@@ -54,7 +54,7 @@ func newSuite(t *testing.T, cluster *testcluster.Cluster) *suite {
 	return &suite{cluster, client, kube}
 }
 
-// apply a manifest with these values in the place of their names.
+// apply applies a manifest after replacing the names by the values.
 func (s *suite) apply(t *testing.T, manifest string, namesAndValues ...string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifest.yaml")
@@ -64,7 +64,7 @@ func (s *suite) apply(t *testing.T, manifest string, namesAndValues ...string) {
 	s.Kubectl(t, "apply", "-f", file)
 }
 
-// become waits until a condition of an object is true, as a user does.
+// become waits with kubectl until a condition of an object is true.
 func (s *suite) become(t *testing.T, namespace, object, condition string) {
 	t.Helper()
 	s.Kubectl(t, "wait", "-n", namespace, "--for=condition="+condition, "--timeout="+patience.String(), object)
@@ -76,13 +76,13 @@ func (s *suite) read(t *testing.T, namespace, object, path string) string {
 	return s.Kubectl(t, "get", "-n", namespace, object, "-o", "jsonpath={"+path+"}")
 }
 
-// podUID is empty where there is no such Pod.
+// podUID returns the UID of a Pod, or "" if there is none of the name.
 func (s *suite) podUID(t *testing.T, namespace, pod string) string {
 	t.Helper()
 	return s.Kubectl(t, "get", "pod", "-n", namespace, pod, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
 }
 
-// deploy runs the script behind make deploy and make undeploy against the cluster, as for one that somebody else runs.
+// deploy runs the script of make deploy and make undeploy against the cluster, as for one that another user runs.
 func (s *suite) deploy(t *testing.T, what, image string, variables ...string) string {
 	t.Helper()
 	output, err := s.tryToDeploy(t, what, image, variables...)
@@ -92,7 +92,7 @@ func (s *suite) deploy(t *testing.T, what, image string, variables ...string) st
 	return output
 }
 
-// tryToDeploy likewise, where it may fail.
+// tryToDeploy is deploy for a run that may fail.
 func (s *suite) tryToDeploy(t *testing.T, what, image string, variables ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -106,7 +106,7 @@ func (s *suite) tryToDeploy(t *testing.T, what, image string, variables ...strin
 	return string(output), err
 }
 
-// get asks a URL from within the cluster, in a Pod of that ServiceAccount, and returns the status code and what follows it.
+// get requests a URL from a Pod with that ServiceAccount, and returns the status code and the body of the answer.
 func (s *suite) get(t *testing.T, namespace, serviceAccount string, args ...string) (code, body string) {
 	t.Helper()
 	const name = "asks"
@@ -127,7 +127,7 @@ spec:
 	return code, body
 }
 
-// eventually waits until it holds; it names what did not.
+// eventually waits until the condition holds. It fails the test with the name of the condition.
 func eventually(t *testing.T, what string, timeout time.Duration, holds func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, timeout, true, func(context.Context) (bool, error) { return holds(), nil })
@@ -136,17 +136,17 @@ func eventually(t *testing.T, what string, timeout time.Duration, holds func() b
 	}
 }
 
-// contains checks that all of it is in what a user sees.
+// contains checks that the output of a command has all of the strings.
 func contains(t *testing.T, command, output string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
 		if !strings.Contains(output, want) {
-			t.Errorf("%s does not say %q:\n%s", command, want, output)
+			t.Errorf("%s does not print %q:\n%s", command, want, output)
 		}
 	}
 }
 
-// leader is the Pod of the Deployment that holds its Lease.
+// leader returns the name of the Deployment's Pod that holds the Lease, or "".
 func (s *suite) leader(t *testing.T, deployment string) string {
 	t.Helper()
 	lease, err := s.kube.CoordinationV1().Leases(systemNamespace).Get(t.Context(), deployment, metav1.GetOptions{})
@@ -160,13 +160,13 @@ func (s *suite) leader(t *testing.T, deployment string) string {
 	return pod
 }
 
-// processes are the ids of the app's in containers whose Pod has that name, on the one real node: on this machine.
+// processes returns the ids of the app's processes in the Pod. The only real node is this machine.
 func processes(t *testing.T, pod string) (pids []string) {
 	t.Helper()
 	return processesOf(t, "/app serve ", pod)
 }
 
-// processesOf likewise, of those whose command begins so.
+// processesOf returns the ids of the processes in the Pod whose command begins so.
 func processesOf(t *testing.T, begin, pod string) (pids []string) {
 	t.Helper()
 	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -174,7 +174,7 @@ func processesOf(t *testing.T, begin, pod string) (pids []string) {
 		t.Fatal(err)
 	}
 	for _, path := range commands {
-		command, _ := os.ReadFile(path) // it may have ended meanwhile
+		command, _ := os.ReadFile(path) // the process may have ended
 		if !bytes.HasPrefix(bytes.ReplaceAll(command, []byte{0}, []byte(" ")), []byte(begin)) {
 			continue
 		}

@@ -18,8 +18,8 @@ import (
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 )
 
-// load is so many ImmortalContainers, on the simulated node: the real one has work enough with the upgrade. Of every two, the Pod of
-// one is deleted again and again, and that of the other must not be touched.
+// load is the number of ImmortalContainers during the upgrade. They are on the simulated node, because the real one is busy with the
+// upgrade. Of every two, one Pod is deleted again and again, and the other must not be replaced.
 const load = 40
 
 const simulated = `
@@ -52,14 +52,14 @@ func (s *suite) testUpgrade(t *testing.T) {
 
 	c := s.startChurn(t, ns)
 	s.deploy(t, "deploy", millwright2)
-	time.Sleep(5 * time.Second) // the load goes on under the new version
+	time.Sleep(5 * time.Second) // load for the new version
 	c.stop()
 	t.Logf("%d Pods were deleted during the upgrade; one was missing for %v at most", c.deleted, c.longest.Round(time.Millisecond))
 	if c.longest > 15*time.Second {
-		t.Errorf("a Pod was missing for %v", c.longest)
+		t.Errorf("got a Pod that was missing for %v, want at most 15s", c.longest)
 	}
 	if c.deleted < 10 {
-		t.Errorf("only %d Pods were deleted: that was no load", c.deleted)
+		t.Errorf("got %d deleted Pods, want at least 10", c.deleted)
 	}
 
 	images := s.Kubectl(t, "get", "pods", "-n", systemNamespace, "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[0].image}")
@@ -67,26 +67,29 @@ func (s *suite) testUpgrade(t *testing.T) {
 	s.Kubectl(t, "wait", "-n", ns, "--for=condition=Ready", "--timeout="+patience.String(), "ic", "--all")
 	for pod, uid := range untouched {
 		if now := s.podUID(t, ns, pod); now != string(uid) {
-			t.Errorf("Pod %s was %s, and is %s", pod, uid, now)
+			t.Errorf("got Pod %s with the UID %s, want still %s", pod, now, uid)
 		}
 	}
 	if now := s.podUID(t, ns, "real-immortalpod"); now != real {
-		t.Errorf("the Pod on the real node was %s, and is %s", real, now)
+		t.Errorf("got the Pod on the real node with the UID %s, want still %s", now, real)
 	}
 	for i := 0; i < load; i += 2 {
 		object, err := s.client.ImmortalcontainersV1alpha1().ImmortalContainers(ns).Get(t.Context(), fmt.Sprintf("x%d", i), metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := int64(1 + c.deletions[i]); object.Status.StartTimes != want || !meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.ConditionReady) {
-			t.Errorf("%s has started %d times, want %d; conditions %+v", object.Name, object.Status.StartTimes, want, object.Status.Conditions)
+		if got, want := object.Status.StartTimes, int64(1+c.deletions[i]); got != want {
+			t.Errorf("got %d starts of %s, want %d", got, object.Name, want)
+		}
+		if !meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.ConditionReady) {
+			t.Errorf("got the conditions %+v of %s, want Ready", object.Status.Conditions, object.Name)
 		}
 	}
 }
 
 func podOf(i int) string { return fmt.Sprintf("x%d-immortalpod", i) }
 
-// churn deletes Pods, one after the other, and waits until each is there again.
+// churn deletes Pods, one after the other, and waits until each is replaced.
 type churn struct {
 	cancel    context.CancelFunc
 	done      chan struct{}
@@ -105,7 +108,7 @@ func (s *suite) startChurn(t *testing.T, namespace string) *churn {
 		for i := 0; ctx.Err() == nil; i = (i + 2) % load {
 			before, err := pods.Get(t.Context(), podOf(i), metav1.GetOptions{})
 			if err != nil {
-				t.Errorf("before it is deleted: %v", err)
+				t.Errorf("reading Pod %s before its deletion: %v", podOf(i), err)
 				return
 			}
 			if err := pods.Delete(t.Context(), podOf(i), metav1.DeleteOptions{}); err != nil {
@@ -121,7 +124,7 @@ func (s *suite) startChurn(t *testing.T, namespace string) *churn {
 					break
 				}
 				if err != nil && !apierrors.IsNotFound(err) || time.Since(begin) > patience {
-					t.Errorf("Pod %s does not come back: %v", podOf(i), err)
+					t.Errorf("Pod %s is not replaced: %v", podOf(i), err)
 					return
 				}
 				time.Sleep(20 * time.Millisecond)
@@ -132,7 +135,7 @@ func (s *suite) startChurn(t *testing.T, namespace string) *churn {
 	return c
 }
 
-// stop returns when the last Pod is there again.
+// stop returns when the last Pod is replaced.
 func (c *churn) stop() {
 	c.cancel()
 	<-c.done

@@ -33,7 +33,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// patience bounds what is waited for; brief is how long nothing must happen.
+// patience is the limit of every wait. brief is how long the tests watch that nothing happens.
 const (
 	patience = 3 * time.Minute
 	brief    = 200 * time.Millisecond
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")) // runs as long as the process
 }
 
-// apiServer knows one ConfigMap, accepts every write, and sends an event to all watches when it is told to.
+// apiServer has one ConfigMap, accepts every write, and sends an event to one watch for each name in changes.
 type apiServer struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -96,7 +96,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// echo is a protocol that gives back what it gets.
+// echo is a protocol that returns what it receives.
 func echo(w http.ResponseWriter, protocol string) {
 	w.Header().Set("Connection", "Upgrade")
 	w.Header().Set("Upgrade", protocol)
@@ -119,7 +119,7 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// setUp starts an API server and a proxy, and returns a client that has nothing but the proxy's kubeconfig.
+// setUp starts an API server and a proxy, and returns a client that is configured by the proxy's kubeconfig.
 func setUp(t *testing.T) (*apiServer, *Proxy, kubernetes.Interface) {
 	t.Helper()
 	server := startAPIServer(t)
@@ -135,7 +135,7 @@ func setUp(t *testing.T) (*apiServer, *Proxy, kubernetes.Interface) {
 	return server, proxy, client(t, proxy)
 }
 
-// client has connections of its own, which end with the test.
+// client returns a client with its own connections, which end with the test.
 func client(t *testing.T, proxy *Proxy) kubernetes.Interface {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -169,7 +169,7 @@ func get(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-func TestRequestsPassAndAreKeptWithTheirSenderAndTheirAnswer(t *testing.T) {
+func TestJournal(t *testing.T) {
 	_, proxy, client := setUp(t)
 	begin := time.Now()
 	if err := get(t.Context(), client); err != nil {
@@ -190,7 +190,7 @@ func TestRequestsPassAndAreKeptWithTheirSenderAndTheirAnswer(t *testing.T) {
 	for _, e := range proxy.journal.Entries() {
 		got = append(got, entry{e.Proxy, e.UserAgent, e.Verb, e.Resource + "/" + e.Subresource, e.Namespace, e.Name, e.Code, e.TookEffect()})
 		if e.Received.Before(begin) || e.Answered.Before(e.Received) || e.Answered.After(time.Now()) {
-			t.Errorf("the times are wrong: %s", e)
+			t.Errorf("got the times %s and %s, want them in order, after %s", e.Received, e.Answered, begin)
 		}
 	}
 	want := []entry{
@@ -203,8 +203,8 @@ func TestRequestsPassAndAreKeptWithTheirSenderAndTheirAnswer(t *testing.T) {
 	}
 }
 
-// Commands in containers speak a protocol of their own, by connections that have to be of HTTP/1.1 on both sides.
-func TestAConnectionThatBecomesOfAnotherProtocolPasses(t *testing.T) {
+// kubectl exec upgrades its connection to another protocol, which needs HTTP/1.1 on both sides.
+func TestUpgrade(t *testing.T) {
 	_, proxy, _ := setUp(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(proxy.authority)
@@ -224,26 +224,26 @@ func TestAConnectionThatBecomesOfAnotherProtocolPasses(t *testing.T) {
 	reader := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(reader, req)
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols || resp.Header.Get("Upgrade") != "SPDY/3.1" {
-		t.Fatalf("the answer is %v (%v)", resp, err)
+		t.Fatalf("got the answer %v, error %v, want an upgrade", resp, err)
 	}
 	if _, err := io.WriteString(conn, "hello\n"); err != nil {
 		t.Fatal(err)
 	}
 	if back, err := reader.ReadString('\n'); err != nil || back != "hello\n" {
-		t.Errorf("what comes back is %q (%v)", back, err)
+		t.Errorf("got %q, error %v, want %q", back, err, "hello\n")
 	}
 	entries := proxy.journal.Entries()
 	if last := entries[len(entries)-1]; last.Subresource != "exec" || last.Code != http.StatusSwitchingProtocols {
-		t.Errorf("the journal has %s", last)
+		t.Errorf("got the last entry %s, want exec with code 101", last)
 	}
-	// The proxy ends what it has connected.
+	// Refuse breaks upgraded connections, too.
 	proxy.Refuse()
 	if _, err := reader.ReadByte(); err == nil {
-		t.Error("the connection is open though the API server is gone")
+		t.Error("the connection is still open after Refuse")
 	}
 }
 
-func TestNobodyGetsInWithoutTheToken(t *testing.T) {
+func TestTokenIsRequired(t *testing.T) {
 	server, proxy, _ := setUp(t)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
@@ -254,14 +254,14 @@ func TestNobodyGetsInWithoutTheToken(t *testing.T) {
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, resp.Body)
 	if resp.StatusCode != http.StatusUnauthorized {
-		t.Errorf("the answer is %s", resp.Status)
+		t.Errorf("got status %s, want 401", resp.Status)
 	}
 	if requests := server.requests(); requests != "" {
-		t.Errorf("the API server has seen %s", requests)
+		t.Errorf("got the requests %s at the API server, want none", requests)
 	}
 }
 
-func TestAnAnswerOfTheProxyLooksLikeTheAPIServersAndKeepsTheRequestFromIt(t *testing.T) {
+func TestAnswer(t *testing.T) {
 	server, proxy, client := setUp(t)
 	for name, test := range map[string]struct {
 		with *apierrors.StatusError
@@ -276,23 +276,23 @@ func TestAnAnswerOfTheProxyLooksLikeTheAPIServersAndKeepsTheRequestFromIt(t *tes
 			err := get(t.Context(), client)
 			stop()
 			if !test.is(err) || !strings.Contains(err.Error(), test.with.ErrStatus.Message) {
-				t.Errorf("the client got %v", err)
+				t.Errorf("got %v, want %v", err, test.with)
 			}
 			if requests := server.requests(); requests != "" {
-				t.Errorf("the API server has seen %s", requests)
+				t.Errorf("got the requests %s at the API server, want none", requests)
 			}
 			entries := proxy.journal.Entries()
 			if last := entries[len(entries)-1]; !last.Faked || last.Code != int(test.with.ErrStatus.Code) {
-				t.Errorf("kept as %s", last)
+				t.Errorf("got the entry %s, want a faked answer with code %d", last, test.with.ErrStatus.Code)
 			}
 		})
 	}
 	if err := get(t.Context(), client); err != nil {
-		t.Errorf("when it is over: %v", err)
+		t.Errorf("after stop: %v", err)
 	}
 }
 
-func TestARequestThatHangsIsNeverAnsweredAndOthersAre(t *testing.T) {
+func TestHang(t *testing.T) {
 	server, proxy, client := setUp(t)
 	stop := proxy.Hang(Writes)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -305,27 +305,27 @@ func TestARequestThatHangsIsNeverAnsweredAndOthersAre(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if err := get(t.Context(), client); err != nil {
-		t.Errorf("another request meanwhile: %v", err)
+		t.Errorf("a request that does not match: %v", err)
 	}
 	stop()
 	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("x"), metav1.CreateOptions{}); err != nil {
-		t.Errorf("a write when it is over: %v", err)
+		t.Errorf("a write after stop: %v", err)
 	}
 	select {
 	case err := <-ended:
-		t.Errorf("the request that hangs has ended: %v", err)
+		t.Errorf("the request that hangs ended after stop: %v", err)
 	default:
 	}
 	if requests := strings.Count(server.requests(), "POST"); requests != 1 {
-		t.Errorf("the API server has seen %d writes", requests)
+		t.Errorf("got %d writes at the API server, want 1", requests)
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the client gave up and got %v", err)
+		t.Errorf("got %v after the client gave up, want %v", err, context.Canceled)
 	}
 }
 
-func TestOnlyChosenRequestsAreAnsweredByTheProxy(t *testing.T) {
+func TestAnswerWrites(t *testing.T) {
 	_, proxy, client := setUp(t)
 	defer proxy.Answer(Writes, apierrors.NewInternalError(errors.New("broken")))()
 	if err := get(t.Context(), client); err != nil {
@@ -336,13 +336,13 @@ func TestOnlyChosenRequestsAreAnsweredByTheProxy(t *testing.T) {
 	}
 	for _, entry := range proxy.journal.Select(func(e Entry) bool { return e.IsWrite() }) {
 		if entry.TookEffect() {
-			t.Errorf("said to have taken effect: %s", entry)
+			t.Errorf("got an entry that took effect, want none: %s", entry)
 		}
 	}
 }
 
-// client-go repeats a request that was refused with Retry-After, and no other.
-func TestRetryAfterIsSentWhereTheErrorHasIt(t *testing.T) {
+// client-go repeats a request only if the answer has Retry-After.
+func TestRetryAfter(t *testing.T) {
 	_, proxy, client := setUp(t)
 	for name, test := range map[string]struct {
 		seconds int
@@ -356,27 +356,27 @@ func TestRetryAfterIsSentWhereTheErrorHasIt(t *testing.T) {
 			first := func(Request) bool { return len(proxy.journal.Entries()) == before+1 }
 			defer proxy.Answer(first, apierrors.NewTooManyRequests("overloaded", test.seconds))()
 			if err := get(t.Context(), client); (err == nil) != test.want {
-				t.Errorf("the client got %v", err)
+				t.Errorf("got %v, want success: %t", err, test.want)
 			}
 		})
 	}
 }
 
-// awaitChange tells the API server to send a change to the watch, and waits until it comes.
+// awaitChange makes the API server send a change to the watch, and waits for it.
 func awaitChange(t *testing.T, server *apiServer, watcher watch.Interface) {
 	t.Helper()
 	select {
 	case server.changes <- "x":
 	case <-time.After(patience):
-		t.Fatal("no watch reaches the API server")
+		t.Fatal("the API server has no watch")
 	}
 	select {
 	case event, open := <-watcher.ResultChan():
 		if !open || event.Type != watch.Added {
-			t.Fatalf("the watch tells %+v", event)
+			t.Fatalf("got the event %+v, want ADDED", event)
 		}
 	case <-time.After(patience):
-		t.Fatal("the watch tells nothing")
+		t.Fatal("got no event from the watch")
 	}
 }
 
@@ -399,41 +399,41 @@ func awaitEnd(t *testing.T, watcher watch.Interface) {
 				return
 			}
 		case <-time.After(patience):
-			t.Fatal("the watch goes on")
+			t.Fatal("the watch did not end")
 		}
 	}
 }
 
-func TestCutWatchesEndsThoseThatAreOpenAndLetsThemComeBack(t *testing.T) {
+func TestCutWatches(t *testing.T) {
 	server, proxy, client := setUp(t)
 	watcher := openWatch(t, client)
 	awaitChange(t, server, watcher)
 	if cut := proxy.CutWatches(); cut != 1 {
-		t.Errorf("%d watches were cut", cut)
+		t.Errorf("got %d watches cut, want 1", cut)
 	}
 	awaitEnd(t, watcher)
 	awaitChange(t, server, openWatch(t, client))
 }
 
-func TestWhileItRefusesThePortIsClosedAndThenItIsTheSameAgain(t *testing.T) {
+func TestRefuse(t *testing.T) {
 	server, proxy, client := setUp(t)
 	watcher := openWatch(t, client)
 	awaitChange(t, server, watcher)
 	proxy.Refuse()
-	proxy.Refuse() // twice is once
+	proxy.Refuse() // a second call does nothing
 	awaitEnd(t, watcher)
 	if err := get(t.Context(), client); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("the client got %v", err)
+		t.Errorf("got %v, want %v", err, syscall.ECONNREFUSED)
 	}
 	if err := proxy.Accept(); err != nil {
 		t.Fatal(err)
 	}
 	if err := get(t.Context(), client); err != nil {
-		t.Errorf("when it is over: %v", err)
+		t.Errorf("after Accept: %v", err)
 	}
 }
 
-func TestAFrozenRoadHangsWithoutBreakingAndLosesNothing(t *testing.T) {
+func TestFreeze(t *testing.T) {
 	server, proxy, client := setUp(t)
 	watcher := openWatch(t, client)
 	awaitChange(t, server, watcher)
@@ -443,21 +443,21 @@ func TestAFrozenRoadHangsWithoutBreakingAndLosesNothing(t *testing.T) {
 	go func() { answered <- get(t.Context(), client) }()
 	select {
 	case event := <-watcher.ResultChan():
-		t.Errorf("the watch tells %+v", event)
+		t.Errorf("got the event %+v while frozen, want none", event)
 	case err := <-answered:
-		t.Errorf("the client got an answer, error %v", err)
+		t.Errorf("got an answer while frozen, error %v, want none", err)
 	case <-time.After(brief):
 	}
 	proxy.Thaw()
 	if event := <-watcher.ResultChan(); event.Type != watch.Added || event.Object.(*corev1.ConfigMap).Name != "late" {
-		t.Errorf("the watch tells %+v", event)
+		t.Errorf("got the event %+v, want ADDED of late", event)
 	}
 	if err := <-answered; err != nil {
-		t.Errorf("when it is over: %v", err)
+		t.Errorf("after Thaw: %v", err)
 	}
 }
 
-func TestLatencyDelaysAnswersAndWatchEventsAndKeepsTheirOrder(t *testing.T) {
+func TestLatency(t *testing.T) {
 	const latency = 300 * time.Millisecond
 	server, proxy, client := setUp(t)
 	watcher := openWatch(t, client)
@@ -466,40 +466,41 @@ func TestLatencyDelaysAnswersAndWatchEventsAndKeepsTheirOrder(t *testing.T) {
 	begin := time.Now()
 	awaitChange(t, server, watcher)
 	if took := time.Since(begin); took < latency {
-		t.Errorf("a watch event took %s", took)
+		t.Errorf("got a watch event after %s, want at least %s", took, latency)
 	}
 	begin = time.Now()
 	if err := get(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(begin); took < latency {
-		t.Errorf("an answer took %s", took)
+		t.Errorf("got an answer after %s, want at least %s", took, latency)
 	}
 	server.changes <- "slow"
 	proxy.SetLatency(0)
 	server.changes <- "fast"
 	for _, want := range []string{"slow", "fast"} {
 		if event := <-watcher.ResultChan(); event.Object.(*corev1.ConfigMap).Name != want {
-			t.Errorf("the watch tells of %s, not %s", event.Object.(*corev1.ConfigMap).Name, want)
+			t.Errorf("got an event of %s, want %s", event.Object.(*corev1.ConfigMap).Name, want)
 		}
 	}
 }
 
-func TestARequestWhoseAnswerIsLostIsNotSaidToHaveTakenEffect(t *testing.T) {
+func TestLostAnswer(t *testing.T) {
 	server, proxy, client := setUp(t)
 	server.CloseClientConnections()
 	server.Close()
-	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("x"), metav1.CreateOptions{}); err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
-		t.Errorf("the client got %v", err)
+	_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("x"), metav1.CreateOptions{})
+	if err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		t.Errorf("got %v, want a broken connection", err)
 	}
 	for _, entry := range proxy.journal.Entries() {
 		if entry.Code != 0 || entry.TookEffect() {
-			t.Errorf("kept as %s", entry)
+			t.Errorf("got the entry %s, want no answer", entry)
 		}
 	}
 }
 
-func TestCloseEndsWhatIsOpenEvenWhereTheRoadIsFrozen(t *testing.T) {
+func TestCloseWhileFrozen(t *testing.T) {
 	server, proxy, client := setUp(t)
 	watcher := openWatch(t, client)
 	awaitChange(t, server, watcher)
@@ -511,6 +512,6 @@ func TestCloseEndsWhatIsOpenEvenWhereTheRoadIsFrozen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := get(t.Context(), client); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("the client got %v", err)
+		t.Errorf("got %v after Close, want %v", err, syscall.ECONNREFUSED)
 	}
 }

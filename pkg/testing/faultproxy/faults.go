@@ -15,34 +15,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// All are all requests.
+// All matches all requests.
 func All(Request) bool { return true }
 
-// Writes are requests that change something, renewals of Leases and events included.
+// Writes matches requests that change something, renewals of Leases and events included.
 func Writes(r Request) bool { return r.IsWrite() }
 
-// Watches are requests for a stream of changes. Those that are open are not ended by answering new ones with an error; see
-// [Proxy.CutWatches].
+// Watches matches requests for a stream of changes. Answering them with an error does not end open watches; see [Proxy.CutWatches].
 func Watches(r Request) bool { return r.Verb == "watch" }
 
-// fault answers some requests in the place of the API server, or does not.
+// fault answers the matching requests in place of the API server, or leaves them without an answer.
 type fault struct {
 	on func(Request) bool
-	// with is the answer; nil for none.
+	// with is the answer, or nil for none.
 	with *apierrors.StatusError
 }
 
-// Answer gives an error to the requests of which on is true, which the API server then does not see, until stop is called. Of
-// several such faults the first one counts. on may be called by many requests at a time.
+// Answer answers the requests that match on with an error until stop is called. The API server does not see these requests. If several
+// faults match a request, the first one answers. on must be safe for concurrent use.
 //
-// The error has the header Retry-After if its details have RetryAfterSeconds, as [apierrors.NewTooManyRequests] sets it for more
-// than 0 seconds. client-go repeats such requests itself, up to ten times.
+// The answer has the header Retry-After if the details of the error have RetryAfterSeconds, which [apierrors.NewTooManyRequests] sets for
+// more than 0 seconds. client-go repeats such requests itself, up to ten times.
 func (p *Proxy) Answer(on func(Request) bool, with *apierrors.StatusError) (stop func()) {
 	return p.strike(&fault{on: on, with: with})
 }
 
-// Hang accepts the requests of which on is true and never answers them, nor lets the API server see them, until stop is called. Those
-// that were struck until then stay without an answer, until the client gives up. Connections stay well, pings included.
+// Hang accepts the requests that match on and neither forwards nor answers them, until stop is called. Requests that hang then never get
+// an answer: the client has to give up. Connections are not affected, pings included.
 func (p *Proxy) Hang(on func(Request) bool) (stop func()) { return p.strike(&fault{on: on}) }
 
 func (p *Proxy) strike(f *fault) (stop func()) {
@@ -52,12 +51,12 @@ func (p *Proxy) strike(f *fault) (stop func()) {
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		// A copy, since requests look through the faults without the lock.
+		// A copy, because faultFor reads the slice without the lock.
 		p.faults = slices.DeleteFunc(slices.Clone(p.faults), func(other *fault) bool { return other == f })
 	}
 }
 
-// faultFor returns the fault that strikes the request, nil for none.
+// faultFor returns the first fault that matches the request, or nil.
 func (p *Proxy) faultFor(r Request) *fault {
 	p.mu.Lock()
 	faults := p.faults
@@ -72,7 +71,7 @@ func (p *Proxy) faultFor(r Request) *fault {
 
 func writeStatus(w http.ResponseWriter, err *apierrors.StatusError) {
 	status := err.Status()
-	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"} // without it no client reads on
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"} // without it no client decodes the answer
 	body, marshalErr := json.Marshal(status)
 	if marshalErr != nil {
 		panic(fmt.Sprintf("encoding a metav1.Status: %v", marshalErr))
@@ -82,11 +81,11 @@ func writeStatus(w http.ResponseWriter, err *apierrors.StatusError) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(status.Code))
-	_, _ = w.Write(body) // a client that has gone does not want it
+	_, _ = w.Write(body) // fails only if the client has closed the connection
 }
 
-// CutWatches breaks off all open watches, as load balancers and restarted proxies do, and tells how many there were. Clients may
-// open new ones at once.
+// CutWatches breaks all open watches, as load balancers and restarted proxies do, and returns their number. Clients may open new ones
+// immediately.
 func (p *Proxy) CutWatches() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,26 +97,26 @@ func (p *Proxy) CutWatches() int {
 	return cut
 }
 
-// Refuse closes the port and all connections: the API server is gone. New connections are refused until Accept.
+// Refuse closes the port and all connections, as if the API server had stopped. New connections are refused until Accept.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopServing()
 }
 
-// Accept ends Refuse: the proxy is there again, on the same port.
+// Accept ends Refuse: the proxy listens again, on the same port.
 func (p *Proxy) Accept() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.startServing()
 }
 
-// Freeze stops everything that is on its way between the process and the proxy, in both directions, but no connection breaks
-// and new ones are taken: what a lost route looks like. Nothing is lost: Thaw delivers what has piled up.
-func (p *Proxy) Freeze() { p.road.freeze() }
+// Freeze holds back all data between the process and the proxy, in both directions. No connection breaks and new ones are accepted, as
+// with a lost route. No data is lost: Thaw delivers it.
+func (p *Proxy) Freeze() { p.link.freeze() }
 
 // Thaw ends Freeze.
-func (p *Proxy) Thaw() { p.road.thaw() }
+func (p *Proxy) Thaw() { p.link.thaw() }
 
-// SetLatency makes everything that the proxy sends arrive that much later, watch events and TLS handshakes included, in its order.
-func (p *Proxy) SetLatency(latency time.Duration) { p.road.setLatency(latency) }
+// SetLatency delays everything that the proxy sends, watch events and TLS handshakes included. The order stays the same.
+func (p *Proxy) SetLatency(latency time.Duration) { p.link.setLatency(latency) }

@@ -15,39 +15,39 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Request is what a client has asked for, in the API server's terms.
+// Request is a request of a client, in the terms of the API server.
 type Request struct {
-	// Proxy is the name of the proxy that it came through, and so tells which process sent it.
+	// Proxy is the name of the proxy that received the request. It identifies the process that sent it.
 	Proxy string
-	// UserAgent tells which component of the process.
+	// UserAgent identifies the component of the process.
 	UserAgent string
-	// Verb is one of get, list, watch, create, update, patch, delete and deletecollection; for what is not about a resource
-	// it is the method in lower case.
+	// Verb is one of get, list, watch, create, update, patch, delete and deletecollection. For a request that is not about a resource it
+	// is the method in lower case.
 	Verb string
-	// Group and Resource are "" for what is not about a resource.
+	// Group, Resource and Subresource are "" for a request that is not about a resource.
 	Group, Resource, Subresource string
-	// Name of the object; "" in a create, where only the body has it.
+	// Namespace and Name of the object. Name is "" for a create, where only the body has it.
 	Namespace, Name string
 	// Path and Query of the URL.
 	Path  string
 	Query url.Values
-	// Received is when the proxy had its head.
+	// Received is when the proxy had read the header.
 	Received time.Time
 }
 
 // Entry is one request and its answer.
 type Entry struct {
 	Request
-	// Code is the HTTP status of the answer. It is 0 while there is none, and for ever if the connection to either side
-	// broke before: then it is unknown whether the request took effect.
+	// Code is the HTTP status of the answer. It is 0 until there is an answer, and stays 0 if the connection to either side broke before:
+	// then it is unknown whether the request took effect.
 	Code int
-	// Answered is when the answer's head came, which for a write is just after it took effect.
+	// Answered is when the header of the answer arrived. For a write that is just after it took effect.
 	Answered time.Time
-	// Faked tells that the answer is the proxy's: the API server has not seen the request.
+	// Faked is true if the proxy has answered: the API server has not seen the request.
 	Faked bool
 }
 
-// IsWrite reports whether it asks for something to be changed. A dry run does not.
+// IsWrite reports whether the request changes something. A dry run does not.
 func (r Request) IsWrite() bool {
 	if r.Query.Has("dryRun") {
 		return false
@@ -60,12 +60,12 @@ func (r Request) IsWrite() bool {
 	}
 }
 
-// TookEffect tells whether it is a write that the API server has done. It is false for one whose answer was lost.
+// TookEffect reports whether the request is a write that the API server has answered with success. It is false if the answer was lost.
 func (e Entry) TookEffect() bool {
 	return e.IsWrite() && !e.Faked && e.Code >= http.StatusOK && e.Code < http.StatusMultipleChoices
 }
 
-// String tells it in one line.
+// String returns one line with the sender, the request and the answer.
 func (e Entry) String() string {
 	what := e.Path
 	if e.Resource != "" {
@@ -85,14 +85,13 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%s %s: %s %s: %s (%s)", e.Received.Format("15:04:05.000"), e.Proxy, e.Verb, what, answer, e.UserAgent)
 }
 
-// Journal keeps requests. It may be shared by several proxies, whose requests are then in one order. The zero Journal is ready
-// for use.
+// Journal records requests in the order of arrival. Several proxies may share one. The zero Journal is ready for use.
 type Journal struct {
 	mu      sync.Mutex
 	entries []*Entry
 }
 
-// Entries returns all requests that have come, in the order of their coming. Some may have no answer yet.
+// Entries returns all requests in the order of arrival. Some may have no answer yet.
 func (j *Journal) Entries() []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -103,7 +102,7 @@ func (j *Journal) Entries() []Entry {
 	return entries
 }
 
-// Select returns the requests of which the condition is true.
+// Select returns the entries for which the condition is true.
 func (j *Journal) Select(condition func(Entry) bool) []Entry {
 	return slices.DeleteFunc(j.Entries(), func(e Entry) bool { return !condition(e) })
 }

@@ -30,22 +30,22 @@ import (
 
 const loopback = "127.0.0.1"
 
-// The port is taken from this range, which is below those that operating systems take ports of outgoing connections from: while
-// connections are refused, nobody else may get it.
+// The port is in this range, which is below the ports that operating systems use for outgoing connections: no other process should get
+// the port while connections are refused.
 const firstPort, lastPort = 20000, 26000
 
-// Proxy is the way of one process to an API server.
+// Proxy connects one process to an API server.
 type Proxy struct {
 	name        string
 	journal     *Journal
-	road        *road
+	link        *link
 	address     string
 	token       string
 	authority   []byte // PEM
 	certificate tls.Certificate
 	transport   *http.Transport
 	forward     *httputil.ReverseProxy
-	// upgrade forwards requests for another protocol than HTTP, such as those of commands in containers, which HTTP/2 does not know.
+	// upgrade forwards requests that upgrade to another protocol, such as kubectl exec. HTTP/2 has no upgrades.
 	upgradeTransport *http.Transport
 	upgrade          *httputil.ReverseProxy
 
@@ -58,10 +58,10 @@ type Proxy struct {
 	handlers sync.WaitGroup
 }
 
-// Start starts a proxy in front of the API server of the configuration, whose credentials it uses. It works until it is closed.
-// The name tells its requests from those of other proxies in the journal.
+// Start starts a proxy in front of the API server of the configuration, and uses its credentials. The proxy works until Close. The name
+// identifies its requests in a journal that several proxies share.
 func Start(name string, upstream *rest.Config, journal *Journal) (*Proxy, error) {
-	p := &Proxy{name: name, journal: journal, road: newRoad(), token: rand.Text(), watches: map[*Entry]context.CancelFunc{}}
+	p := &Proxy{name: name, journal: journal, link: newLink(), token: rand.Text(), watches: map[*Entry]context.CancelFunc{}}
 	if err := p.connect(upstream); err != nil {
 		return nil, fmt.Errorf("preparing to pass on requests to %s: %w", upstream.Host, err)
 	}
@@ -81,7 +81,7 @@ func Start(name string, upstream *rest.Config, journal *Journal) (*Proxy, error)
 	return p, nil
 }
 
-// connect prepares the side of the API server.
+// connect makes the transports to the API server.
 func (p *Proxy) connect(upstream *rest.Config) error {
 	target, _, err := rest.DefaultServerUrlFor(upstream)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *Proxy) connect(upstream *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	// Not one of client-go's: they are shared, and stay.
+	// Not a transport of client-go: those are shared and never closed.
 	p.transport = &http.Transport{TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true, DisableCompression: true}
 	if p.forward, err = p.forwarder(upstream, target, p.transport); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (p *Proxy) connect(upstream *rest.Config) error {
 	return err
 }
 
-// forwarder passes requests on by the transport.
+// forwarder returns a handler that forwards requests by the transport.
 func (p *Proxy) forwarder(upstream *rest.Config, target *url.URL, transport http.RoundTripper) (*httputil.ReverseProxy, error) {
 	authenticated, err := rest.HTTPWrappersForConfig(upstream, transport)
 	if err != nil {
@@ -112,20 +112,20 @@ func (p *Proxy) forwarder(upstream *rest.Config, target *url.URL, transport http
 		Transport: authenticated,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: target.Scheme, Host: target.Host})
-			r.Out.Header.Del("Authorization") // it is for us
+			r.Out.Header.Del("Authorization") // the token is for the proxy
 		},
-		FlushInterval: -1, // watch events are not to wait for others
+		FlushInterval: -1, // sends each watch event immediately
 		ModifyResponse: func(resp *http.Response) error {
 			p.journal.answered(entryOf(resp.Request.Context()), resp.StatusCode, false)
 			return nil
 		},
-		// An API server that is gone answers nothing.
+		// A client gets no answer from an API server that cannot be reached.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:     log.New(io.Discard, "", 0),
 	}, nil
 }
 
-// WriteKubeconfig writes a kubeconfig, readable by the user only, by which a process reaches the API server through this proxy.
+// WriteKubeconfig writes a kubeconfig for access through this proxy. Only the user can read the file.
 func (p *Proxy) WriteKubeconfig(path string) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "https://" + p.address, CertificateAuthorityData: p.authority}
@@ -135,7 +135,7 @@ func (p *Proxy) WriteKubeconfig(path string) error {
 	return clientcmd.WriteToFile(*config, path)
 }
 
-// Close breaks all connections and returns when nothing of the proxy is left.
+// Close breaks all connections and returns when all goroutines of the proxy have ended.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -159,13 +159,13 @@ func (p *Proxy) startServing() error {
 	server := &http.Server{
 		Handler:   http.HandlerFunc(p.serve),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{p.certificate}, MinVersion: tls.VersionTLS12},
-		ErrorLog:  log.New(io.Discard, "", 0), // of handshakes that we break off
+		ErrorLog:  log.New(io.Discard, "", 0), // stopServing breaks handshakes
 	}
 	serving := make(chan struct{})
 	p.server, p.serving = server, serving
 	go func() {
 		defer close(serving)
-		_ = server.ServeTLS(listener{Listener: l, road: p.road}, "", "") // it ends when the server is closed
+		_ = server.ServeTLS(listener{Listener: l, link: p.link}, "", "") // ends when the server is closed
 	}()
 	return nil
 }
@@ -175,13 +175,13 @@ func (p *Proxy) stopServing() {
 	if p.server == nil {
 		return
 	}
-	_ = p.server.Close() // only the listener can fail, and it is closed all the same
-	<-p.serving          // from here on there are no new connections
-	p.road.abort()
+	_ = p.server.Close() // the listener is closed even if this fails
+	<-p.serving          // no new connections from here on
+	p.link.abort()
 	p.server = nil
 }
 
-// listen takes the port that we had, or any one the first time.
+// listen listens on the port of the proxy. The first call chooses one.
 func (p *Proxy) listen() (net.Listener, error) {
 	if p.address != "" {
 		return net.Listen("tcp", p.address)
@@ -244,21 +244,18 @@ func (p *Proxy) serve(w http.ResponseWriter, req *http.Request) {
 	forward.ServeHTTP(w, req.WithContext(ctx))
 }
 
-// readBody takes in all of the body before anything is passed on. A server may answer before it has read the body, as with a 403; a
-// client then sends no more of it, and httputil.ReverseProxy would wait for the rest for ever.
+// readBody reads the whole body before the request is forwarded. A server may answer before it has read the body, for example with 403.
+// The client then stops sending, and httputil.ReverseProxy would wait forever for the rest.
 func readBody(req *http.Request) error {
 	if req.Body == nil || req.Header.Get("Upgrade") != "" {
 		return nil
 	}
 	body, err := io.ReadAll(req.Body)
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	if len(body) == 0 {
-		req.Body = http.NoBody
-	}
 	return err
 }
 
-// enter counts a request, unless the proxy is closed.
+// enter counts a request. It returns false if the proxy is closed.
 func (p *Proxy) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

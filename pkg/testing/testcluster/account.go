@@ -21,12 +21,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// tokenLifetime is longer than any tests run.
+// tokenLifetime is longer than any test run.
 const tokenLifetime = 24 * time.Hour
 
-// Account is what a Pod has of its ServiceAccount: a token, and the rights that are bound to it.
+// Account is a ServiceAccount as a Pod uses it: a token, and the rights that are bound to the account.
 type Account struct {
-	// User is its name for the authorizer and in the audit log.
+	// User is the user name of the account for the authorizer and in the audit log.
 	User string
 	// Config is a configuration for clients without a limit on requests.
 	Config *rest.Config
@@ -49,7 +49,7 @@ func (c *Cluster) Account(t testing.TB, namespace, name string) *Account {
 	return &Account{User: serviceaccount.MakeUsername(namespace, name), Config: config}
 }
 
-// WriteKubeconfig writes a kubeconfig by which a process is this account, and returns its path.
+// WriteKubeconfig writes a kubeconfig with the account's token, and returns its path.
 func (a *Account) WriteKubeconfig(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "account.kubeconfig")
@@ -59,7 +59,7 @@ func (a *Account) WriteKubeconfig(t testing.TB) string {
 	return path
 }
 
-// WriteKubeconfigTo writes it into this file, for a process that outlives the test.
+// WriteKubeconfigTo writes the kubeconfig to this file, for a process that outlives the test.
 func (a *Account) WriteKubeconfigTo(path string) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: a.Config.Host, CertificateAuthorityData: a.Config.CAData}
@@ -69,7 +69,7 @@ func (a *Account) WriteKubeconfigTo(path string) error {
 	return clientcmd.WriteToFile(*config, path)
 }
 
-// AwaitRight waits until the account may do this. The API server learns by a watch of what was just bound.
+// AwaitRight waits until the account has the right. The API server watches bindings, so a new one takes effect with a delay.
 func (c *Cluster) AwaitRight(t testing.TB, account *Account, right authorizationv1.ResourceAttributes) {
 	t.Helper()
 	reviews := c.client(t).AuthorizationV1().SubjectAccessReviews()

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-func TestAnAccountHasTheRightsThatAreBoundToItAndAllItsRequestsAreHandedOut(t *testing.T) {
+func TestAccountAndAudit(t *testing.T) {
 	t.Parallel()
 	type answer struct {
 		verb, resource, decision string
@@ -24,7 +24,7 @@ func TestAnAccountHasTheRightsThatAreBoundToItAndAllItsRequestsAreHandedOut(t *t
 	}
 	var got []answer
 	administrators := 0
-	t.Run("on a cluster of its own", func(t *testing.T) {
+	t.Run("cluster", func(t *testing.T) {
 		cluster := Start(t, WithAudit(serviceaccount.MakeUsername("default", "default"), func(event *auditv1.Event) {
 			got = append(got, answer{event.Verb, event.ObjectRef.Resource, event.Annotations["authorization.k8s.io/decision"], event.ResponseStatus.Code})
 		}), WithAudit("admin", func(*auditv1.Event) { administrators++ }))
@@ -38,12 +38,12 @@ func TestAnAccountHasTheRightsThatAreBoundToItAndAllItsRequestsAreHandedOut(t *t
 			t.Fatal(err)
 		}
 		if _, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-			t.Errorf("without a right, it is answered %v", err)
+			t.Errorf("got %v without the right, want Forbidden", err)
 		}
 		cluster.Kubectl(t, "create", "rolebinding", "view", "--clusterrole=view", "--serviceaccount=default:default", "--namespace=default")
 		cluster.AwaitRight(t, account, authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", Namespace: "default"})
 		if _, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); err != nil {
-			t.Errorf("with the right, it is answered %v", err)
+			t.Errorf("got %v with the right, want success", err)
 		}
 	})
 	want := []answer{{"list", "pods", "forbid", 403}, {"list", "pods", "allow", 200}}
@@ -51,6 +51,6 @@ func TestAnAccountHasTheRightsThatAreBoundToItAndAllItsRequestsAreHandedOut(t *t
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if administrators == 0 {
-		t.Error("of another user whose requests were asked for too, none is handed out")
+		t.Error("got no request of the second user of WithAudit, want some")
 	}
 }

@@ -15,26 +15,26 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// audit is who wants to know of whose requests.
+// audit is a function that receives all requests of a user.
 type audit struct {
 	user string
 	read func(*auditv1.Event)
 }
 
-// readLog reads the log of an API server that has ended. A watch is in it twice, when it began and when it ended.
+// readLog reads the audit log of an API server that has ended. The log has two events for a watch, for its start and for its end.
 func (a audit) readLog(path string) error {
 	log, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("opening the audit log: %w", err)
 	}
 	defer log.Close()
-	// Decoding all of it would take many times as long: most requests are of others.
+	// Decoding every line would take many times as long: most requests are of other users.
 	user := []byte(`"` + a.user + `"`)
 	for lines := bufio.NewReader(log); ; {
 		line, err := lines.ReadBytes('\n')
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil // without what a killed API server has written half of
+			return nil // ignores an incomplete last line of a killed API server
 		case err != nil:
 			return fmt.Errorf("reading the audit log: %w", err)
 		case !bytes.Contains(line, user):

@@ -17,15 +17,15 @@ import (
 	"testing"
 )
 
-// Restart stops the control plane, all of it, and starts it again on its state and its port. It returns when it is ready.
-// Not for a cluster that other tests use at the same time.
+// Restart stops the whole control plane and starts it again with its state, on the same port. It returns when the control plane is ready.
+// No other test may use the cluster at the same time.
 func (c *Cluster) Restart(t testing.TB) {
 	t.Helper()
 	c.Stop(t)
 	c.Continue(t)
 }
 
-// Stop stops the control plane and keeps its state. [Cluster.Continue] has to follow before the test ends.
+// Stop stops the control plane and keeps its state. The test must call [Cluster.Continue] before it ends.
 func (c *Cluster) Stop(t testing.TB) {
 	t.Helper()
 	if err := c.process.halt(); err != nil {
@@ -33,7 +33,7 @@ func (c *Cluster) Stop(t testing.TB) {
 	}
 }
 
-// Continue starts the control plane again after [Cluster.Stop], on the same port, and returns when it is ready.
+// Continue starts the control plane after [Cluster.Stop], on the same port. It returns when the control plane is ready.
 func (c *Cluster) Continue(t testing.TB) {
 	t.Helper()
 	server, err := url.Parse(c.config.Host)
@@ -49,11 +49,11 @@ func (c *Cluster) Continue(t testing.TB) {
 		t.Fatalf("%v; it printed:\n%s", err, c.process.output())
 	}
 	if output := c.process.output(); !bytes.Contains(output, []byte(c.config.Host)) {
-		t.Fatalf("somebody has taken the port of %s meanwhile; the cluster printed:\n%s", c.config.Host, output)
+		t.Fatalf("another process has taken the port of %s; the cluster printed:\n%s", c.config.Host, output)
 	}
 }
 
-// Backup copies the data of etcd, and returns a function that puts them back. Both work on a control plane that is stopped.
+// Backup copies the data of etcd, and returns a function that restores the copy. Both need a control plane that is stopped.
 func (c *Cluster) Backup(t testing.TB) (restore func()) {
 	t.Helper()
 	data, backup := filepath.Join(c.process.stateDir(), "etcd", "data"), filepath.Join(t.TempDir(), "data")
@@ -66,14 +66,14 @@ func (c *Cluster) Backup(t testing.TB) (restore func()) {
 			t.Fatal(err)
 		}
 		if err := os.CopyFS(data, os.DirFS(backup)); err != nil {
-			t.Fatalf("putting back the data of etcd: %v", err)
+			t.Fatalf("restoring the data of etcd: %v", err)
 		}
 	}
 }
 
-// Compact makes etcd forget all versions but the newest of each object. It does every five minutes when it is not asked to: then
-// a watch that was away for long cannot go on where it ended. The API server has a memory of its own for the last versions, and
-// tells of the loss only where that does not reach back: after [Cluster.Restart].
+// Compact removes all versions from etcd but the newest of each object. The API server does this itself every five minutes: then a client
+// that was disconnected for long cannot resume its watch. The API server has a cache of the last versions, so the resumed watch fails only
+// after [Cluster.Restart], which empties that cache.
 func (c *Cluster) Compact(t testing.TB) {
 	t.Helper()
 	var status struct{ Header struct{ Revision string } }
@@ -81,24 +81,24 @@ func (c *Cluster) Compact(t testing.TB) {
 	c.etcd(t, "kv/compaction", map[string]any{"revision": status.Header.Revision, "physical": true}, nil)
 }
 
-// FillEtcd raises the alarm that etcd raises when its database has reached its quota. From then on it refuses to store
-// anything, and the API server answers 500 to all that would have to be stored, until [Cluster.MakeRoom].
+// FillEtcd raises the alarm that etcd raises when its database has reached its quota. etcd then refuses all writes, and the API server
+// answers them with 500, until [Cluster.MakeRoom].
 func (c *Cluster) FillEtcd(t testing.TB) {
 	t.Helper()
 	c.etcd(t, "maintenance/alarm", map[string]any{"action": "ACTIVATE", "alarm": "NOSPACE"}, nil)
 }
 
-// MakeRoom lifts the alarm that [Cluster.FillEtcd] has raised, as an administrator does who has made room.
+// MakeRoom removes the alarm of [Cluster.FillEtcd], as an administrator does after freeing space.
 func (c *Cluster) MakeRoom(t testing.TB) {
 	t.Helper()
 	c.etcd(t, "maintenance/alarm", map[string]any{"action": "DEACTIVATE", "alarm": "NOSPACE"}, nil)
 }
 
-// etcd calls a method of etcd's API, which speaks JSON too: https://etcd.io/docs/latest/dev-guide/api_grpc_gateway
+// etcd calls a method of etcd's JSON API: https://etcd.io/docs/latest/dev-guide/api_grpc_gateway
 func (c *Cluster) etcd(t testing.TB, method string, request, response any) {
 	t.Helper()
 	if err := c.callEtcd(method, request, response); err != nil {
-		t.Fatalf("asking etcd for %s: %v", method, err)
+		t.Fatalf("calling the method %s of etcd: %v", method, err)
 	}
 }
 

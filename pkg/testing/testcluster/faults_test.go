@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-func TestARestartedClusterIsAsItWasAndTellsWatchesThatWereAwayThatTheirVersionIsGone(t *testing.T) {
+func TestRestartAfterCompaction(t *testing.T) {
 	t.Parallel()
 	cluster := Start(t)
 	namespace := cluster.Namespace(t)
@@ -44,11 +44,11 @@ func TestARestartedClusterIsAsItWasAndTellsWatchesThatWereAwayThatTheirVersionIs
 		err = apierrors.FromObject(event.Object)
 	}
 	if !apierrors.IsResourceExpired(err) {
-		t.Errorf("the watch from an old version tells %v", err)
+		t.Errorf("got %v from a watch of an old version, want Expired", err)
 	}
 }
 
-func TestAFullEtcdRefusesWritesUntilThereIsRoom(t *testing.T) {
+func TestFullEtcdRefusesWrites(t *testing.T) {
 	t.Parallel()
 	cluster := Start(t)
 	namespace := cluster.Namespace(t)
@@ -62,10 +62,10 @@ func TestAFullEtcdRefusesWritesUntilThereIsRoom(t *testing.T) {
 	}
 	cluster.FillEtcd(t)
 	if err := create(); err == nil || !strings.Contains(err.Error(), "database space exceeded") {
-		t.Errorf("while it is full: %v", err)
+		t.Errorf("got %v while etcd is full, want database space exceeded", err)
 	}
 	cluster.MakeRoom(t)
 	if err := create(); err != nil {
-		t.Errorf("with room again: %v", err)
+		t.Errorf("got %v after MakeRoom, want success", err)
 	}
 }

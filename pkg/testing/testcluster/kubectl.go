@@ -22,14 +22,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// requestTimeout bounds what the helpers do with the API server.
+// requestTimeout is the limit of each function of this package that sends requests to the API server.
 const requestTimeout = time.Minute
 
-// notInNames is what a test's name may have and a namespace's name may not.
+// notInNames matches characters that a test's name may have and a namespace's name may not.
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Namespace makes a namespace for this test and returns its name, which begins like the test's. Pods can be created in it at
-// once: its default ServiceAccount exists. When the test ends it is deleted, without waiting until it is gone.
+// Namespace creates a namespace for this test and returns its name, which begins with the name of the test. Pods can be created in it
+// immediately: its default ServiceAccount exists. The end of the test deletes the namespace, without waiting until it is gone.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
@@ -43,7 +43,7 @@ func (c *Cluster) Namespace(t testing.TB) string {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: name[:min(len(name), 50)] + "-"},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatalf("making a namespace for the test: %v", err)
+		t.Fatalf("creating a namespace for the test: %v", err)
 	}
 	t.Cleanup(func() {
 		// The test's own context has ended.
@@ -67,8 +67,8 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// InstallCRDs does what a user does: kubectl apply --server-side with every file of a folder, which is given relative to the
-// root of the repository. It returns when the API server serves them. Installed again, they are updated.
+// InstallCRDs runs kubectl apply --server-side with every file of a folder, as a user does, and returns when the API server serves the
+// CRDs. A second call updates them. The folder is absolute or relative to the root of the repository.
 func (c *Cluster) InstallCRDs(t testing.TB, folder string) {
 	t.Helper()
 	if err := c.installCRDs(folder); err != nil {
@@ -101,7 +101,7 @@ func (c *Cluster) installCRDs(folder string) error {
 	return nil
 }
 
-// installManifests does the same with other files.
+// installManifests runs kubectl apply --server-side with files relative to the root of the repository.
 func (c *Cluster) installManifests(files []string) error {
 	root, err := repositoryRoot()
 	if err != nil {
@@ -115,8 +115,8 @@ func (c *Cluster) installManifests(files []string) error {
 	return nil
 }
 
-// Kubectl runs the kubectl that belongs to the cluster, in the test's folder, and returns what it printed: what a user sees. The
-// test fails if kubectl does; see [Cluster.KubectlFails].
+// Kubectl runs the kubectl of the cluster in the test's folder and returns what it printed. The test fails if kubectl fails; see
+// [Cluster.KubectlFails].
 func (c *Cluster) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()
 	output, err := c.kubectl(args...)
@@ -147,7 +147,8 @@ func (c *Cluster) kubectl(args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// StartKubectl starts a kubectl command that goes on until the test ends, as with --watch, and returns what it has printed so far.
+// StartKubectl starts a kubectl command that runs until the test ends, for example with --watch. The returned function returns what the
+// command has printed so far.
 func (c *Cluster) StartKubectl(t testing.TB, args ...string) (output func() string) {
 	t.Helper()
 	printed, err := os.CreateTemp(t.TempDir(), "kubectl")
@@ -155,7 +156,7 @@ func (c *Cluster) StartKubectl(t testing.TB, args ...string) (output func() stri
 		t.Fatal(err)
 	}
 	defer printed.Close()
-	command := c.kubectlCommand(t.Context(), args...) // the context ends before what Cleanup is given
+	command := c.kubectlCommand(t.Context(), args...) // the context ends before the functions of Cleanup run
 	command.Stdout, command.Stderr = printed, printed
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -172,7 +173,7 @@ func (c *Cluster) StartKubectl(t testing.TB, args ...string) (output func() stri
 
 func (c *Cluster) kubectlCommand(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, c.process.binary("kubectl"), args...)
-	// What it remembers of one cluster must not be taken for another's: ports come back.
+	// A cache per cluster: kubectl's discovery cache is named by host and port, and ports are used again.
 	command.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "KUBECACHEDIR="+filepath.Join(c.process.dir, "cache"))
 	return command
 }

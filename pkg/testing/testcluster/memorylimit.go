@@ -14,28 +14,27 @@ import (
 	"testing"
 )
 
-// MemoryLimit is a memory cgroup: the kernel kills processes in it that together take more than the limit, as it does with those of
-// a container.
+// MemoryLimit is a memory cgroup: the kernel kills its processes if together they use more than the limit, as it does in a container.
 type MemoryLimit struct {
 	dir   string
 	files memoryFiles
 }
 
-// memoryFiles are the files of a memory cgroup that have the limit, the most that was ever used, and a line "oom_kill <count>".
+// memoryFiles names the files of a memory cgroup with the limit, the peak usage, and a line "oom_kill <count>".
 type memoryFiles struct{ root, limit, peak, kills string }
 
-// memoryHierarchies are those of cgroup v2 and v1.
+// memoryHierarchies has the files of cgroup v2 and v1.
 var memoryHierarchies = []memoryFiles{
 	{"/sys/fs/cgroup", "memory.max", "memory.peak", "memory.events"},
 	{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.max_usage_in_bytes", "memory.oom_control"},
 }
 
-// WithMemoryLimit makes a memory cgroup with the limit in bytes, for the time of the test. Its processes must have ended when the test's own
-// cleanups have run. Where the machine does not let us, the test is skipped, with the reason.
+// WithMemoryLimit creates a memory cgroup with the limit in bytes for the duration of the test. Its processes must have ended when the
+// test's own cleanups have run. The test is skipped on a machine that does not allow it, with the reason.
 func WithMemoryLimit(t testing.TB, limit int64) *MemoryLimit {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("a memory cgroup is made by root: run this test as root")
+		t.Skip("creating a memory cgroup needs root: run this test as root")
 	}
 	var reasons []error
 	for _, files := range memoryHierarchies {
@@ -51,7 +50,7 @@ func WithMemoryLimit(t testing.TB, limit int64) *MemoryLimit {
 		})
 		return m
 	}
-	t.Skipf("this machine has no memory cgroup that can be written to: %v", errors.Join(reasons...))
+	t.Skipf("no writable memory cgroup on this machine: %v", errors.Join(reasons...))
 	return nil
 }
 
@@ -66,7 +65,7 @@ func newMemoryLimit(files memoryFiles, limit int64) (*MemoryLimit, error) {
 	return &MemoryLimit{dir: dir, files: files}, nil
 }
 
-// writeExisting writes to a file that the kernel has made.
+// writeExisting writes to a file of the kernel. It never creates a file.
 func writeExisting(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -76,12 +75,13 @@ func writeExisting(path, text string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Command returns what runs the program inside. Its process is that of the program, from when that has begun.
+// Command returns a command that runs the program in the cgroup. The shell that enters the cgroup is replaced by the program, so both
+// have the same process id.
 func (m *MemoryLimit) Command(name string, args ...string) *exec.Cmd {
 	return exec.Command("/bin/sh", append([]string{"-c", `echo $$ > "$0" && exec "$@"`, filepath.Join(m.dir, "cgroup.procs"), name}, args...)...)
 }
 
-// Kills returns how many processes the kernel has killed for lack of memory.
+// Kills returns the number of processes that the kernel has killed because of the limit.
 func (m *MemoryLimit) Kills() (int, error) {
 	content, err := os.ReadFile(filepath.Join(m.dir, m.files.kills))
 	if err != nil {
@@ -95,7 +95,7 @@ func (m *MemoryLimit) Kills() (int, error) {
 	return 0, fmt.Errorf("%s has no line oom_kill: %q", m.files.kills, content)
 }
 
-// Peak returns the most bytes that were in use so far, the cache of files included.
+// Peak returns the highest memory usage so far in bytes, the page cache included.
 func (m *MemoryLimit) Peak() (int64, error) {
 	content, err := os.ReadFile(filepath.Join(m.dir, m.files.peak))
 	if err != nil {

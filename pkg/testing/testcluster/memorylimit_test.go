@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-func TestAMemoryLimitKillsWhatTakesMoreAndNothingElse(t *testing.T) {
+func TestMemoryLimit(t *testing.T) {
 	m := WithMemoryLimit(t, 32<<20)
-	// tail keeps all that it might have to print.
+	// tail keeps in memory all that it may have to print.
 	run := func(bytes string) error {
 		return m.Command("/bin/sh", "-c", "head -c "+bytes+" /dev/zero | tail -c 1000M > /dev/null").Run()
 	}
@@ -19,17 +19,17 @@ func TestAMemoryLimitKillsWhatTakesMoreAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if kills, err := m.Kills(); err != nil || kills != 0 {
-		t.Errorf("%d kills, error %v", kills, err)
+		t.Errorf("got %d kills, error %v, want 0", kills, err)
 	}
 	err := run("100M")
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
-		t.Errorf("a process that takes more ends with %v", err)
+		t.Errorf("got %v from a process above the limit, want an exit error", err)
 	}
 	if kills, err := m.Kills(); err != nil || kills == 0 {
-		t.Errorf("%d kills, error %v", kills, err)
+		t.Errorf("got %d kills, error %v, want at least 1", kills, err)
 	}
 	if peak, err := m.Peak(); err != nil || peak < 16<<20 || peak > 32<<20 {
-		t.Errorf("the peak is %d, error %v", peak, err)
+		t.Errorf("got the peak %d, error %v, want between 16 and 32 MiB", peak, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// LoadImages brings the images of an archive to the real node: when it returns, Pods can use them.
+// LoadImages loads the images of an archive to the real node. When it returns, Pods can use them.
 func (c *Cluster) LoadImages(t testing.TB, archive string) {
 	t.Helper()
 	out, err := exec.Command(c.process.binary("cluster"), "image", "load", "--dir", c.process.stateDir(), archive).CombinedOutput()

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// The pace is sampled so often, by hashing that many bytes, which takes about two milliseconds of a core.
+// The pace is sampled every paceInterval by hashing paceBytes, which takes about two milliseconds of CPU time.
 const (
 	paceInterval = 100 * time.Millisecond
 	paceBytes    = 2 << 20
 )
 
-// pace is how fast this machine has done a fixed piece of work since the tests began.
+// pace has the durations of a fixed piece of work on this machine since the tests began.
 var pace struct {
 	lock    sync.Mutex
 	samples []paceSample
 	fastest time.Duration
 }
 
-// paceSample is how long the piece of work took, from the time at which it was due.
+// paceSample is one duration of the piece of work, from the time at which it was due.
 type paceSample struct {
 	ended time.Time
 	took  time.Duration
@@ -50,17 +50,17 @@ func samplePace(stop <-chan struct{}) {
 	}
 }
 
-// Stretch returns a limit for what began then and has just ended: the given one on an idle machine, and in proportion more on a
-// machine that was busy meanwhile or that lets this process have only a part of a core. What a test allows is so compared with what
-// the same machine did in the same time, and not with a clock.
+// Stretch returns a time limit for an operation that began then and has just ended: the given limit on an idle machine, and in proportion
+// more on a machine that was busy meanwhile or gave this process only a part of a core. So a test compares a duration with the speed of the
+// same machine at the same time, and not with a clock.
 func Stretch(limit time.Duration, begin time.Time) time.Duration {
 	pace.lock.Lock()
 	defer pace.lock.Unlock()
 	return time.Duration(float64(limit) * slowness(pace.samples, pace.fastest, begin))
 }
 
-// slowness is how many times longer than the fastest the samples since begin took, at least 1. Where there is none since begin, the
-// last one counts.
+// slowness returns the average duration of the samples since begin, divided by the fastest, at least 1. If there is no sample since begin,
+// the last one counts.
 func slowness(samples []paceSample, fastest time.Duration, begin time.Time) float64 {
 	var sum time.Duration
 	count := 0

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestALimitIsStretchedAsTheMachineIsSlow(t *testing.T) {
+func TestSlowness(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(seconds int, took time.Duration) paceSample {
@@ -18,8 +18,8 @@ func TestALimitIsStretchedAsTheMachineIsSlow(t *testing.T) {
 		samples []paceSample
 		want    float64
 	}{
-		"nothing is known":             {nil, 1},
-		"as fast as ever":              {[]paceSample{at(1, 2), at(2, 2)}, 1},
+		"no samples":                   {nil, 1},
+		"as fast as the fastest":       {[]paceSample{at(1, 2), at(2, 2)}, 1},
 		"slow before it began":         {[]paceSample{at(-5, 90), at(1, 2), at(2, 2)}, 1},
 		"slow since it began":          {[]paceSample{at(-5, 2), at(1, 8), at(2, 12)}, 5},
 		"no sample since it began":     {[]paceSample{at(-9, 2), at(-5, 6)}, 3},
@@ -28,7 +28,7 @@ func TestALimitIsStretchedAsTheMachineIsSlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := slowness(test.samples, 2, begin); got != test.want {
-				t.Errorf("slowness %v, want %v", got, test.want)
+				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
 	}

@@ -16,20 +16,20 @@ import (
 
 const (
 	module = "millwright.dev"
-	// startTimeout is above the limit that bin/cluster sets itself (3 minutes), since bin/cluster can tell what it waited for.
+	// startTimeout is above bin/cluster's own limit (3 minutes), because the error of bin/cluster names what it waited for.
 	startTimeout = 4 * time.Minute
-	// stopTimeout is far above what a stop takes (a second), for machines that are busy.
+	// stopTimeout is far above the usual duration of a stop (a second), for busy machines.
 	stopTimeout  = 30 * time.Second
 	pollInterval = 20 * time.Millisecond
 )
 
-// process is a running "bin/cluster up". It stops when its standard input ends, and so with this process, even if that is
-// killed: then only its files are left.
+// process is a running "bin/cluster up". It stops when its standard input ends, and so when this process ends, even by a kill: then only
+// its files are left.
 type process struct {
 	bin     string // the folder of cluster and kubectl
-	dir     string // everything of this cluster, removed by stop
-	audited bool   // has an audit log
-	node    bool   // has a real node
+	dir     string // all files of this cluster; stop removes it
+	audited bool   // with an audit log
+	node    bool   // with a real node
 	command *exec.Cmd
 	stdin   io.Closer
 	ended   chan struct{} // closed when the command has ended
@@ -57,7 +57,7 @@ func startProcess(audited, node bool) (*process, error) {
 	return p, nil
 }
 
-// start starts the command. The port is any free one if it is 0.
+// start starts the command. Port 0 stands for any free port.
 func (p *process) start(port string) error {
 	output, err := os.Create(p.outputPath())
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *process) start(port string) error {
 	}
 	go func() {
 		defer close(p.ended)
-		_ = p.command.Wait() // ProcessState tells how it ended
+		_ = p.command.Wait() // ProcessState has the exit status
 	}()
 	return nil
 }
@@ -102,14 +102,14 @@ func (p *process) waitReady() error {
 	}
 }
 
-// stop stops the cluster, waits until it has ended, and removes its files. A cluster that had ended before is an error.
+// stop stops the cluster, waits until it has ended, and removes its files. It returns an error if the cluster had ended before.
 func (p *process) stop() error {
 	return errors.Join(p.halt(), p.remove())
 }
 
 func (p *process) remove() error { return os.RemoveAll(p.dir) }
 
-// halt is stop without the removal.
+// halt is stop without the removal of the files.
 func (p *process) halt() (err error) {
 	select {
 	case <-p.ended:
@@ -137,7 +137,7 @@ func (p *process) auditLog() string { return filepath.Join(p.dir, "audit.log") }
 
 func (p *process) outputPath() string { return filepath.Join(p.dir, "output") }
 
-// output returns the end of what the cluster printed. Where it gave up, that includes the end of the components' log.
+// output returns the end of what the cluster printed. If the cluster failed, that includes the end of the components' log.
 func (p *process) output() []byte {
 	const limit = 8 << 10
 	content, err := os.ReadFile(p.outputPath())
@@ -147,7 +147,7 @@ func (p *process) output() []byte {
 	return bytes.TrimSpace(content[max(0, len(content)-limit):])
 }
 
-// isRoot tells whether a folder has the go.mod of the main module.
+// isRoot reports whether a folder has the go.mod of the main module.
 func isRoot(dir string) bool {
 	content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	return err == nil && bytes.HasPrefix(content, []byte("module "+module+"\n"))

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster is a running control plane. Its methods may be called from several tests at a time.
+// Cluster is a running control plane. Its methods may be called concurrently by several tests.
 type Cluster struct {
 	process *process
 	config  *rest.Config
@@ -25,7 +25,7 @@ type Cluster struct {
 	ending  []func() error // of BeforeStop
 }
 
-// Option changes what a cluster has when it is handed to the tests.
+// Option changes what a cluster has at its start.
 type Option func(*options)
 
 type options struct {
@@ -35,41 +35,41 @@ type options struct {
 	node      bool
 }
 
-// WithNode adds a real node, on which containers run, to the simulated one: on Linux as root, where "bin/cluster node prepare"
-// has nothing to complain about. It needs the images of "hack/cluster/build.sh node".
+// WithNode adds a real node, which runs containers, to the simulated one. It needs Linux, root, a machine on which
+// "bin/cluster node prepare" succeeds, and the images of "hack/cluster/build.sh node".
 func WithNode() Option {
 	return func(o *options) { o.node = true }
 }
 
-// WithCRDs installs the CRDs in a folder, given relative to the root of the repository; see [Cluster.InstallCRDs].
+// WithCRDs installs the CRDs in a folder, relative to the root of the repository; see [Cluster.InstallCRDs].
 func WithCRDs(folder string) Option {
 	return func(o *options) { o.crds = append(o.crds, folder) }
 }
 
-// WithManifests installs what is in the files, given relative to the root of the repository, in this order and after the CRDs.
+// WithManifests installs the files, relative to the root of the repository, in this order and after the CRDs.
 func WithManifests(files ...string) Option {
 	return func(o *options) { o.manifests = append(o.manifests, files...) }
 }
 
-// WithAudit hands all requests of that user, as the API server has logged them, to the function, when the cluster has stopped: from
-// then on none is missing. Clusters of several tests may call it at a time. It may be given for several users.
+// WithAudit calls the function with all requests of the user, from the API server's audit log, after the cluster has stopped: then the log
+// is complete. Several clusters may call the function concurrently. The option may be given once for each user.
 func WithAudit(user string, read func(*auditv1.Event)) Option {
 	return func(o *options) { o.audits = append(o.audits, audit{user: user, read: read}) }
 }
 
-// Lazy is a cluster that tests share, and that the first of them starts. A package whose tests need it keeps it in a variable.
+// Lazy is a cluster that tests share. The first of them starts it. A package keeps it in a variable.
 type Lazy struct {
 	start   func() (*Cluster, error)
 	cluster *Cluster // nil until it has been started
 }
 
-// shared is the cluster of this test binary that [Shared] returns: nil until Main has been called. others are those of [NewLazy].
+// shared is the cluster that [Shared] returns; nil until Main is called. others are the clusters of [NewLazy].
 var (
 	shared *Lazy
 	others []*Lazy
 )
 
-// NewLazy makes a cluster beside the one that [Shared] returns, for tests that would disturb those. [Run] stops it after the last test.
+// NewLazy returns another cluster than [Shared], for tests that would disturb the tests on that one. [Run] stops it after the last test.
 func NewLazy(options ...Option) *Lazy {
 	lazy := newLazy(options)
 	others = append(others, lazy)
@@ -95,13 +95,13 @@ func (l *Lazy) Get(t testing.TB) *Cluster {
 	return cluster
 }
 
-// Main is the TestMain of a package whose tests call [Shared]: [Run] is all that it does.
+// Main is the TestMain of a package whose tests call [Shared]. It only calls [Run].
 func Main(m *testing.M, options ...Option) {
 	os.Exit(Run(m, options...))
 }
 
-// Run runs the tests, stops the clusters that they share and have started, and returns the exit code. Goroutines that are still there
-// then, or a cluster that did not live until then, count as a failure.
+// Run runs the tests, stops the shared clusters that they have started, and returns the exit code. A goroutine that still runs then, or a
+// cluster that has ended before, is a failure.
 func Run(m *testing.M, options ...Option) (status int) {
 	shared = newLazy(options)
 	ended := make(chan struct{})
@@ -184,11 +184,11 @@ func start(chosen []Option) (cluster *Cluster, err error) {
 	return cluster, nil
 }
 
-// BeforeStop has the function called before the cluster is stopped, for what tests share beside it: a process, say. What it returns
+// BeforeStop registers a function that is called before the cluster is stopped, for example to stop a process that tests share. Its error
 // fails the run.
 func (c *Cluster) BeforeStop(do func() error) { c.ending = append(c.ending, do) }
 
-// stop stops the cluster, hands out what it has logged, and removes its files.
+// stop stops the cluster, reads the audit log, and removes its files.
 func (c *Cluster) stop() error {
 	var err error
 	for _, do := range c.ending {
@@ -201,13 +201,13 @@ func (c *Cluster) stop() error {
 	return errors.Join(err, c.process.remove())
 }
 
-// Config returns a configuration for clients with full rights and without a limit on requests. It is the caller's to change.
+// Config returns a configuration for clients with full rights and without a limit on requests. The caller may change it.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Kubeconfig returns the path of a kubeconfig with full rights.
 func (c *Cluster) Kubeconfig() string { return c.process.kubeconfig() }
 
-// repositoryRoot is the folder of the go.mod that this package belongs to: go test runs tests in the folder of their package.
+// repositoryRoot returns the folder with the go.mod of the main module. go test runs tests in the folder of their package.
 var repositoryRoot = sync.OnceValues(func() (string, error) {
 	begin, err := os.Getwd()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 const crds = "manifests/00-crds"
 
-// asVictim makes the test binary start a cluster, tell where it is, and wait to be killed.
+// asVictim is the environment variable that makes the test binary start a cluster, print its process and folder, and wait to be killed.
 const asVictim = "TEST_AS_VICTIM"
 
 func TestMain(m *testing.M) {
@@ -37,15 +37,15 @@ func TestMain(m *testing.M) {
 	Main(m, WithCRDs(crds))
 }
 
-func TestANamespaceIsReadyForPodsWhichRunAtOnce(t *testing.T) {
+func TestNamespaceIsReadyForPods(t *testing.T) {
 	t.Parallel()
 	cluster := Shared(t)
 	namespace := cluster.Namespace(t)
-	if want := "testanamespaceisreadyforpodswhichrunatonce-"; !strings.HasPrefix(namespace, want) {
-		t.Errorf("the namespace is %q, want it to begin with %q", namespace, want)
+	if want := "testnamespaceisreadyforpods-"; !strings.HasPrefix(namespace, want) {
+		t.Errorf("got the namespace %q, want the prefix %q", namespace, want)
 	}
 	if other := cluster.Namespace(t); other == namespace {
-		t.Errorf("a second namespace has the same name, %q", other)
+		t.Errorf("got the name %q twice, want two names", other)
 	}
 
 	pods := kubernetes.NewForConfigOrDie(cluster.Config()).CoreV1().Pods(namespace)
@@ -59,24 +59,24 @@ func TestANamespaceIsReadyForPodsWhichRunAtOnce(t *testing.T) {
 	cluster.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "--namespace="+namespace, "pod/web")
 }
 
-func TestTheConfigHasNoLimitAndIsTheCallersToChange(t *testing.T) {
+func TestConfigIsACopy(t *testing.T) {
 	t.Parallel()
 	config := Shared(t).Config()
 	if config.QPS != -1 {
-		t.Errorf("QPS is %v, want none", config.QPS)
+		t.Errorf("got QPS %v, want no limit", config.QPS)
 	}
 	config.Host = "elsewhere"
 	if Shared(t).Config().Host == "elsewhere" {
-		t.Error("a change to one configuration shows in the next")
+		t.Error("got a configuration that another caller has changed, want a copy")
 	}
 }
 
-func TestTheCRDsAreInstalledAndExplained(t *testing.T) {
+func TestCRDsAreExplained(t *testing.T) {
 	t.Parallel()
 	cluster := Shared(t)
 	cluster.InstallCRDs(t, crds) // once more, as for an upgrade
 
-	// The API server publishes the texts of a new kind a moment after the kind itself.
+	// The API server publishes the descriptions of a new kind after the kind itself.
 	var explained string
 	for begin := time.Now(); explained == ""; time.Sleep(100 * time.Millisecond) {
 		output, err := cluster.kubectl("explain", "immortalcontainer.spec")
@@ -88,13 +88,13 @@ func TestTheCRDsAreInstalledAndExplained(t *testing.T) {
 	}
 	for _, want := range []string{"ImmortalContainer", "FIELDS:", "image\t<string>", "acontainer"} {
 		if !strings.Contains(explained, want) {
-			t.Errorf("kubectl explain immortalcontainer.spec does not say %q:\n%s", want, explained)
+			t.Errorf("kubectl explain immortalcontainer.spec does not print %q:\n%s", want, explained)
 		}
 	}
 }
 
-// That is why every instruction says --server-side.
-func TestTheCRDsAreTooLargeForAClientSideApply(t *testing.T) {
+// This is why every instruction has --server-side.
+func TestCRDsAreTooLargeForClientSideApply(t *testing.T) {
 	t.Parallel()
 	cluster := Start(t)
 	root, err := repositoryRoot()
@@ -102,11 +102,11 @@ func TestTheCRDsAreTooLargeForAClientSideApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	if message := cluster.KubectlFails(t, "apply", "-f", filepath.Join(root, crds)); !strings.Contains(message, "Too long") {
-		t.Errorf("the message is %q, want it to say that an annotation is too long", message)
+		t.Errorf("got the message %q, want that an annotation is too long", message)
 	}
 }
 
-func TestEverySampleIsAcceptedByTheAPIServer(t *testing.T) {
+func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	cluster := Shared(t)
 	root, err := repositoryRoot()
@@ -123,47 +123,47 @@ func TestEverySampleIsAcceptedByTheAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(content), "apiVersion: farm.example.com/") {
-			continue // an API server of its own accepts it: pkg/testing/integration has one
+			continue // the tests of the aggregated API server in pkg/testing/integration check these
 		}
 		args := []string{"apply", "--dry-run=server", "-f", sample}
 		if namespace, ok := ownNamespace(string(content)); ok {
-			cluster.Kubectl(t, "create", "namespace", namespace) // a dry run makes none for what comes after it
+			cluster.Kubectl(t, "create", "namespace", namespace) // a dry run does not create it for the objects after it
 		} else {
 			args = append(args, "--namespace="+cluster.Namespace(t))
 		}
 		if output := cluster.Kubectl(t, args...); !strings.Contains(output, "(server dry run)") {
-			t.Errorf("of %s kubectl printed:\n%s", sample, output)
+			t.Errorf("got for %s:\n%s", sample, output)
 		}
 	}
 }
 
-// ownNamespace is the name of the Namespace that a manifest has, if it has one.
+// ownNamespace returns the name of the Namespace in a manifest, if it has one.
 func ownNamespace(manifest string) (name string, ok bool) {
 	_, after, ok := strings.Cut(manifest, "kind: Namespace\nmetadata:\n  name: ")
 	name, _, _ = strings.Cut(after, "\n")
 	return name, ok
 }
 
-func TestTwoClustersRunSideBySideAndLeaveNothingBehind(t *testing.T) {
+func TestTwoClusters(t *testing.T) {
 	t.Parallel()
 	var dirs []string
-	t.Run("side by side", func(t *testing.T) {
+	t.Run("clusters", func(t *testing.T) {
 		one, two := Start(t), Start(t)
 		dirs = []string{one.process.dir, two.process.dir}
 		if one.Config().Host == two.Config().Host {
-			t.Fatalf("both are at %s", one.Config().Host)
+			t.Fatalf("got %s twice, want two addresses", one.Config().Host)
 		}
 		namespace := one.Namespace(t)
 		two.KubectlFails(t, "get", "namespace", namespace)
 	})
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {
-			t.Errorf("the files of a stopped cluster are still in %s (%v)", dir, err)
+			t.Errorf("got files of a stopped cluster in %s, want none (%v)", dir, err)
 		}
 	}
 }
 
-func TestAKilledTestBinaryLeavesNoClusterBehind(t *testing.T) {
+func TestKilledTestBinaryStopsCluster(t *testing.T) {
 	t.Parallel()
 	victim := exec.Command(os.Args[0])
 	victim.Env = append(os.Environ(), asVictim+"=1")
@@ -186,7 +186,7 @@ func TestAKilledTestBinaryLeavesNoClusterBehind(t *testing.T) {
 		}
 	})
 	if !runs(pid) {
-		t.Fatalf("there is no process %d", pid)
+		t.Fatalf("process %d does not run", pid)
 	}
 
 	if err := victim.Process.Kill(); err != nil {
@@ -195,12 +195,12 @@ func TestAKilledTestBinaryLeavesNoClusterBehind(t *testing.T) {
 	_ = victim.Wait()
 	for begin := time.Now(); runs(pid); time.Sleep(100 * time.Millisecond) {
 		if time.Since(begin) > stopTimeout {
-			t.Fatalf("the cluster, process %d, still runs %v after the test binary was killed", pid, stopTimeout)
+			t.Fatalf("the cluster's process %d still runs %v after the test binary was killed", pid, stopTimeout)
 		}
 	}
 }
 
-func TestAnEndOfTheClusterBeforeItsTimeIsAnErrorThatTellsWhatItPrinted(t *testing.T) {
+func TestClusterEndsEarly(t *testing.T) {
 	t.Parallel()
 	process, err := startProcess(false, false)
 	if err != nil {
@@ -211,11 +211,11 @@ func TestAnEndOfTheClusterBeforeItsTimeIsAnErrorThatTellsWhatItPrinted(t *testin
 	}
 	<-process.ended
 	if err := process.stop(); err == nil || !strings.Contains(err.Error(), "Starting Kubernetes") {
-		t.Errorf("stop returned %v, want an error with the cluster's output", err)
+		t.Errorf("got %v from stop, want an error with the cluster's output", err)
 	}
 }
 
-// runs tells whether a process runs. One that has ended but whose parent has not asked for its status does not.
+// runs reports whether a process runs. A zombie does not.
 func runs(pid int) bool {
 	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
 		return !bytes.Contains(stat, []byte(") Z "))

@@ -1,7 +1,7 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command app is what the end-to-end tests run in containers:
+// Command app is the program that the end-to-end tests run in containers:
 //
 //	app serve VERSION            answers HTTP on port 8080 with its version and its Pod; /exit?code=N ends it
 //	app get [--token FILE] URL   prints the status code of the answer, and its body
@@ -40,7 +40,7 @@ func run(args []string) error {
 		}
 		return get(flags.Arg(0), *token)
 	default:
-		return fmt.Errorf("app: what is %q to do?", args)
+		return fmt.Errorf("invalid arguments %q: must be serve VERSION or get [--token FILE] URL", args)
 	}
 }
 
@@ -66,7 +66,7 @@ func serve(version string) error {
 	if err := server.ListenAndServe(); ctx.Err() == nil {
 		return err
 	}
-	fmt.Println("was told to stop")
+	fmt.Println("stopped by a signal")
 	return nil
 }
 
@@ -84,7 +84,7 @@ func get(url, tokenFile string) error {
 		}
 		request.Header.Set("Authorization", "Bearer "+string(token))
 	}
-	// What is asked over HTTPS are our own metrics, with a certificate that nobody has signed.
+	// The only HTTPS endpoints are the metrics of Millwright, which have a self-signed certificate.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	response, err := client.Do(request)
 	if err != nil {
