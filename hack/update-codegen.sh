@@ -69,16 +69,19 @@ mkdir -p manifests/00-crds
 rm -f manifests/00-crds/*.yaml
 mv "$work"/crds/*.yaml manifests/00-crds/
 
-# The rights of each Deployment are what the markers of its controllers say (doc.go).
+# The rights of each Deployment are what the markers of its controllers say (doc.go). Which those are is in the table of pkg/manager. With
+# CGO_ENABLED=0 the compiled packages are those of make build.
 echo "Generating roles"
-role() { # FILE NAME CONTROLLER...
-  local paths=("${@:3}")
-  go tool controller-gen "rbac:roleName=$2" "${paths[@]/#/paths=./pkg/controller/}" output:rbac:dir="$work/$2"
+CGO_ENABLED=0 go build -o "$work/manifests" ./hack/manifests
+"$work/manifests" deployments >"$work/deployments"
+while read -r name controllers; do
+  read -ra paths <<<"$controllers"
+  go tool controller-gen "rbac:roleName=millwright-$name" "${paths[@]/#/paths=./pkg/controller/}" output:rbac:dir="$work/$name"
   {
-    echo "# What the controllers of the Deployment $2 may do. Generated from the markers in their doc.go by make generate."
-    cat "$work/$2/role.yaml"
-  } >"manifests/$1"
-}
-role 21-actions-role.yaml millwright-actions actionset
-role 21-core-role.yaml millwright-core helloapp immortalcontainer machine servingcert
-role 21-engine-role.yaml millwright-engine composite
+    echo "# What the controllers of the Deployment millwright-$name may do. Generated from the markers in their doc.go by make generate."
+    cat "$work/$name/role.yaml"
+  } >"manifests/21-$name-role.yaml"
+done <"$work/deployments"
+
+echo "Generating the parts of manifests that follow from the table"
+"$work/manifests"

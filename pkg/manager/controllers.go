@@ -34,6 +34,7 @@ func Descriptors() []Descriptor {
 		{
 			Name:       actionset.ControllerName,
 			Deployment: "actions",
+			EditRole:   ActionsEditRole,
 			Options:    phases,
 			Serves:     []schema.GroupResource{crv1alpha1.Resource("actionsets")},
 			Requires: []schema.GroupVersionResource{
@@ -86,6 +87,7 @@ func Descriptors() []Descriptor {
 		{
 			Name:       helloapp.ControllerName,
 			Deployment: "core",
+			EditRole:   EditRole,
 			Serves:     []schema.GroupResource{appsv1.Resource("helloapps")},
 			Requires:   []schema.GroupVersionResource{appsv1.Resource("helloapps").WithVersion(appsv1.GroupVersion.Version)},
 			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
@@ -96,6 +98,7 @@ func Descriptors() []Descriptor {
 		{
 			Name:       immortalcontainer.ControllerName,
 			Deployment: "core",
+			EditRole:   EditRole,
 			Serves:     []schema.GroupResource{immortalcontainersv1alpha1.Resource("immortalcontainers")},
 			Requires:   []schema.GroupVersionResource{immortalcontainersv1alpha1.Resource("immortalcontainers").WithVersion(immortalcontainersv1alpha1.GroupVersion.Version)},
 			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
@@ -106,6 +109,7 @@ func Descriptors() []Descriptor {
 		{
 			Name:       machine.ControllerName,
 			Deployment: "core",
+			EditRole:   EditRole,
 			Serves:     []schema.GroupResource{uselessv1alpha1.Resource("machines"), uselessv1alpha1.Resource("switches")},
 			Requires: []schema.GroupVersionResource{
 				uselessv1alpha1.Resource("machines").WithVersion(uselessv1alpha1.GroupVersion.Version),

@@ -27,6 +27,7 @@ func TestAFaultyTableIsFoundOut(t *testing.T) {
 		"no name":        {{New: build}},
 		"no Deployment":  {{Name: "foo", New: build}},
 		"no constructor": {{Name: "foo", Deployment: "core"}},
+		"unknown role":   {{Name: "foo", Deployment: "core", EditRole: "edit", New: build}},
 		"twice":          {{Name: "foo", Deployment: "core", New: build}, {Name: "foo", Deployment: "core", New: build}},
 	} {
 		t.Run(name, func(t *testing.T) {

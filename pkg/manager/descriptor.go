@@ -22,6 +22,9 @@ type Descriptor struct {
 	Deployment string
 	// Folder below pkg/controller has the RBAC markers of the controller; "" for that of its name.
 	Folder string
+	// EditRole is the role of users, in manifests/22-users.yaml, that may write the objects of Requires: EditRole or ActionsEditRole; "" if
+	// only administrators of the cluster may.
+	EditRole string
 	// Options of this controller alone; nil if it has none.
 	Options ControllerOptions
 	// Serves are the resources whose status the controller writes. A CompositeController for them would fight with it.
@@ -33,6 +36,16 @@ type Descriptor struct {
 	// configuration, and ends the process.
 	New func(ctx context.Context, c *Context) (controller.Controller, error)
 }
+
+// The ClusterRoles of users. Their rules in manifests/22-users.yaml are generated.
+const (
+	// ViewRole reads all our kinds. It is part of the built-in roles view, edit and admin.
+	ViewRole = "millwright-view"
+	// EditRole is part of the built-in roles edit and admin.
+	EditRole = "millwright-edit"
+	// ActionsEditRole is part of no other role: its users act with the rights of the Deployment actions.
+	ActionsEditRole = "millwright-actions-edit"
+)
 
 // ControllerOptions are the flags of one controller.
 type ControllerOptions interface {
@@ -64,6 +77,8 @@ func checked(table []Descriptor) []Descriptor {
 			panic(fmt.Sprintf("two controllers of the table are named %q", d.Name))
 		case d.Deployment == "":
 			panic(fmt.Sprintf("controller %q of the table has no Deployment", d.Name))
+		case !sets.New("", EditRole, ActionsEditRole).Has(d.EditRole):
+			panic(fmt.Sprintf("controller %q of the table has the unknown edit role %q", d.Name, d.EditRole))
 		case d.New == nil:
 			panic(fmt.Sprintf("controller %q of the table has no constructor", d.Name))
 		}

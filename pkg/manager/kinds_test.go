@@ -87,14 +87,14 @@ func checkKind(t *testing.T, kind schema.GroupVersionKind) {
 	marker := fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,", kind.Group, plural)
 	needsScenario := reconciled(kind.GroupVersion().WithResource(plural))
 	complain(t, kind, map[string]bool{
-		"a line in the table of README.md":                                      len(containing(t, "README.md", "| "+kind.Kind))+len(containing(t, "README.md", ", "+kind.Kind)) == 0,
-		"rights of users in manifests/22-users.yaml":                            len(containing(t, "manifests/22-users.yaml", plural)) == 0,
-		"a scenario in pkg/testing/perturbation":                                needsScenario && len(containing(t, "pkg/testing/perturbation/*_test.go", kind.Kind)) == 0,
-		"a test in pkg/testing/integration":                                     len(containing(t, "pkg/testing/integration/*_test.go", kind.Kind)) == 0,
-		"a sample in manifests/samples":                                         !inSample(t, kind),
-		"a guide, a README.md in manifests/samples that speaks of it":           !inGuide(t, kind),
-		"RBAC markers in the doc.go of a controller":                            len(containing(t, "pkg/controller/*/doc.go", marker)) == 0,
-		"a place in the table: no controller requires its resource to be there": !required(kind.GroupVersion().WithResource(plural)),
+		"the marker // " + marker + "verbs=... in pkg/controller/<kind>/doc.go":            len(containing(t, "pkg/controller/*/doc.go", marker)) == 0,
+		"a row in the table of pkg/manager/controllers.go with " + plural + " in Requires": !required(kind.GroupVersion().WithResource(plural)),
+		"a row in the table of README.md that begins with | " + kind.Kind + " |":           len(containing(t, "README.md", "| "+kind.Kind))+len(containing(t, "README.md", ", "+kind.Kind)) == 0,
+		"a sample in manifests/samples":                                                    !inSample(t, kind),
+		"a guide, a README.md in manifests/samples that speaks of it":                      !inGuide(t, kind),
+		"a scenario in pkg/testing/perturbation":                                           needsScenario && len(containing(t, "pkg/testing/perturbation/*_test.go", kind.Kind)) == 0,
+		"a test in pkg/testing/integration":                                                len(containing(t, "pkg/testing/integration/*_test.go", kind.Kind)) == 0,
+		"rights of users in manifests/22-users.yaml, which make generate writes":           len(containing(t, "manifests/22-users.yaml", plural)) == 0,
 	})
 }
 
@@ -148,7 +148,7 @@ func pluralInCRD(t *testing.T, kind schema.GroupVersionKind) string {
 		t.Fatalf("%s has %d CRDs, want one: run make generate", kind, len(crds))
 	}
 	file := filepath.Base(crds[0])
-	complain(t, kind, map[string]bool{"a place in manifests/kustomization.yaml": len(containing(t, "manifests/kustomization.yaml", "- 00-crds/"+file+"\n")) == 0})
+	complain(t, kind, map[string]bool{"a line in manifests/kustomization.yaml, which make generate writes": len(containing(t, "manifests/kustomization.yaml", "- 00-crds/"+file+"\n")) == 0})
 	plural, _, _ := strings.Cut(strings.TrimPrefix(file, kind.Group+"_"), ".")
 	return plural
 }
