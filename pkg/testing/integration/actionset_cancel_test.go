@@ -19,13 +19,13 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-// longPhases are phases that do not end until something happens, one of each function that may take long. They are in the namespace and on
-// the node of a test that has called prepareLongPhases.
+// longPhases has a phase for each function that may take long. Each waits for something that the test does. They need what
+// prepareLongPhases creates.
 var longPhases = map[string]string{
-	"kubetask":      task("long", "held"),
+	"kubetask":      taskPhase("long", "held"),
 	"multi":         "{func: MultiContainerRun, name: long, args: {namespace: $NS, backgroundImage: quiet, backgroundCommand: [go], outputImage: held, outputCommand: [go]}}",
-	"preparedata":   prepare("long", "held"),
-	"kubeexec":      execs("long", "held", ""),
+	"preparedata":   preparePhase("long", "held"),
+	"kubeexec":      execPhase("long", "held", ""),
 	"kubeexecall":   "{func: KubeExecAll, name: long, args: {namespace: $NS, pods: one, containers: main, command: [held]}}",
 	"scaleworkload": "{func: ScaleWorkload, name: long, args: {namespace: $NS, kind: Deployment, name: $ME, replicas: 2}}",
 	"kubeops":       "{func: KubeOps, name: long, args: {operation: delete, namespace: $NS, objectReference: {apiVersion: v1, resource: configmaps, name: '$ME-kept'}}}",
@@ -33,8 +33,8 @@ var longPhases = map[string]string{
 	"waitv2":        "{func: WaitV2, name: long, args: {timeout: 10m, conditions: {allOf: [{condition: '{{ eq .data.ready \"yes\" }}', objectReference: {apiVersion: v1, resource: configmaps, name: '$ME-kept', namespace: $NS}}]}}}",
 }
 
-// prepareLongPhases makes what the phases of ActionSets work on that are named after a function and then anything. Those that run programs
-// come to the gate.
+// prepareLongPhases creates what the longPhases of these ActionSets work on. The name of each ActionSet begins with the key of its phase.
+// Programs that the phases run wait at the gate.
 func (e *actionsEnv) prepareLongPhases(sets ...string) *gate {
 	e.Helper()
 	held := newGate()
@@ -67,7 +67,7 @@ func (e *actionsEnv) prepareLongPhases(sets ...string) *gate {
 	return held
 }
 
-// release lets a ConfigMap go that is held by a finalizer, and is ready from now on.
+// release removes the finalizers of a ConfigMap, and sets its data to ready.
 func (e *actionsEnv) release(name string) {
 	patch := []byte(`{"metadata":{"finalizers":null},"data":{"ready":"yes"}}`)
 	_, err := e.kube.CoreV1().ConfigMaps(e.namespace).Patch(context.Background(), name, types.MergePatchType, patch, metav1.PatchOptions{})
@@ -76,7 +76,7 @@ func (e *actionsEnv) release(name string) {
 	}
 }
 
-// createDeployment with one replica, on the simulated node, whose Pods are ready at once, or never.
+// createDeployment creates a Deployment with one replica on the simulated node, whose Pods are ready immediately or never.
 func (e *actionsEnv) createDeployment(name string, neverReady bool) {
 	e.Helper()
 	labels := map[string]string{"app": name}
@@ -107,10 +107,10 @@ func TestActionSetCancelOrDelete(t *testing.T) {
 	running := map[string]*v1alpha1.ActionSet{}
 	for _, set := range sets {
 		function, _, _ := strings.Cut(set, "-")
-		e.goes(set, "  phases: ["+longPhases[function]+", "+creating("second")+"]\n  deferPhase: "+creating("cleanup")+"\n")
+		e.startRun(set, "  phases: ["+longPhases[function]+", "+createPhase("second")+"]\n  deferPhase: "+createPhase("cleanup")+"\n")
 	}
-	for range 2 * 5 { // those that run programs
-		held.holds(e.env)
+	for range 2 * 5 { // the phases that run programs
+		held.await(e.env)
 	}
 	for _, set := range sets {
 		running[set] = e.awaitPhase(set, "long", v1alpha1.StateRunning)
@@ -126,22 +126,22 @@ func TestActionSetCancelOrDelete(t *testing.T) {
 		if strings.HasSuffix(set, "-delete") {
 			e.awaitGone(set)
 		} else {
-			live := e.ends(set, "failed long=failed second=pending defer cleanup=complete; 0%; Cancelled: spec.cancel is true")
+			live := e.wantEnd(set, "failed long=failed second=pending defer cleanup=complete; 0%; Cancelled: spec.cancel is true")
 			cancelled := meta.FindStatusCondition(live.Status.Conditions, v1alpha1.ConditionCancelled)
 			failed := meta.FindStatusCondition(live.Status.Conditions, v1alpha1.ConditionFailed)
 			if cancelled == nil || cancelled.Status != metav1.ConditionTrue || failed.Reason != v1alpha1.ReasonCancelRequested {
-				t.Errorf("%s has the conditions %+v", set, live.Status.Conditions)
+				t.Errorf("conditions of ActionSet %s: got %+v, want it to be cancelled", set, live.Status.Conditions)
 			}
-			e.hasEvents(set, "SA go", "SP long", `W "Cancelled" Cancelled: spec.cancel is true`,
+			e.wantEvents(set, "SA go", "SP long", `W "Cancelled" Cancelled: spec.cancel is true`,
 				"F Failed to execute phase: it was cancelled", "SD cleanup", "ED cleanup")
 		}
-		e.leavesNothing(running[set])
+		e.wantCleanUp(running[set])
 		if e.configMap(set+"-cleanup") == nil || e.configMap(set+"-second") != nil {
-			t.Errorf("%s: the deferPhase has not run, or the second phase has", set)
+			t.Errorf("ActionSet %s: the deferPhase did not run, or the second phase ran", set)
 		}
 	}
 	if ran := e.node.executed(); len(ran) != 4 {
-		t.Errorf("commands were run %d times, want 4: %q", len(ran), ran)
+		t.Errorf("got %d commands executed, want 4: %q", len(ran), ran)
 	}
 }
 
@@ -157,43 +157,43 @@ func (e *actionsEnv) awaitGone(name string) {
 			if list.Items[0].Status == nil {
 				list.Items[0].Status = &v1alpha1.ActionSetStatus{}
 			}
-			return fmt.Sprintf("ActionSet %s is still there: %s", name, summary(&list.Items[0]))
+			return fmt.Sprintf("ActionSet %s still exists: %s", name, summary(&list.Items[0]))
 		}
 		return ""
 	})
 }
 
-// Kanister leaves what a deferPhase of these functions should have put right.
+// Kanister does not run a deferPhase of these functions when the ActionSet is deleted.
 func TestActionSetDeferPhaseAfterDelete(t *testing.T) {
 	e := newActionsEnv(t)
 	held := e.prepareLongPhases()
 	e.run(nil)
-	e.goes("by-task", "  phases: ["+longPhases["kubetask"]+"]\n  deferPhase: "+task("cleanup", "quiet")+"\n")
-	e.goes("by-exec", "  phases: ["+longPhases["kubetask"]+"]\n  deferPhase: "+execs("cleanup", "quiet", "")+"\n")
-	held.holds(e.env)
-	held.holds(e.env)
+	e.startRun("by-task", "  phases: ["+longPhases["kubetask"]+"]\n  deferPhase: "+taskPhase("cleanup", "quiet")+"\n")
+	e.startRun("by-exec", "  phases: ["+longPhases["kubetask"]+"]\n  deferPhase: "+execPhase("cleanup", "quiet", "")+"\n")
+	held.await(e.env)
+	held.await(e.env)
 	for _, set := range []string{"by-task", "by-exec"} {
 		running := e.awaitPhase(set, "long", v1alpha1.StateRunning)
 		e.deleteSet(set)
 		e.awaitGone(set)
-		e.leavesNothing(running)
-		e.hasEvents(set, "SA go", "SP long", `W "Cancelled" Cancelled: the ActionSet was deleted`,
+		e.wantCleanUp(running)
+		e.wantEvents(set, "SA go", "SP long", `W "Cancelled" Cancelled: the ActionSet was deleted`,
 			"F Failed to execute phase: it was cancelled", "SD cleanup", "ED cleanup")
 	}
 	if ran := e.node.executed(); len(ran) != 1 {
-		t.Errorf("the deferPhase ran %d commands", len(ran))
+		t.Errorf("got %d commands executed by the deferPhase, want 1", len(ran))
 	}
 }
 
 func TestActionSetCancelBeforeStart(t *testing.T) {
 	e := newActionsEnv(t)
-	e.blueprint("never", goPhases(creating("first"))+withDefer(creating("cleanup")))
+	e.blueprint("never", goPhases(createPhase("first"))+withDefer(createPhase("cleanup")))
 	e.actionSet("never")
 	e.patchSet("never", `{"spec":{"cancel":true}}`)
 	e.run(nil)
-	e.ends("never", "failed; Cancelled: spec.cancel is true")
+	e.wantEnd("never", "failed; Cancelled: spec.cancel is true")
 	if e.configMap("never-first") != nil || e.configMap("never-cleanup") != nil {
-		t.Error("it has run a phase")
+		t.Error("a phase of the cancelled ActionSet ran")
 	}
 }
 
@@ -201,27 +201,28 @@ func TestActionSetRecreated(t *testing.T) {
 	e := newActionsEnv(t)
 	held := e.prepareLongPhases()
 	e.run(nil)
-	e.blueprint("again", "go: {phases: ["+longPhases["kubetask"]+"], deferPhase: {func: KubeOps, name: cleanup, args: {operation: create, namespace: $NS, spec: '{apiVersion: v1, kind: ConfigMap, metadata: {generateName: cleanup-}}'}}}")
+	e.blueprint("again", "go: {phases: ["+longPhases["kubetask"]+"], deferPhase: {func: KubeOps, name: cleanup, "+
+		"args: {operation: create, namespace: $NS, spec: '{apiVersion: v1, kind: ConfigMap, metadata: {generateName: cleanup-}}'}}}")
 	first := e.actionSet("again")
-	pod := held.holds(e.env).pod
+	pod := held.await(e.env).pod
 	e.deleteSet("again")
 	e.awaitGone("again")
 	second := e.actionSet("again")
-	if other := held.holds(e.env).pod; other.UID == pod.UID {
-		t.Error("the new ActionSet goes on with the Pod of the old one")
+	if other := held.await(e.env).pod; other.UID == pod.UID {
+		t.Error("the new ActionSet uses the Pod of the old one")
 	}
 	close(held.open)
-	e.ends("again", "complete long=complete defer cleanup=complete; 100%")
-	e.leavesNothing(first)
-	e.leavesNothing(second)
+	e.wantEnd("again", "complete long=complete defer cleanup=complete; 100%")
+	e.wantCleanUp(first)
+	e.wantCleanUp(second)
 	list, err := e.kube.CoreV1().ConfigMaps(e.namespace).List(t.Context(), metav1.ListOptions{})
-	made := 0
+	created := 0
 	for _, configMap := range list.Items {
 		if strings.HasPrefix(configMap.Name, "cleanup-") {
-			made++
+			created++
 		}
 	}
-	if err != nil || made != 2 {
-		t.Errorf("the deferPhases were run %d times in all, want once for each: %v", made, err)
+	if err != nil || created != 2 {
+		t.Errorf("got %d ConfigMaps of the deferPhases (%v), want one for each ActionSet", created, err)
 	}
 }

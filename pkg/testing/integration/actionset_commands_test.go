@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-// startPod starts a Pod on the node, of containers that sleep, and waits until it runs.
+// startPod creates a Pod on the node whose containers sleep, and waits until it runs.
 func (e *actionsEnv) startPod(name string, containers ...string) {
 	e.Helper()
 	pod := &corev1.Pod{
@@ -32,46 +32,46 @@ func (e *actionsEnv) startPod(name string, containers ...string) {
 	}
 	e.eventually(func() string {
 		if pod, err := e.kube.CoreV1().Pods(e.namespace).Get(e.Context(), name, metav1.GetOptions{}); err != nil || pod.Status.Phase != corev1.PodRunning {
-			return fmt.Sprintf("Pod %s does not run: %v", name, err)
+			return fmt.Sprintf("Pod %s is not running: %v", name, err)
 		}
 		return ""
 	})
 }
 
-// execs is a KubeExec of a command in a Pod.
-func execs(phase, command, more string) string {
+// execPhase returns a phase that runs a command in a Pod with KubeExec.
+func execPhase(phase, command, more string) string {
 	return fmt.Sprintf("{func: KubeExec, name: %s, args: {namespace: $NS, pod: one, command: [%s]%s}}", phase, command, more)
 }
 
 var commandScenarios = map[string]scenario{
 	"kubeexec": {
-		blueprint: goPhases(strings.ReplaceAll(execs("exec", "tells, again", ""), "pod: one", "pod: solo")),
+		blueprint: goPhases(strings.ReplaceAll(execPhase("exec", "greets, again", ""), "pod: one", "pod: solo")),
 		events:    []string{"SA go", "SP exec", "EP exec", "UC"},
 		end:       "complete exec=complete; 100%",
 	},
 	"kubeexec-long": {
-		blueprint: goPhases(execs("exec", "long", ", container: main")),
+		blueprint: goPhases(execPhase("exec", "long", ", container: main")),
 		events:    []string{"SA go", "SP exec", "EP exec", "UC"},
 		end:       "complete exec=complete; 100%",
 	},
 	"kubeexec-fails": {
-		blueprint: goPhases(execs("exec", "exits-7", ", container: main"), creating("second")) + withDefer(creating("cleanup")),
+		blueprint: goPhases(execPhase("exec", "exits-7", ", container: main"), createPhase("second")) + withDefer(createPhase("cleanup")),
 		events: []string{"SA go", "SP exec", "F Failed to execute phase: Failed to exec command in pod: command terminated with exit code 7.\nstdout: out\nstderr: err",
 			"SD cleanup", "ED cleanup"},
 		end: "failed exec=failed second=pending defer cleanup=complete; 0%; Failed to exec command in pod: command terminated with exit code 7.\nstdout: out\nstderr: err",
 	},
 	"kubeexec-which": {
-		blueprint: goPhases(execs("exec", "tells", "")),
+		blueprint: goPhases(execPhase("exec", "greets", "")),
 		events:    []string{"SA go", "SP exec", "F Failed to execute phase: Failed to exec command in pod: a container name must be specified for pod one, choose one of: [main side]"},
 		end:       "failed exec=failed; 0%; Failed to exec command in pod: a container name must be specified for pod one, choose one of: [main side]",
 	},
 	"kubeexec-no-pod": {
-		blueprint: goPhases(strings.ReplaceAll(execs("exec", "tells", ""), "pod: one", "pod: none")),
+		blueprint: goPhases(strings.ReplaceAll(execPhase("exec", "greets", ""), "pod: one", "pod: none")),
 		events:    []string{"SA go", "SP exec", `F Failed to execute phase: Failed to exec command in pod: pods "none" not found`},
 		end:       `failed exec=failed; 0%; Failed to exec command in pod: pods "none" not found`,
 	},
 	"kubeexecall": {
-		blueprint: goPhases("{func: KubeExecAll, name: exec, args: {namespace: $NS, pods: 'one two', containers: 'main side', command: [tells]}}"),
+		blueprint: goPhases("{func: KubeExecAll, name: exec, args: {namespace: $NS, pods: 'one two', containers: 'main side', command: [greets]}}"),
 		events:    []string{"SA go", "SP exec", "EP exec", "UC"},
 		end:       "complete exec=complete; 100%",
 	},
@@ -86,7 +86,7 @@ var commandScenarios = map[string]scenario{
 func TestActionSetCommandOutput(t *testing.T) {
 	e := newActionsEnv(t)
 	e.startNode(map[string]program{
-		"tells": func(_ context.Context, c *call) int {
+		"greets": func(_ context.Context, c *call) int {
 			c.print("hello")
 			c.output("from", c.pod.Name+"/"+c.container)
 			c.output(c.pod.Name+c.container, strings.Join(c.command, " "))
@@ -106,15 +106,15 @@ func TestActionSetCommandOutput(t *testing.T) {
 	e.startPod("one", "main", "side")
 	e.startPod("two", "main", "side")
 	e.run(nil)
-	e.play(commandScenarios)
+	e.playScenarios(commandScenarios)
 
 	for set, want := range map[string]map[string]any{
-		"kubeexec":      {"from": "solo/main", "solomain": "tells again"},
+		"kubeexec":      {"from": "solo/main", "solomain": "greets again"},
 		"kubeexec-long": {"before": "y", "long": strings.Repeat("z", longValue)},
-		"kubeexecall":   {"from": "two/side", "onemain": "tells", "oneside": "tells", "twomain": "tells", "twoside": "tells"},
+		"kubeexecall":   {"from": "two/side", "onemain": "greets", "oneside": "greets", "twomain": "greets", "twoside": "greets"},
 	} {
 		if diff := cmp.Diff(want, outputs(t, e.getSet(set), "exec")); diff != "" {
-			t.Errorf("the output of %s (-want +got):\n%s", set, diff)
+			t.Errorf("output of ActionSet %s (-want +got):\n%s", set, diff)
 		}
 	}
 	ran := map[string]int{}
@@ -123,31 +123,32 @@ func TestActionSetCommandOutput(t *testing.T) {
 	}
 	want := map[string]int{}
 	for _, command := range []string{
-		"solo/main: tells again", "one/main: long", "one/main: exits-7", "one/main: tells", "one/side: tells", "two/main: tells", "two/side: tells",
+		"solo/main: greets again", "one/main: long", "one/main: exits-7", "one/main: greets", "one/side: greets", "two/main: greets", "two/side: greets",
 		"one/main: fails-in two", "two/main: fails-in two",
 	} {
 		want[e.namespace+"/"+command] = 1
 	}
 	if diff := cmp.Diff(want, ran); diff != "" {
-		t.Errorf("commands that were run (-want +got):\n%s", diff)
+		t.Errorf("commands executed (-want +got):\n%s", diff)
 	}
 }
 
+// A command is not executed again when its stream breaks.
 func TestActionSetCommandStreamBreaks(t *testing.T) {
 	e := newActionsEnv(t)
 	held := newGate()
 	e.startNode(map[string]program{"held": func(ctx context.Context, c *call) int { c.print("so far"); held.pass(ctx, c); return 0 }})
 	e.startPod("one", "main")
 	e.run(nil)
-	e.goes("breaks", "  phases: ["+execs("exec", "held", "")+"]\n  deferPhase: "+creating("cleanup")+"\n")
-	held.holds(e.env)
+	e.startRun("breaks", "  phases: ["+execPhase("exec", "held", "")+"]\n  deferPhase: "+createPhase("cleanup")+"\n")
+	held.await(e.env)
 	e.node.breakStreams()
 	set := e.awaitEnd("breaks")
 	if set.Status.Actions[0].Phases[0].State != v1alpha1.StateFailed || set.Status.Actions[0].DeferPhase.State != v1alpha1.StateComplete ||
 		!strings.HasPrefix(set.Status.Error.Message, "Failed to exec command in pod: ") {
-		t.Errorf("it has ended as %s", summary(set))
+		t.Errorf("got %s, want the phase failed and the deferPhase complete", summary(set))
 	}
 	if ran := e.node.executed(); len(ran) != 1 {
-		t.Errorf("the command was run %d times", len(ran))
+		t.Errorf("got %d executions of the command, want 1", len(ran))
 	}
 }

@@ -22,28 +22,28 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// actionsEnv is what a test of ActionSets has: a namespace that it alone works in, with the rights that the guide has users give there,
-// and a node if it starts one.
+// actionsEnv is the environment of a test of ActionSets: a namespace of its own, an account with the rights that the guide asks users to
+// grant, and a node if the test starts one.
 type actionsEnv struct {
 	*env
 	account *testcluster.Account
 	node    *testNode
 }
 
-// newActionsEnv gives a test what it needs, beside others. No controller runs yet.
+// newActionsEnv returns an environment in which no controller runs yet. The test runs in parallel with others.
 func newActionsEnv(t *testing.T) *actionsEnv {
 	t.Helper()
 	t.Parallel()
 	cluster := testcluster.Shared(t)
 	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
 	bindInNamespace(e.env, actions, e.account)
-	// What the phases of most tests create, patch and delete.
+	// The phases of most tests create, patch and delete ConfigMaps.
 	e.grantForKubeOps(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "delete", "get", "patch"}})
 	return e
 }
 
-// grantForKubeOps does what users do who want KubeOps to work on objects of a kind, and returns when it may. It may so in the whole
-// cluster: what is missing somewhere shows as missing.
+// grantForKubeOps grants the rules to the operator, as users do who want KubeOps to work on objects of a kind, and waits until the API
+// server knows. The rules hold in the whole cluster, so that an object that does not exist anywhere is reported as not found.
 func (e *actionsEnv) grantForKubeOps(rules ...rbacv1.PolicyRule) {
 	e.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: e.namespace + "-"}, Rules: rules}
@@ -71,15 +71,15 @@ func (e *actionsEnv) startNode(programs map[string]program) *testNode {
 	return e.node
 }
 
-// actionsProcess is a controller in this process that cannot be told from one of its own.
+// actionsProcess is an ActionSet controller in this process. The API server sees it as a process of its own.
 type actionsProcess struct {
-	// stop ends it as a signal does, and kill takes all its connections away before.
+	// stop ends the controller as a signal does. kill breaks all its connections first.
 	stop, kill func()
-	// proxy is the way to the API server.
+	// proxy forwards its requests to the API server.
 	proxy *faultproxy.Proxy
 }
 
-// run a controller for the namespace of the test, until it is stopped. Its requests are in the journal, if there is one.
+// run starts a controller for the namespace of the test. It runs until it is stopped. The journal, if any, records its requests.
 func (e *actionsEnv) run(journal *faultproxy.Journal) *actionsProcess {
 	e.Helper()
 	if journal == nil {
@@ -106,7 +106,7 @@ func (e *actionsEnv) run(journal *faultproxy.Journal) *actionsProcess {
 	end := sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			e.Errorf("the controller ended with %v", err)
+			e.Errorf("controller: %v", err)
 		}
 		proxy.Close()
 	})
@@ -114,12 +114,12 @@ func (e *actionsEnv) run(journal *faultproxy.Journal) *actionsProcess {
 	return &actionsProcess{stop: end, kill: func() { proxy.Refuse(); end() }, proxy: proxy}
 }
 
-// text puts the names of the test into a manifest.
+// text replaces $NS and $ME in a manifest by the namespace of the test and the name.
 func (e *actionsEnv) text(name, manifest string) string {
 	return strings.NewReplacer("$NS", e.namespace, "$ME", name).Replace(manifest)
 }
 
-// blueprint creates one of that name, with actions in YAML, in which $NS is the namespace of the test and $ME the name.
+// blueprint creates a Blueprint with these actions in YAML; see text.
 func (e *actionsEnv) blueprint(name, actions string) *v1alpha1.Blueprint {
 	e.Helper()
 	b := &v1alpha1.Blueprint{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -133,10 +133,10 @@ func (e *actionsEnv) blueprint(name, actions string) *v1alpha1.Blueprint {
 	return created
 }
 
-// goOnNamespace is an action go of the Blueprint of the same name, on the namespace of the test.
+// goOnNamespace runs the action go of the Blueprint of the same name, with the namespace of the test as its subject.
 const goOnNamespace = "{name: go, blueprint: $ME, object: {kind: Namespace, name: $NS, namespace: $NS}}"
 
-// actionSet creates one of that name, with actions in YAML likewise. Where the test has a node, it is where its Pods run.
+// actionSet creates an ActionSet with these actions in YAML; see text. If the test has a node, its Pods run there.
 func (e *actionsEnv) actionSet(name string, actions ...string) *v1alpha1.ActionSet {
 	e.Helper()
 	set := &v1alpha1.ActionSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: &v1alpha1.ActionSetSpec{}}
@@ -169,8 +169,8 @@ func (e *actionsEnv) createSet(set *v1alpha1.ActionSet) *v1alpha1.ActionSet {
 	return created
 }
 
-// goes creates a Blueprint and an ActionSet that runs its action go.
-func (e *actionsEnv) goes(name, phases string) {
+// startRun creates a Blueprint whose action go has these phases, and an ActionSet that runs it.
+func (e *actionsEnv) startRun(name, phases string) {
 	e.Helper()
 	e.blueprint(name, "go:\n"+phases)
 	e.actionSet(name)

@@ -15,21 +15,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// event is what users see of one.
+// event has the fields of an event that users see.
 type event struct{ kind, name, eventType, reason, message string }
 
 func (e event) String() string {
 	return fmt.Sprintf("%s %s: %s %q %q", e.kind, e.name, e.eventType, e.reason, e.message)
 }
 
-// eventsOn the ActionSet and on the Blueprints, in the order in which they were recorded on each.
+// eventsOn returns the events on the ActionSet and on the Blueprints, for each object in the order in which they were recorded.
 func (e *actionsEnv) eventsOn(set string, blueprints ...string) (found []event) {
 	e.Helper()
 	list, err := e.kube.CoreV1().Events(e.namespace).List(e.Context(), metav1.ListOptions{})
 	if err != nil {
 		e.Fatal(err)
 	}
-	// The name ends with the time at which it was recorded.
+	// The name of an event ends with the time at which it was recorded.
 	slices.SortFunc(list.Items, func(a, b corev1.Event) int {
 		return cmp.Or(strings.Compare(a.InvolvedObject.Kind, b.InvolvedObject.Kind), strings.Compare(a.Name, b.Name))
 	})
@@ -42,14 +42,14 @@ func (e *actionsEnv) eventsOn(set string, blueprints ...string) (found []event) 
 		found = append(found, event{of.Kind, of.Name, item.Type, item.Reason, podNames.ReplaceAllString(item.Message, "$1-x")})
 		if item.Source.Component != "Kanister Controller" || item.Count != 1 || item.Namespace != e.namespace || of.Namespace != e.namespace ||
 			of.APIVersion != "cr.kanister.io/v1alpha1" || of.UID == "" {
-			e.Errorf("the event %s was posted as %+v", item.Reason, item)
+			e.Errorf("event %s: got %+v, want the source, count and references that Kanister's events have", item.Reason, item)
 		}
 	}
 	return found
 }
 
-// expand the short forms of events: SA and an action, SP, EP, SD or ED and a phase, UC, F and a message (on the Blueprint too, and of
-// the action that SA or A has named last), W, a reason in quotes and a message.
+// expand returns the events that the short forms stand for: SA and an action, SP, EP, SD or ED and a phase, UC, F and a message (of the
+// action that the last SA or A names; it is also on the Blueprint), W, a reason in quotes and a message.
 func expand(set, blueprint string, short []string) (expanded []event) {
 	var onBlueprint []event
 	action := "go"
@@ -87,8 +87,8 @@ func expand(set, blueprint string, short []string) (expanded []event) {
 	return append(expanded, onBlueprint...)
 }
 
-// hasEvents waits until exactly these were recorded on the ActionSet and on the Blueprint of the same name.
-func (e *actionsEnv) hasEvents(set string, short ...string) {
+// wantEvents waits until exactly these events are recorded on the ActionSet and on the Blueprint of the same name; see expand.
+func (e *actionsEnv) wantEvents(set string, short ...string) {
 	e.Helper()
 	want := expand(set, set, short)
 	e.eventually(func() string {
@@ -110,16 +110,16 @@ func TestActionSetEventsOfTenPhases(t *testing.T) {
 	phases, want := "  phases:\n", []string{"SA go"}
 	for i := range 10 {
 		name := fmt.Sprintf("phase%d", i)
-		phases += "  - " + createsConfigMap(name, "$ME-"+name) + "\n"
+		phases += "  - " + createConfigMapPhase(name, "$ME-"+name) + "\n"
 		want = append(want, "SP "+name, "EP "+name)
 	}
-	e.goes("ten", phases+"  deferPhase: "+createsConfigMap("cleanup", "$ME-cleanup")+"\n")
+	e.startRun("ten", phases+"  deferPhase: "+createConfigMapPhase("cleanup", "$ME-cleanup")+"\n")
 	e.awaitEnd("ten")
-	e.hasEvents("ten", append(want, "SD cleanup", "ED cleanup", "UC")...)
+	e.wantEvents("ten", append(want, "SD cleanup", "ED cleanup", "UC")...)
 }
 
-// greetings are the events on the Blueprint.
-func (e *actionsEnv) greetings(blueprint string) []corev1.Event {
+// blueprintEvents returns the events on the Blueprint.
+func (e *actionsEnv) blueprintEvents(blueprint string) []corev1.Event {
 	e.Helper()
 	list, err := e.kube.CoreV1().Events(e.namespace).List(e.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Blueprint,involvedObject.name=" + blueprint})
 	if err != nil {
@@ -132,26 +132,26 @@ func TestActionSetBlueprintEventPerLeader(t *testing.T) {
 	e := newActionsEnv(t)
 	e.blueprint("before", "{}")
 	awaits := func(blueprint string, count int) {
-		e.eventually(func() string { return gocmp.Diff(count, len(e.greetings(blueprint))) })
+		e.eventually(func() string { return gocmp.Diff(count, len(e.blueprintEvents(blueprint))) })
 	}
 	for n := range 2 {
 		process := e.run(nil)
-		awaits("before", n+1) // no ActionSet is there
+		awaits("before", n+1) // before there is an ActionSet
 		later := fmt.Sprint("later", n)
 		e.blueprint(later, "{}")
 		awaits(later, 1)
 		set := fmt.Sprint("set", n)
-		e.goes(set, "  phases: ["+createsConfigMap("one", set)+"]\n")
+		e.startRun(set, "  phases: ["+createConfigMapPhase("one", set)+"]\n")
 		e.awaitEnd(set)
-		e.hasEvents(set, "SA go", "SP one", "EP one", "UC")
+		e.wantEvents(set, "SA go", "SP one", "EP one", "UC")
 		process.stop()
-		for _, event := range append(e.greetings("before"), e.greetings(later)...) {
+		for _, event := range append(e.blueprintEvents("before"), e.blueprintEvents(later)...) {
 			if event.Type != "Normal" || event.Reason != "Added" || event.Message != "Added blueprint "+event.InvolvedObject.Name || event.Count != 1 {
-				t.Errorf("a Blueprint is greeted by %+v", event)
+				t.Errorf("event of a Blueprint: got %+v, want Added", event)
 			}
 		}
-		if got := len(e.greetings("before")); got != n+1 {
-			t.Errorf("after %d processes it is greeted %d times", n+1, got)
+		if got := len(e.blueprintEvents("before")); got != n+1 {
+			t.Errorf("after %d processes: got %d events Added, want one of each process", n+1, got)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// The limits of etcd, of its client, and of the API server.
+// IsTooLarge recognizes the errors of etcd, of its client, and of the API server.
 func TestActionSetTooLargeErrors(t *testing.T) {
 	e := newActionsEnv(t)
 	set := e.actionSet("large", "{name: go, blueprint: none, object: {kind: Namespace, name: $NS, namespace: $NS}}")
@@ -25,7 +25,7 @@ func TestActionSetTooLargeErrors(t *testing.T) {
 		set.Status = &v1alpha1.ActionSetStatus{State: v1alpha1.StateRunning, Error: v1alpha1.Error{Message: strings.Repeat("m", bytes)}}
 		_, err := e.client.CrV1alpha1().ActionSets(e.namespace).UpdateStatus(t.Context(), set, metav1.UpdateOptions{})
 		if err == nil || !controller.IsTooLarge(err) {
-			t.Errorf("a status of %d bytes is refused with %#v: %v", bytes, err, err)
+			t.Errorf("status of %d bytes: got %#v: %v, want an error that it is too large", bytes, err, err)
 		}
 	}
 }
@@ -39,18 +39,19 @@ func TestActionSetOutputsTooLargeTogether(t *testing.T) {
 		return 0
 	}})
 	e.run(nil)
-	e.goes("large", "  phases: ["+task("one", "large")+", "+task("two", "large")+", "+task("three", "large")+", "+task("four", "large")+"]\n  deferPhase: "+creating("cleanup")+"\n")
+	e.startRun("large", "  phases: ["+taskPhase("one", "large")+", "+taskPhase("two", "large")+", "+taskPhase("three", "large")+", "+taskPhase("four", "large")+"]\n"+
+		"  deferPhase: "+createPhase("cleanup")+"\n")
 	set := e.awaitEnd("large")
 	const begins = "failed one=complete two=complete three=failed four=pending defer cleanup=complete; 50%; OutputTooLarge: the output of the phase has as JSON 4"
 	if got := summary(set); !strings.HasPrefix(got, begins) || !strings.Contains(got, "and may have 1310720 in all") {
-		t.Errorf("it has ended as\n%s, want\n%s...", got, begins)
+		t.Errorf("got\n%s, want\n%s...", got, begins)
 	}
-	e.leavesNothing(set)
+	e.wantCleanUp(set)
 	e.deleteSet("large")
 	e.awaitGone("large")
 }
 
-// The ActionSet has just the size that etcd accepts.
+// The ActionSet is so large that etcd just accepts it.
 func TestActionSetNoRoomForStatus(t *testing.T) {
 	e := newActionsEnv(t)
 	set := &v1alpha1.ActionSet{ObjectMeta: metav1.ObjectMeta{Name: "full"}, Spec: &v1alpha1.ActionSetSpec{Actions: []v1alpha1.ActionSpec{{
@@ -65,7 +66,7 @@ func TestActionSetNoRoomForStatus(t *testing.T) {
 		}
 	}
 	if !created {
-		t.Fatal("it was not created")
+		t.Fatal("etcd accepted none of the sizes")
 	}
 	var journal faultproxy.Journal
 	e.run(&journal)
@@ -79,20 +80,20 @@ func TestActionSetNoRoomForStatus(t *testing.T) {
 				return ""
 			}
 		}
-		return fmt.Sprintf("the events are %v", list.Items)
+		return fmt.Sprintf("got events %v, want StatusTooLarge", list.Items)
 	})
-	e.goes("later", "  phases: ["+creating("one")+"]\n")
+	e.startRun("later", "  phases: ["+createPhase("one")+"]\n")
 	e.awaitEnd("later")
 	writes := journal.Select(func(entry faultproxy.Entry) bool { return entry.Subresource == "status" && entry.Name == "full" })
 	if len(writes) > 2 {
-		t.Errorf("its status was written %d times", len(writes))
+		t.Errorf("got %d writes of its status, want 2 at most", len(writes))
 	}
 	e.deleteSet("full")
 	e.awaitGone("full")
 }
 
-// endOf are the events that say how a run has ended.
-func (e *actionsEnv) endOf(set string) (found []corev1.Event) {
+// endEvents returns the events that report the end of a run.
+func (e *actionsEnv) endEvents(set string) (found []corev1.Event) {
 	e.Helper()
 	list, err := e.kube.CoreV1().Events(e.namespace).List(e.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=ActionSet,involvedObject.name=" + set})
 	if err != nil {
@@ -111,43 +112,44 @@ func TestActionSetLastEventOfManyPhases(t *testing.T) {
 	e.run(nil)
 	phases := "  phases:\n"
 	for i := range 130 {
-		phases += fmt.Sprintf("  - %s\n", createsConfigMap(fmt.Sprint("phase", i), fmt.Sprint("$ME-", i)))
+		phases += fmt.Sprintf("  - %s\n", createConfigMapPhase(fmt.Sprint("phase", i), fmt.Sprint("$ME-", i)))
 	}
-	e.goes("many", phases)
+	e.startRun("many", phases)
 	e.awaitEnd("many")
 	e.eventually(func() string {
-		if found := e.endOf("many"); len(found) != 1 || found[0].Reason != "Update Complete" || found[0].Count != 1 {
-			return fmt.Sprintf("the run has ended with the events %v", found)
+		if found := e.endEvents("many"); len(found) != 1 || found[0].Reason != "Update Complete" || found[0].Count != 1 {
+			return fmt.Sprintf("got events %v, want Update Complete", found)
 		}
 		return ""
 	})
 }
 
-// The process is killed when all has ended, and before an event is posted.
+// The process is killed after the runs have ended, before it posts an event.
 func TestActionSetLastEventAfterRestart(t *testing.T) {
 	e := newActionsEnv(t)
 	first := e.run(nil)
 	first.proxy.Hang(func(r faultproxy.Request) bool { return r.Resource == "events" })
-	e.goes("complete", "  phases: ["+creating("one")+"]\n")
-	e.goes("fails", "  phases: ["+creating("one")+", {func: KubeOps, name: two, args: {operation: create, spec: 'no object'}}]\n  deferPhase: "+creating("cleanup")+"\n")
+	e.startRun("complete", "  phases: ["+createPhase("one")+"]\n")
+	e.startRun("fails", "  phases: ["+createPhase("one")+", {func: KubeOps, name: two, args: {operation: create, spec: 'no object'}}]\n"+
+		"  deferPhase: "+createPhase("cleanup")+"\n")
 	e.awaitEnd("complete")
 	fails := e.awaitEnd("fails")
 	first.kill()
 	for _, set := range []string{"complete", "fails"} {
-		if found := e.endOf(set); len(found) > 0 {
-			t.Fatalf("the first process has posted %v", found)
+		if found := e.endEvents(set); len(found) > 0 {
+			t.Fatalf("got events %v of the first process, want none", found)
 		}
 	}
 	for range 2 {
 		next := e.run(nil)
-		e.goes("later", "  phases: []\n")
+		e.startRun("later", "  phases: []\n")
 		e.awaitEnd("later")
 		for set, message := range map[string]string{
 			"complete": "Updated ActionSet 'complete' Status->complete", "fails": "Failed to execute phase: " + fails.Status.Error.Message,
 		} {
 			e.eventually(func() string {
-				if found := e.endOf(set); len(found) != 1 || found[0].Message != message || found[0].Count != 1 {
-					return fmt.Sprintf("ActionSet %s has ended with the events %v", set, found)
+				if found := e.endEvents(set); len(found) != 1 || found[0].Message != message || found[0].Count != 1 {
+					return fmt.Sprintf("events of the end of ActionSet %s: got %v, want one: %s", set, found, message)
 				}
 				return ""
 			})

@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-// A kubelet ends the stream of a log after some hours, and connections break, which looks alike.
+// A kubelet ends the stream of a log after some hours. A connection that breaks looks the same. No line of the log is lost.
 func TestActionSetLogStreamEndsEarly(t *testing.T) {
 	e := newActionsEnv(t)
 	middle, last := newGate(), newGate()
@@ -30,22 +30,22 @@ func TestActionSetLogStreamEndsEarly(t *testing.T) {
 		return 0
 	}})
 	e.run(nil)
-	e.goes("talks", "  phases: ["+task("task", "talks")+"]\n")
+	e.startRun("talks", "  phases: ["+taskPhase("task", "talks")+"]\n")
 	for streams, before := range []*gate{middle, last} {
-		text := before.holds(e.env).log()
+		text := before.await(e.env).log()
 		e.eventually(func() string {
 			if opened := text.opened(); opened <= streams {
-				return fmt.Sprintf("the log was opened %d times", opened)
+				return fmt.Sprintf("got %d streams of the log, want %d", opened, streams+1)
 			}
 			return ""
 		})
 		text.cut(before == last)
 		close(before.open)
 	}
-	set := e.ends("talks", "complete task=complete; 100%")
+	set := e.wantEnd("talks", "complete task=complete; 100%")
 	want := map[string]any{"a": "first", "b": "between", "c": strings.Repeat("z", longValue)}
 	if diff := cmp.Diff(want, outputs(t, set, "task")); diff != "" {
-		t.Errorf("the outputs (-want +got):\n%s", diff)
+		t.Errorf("outputs (-want +got):\n%s", diff)
 	}
 }
 
@@ -62,10 +62,10 @@ func TestActionSetLogRetry(t *testing.T) {
 	}
 	n.mu.Unlock()
 	e.run(nil)
-	e.goes("later", "  phases: ["+task("task", "two-outputs")+"]\n")
-	set := e.ends("later", "complete task=complete; 100%")
+	e.startRun("later", "  phases: ["+taskPhase("task", "two-outputs")+"]\n")
+	set := e.wantEnd("later", "complete task=complete; 100%")
 	if diff := cmp.Diff(map[string]any{"a": "last", "b": "two"}, outputs(t, set, "task")); diff != "" {
-		t.Errorf("the outputs (-want +got):\n%s", diff)
+		t.Errorf("outputs (-want +got):\n%s", diff)
 	}
 }
 
@@ -80,17 +80,17 @@ func TestActionSetPhasePodDeleted(t *testing.T) {
 		return 0
 	}})
 	e.run(nil)
-	e.goes("gone", "  phases: ["+task("task", "held")+", "+creating("second")+"]\n  deferPhase: "+creating("cleanup")+"\n")
-	pod := held.holds(e.env).pod
+	e.startRun("gone", "  phases: ["+taskPhase("task", "held")+", "+createPhase("second")+"]\n  deferPhase: "+createPhase("cleanup")+"\n")
+	pod := held.await(e.env).pod
 	if err := e.kube.CoreV1().Pods(e.namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	set := e.awaitEnd("gone")
 	const begins = `failed task=failed second=pending defer cleanup=complete; 0%; {"pod":"kanister-job-x"}: Failed while waiting for Pod to complete: `
 	if got := summary(set); !strings.HasPrefix(got, begins) {
-		t.Errorf("it has ended as\n%s, want\n%s...", got, begins)
+		t.Errorf("got\n%s, want\n%s...", got, begins)
 	}
-	e.leavesNothing(set)
+	e.wantCleanUp(set)
 }
 
 func TestActionSetOutputTooLarge(t *testing.T) {
@@ -102,12 +102,12 @@ func TestActionSetOutputTooLarge(t *testing.T) {
 		return 0
 	}})
 	e.run(nil)
-	e.goes("huge", "  phases: ["+task("task", "huge")+"]\n")
+	e.startRun("huge", "  phases: ["+taskPhase("task", "huge")+"]\n")
 	set := e.awaitEnd("huge")
 	if set.Status.State != v1alpha1.StateFailed || !strings.Contains(set.Status.Error.Message, "OutputTooLarge") {
-		t.Errorf("it has ended as %s", summary(set))
+		t.Errorf("got %s, want the run failed with OutputTooLarge", summary(set))
 	}
 	if len(set.Status.Error.Message) > 1000 {
-		t.Errorf("the message has %d bytes", len(set.Status.Error.Message))
+		t.Errorf("got a message of %d bytes, want 1000 at most", len(set.Status.Error.Message))
 	}
 }

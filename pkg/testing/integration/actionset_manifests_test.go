@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// everyField has each field that manifests for Kanister may have, by plural.
+// everyField has a manifest of each kind with all fields that Kanister's manifests may have. The key is the plural of the kind.
 var everyField = map[string]string{
 	"blueprints": `
 kind: Blueprint
@@ -96,7 +96,7 @@ skipSSLVerify: true
 `,
 }
 
-// sparse are manifests that say little, as users and the clients of Kanister write them.
+// sparse has manifests with few fields, as users and the clients of Kanister write them.
 var sparse = map[string][]string{
 	"blueprints": {
 		`{}`,
@@ -134,19 +134,19 @@ func TestActionSetKanisterManifests(t *testing.T) {
 			resource := client.Resource(v1alpha1.Resource(plural).WithVersion("v1alpha1")).Namespace(namespace)
 			created, err := resource.Create(t.Context(), given.DeepCopy(), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 			if err != nil {
-				t.Fatalf("refused: %v", err)
+				t.Fatalf("create: %v", err)
 			}
 			stripped := created.DeepCopy()
 			stripped.Object["metadata"] = map[string]any{"name": "every-field"}
 			if diff := cmp.Diff(given.Object, stripped.Object); diff != "" {
-				t.Errorf("the API server keeps something else (-given +kept):\n%s", diff)
+				t.Errorf("object in the API server (-created +stored):\n%s", diff)
 			}
 			for _, unknown := range []string{"userPassphrase", "tlsCert", ""} {
 				path := append([]string{"credential", "kopiaServerSecret"}, strings.Fields(unknown+" other")...)
-				unstructured.RemoveNestedField(given.Object, path...) // only the API server keeps what it does not know
+				unstructured.RemoveNestedField(given.Object, path...) // the Go types do not have unknown fields
 			}
 			if diff := cmp.Diff(given.Object, typedContent(t, plural, stripped)); diff != "" {
-				t.Errorf("the Go types make something else of it (-given +read):\n%s", diff)
+				t.Errorf("object in the Go types (-created +read):\n%s", diff)
 			}
 		})
 	}
@@ -166,13 +166,13 @@ func TestActionSetMinimalKanisterManifests(t *testing.T) {
 			resource := client.Resource(v1alpha1.Resource(plural).WithVersion("v1alpha1")).Namespace(namespace)
 			options := metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll}}
 			if _, err := resource.Create(t.Context(), given, options); err != nil {
-				t.Errorf("%s %s is refused: %v", plural, text, err)
+				t.Errorf("create of %s %s: %v", plural, text, err)
 			}
 		}
 	}
 }
 
-// A status that somebody else writes would be taken for what was done.
+// The controller would take a status that a user has written for what it has done itself.
 func TestActionSetInitialStatusIgnored(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	client, err := versioned.NewForConfig(cluster.Config())
@@ -185,7 +185,7 @@ func TestActionSetInitialStatusIgnored(t *testing.T) {
 		Status:     &v1alpha1.ActionSetStatus{State: v1alpha1.StateComplete},
 	}, metav1.CreateOptions{})
 	if err != nil || created.Status != nil {
-		t.Errorf("the ActionSet has the status %+v (%v), want none", created.Status, err)
+		t.Errorf("got status %+v (%v), want none", created.Status, err)
 	}
 }
 
@@ -216,11 +216,11 @@ func TestActionSetKubectlColumns(t *testing.T) {
 	header, row, _ := strings.Cut(strings.TrimSpace(shown), "\n")
 	const columns = "NAME PROGRESS SIZEDOWNLOADEDB SIZEUPLOADEDB ESTIMATEDDOWNLOADSIZEB ESTIMATEDUPLOADSIZEB RUNNING PHASE LAST TRANSITION TIME STATE"
 	if got := strings.Join(strings.Fields(header), " "); got != columns {
-		t.Errorf("the columns are\n%s, want\n%s", got, columns)
+		t.Errorf("got columns\n%s, want\n%s", got, columns)
 	}
 	want := "shown 33 1 2 3 4 dump " + now.UTC().Format("2006-01-02T15:04:05Z") + " running"
 	if got := strings.Join(strings.Fields(row), " "); got != want {
-		t.Errorf("the row is\n%s, want\n%s", got, want)
+		t.Errorf("got row\n%s, want\n%s", got, want)
 	}
 }
 
@@ -239,7 +239,7 @@ func manifest(t *testing.T, plural, text string) *unstructured.Unstructured {
 	return normalized(t, object)
 }
 
-// typedContent is what remains of an object that goes through our Go types.
+// typedContent returns the object as our Go types decode and encode it.
 func typedContent(t *testing.T, plural string, object *unstructured.Unstructured) map[string]any {
 	t.Helper()
 	into := map[string]any{"blueprints": &v1alpha1.Blueprint{}, "actionsets": &v1alpha1.ActionSet{}, "profiles": &v1alpha1.Profile{}}[plural]
@@ -261,7 +261,7 @@ func typedContent(t *testing.T, plural string, object *unstructured.Unstructured
 	return normalized(t, &unstructured.Unstructured{Object: read}).Object
 }
 
-// normalized has numbers as the API server's clients read them.
+// normalized returns the object with numbers of the types that clients of the API server read.
 func normalized(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	content, err := object.MarshalJSON()

@@ -13,30 +13,31 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-// The manifests say so: the operator serves one namespace, with rights in that alone.
+// The manifests restrict the operator and its rights to one namespace.
 func TestActionSetOtherNamespaces(t *testing.T) {
 	e := newActionsEnv(t)
 	other := *e
 	other.env = newEnv(t, e.cluster)
 	e.run(nil)
-	other.goes("not-ours", "  phases: ["+creating("first")+"]\n")
-	e.goes("ours", "  phases: ["+creating("first")+"]\n")
-	e.ends("ours", "complete first=complete; 100%")
+	other.startRun("not-ours", "  phases: ["+createPhase("first")+"]\n")
+	e.startRun("ours", "  phases: ["+createPhase("first")+"]\n")
+	e.wantEnd("ours", "complete first=complete; 100%")
 	if set := other.getSet("not-ours"); set.Status.State != "" || other.configMap("not-ours-first") != nil {
-		t.Errorf("an ActionSet of another namespace is %s", summary(set))
+		t.Errorf("ActionSet of another namespace: got %s, want no status", summary(set))
 	}
 }
 
-// The RoleBindings of the operator go before the ActionSet does. Nothing that the run could still do is done.
+// In a terminating namespace the RoleBindings of the operator are deleted before the ActionSet. The operator removes its finalizer and
+// does nothing else.
 func TestActionSetTerminatingNamespace(t *testing.T) {
 	e := newActionsEnv(t)
 	elsewhere := e.cluster.Namespace(t)
-	cleanup := strings.ReplaceAll(creating("cleanup"), "$NS", elsewhere)
+	cleanup := strings.ReplaceAll(createPhase("cleanup"), "$NS", elsewhere)
 	e.createConfigMap("held-kept", map[string]string{"ready": "no"})
 	e.run(nil)
-	e.goes("held", "  phases: ["+longPhases["wait"]+"]\n  deferPhase: "+cleanup+"\n")
+	e.startRun("held", "  phases: ["+longPhases["wait"]+"]\n  deferPhase: "+cleanup+"\n")
 	if set := e.awaitPhase("held", "long", v1alpha1.StateRunning); len(set.Finalizers) == 0 {
-		t.Error("it has no finalizer")
+		t.Error("the ActionSet has no finalizer")
 	}
 	if err := e.kube.CoreV1().Namespaces().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -44,6 +45,6 @@ func TestActionSetTerminatingNamespace(t *testing.T) {
 	e.awaitGone("held")
 	_, err := e.kube.CoreV1().ConfigMaps(elsewhere).Get(t.Context(), "held-cleanup", metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
-		t.Errorf("its deferPhase has run: %v", err)
+		t.Errorf("ConfigMap of the deferPhase: got %v, want not found", err)
 	}
 }

@@ -25,8 +25,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// testNode is a node of one test, whose kubelet is in this process. Images are functions: a container with the image named "dump"
-// runs what the test has given under that name, and so do commands that are executed in containers.
+// testNode is a node of one test, whose kubelet is in this process. Images are functions: a container with the image "dump" runs the
+// program that the test has registered under that name. The same holds for commands that are executed in containers.
 type testNode struct {
 	*env
 	name   string
@@ -37,19 +37,19 @@ type testNode struct {
 	mu       sync.Mutex
 	programs map[string]program
 	pods     map[types.UID]*nodePod
-	// connections of commands that were executed, ever.
+	// connections are those of all commands that were executed.
 	connections []httpstream.Connection
 	execs       []string // commands that were executed, as namespace/pod/container: command
-	// refuseLogs answers requests for logs with an error, where it returns one.
+	// refuseLogs returns the HTTP status of an error for requests for logs, or 0 to serve them.
 	refuseLogs func(container string, follow bool) (code int)
 }
 
-// nodePod is a Pod that runs there.
+// nodePod is a Pod that runs on the node.
 type nodePod struct {
 	pod  *corev1.Pod
 	stop context.CancelFunc
 	logs map[string]*containerLog
-	// seen is the latest of the Pod; under the mu of the node.
+	// seen is the latest state of the Pod. The mu of the node guards it.
 	seen *corev1.Pod
 }
 
@@ -88,7 +88,7 @@ func startNode(e *env, programs map[string]program) *testNode {
 	return n
 }
 
-// register the node: one that no Pod of another test comes to.
+// register creates the Node, with a taint that keeps Pods of other tests away.
 func (n *testNode) register() {
 	n.Helper()
 	address, err := url.Parse(n.server.URL)
@@ -122,7 +122,7 @@ func (n *testNode) register() {
 	})
 }
 
-// podOverride brings Pods to the node.
+// podOverride returns a podOverride that schedules Pods to the node.
 func (n *testNode) podOverride() map[string]any {
 	return map[string]any{
 		"nodeSelector": map[string]any{corev1.LabelHostname: n.name},
@@ -130,7 +130,7 @@ func (n *testNode) podOverride() map[string]any {
 	}
 }
 
-// see a Pod of the node.
+// see handles an event of the watch of the node's Pods.
 func (n *testNode) see(event watch.EventType, pod *corev1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -221,7 +221,7 @@ func terminated(code int) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: end}
 }
 
-// report the status of a Pod, unless it has gone.
+// report writes the status of a Pod, if it still exists.
 func (n *testNode) report(p *nodePod, status corev1.PodStatus) {
 	pod := p.pod.DeepCopy()
 	pod.ResourceVersion, pod.Status = "", status
@@ -236,7 +236,7 @@ func (n *testNode) runContainer(ctx context.Context, p *nodePod, c corev1.Contai
 	defer text.end()
 	run := n.program(c.Image)
 	if run == nil {
-		fmt.Fprintf(text, "there is no program %s\n", c.Image)
+		fmt.Fprintf(text, "program %s not found\n", c.Image)
 		return 127
 	}
 	return run(ctx, &call{pod: p.pod, container: c.Name, command: c.Command, stdout: text, stderr: text})
@@ -248,7 +248,7 @@ func (n *testNode) program(name string) program {
 	return n.programs[name]
 }
 
-// podOf that name, as it runs there; nil if it does not.
+// podOf returns the Pod of that name that runs on the node, the youngest if there are several, and nil if there is none.
 func (n *testNode) podOf(namespace, name string) (found *nodePod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -33,7 +33,8 @@ func (e *actionsEnv) getSet(name string) *v1alpha1.ActionSet {
 
 func (e *actionsEnv) patchSet(name, patch string) {
 	e.Helper()
-	if _, err := e.client.CrV1alpha1().ActionSets(e.namespace).Patch(e.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	_, err := e.client.CrV1alpha1().ActionSets(e.namespace).Patch(e.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
 		e.Fatal(err)
 	}
 }
@@ -57,7 +58,7 @@ func (e *actionsEnv) awaitSet(name string, check func(*v1alpha1.ActionSet) bool)
 	return set
 }
 
-// awaitPhase waits until a phase of the only action of the ActionSet is in that state, or the deferPhase of that name is.
+// awaitPhase waits until the phase or deferPhase of that name is in that state.
 func (e *actionsEnv) awaitPhase(name, phase string, state v1alpha1.State) *v1alpha1.ActionSet {
 	e.Helper()
 	return e.awaitSet(name, func(set *v1alpha1.ActionSet) bool {
@@ -72,7 +73,7 @@ func (e *actionsEnv) awaitPhase(name, phase string, state v1alpha1.State) *v1alp
 	})
 }
 
-// awaitEnd waits until the run has ended, and says how.
+// awaitEnd waits until the run has ended, checks that the conditions agree with the state, and returns the ActionSet.
 func (e *actionsEnv) awaitEnd(name string) *v1alpha1.ActionSet {
 	e.Helper()
 	set := e.awaitSet(name, ended)
@@ -80,24 +81,24 @@ func (e *actionsEnv) awaitEnd(name string) *v1alpha1.ActionSet {
 	failed := meta.IsStatusConditionTrue(set.Status.Conditions, v1alpha1.ConditionFailed)
 	if complete == failed || complete != (set.Status.State == v1alpha1.StateComplete) || failed != (set.Status.State == v1alpha1.StateFailed) ||
 		!meta.IsStatusConditionFalse(set.Status.Conditions, v1alpha1.ConditionProgressing) || set.Status.ObservedGeneration != set.Generation {
-		e.Errorf("ActionSet %s has ended as %s, with the conditions %+v", name, summary(set), set.Status.Conditions)
+		e.Errorf("ActionSet %s has ended as %s, but has the conditions %+v", name, summary(set), set.Status.Conditions)
 	}
 	return set
 }
 
 func ended(set *v1alpha1.ActionSet) bool { return set.Status.CompletionTime != nil }
 
-// ends waits until the run has ended, in this way.
-func (e *actionsEnv) ends(name, want string) *v1alpha1.ActionSet {
+// wantEnd waits until the run has ended, and checks the summary.
+func (e *actionsEnv) wantEnd(name, want string) *v1alpha1.ActionSet {
 	e.Helper()
 	set := e.awaitEnd(name)
 	if got := summary(set); got != want {
-		e.Errorf("ActionSet %s has ended as\n%s, want\n%s", name, got, want)
+		e.Errorf("ActionSet %s: got\n%s, want\n%s", name, got, want)
 	}
 	return set
 }
 
-// summary of a status, in one line.
+// summary returns a status as one line.
 func summary(set *v1alpha1.ActionSet) string {
 	status := set.Status
 	parts := []string{string(status.State)}
@@ -122,10 +123,10 @@ func summary(set *v1alpha1.ActionSet) string {
 	return podNames.ReplaceAllString(text, "$1-x")
 }
 
-// podNames are those of Pods of phases. Nobody knows how they end.
+// podNames matches the names of Pods of phases, which end in random characters.
 var podNames = regexp.MustCompile(`\b(kanister-job|prepare-data-job)-[a-z0-9]+`)
 
-// outputs of a phase of the first action.
+// outputs returns the output of a phase of the first action.
 func outputs(t testing.TB, set *v1alpha1.ActionSet, phase string) (output map[string]any) {
 	t.Helper()
 	for _, p := range append(slices.Clone(set.Status.Actions[0].Phases), set.Status.Actions[0].DeferPhase) {
@@ -139,7 +140,7 @@ func outputs(t testing.TB, set *v1alpha1.ActionSet, phase string) (output map[st
 	return output
 }
 
-// configMap is its data; nil if there is none.
+// configMap returns the data of the ConfigMap, or nil if it does not exist.
 func (e *actionsEnv) configMap(name string) map[string]string {
 	e.Helper()
 	list, err := e.kube.CoreV1().ConfigMaps(e.namespace).List(e.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
@@ -163,12 +164,13 @@ func (e *actionsEnv) createConfigMap(name string, data map[string]string) {
 	}
 }
 
-// createsConfigMap is a phase that creates an empty one.
-func createsConfigMap(phase, name string) string {
-	return fmt.Sprintf("{func: KubeOps, name: %s, args: {operation: create, namespace: $NS, spec: '{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}'}}", phase, name)
+// createConfigMapPhase returns a phase that creates an empty ConfigMap.
+func createConfigMapPhase(phase, name string) string {
+	return fmt.Sprintf("{func: KubeOps, name: %s, args: {operation: create, namespace: $NS, spec: '{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}'}}",
+		phase, name)
 }
 
-// podsOf are all Pods of phases in the namespace.
+// podsOf returns the Pods of the ActionSet's phases in the namespace of the test.
 func (e *actionsEnv) podsOf(set *v1alpha1.ActionSet) []corev1.Pod {
 	e.Helper()
 	list, err := e.kube.CoreV1().Pods(e.namespace).List(e.Context(), metav1.ListOptions{LabelSelector: "millwright.dev/actionset-uid=" + string(set.UID)})
@@ -178,8 +180,8 @@ func (e *actionsEnv) podsOf(set *v1alpha1.ActionSet) []corev1.Pod {
 	return list.Items
 }
 
-// leavesNothing waits until nothing is left of a run but the ActionSet: no Pod, no frozen run, no finalizer.
-func (e *actionsEnv) leavesNothing(set *v1alpha1.ActionSet) {
+// wantCleanUp waits until a run has left no Pod, no snapshot and no finalizer.
+func (e *actionsEnv) wantCleanUp(set *v1alpha1.ActionSet) {
 	e.Helper()
 	e.eventually(func() string {
 		if pods := e.podsOf(set); len(pods) > 0 {
@@ -197,7 +199,7 @@ func (e *actionsEnv) leavesNothing(set *v1alpha1.ActionSet) {
 			e.Fatal(err)
 		}
 		if len(live.Items) > 0 && live.Items[0].UID == set.UID && len(live.Items[0].Finalizers) > 0 {
-			return fmt.Sprintf("it has the finalizers %q", live.Items[0].Finalizers)
+			return fmt.Sprintf("ActionSet %s still has the finalizers %q", set.Name, live.Items[0].Finalizers)
 		}
 		return ""
 	})

@@ -23,7 +23,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// Who makes a Pod in the namespace of the operator chooses its ServiceAccount, and has the rights of all of Millwright.
+// A client that can create Pods in the namespace of the operator can use its ServiceAccounts, and so has all rights of Millwright.
 func TestActionSetOperatorNamespaceRights(t *testing.T) {
 	all, err := allRights()
 	if err != nil {
@@ -47,11 +47,11 @@ func TestActionSetOperatorNamespaceRights(t *testing.T) {
 	requests[actions].expectForbidden(corev1.Resource("pods"))
 	_, err = client.CoreV1().Pods(accountNamespace).Create(t.Context(), podWithAccount("millwright-core"), metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `cannot create resource "pods"`) {
-		t.Errorf("a Pod with the account millwright-core: %v", err)
+		t.Errorf("create of a Pod with the account millwright-core: got %v, want forbidden", err)
 	}
 }
 
-// podWithAccount is one that Pod Security allows in the namespace of the operator.
+// podWithAccount returns a Pod that Pod Security allows in the namespace of the operator.
 func podWithAccount(account string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "taken-"}, Spec: corev1.PodSpec{
 		ServiceAccountName: account,
@@ -64,7 +64,7 @@ func podWithAccount(account string) *corev1.Pod {
 	}}
 }
 
-// An administrator has granted the operator of actions too much: the ClusterRole for applications in all namespaces, and what KubeOps is to make.
+// An administrator has granted the ActionSet operator too much: the ClusterRole for applications in all namespaces, and rights for KubeOps.
 func TestActionSetOperatorNamespacePolicy(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	account := actions.account(t, e.cluster)
@@ -103,36 +103,38 @@ func TestActionSetOperatorNamespacePolicy(t *testing.T) {
 	refused := func(err error) bool {
 		return err != nil && strings.Contains(err.Error(), "phases of ActionSets do nothing in the namespace of the operator")
 	}
-	e.eventually(func() string { // a policy takes effect some time after it was made
+	e.eventually(func() string { // a policy takes effect some time after it was created
 		if err := try["create a Pod"](t.Context(), accountNamespace); !refused(err) {
-			return "a Pod: " + errorText(err)
+			return "create of a Pod: got " + errorText(err) + ", want it refused"
 		}
 		return ""
 	})
 	for what, do := range try {
 		if err := do(t.Context(), accountNamespace); !refused(err) {
-			t.Errorf("%s in the namespace of the operator: %v", what, err)
+			t.Errorf("%s in the namespace of the operator: got %v, want it refused", what, err)
 		}
 		if err := do(t.Context(), e.namespace); refused(err) {
-			t.Errorf("%s in another namespace: %v", what, err)
+			t.Errorf("%s in another namespace: got %v, want the policy to allow it", what, err)
 		}
 	}
-	// What the controller does there it may.
+	// The policy allows what the controller itself does there.
 	if _, err := client.CoreV1().Secrets(accountNamespace).Create(t.Context(), secret("millwright.dev/actionset-run"), dryRun); err != nil {
-		t.Errorf("the frozen run of an ActionSet: %v", err)
+		t.Errorf("create of a snapshot: %v", err)
 	}
-	// Others may do there what they may.
-	if _, err := e.kube.CoreV1().ConfigMaps(accountNamespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "made-"}}, dryRun); err != nil {
-		t.Errorf("an administrator: %v", err)
+	// The policy is about the operator only.
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "made-"}}
+	if _, err := e.kube.CoreV1().ConfigMaps(accountNamespace).Create(t.Context(), configMap, dryRun); err != nil {
+		t.Errorf("create of a ConfigMap by an administrator: %v", err)
 	}
 }
 
-// grantActionsForNow gives the account of actions rights in these namespaces, until the test ends.
+// grantActionsForNow gives the ActionSet operator rights in these namespaces until the test ends.
 func (e *env) grantActionsForNow(namespaces []string, rules ...rbacv1.PolicyRule) {
 	e.Helper()
 	name := e.namespace + "-for-now"
 	for _, namespace := range namespaces {
-		if _, err := e.kube.RbacV1().Roles(namespace).Create(e.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{}); err != nil {
+		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+		if _, err := e.kube.RbacV1().Roles(namespace).Create(e.Context(), role, metav1.CreateOptions{}); err != nil {
 			e.Fatal(err)
 		}
 		_, err := e.kube.RbacV1().RoleBindings(namespace).Create(e.Context(), &rbacv1.RoleBinding{
@@ -145,7 +147,7 @@ func (e *env) grantActionsForNow(namespaces []string, rules ...rbacv1.PolicyRule
 		}
 		e.Cleanup(func() {
 			if err := e.kube.RbacV1().RoleBindings(namespace).Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-				e.Errorf("taking the rights in %s away: %v", namespace, err)
+				e.Errorf("deleting the RoleBinding in %s: %v", namespace, err)
 			}
 		})
 		for _, r := range rightsOf(rules) {
@@ -169,14 +171,15 @@ func TestActionSetOperatorAccountRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const created = "it is created"
-	applied := func(manifest string) string {
+	const created = "created"
+	create := func(manifest string) string {
 		var object unstructured.Unstructured
 		if err := yaml.Unmarshal([]byte(e.text("x", manifest)), &object.Object); err != nil {
 			t.Fatalf("%s: %v", manifest, err)
 		}
 		resource := v1alpha1.Resource(strings.ToLower(object.GetKind()) + "s").WithVersion(v1alpha1.GroupVersion.Version)
-		if _, err := client.Resource(resource).Namespace(e.namespace).Create(t.Context(), &object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+		if _, err := client.Resource(resource).Namespace(e.namespace).Create(t.Context(), &object, dryRun); err != nil {
 			return err.Error()
 		}
 		return created
@@ -189,10 +192,11 @@ func TestActionSetOperatorAccountRefused(t *testing.T) {
 		return strings.Replace(blueprint, "%s", "phases: [{func: KubeTask, name: a}], deferPhase: {func: KubeTask, name: b, args: "+args+"}", 1)
 	}
 	set := func(action string) string {
-		return "{apiVersion: cr.kanister.io/v1alpha1, kind: ActionSet, metadata: {generateName: s-}, spec: {actions: [{name: go, blueprint: b, object: {kind: Namespace, name: $NS}" + action + "}]}}"
+		return "{apiVersion: cr.kanister.io/v1alpha1, kind: ActionSet, metadata: {generateName: s-}, " +
+			"spec: {actions: [{name: go, blueprint: b, object: {kind: Namespace, name: $NS}" + action + "}]}}"
 	}
 	e.eventually(func() string {
-		if got := applied(set(", podOverride: {serviceAccountName: millwright-core}")); !strings.Contains(got, "podOverride names a ServiceAccount of the operator") {
+		if got := create(set(", podOverride: {serviceAccountName: millwright-core}")); !strings.Contains(got, "podOverride names a ServiceAccount of the operator") {
 			return got
 		}
 		return ""
@@ -205,8 +209,8 @@ func TestActionSetOperatorAccountRefused(t *testing.T) {
 		"a deferPhase":               deferred("{podOverride: {serviceAccountName: millwright-actions}}"),
 		"an argument of PrepareData": phase("{serviceaccount: millwright-core}"),
 	} {
-		if got := applied(manifest); !strings.Contains(got, "a ServiceAccount of the operator") {
-			t.Errorf("%s: %s", name, got)
+		if got := create(manifest); !strings.Contains(got, "a ServiceAccount of the operator") {
+			t.Errorf("%s: got %s, want it refused", name, got)
 		}
 	}
 	for name, manifest := range map[string]string{
@@ -220,13 +224,13 @@ func TestActionSetOperatorAccountRefused(t *testing.T) {
 		"a Blueprint without actions":    "{apiVersion: cr.kanister.io/v1alpha1, kind: Blueprint, metadata: {generateName: b-}}",
 		"an ActionSet without a spec":    "{apiVersion: cr.kanister.io/v1alpha1, kind: ActionSet, metadata: {generateName: s-}}",
 	} {
-		if got := applied(manifest); got != created {
-			t.Errorf("%s: %s", name, got)
+		if got := create(manifest); got != created {
+			t.Errorf("%s: got %s, want it created", name, got)
 		}
 	}
 }
 
-// The Pod of a phase that names no namespace is where its subject is, not where the ActionSet and the operator are.
+// The Pod of a phase that names no namespace is created in the namespace of its subject, not in that of the ActionSet and the operator.
 func TestActionSetPodDefaultNamespace(t *testing.T) {
 	e := newActionsEnv(t)
 	shop := e.cluster.Namespace(t)
@@ -251,19 +255,19 @@ func TestActionSetPodDefaultNamespace(t *testing.T) {
 		})
 		e.deleteSet(name)
 	}
-	// What is in no namespace gives none.
+	// A cluster-scoped subject has no namespace.
 	e.grantForKubeOps(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
 	node := e.startNode(nil)
-	e.node = nil // the Pods are not to run there
+	e.node = nil // actionSet must not add its podOverride
 	e.actionSet("cluster", "{name: go, blueprint: task, object: {kind: Node, apiVersion: v1, resource: nodes, name: "+node.name+"}}")
-	set := e.ends("cluster", "failed task=failed; the phase makes a Pod and names no namespace for it, and the subject of the action is in none: "+
+	set := e.wantEnd("cluster", "failed task=failed; the phase makes a Pod and names no namespace for it, and the subject of the action is in none: "+
 		"give the phase the argument namespace, or the action a subject in the namespace of the application")
 	if failed := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionFailed); failed.Reason != v1alpha1.ReasonInvalid {
-		t.Errorf("its reason is %s", failed.Reason)
+		t.Errorf("condition Failed: got the reason %s, want %s", failed.Reason, v1alpha1.ReasonInvalid)
 	}
 }
 
-// bindApplicationRole lets the operator of actions work in a namespace, as its administrator does.
+// bindApplicationRole binds the ClusterRole for applications in a namespace, as its administrator does.
 func bindApplicationRole(e *actionsEnv, namespace string) {
 	e.Helper()
 	e.kubectl("create", "rolebinding", applicationRole, "-n", namespace, "--clusterrole="+applicationRole, "--serviceaccount="+accountNamespace+":"+string(actions))
@@ -276,14 +280,14 @@ func bindApplicationRole(e *actionsEnv, namespace string) {
 func TestActionSetOperatorNamespaceRefused(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
-	t.Setenv("POD_NAMESPACE", e.namespace) // hence not parallel to others
+	t.Setenv("POD_NAMESPACE", e.namespace) // so the test cannot be parallel
 	bindInNamespace(e.env, actions, e.account)
 	e.grantForKubeOps(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create", "delete", "get", "patch"}})
 	e.run(nil)
 	for name, phase := range map[string]string{
 		"task":    "{func: KubeTask, name: go, args: {image: x, command: [x]}}",
 		"exec":    "{func: KubeExec, name: go, args: {namespace: $NS, pod: x, command: [x]}}",
-		"object":  creating("go"),
+		"object":  createPhase("go"),
 		"logs":    "{func: MultiContainerRun, name: go, args: {backgroundImage: x, backgroundCommand: [x], outputImage: x, outputCommand: [x]}}",
 		"account": "{func: KubeTask, name: go, args: {namespace: default, image: x, command: [x], podOverride: {serviceAccountName: '{{ \"millwright\" }}-core'}}}",
 	} {
@@ -291,10 +295,10 @@ func TestActionSetOperatorNamespaceRefused(t *testing.T) {
 		e.actionSet(name)
 		set := e.awaitEnd(name)
 		if want := "operator's"; set.Status.State != v1alpha1.StateFailed || !strings.Contains(set.Status.Error.Message, want) {
-			t.Errorf("%s has ended as %s", name, summary(set))
+			t.Errorf("%s: got %s, want it failed with an error that has %q", name, summary(set), want)
 		}
 	}
 	if pods, err := e.kube.CoreV1().Pods(e.namespace).List(t.Context(), metav1.ListOptions{}); err != nil || len(pods.Items) > 0 {
-		t.Errorf("there are %d Pods (%v)", len(pods.Items), err)
+		t.Errorf("got %d Pods (%v), want none", len(pods.Items), err)
 	}
 }

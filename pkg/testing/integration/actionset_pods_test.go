@@ -18,8 +18,8 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-// task is a KubeTask that runs an image.
-func task(phase, image string, more ...string) string {
+// taskPhase returns a phase that runs an image with KubeTask.
+func taskPhase(phase, image string, more ...string) string {
 	return fmt.Sprintf("{func: KubeTask, name: %s, args: {namespace: $NS, image: %s, command: [go]%s}}", phase, image, strings.Join(more, ""))
 }
 
@@ -28,7 +28,7 @@ const (
 	longValue = 70_000
 )
 
-// images of the tests of functions that make Pods.
+// images has the programs for tests of functions that create Pods.
 var images = map[string]program{
 	"two-outputs": func(_ context.Context, c *call) int {
 		c.output("a", "first")
@@ -57,7 +57,7 @@ var images = map[string]program{
 	},
 	"fills": func(_ context.Context, c *call) int {
 		if dir := c.pod.Spec.InitContainers[0].VolumeMounts[0].MountPath; dir != "/shared" {
-			c.print("it is mounted at %s", dir)
+			c.print("the volume is mounted at %s", dir)
 			return 1
 		}
 		return 0
@@ -70,35 +70,37 @@ var images = map[string]program{
 	"fails": func(_ context.Context, c *call) int { c.print("the background fails"); return 9 },
 }
 
-const multi = "{func: MultiContainerRun, name: %s, args: {namespace: $NS, initImage: %s, initCommand: [go], backgroundImage: %s, backgroundCommand: [go], outputImage: %s, outputCommand: [go], sharedVolumeDir: /shared}}"
+const multi = "{func: MultiContainerRun, name: %s, args: {namespace: $NS, initImage: %s, initCommand: [go], " +
+	"backgroundImage: %s, backgroundCommand: [go], outputImage: %s, outputCommand: [go], sharedVolumeDir: /shared}}"
 
-// prepare is a PrepareData that runs an image on a claim.
-func prepare(phase, image string, more ...string) string {
-	return fmt.Sprintf("{func: PrepareData, name: %s, args: {namespace: $NS, image: %s, command: [go], volumes: {data: /mnt/data}%s}}", phase, image, strings.Join(more, ""))
+// preparePhase returns a phase that runs an image with PrepareData on the PersistentVolumeClaim data.
+func preparePhase(phase, image string, more ...string) string {
+	return fmt.Sprintf("{func: PrepareData, name: %s, args: {namespace: $NS, image: %s, command: [go], volumes: {data: /mnt/data}%s}}",
+		phase, image, strings.Join(more, ""))
 }
 
 const tenLines = "line 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\nline 9\nline 10\nline 11"
 
 var podScenarios = map[string]scenario{
 	"kubetask-output": {
-		blueprint: goPhases(task("task", "two-outputs")),
+		blueprint: goPhases(taskPhase("task", "two-outputs")),
 		events:    []string{"SA go", "SP task", "EP task", "UC"},
 		end:       "complete task=complete; 100%",
 	},
 	"kubetask-exit": {
-		blueprint: goPhases(task("task", "exits-3"), creating("second")),
+		blueprint: goPhases(taskPhase("task", "exits-3"), createPhase("second")),
 		events: []string{"SA go", "SP task", `F Failed to execute phase: {"pod":"kanister-job-x"}: Failed while waiting for Pod to complete: Pod failed to complete in time: ` +
 			"container container exited with code 3\nlast lines of the log of container container:\n" + tenLines},
 		end: `failed task=failed second=pending; 0%; {"pod":"kanister-job-x"}: Failed while waiting for Pod to complete: Pod failed to complete in time: ` +
 			"container container exited with code 3\nlast lines of the log of container container:\n" + tenLines,
 	},
 	"kubetask-long-line": {
-		blueprint: goPhases(task("task", "long")),
+		blueprint: goPhases(taskPhase("task", "long")),
 		events:    []string{"SA go", "SP task", "EP task", "UC"},
 		end:       "complete task=complete; 100%",
 	},
 	"kubetask-bad-output": {
-		blueprint: goPhases(task("task", "bad-output")),
+		blueprint: goPhases(taskPhase("task", "bad-output")),
 		events:    []string{"SA go", "SP task", "F Failed to execute phase: Failed to unmarshal key-value pair: invalid character 'o' in literal null (expecting 'u')"},
 		end:       "failed task=failed; 0%; Failed to unmarshal key-value pair: invalid character 'o' in literal null (expecting 'u')",
 	},
@@ -122,7 +124,7 @@ var podScenarios = map[string]scenario{
 			"container init exited with code 9\nlast lines of the log of container init:\nthe background fails",
 	},
 	"prepare-fail-on-error": {
-		blueprint: goPhases(prepare("default", "exits-3"), prepare("strict", "exits-3", ", failOnError: true")),
+		blueprint: goPhases(preparePhase("default", "exits-3"), preparePhase("strict", "exits-3", ", failOnError: true")),
 		events: []string{"SA go", "SP default", "EP default", "SP strict",
 			`F Failed to execute phase: {"pod":"prepare-data-job-x"}: Failed while waiting for Pod to complete: Pod failed to complete in time: ` +
 				"container container exited with code 3\nlast lines of the log of container container:\n" + tenLines},
@@ -130,17 +132,17 @@ var podScenarios = map[string]scenario{
 			"container container exited with code 3\nlast lines of the log of container container:\n" + tenLines,
 	},
 	"prepare-missing-claim": {
-		blueprint: goPhases(strings.ReplaceAll(prepare("data", "quiet"), "{data: ", "{none: ")),
+		blueprint: goPhases(strings.ReplaceAll(preparePhase("data", "quiet"), "{data: ", "{none: ")),
 		events:    []string{"SA go", "SP data", `F Failed to execute phase: persistentvolumeclaims "none" not found`},
 		end:       `failed data=failed; 0%; persistentvolumeclaims "none" not found`,
 	},
 	"prepare-no-volumes": {
-		blueprint: goPhases(strings.ReplaceAll(prepare("data", "quiet"), "volumes: {data: /mnt/data}", "volumes: {}")),
+		blueprint: goPhases(strings.ReplaceAll(preparePhase("data", "quiet"), "volumes: {data: /mnt/data}", "volumes: {}")),
 		events:    []string{"SA go", "SP data", "F Failed to execute phase: Failed to get volumes"},
 		end:       "failed data=failed; 0%; Failed to get volumes",
 	},
 	"defer-task": {
-		blueprint: goPhases(creating("first")) + withDefer(task("cleanup", "exits-3")),
+		blueprint: goPhases(createPhase("first")) + withDefer(taskPhase("cleanup", "exits-3")),
 		events: []string{"SA go", "SP first", "EP first", "SD cleanup", `F Failed to execute defer phase: Failed while waiting for Pod to complete: Pod failed to complete in time: ` +
 			"container container exited with code 3\nlast lines of the log of container container:\n" + tenLines},
 		end: `failed first=complete defer cleanup=failed; 100%; Failed while waiting for Pod to complete: Pod failed to complete in time: ` +
@@ -153,7 +155,7 @@ func TestActionSetPhasePodOutput(t *testing.T) {
 	e.startNode(images)
 	e.createClaim("data", corev1.ReadWriteOnce)
 	e.run(nil)
-	e.play(podScenarios)
+	e.playScenarios(podScenarios)
 
 	for set, want := range map[string]map[string]map[string]any{
 		"kubetask-output":       {"task": {"a": "last", "b": "two"}},
@@ -163,13 +165,13 @@ func TestActionSetPhasePodOutput(t *testing.T) {
 	} {
 		for phase, output := range want {
 			if diff := cmp.Diff(output, outputs(t, e.getSet(set), phase)); diff != "" {
-				t.Errorf("the output of %s (-want +got):\n%s", set, diff)
+				t.Errorf("output of ActionSet %s (-want +got):\n%s", set, diff)
 			}
 		}
 	}
 }
 
-// createClaim that is bound to a volume. Nothing of it is on a disk.
+// createClaim creates a PersistentVolumeClaim that is bound to a volume. The volume exists in the API server only.
 func (e *actionsEnv) createClaim(name string, mode corev1.PersistentVolumeAccessMode) {
 	e.Helper()
 	modes, size := []corev1.PersistentVolumeAccessMode{mode}, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
@@ -200,7 +202,7 @@ func (e *actionsEnv) createClaim(name string, mode corev1.PersistentVolumeAccess
 	}
 }
 
-// The Pod of a phase, as whoever looks at it sees it: what users know of it, what they have asked for, and nothing of the operator's.
+// The Pod of a phase has the fields that Kanister's Pods have and those that the Blueprint and the ActionSet give.
 func TestActionSetPhasePodSpec(t *testing.T) {
 	e := newActionsEnv(t)
 	held := newGate()
@@ -214,7 +216,7 @@ func TestActionSetPhasePodSpec(t *testing.T) {
     podOverride: {nodeName: `+e.node.name+`, tolerations: [{operator: Exists}], terminationGracePeriodSeconds: 7,
       containers: [{name: container, env: [{name: A, value: set}]}, {name: aside, image: sleep}]},
     podLabels: {both: set, other: set}, podAnnotations: {both: set, other: set}}`)
-	pod := held.holds(e.env).pod
+	pod := held.await(e.env).pod
 	container := pod.Spec.Containers[0]
 	got := map[string]any{
 		"namespace": pod.Namespace, "account": pod.Spec.ServiceAccountName, "grace": *pod.Spec.TerminationGracePeriodSeconds,
@@ -231,20 +233,20 @@ func TestActionSetPhasePodSpec(t *testing.T) {
 		"labels": []string{"kanister", "blueprint", "blueprint", "set"}, "notes": []string{"blueprint", "set"}, "prefix": true, "node": e.node.name,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("Pod (-want +got):\n%s", diff)
 	}
 	if owner := metav1.GetControllerOf(pod); owner != nil || len(pod.OwnerReferences) != 1 || pod.OwnerReferences[0].Name != "override" {
-		t.Errorf("it is owned by %+v, controlled by %+v", pod.OwnerReferences, owner)
+		t.Errorf("got the owners %+v and the controller %+v, want the ActionSet as owner and no controller", pod.OwnerReferences, owner)
 	}
-	// While it runs.
+	// The ActionSet shows the phase while it runs.
 	set := e.awaitPhase("override", "task", v1alpha1.StateRunning)
 	if set.Status.Progress.RunningPhase != "task" || len(set.Finalizers) != 1 {
-		t.Errorf("%s, with the finalizers %q", summary(set), set.Finalizers)
+		t.Errorf("got %s with the finalizers %q, want the phase task running and one finalizer", summary(set), set.Finalizers)
 	}
 	row := strings.Fields(e.kubectl("get", "actionset", "override", "--no-headers"))
 	if len(row) < 4 || row[0] != "override" || row[len(row)-1] != "running" || row[1] != "0" || !strings.Contains(strings.Join(row, " "), " task ") {
-		t.Errorf("kubectl get shows %q", row)
+		t.Errorf("kubectl get: got %q, want the phase task running", row)
 	}
 	e.deleteSet("override")
-	e.leavesNothing(set)
+	e.wantCleanUp(set)
 }

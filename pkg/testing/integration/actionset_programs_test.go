@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// program is what a container, or a command in one, does. It returns the exit code, and early when the context ends.
+// program is what a container or a command in a container runs. It returns the exit code, early if the context ends.
 type program func(ctx context.Context, c *call) (exitCode int)
 
-// call of a program.
+// call is one run of a program.
 type call struct {
 	pod            *corev1.Pod
 	container      string
@@ -22,7 +22,7 @@ type call struct {
 	stdout, stderr io.Writer
 }
 
-// print a line.
+// print prints a line.
 func (c *call) print(format string, args ...any) { fmt.Fprintf(c.stdout, format+"\n", args...) }
 
 // output prints an output as kando does.
@@ -30,10 +30,10 @@ func (c *call) output(key, value string) {
 	c.print(`###Phase-output###: {"key":%q,"value":%q}`, key, value)
 }
 
-// log of the container.
+// log returns the log of the container.
 func (c *call) log() *containerLog { return c.stdout.(*containerLog) }
 
-// gate holds programs back, and tells which have come to it.
+// gate makes programs wait until it is opened, and reports which programs wait.
 type gate struct {
 	came chan *call
 	open chan struct{}
@@ -41,7 +41,7 @@ type gate struct {
 
 func newGate() *gate { return &gate{make(chan *call, 100), make(chan struct{})} }
 
-// pass waits until the gate is open, or the context ends: then it returns false.
+// pass waits until the gate is open. It returns false if the context ends before.
 func (g *gate) pass(ctx context.Context, c *call) bool {
 	g.came <- c
 	select {
@@ -52,7 +52,7 @@ func (g *gate) pass(ctx context.Context, c *call) bool {
 	}
 }
 
-// program that goes through the gate and ends well.
+// program passes the gate and returns 0.
 func (g *gate) program(ctx context.Context, c *call) int {
 	if !g.pass(ctx, c) {
 		return 143
@@ -60,8 +60,8 @@ func (g *gate) program(ctx context.Context, c *call) int {
 	return 0
 }
 
-// holds waits until a program has come to the gate.
-func (g *gate) holds(e *env) *call {
+// await waits until a program waits at the gate, and returns its call.
+func (g *gate) await(e *env) *call {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.Context(), patience)
 	defer cancel()
@@ -69,12 +69,12 @@ func (g *gate) holds(e *env) *call {
 	case c := <-g.came:
 		return c
 	case <-ctx.Done():
-		e.Fatalf("no program has come that far within %s", patience)
+		e.Fatalf("no program has reached the gate within %s", patience)
 		return nil
 	}
 }
 
-// sleeps until it is told to stop.
+// sleeps is a program that waits until its container is stopped.
 func sleeps(ctx context.Context, _ *call) int {
 	<-ctx.Done()
 	return 143

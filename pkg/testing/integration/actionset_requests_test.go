@@ -12,8 +12,8 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// asked are all requests but those by which caches are filled, in the order of their coming.
-func asked(journal *faultproxy.Journal) (requests []string) {
+// requestsIn returns all requests but LISTs and WATCHes, in the order in which they were received.
+func requestsIn(journal *faultproxy.Journal) (requests []string) {
 	for _, entry := range journal.Entries() {
 		if entry.Verb == "watch" || entry.Verb == "list" || entry.Resource == "" {
 			continue
@@ -31,21 +31,21 @@ func TestActionSetRequestsOfThreePhases(t *testing.T) {
 	e := newActionsEnv(t)
 	var journal faultproxy.Journal
 	process := e.run(&journal)
-	e.goes("first", "  phases: ["+creating("one")+"]\n") // from now on the process knows what the API server serves
+	e.startRun("first", "  phases: ["+createPhase("one")+"]\n") // the process has asked for discovery once this run has ended
 	e.awaitEnd("first")
-	e.hasEvents("first", "SA go", "SP one", "EP one", "UC")
-	e.eventually(func() string { return cmp.Diff(1, len(e.greetings("first"))) })
-	before := len(asked(&journal))
+	e.wantEvents("first", "SA go", "SP one", "EP one", "UC")
+	e.eventually(func() string { return cmp.Diff(1, len(e.blueprintEvents("first"))) })
+	before := len(requestsIn(&journal))
 
-	e.blueprint("three", goPhases(creating("one"), creating("two"), creating("three")))
+	e.blueprint("three", goPhases(createPhase("one"), createPhase("two"), createPhase("three")))
 	e.actionSet("three")
 	set := e.awaitEnd("three")
-	e.hasEvents("three", "SA go", "SP one", "EP one", "SP two", "EP two", "SP three", "EP three", "UC")
-	e.leavesNothing(set)
+	e.wantEvents("three", "SA go", "SP one", "EP one", "SP two", "EP two", "SP three", "EP three", "UC")
+	e.wantCleanUp(set)
 	process.stop()
 	var work []string
 	events := 0
-	for _, request := range asked(&journal)[before:] {
+	for _, request := range requestsIn(&journal)[before:] {
 		if strings.HasPrefix(request, "create events") {
 			events++
 			continue
@@ -54,47 +54,47 @@ func TestActionSetRequestsOfThreePhases(t *testing.T) {
 	}
 	want := []string{
 		"get namespaces",           // the subject
-		"create secrets",           // the frozen run
-		"update actionsets/status", // it has started, and the first phase is about to
+		"create secrets",           // the snapshot
+		"update actionsets/status", // the run has started, and the first phase is about to
 		"create configmaps",
-		"update actionsets/status", // it has ended, and the second is about to
+		"update actionsets/status", // the first phase has ended, and the second is about to start
 		"create configmaps",
 		"update actionsets/status",
 		"create configmaps",
-		"update actionsets/status", // all has ended
+		"update actionsets/status", // the run has ended
 		"delete secrets",
 	}
 	if diff := cmp.Diff(want, work); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	// Eight of the ActionSet, and one by which the Blueprint is greeted.
+	// Eight events on the ActionSet, and the event Added on the Blueprint.
 	if events != 9 {
-		t.Errorf("%d events were posted, want 9", events)
+		t.Errorf("got %d events posted, want 9", events)
 	}
 }
 
-// The Pod is watched: how often its status changes costs nothing.
+// The operator watches the Pod, so changes of its status lead to no requests.
 func TestActionSetRequestsOfTask(t *testing.T) {
 	e := newActionsEnv(t)
 	held := newGate()
 	e.startNode(map[string]program{"held": held.program})
 	var journal faultproxy.Journal
 	process := e.run(&journal)
-	e.goes("task", "  phases: ["+task("task", "held")+"]\n")
-	text := held.holds(e.env).log()
+	e.startRun("task", "  phases: ["+taskPhase("task", "held")+"]\n")
+	text := held.await(e.env).log()
 	e.eventually(func() string {
 		if text.opened() == 0 {
-			return "nobody has opened the log"
+			return "the operator has not opened the log"
 		}
 		return ""
 	})
 	close(held.open)
-	set := e.ends("task", "complete task=complete; 100%")
-	e.hasEvents("task", "SA go", "SP task", "EP task", "UC")
-	e.leavesNothing(set)
+	set := e.wantEnd("task", "complete task=complete; 100%")
+	e.wantEvents("task", "SA go", "SP task", "EP task", "UC")
+	e.wantCleanUp(set)
 	process.stop()
 	var work []string
-	for _, request := range asked(&journal) {
+	for _, request := range requestsIn(&journal) {
 		if request != "create events" {
 			work = append(work, request)
 		}
@@ -102,14 +102,14 @@ func TestActionSetRequestsOfTask(t *testing.T) {
 	want := []string{
 		"get namespaces",           // the subject
 		"patch actionsets",         // the finalizer
-		"create secrets",           // the frozen run
-		"update actionsets/status", // a Pod of that name is about to be made
+		"create secrets",           // the snapshot
+		"update actionsets/status", // a Pod of that name is about to be created
 		"create pods",
-		"update actionsets/status", // this Pod is about to go
+		"update actionsets/status", // the scheduling gate of this Pod is about to be removed
 		"patch pods",
-		"get pods/log",             // while it runs
-		"get pods/log",             // all of it, when it has ended
-		"update actionsets/status", // all has ended
+		"get pods/log",             // while the Pod runs
+		"get pods/log",             // the whole log, after the Pod has ended
+		"update actionsets/status", // the run has ended
 		"delete pods",
 		"delete secrets",
 		"patch actionsets",

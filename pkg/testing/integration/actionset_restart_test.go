@@ -19,10 +19,11 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// What a phase does is done once, however many processes take part in it. A command alone lives in one process: its end is not known.
+// After the process is killed the next one continues each phase and does nothing twice. Only the result of a command is lost, because
+// the process that executes it holds its stream.
 func TestActionSetKilledDuringFunction(t *testing.T) {
 	t.Parallel()
-	for name, meanwhile := range map[string]bool{"which ends while nobody looks": true, "which ends later": false} {
+	for name, meanwhile := range map[string]bool{"ends before restart": true, "ends after restart": false} {
 		t.Run(name, func(t *testing.T) {
 			e := newActionsEnv(t)
 			sets := slices.Sorted(maps.Keys(longPhases))
@@ -30,24 +31,24 @@ func TestActionSetKilledDuringFunction(t *testing.T) {
 			var journal faultproxy.Journal
 			first := e.run(&journal)
 			for _, set := range sets {
-				e.goes(set, "  phases: ["+longPhases[set]+", "+creating("second")+"]\n  deferPhase: "+creating("cleanup")+"\n")
+				e.startRun(set, "  phases: ["+longPhases[set]+", "+createPhase("second")+"]\n  deferPhase: "+createPhase("cleanup")+"\n")
 			}
 			for range 5 {
-				held.holds(e.env)
+				held.await(e.env)
 			}
 			for _, set := range sets {
 				e.awaitPhase(set, "long", v1alpha1.StateRunning)
 			}
 			e.awaitPods("scaleworkload", 2)
-			e.eventually(func() string { // it has asked for the deletion
+			e.eventually(func() string { // KubeOps has deleted its object, which has a finalizer
 				kept, err := e.kube.CoreV1().ConfigMaps(e.namespace).Get(t.Context(), "kubeops-kept", metav1.GetOptions{})
 				if err != nil || kept.DeletionTimestamp == nil {
-					return fmt.Sprintf("nobody deletes what is kept: %v", err)
+					return fmt.Sprintf("ConfigMap kubeops-kept is not being deleted: %v", err)
 				}
 				return ""
 			})
 			first.kill()
-			let := func() {
+			letPhasesEnd := func() {
 				close(held.open)
 				for _, set := range []string{"kubeops", "wait", "waitv2"} {
 					e.release(set + "-kept")
@@ -55,15 +56,15 @@ func TestActionSetKilledDuringFunction(t *testing.T) {
 				e.becomeReady("scaleworkload")
 			}
 			if meanwhile {
-				let()
+				letPhasesEnd()
 				e.awaitEndedPods(3)
 			}
 			e.run(&journal)
 			if !meanwhile {
-				for _, set := range []string{"kubeexec", "kubeexecall"} { // now it is at work
+				for _, set := range []string{"kubeexec", "kubeexecall"} { // the new process has started when these have failed
 					e.awaitEnd(set)
 				}
-				let()
+				letPhasesEnd()
 			}
 
 			for _, set := range sets {
@@ -74,36 +75,37 @@ func TestActionSetKilledDuringFunction(t *testing.T) {
 					want = "failed long=failed second=pending defer cleanup=complete; 0%; " + lost
 					events = []string{"SA go", "SP long", "F Failed to execute phase: " + lost, "SD cleanup", "ED cleanup"}
 				}
-				live := e.ends(set, want)
-				e.hasEvents(set, events...)
-				e.leavesNothing(live)
+				live := e.wantEnd(set, want)
+				e.wantEvents(set, events...)
+				e.wantCleanUp(live)
 			}
 			for set, output := range map[string]map[string]any{
 				"kubetask": {"it": "ended well"}, "multi": {"it": "ended well"}, "preparedata": {"it": "ended well"},
 				"scaleworkload": {"originalReplicaCount": float64(1)},
 			} {
 				if diff := cmp.Diff(output, outputs(t, e.getSet(set), "long")); diff != "" {
-					t.Errorf("the output of %s (-want +got):\n%s", set, diff)
+					t.Errorf("output of ActionSet %s (-want +got):\n%s", set, diff)
 				}
 			}
 			done := map[string]int{}
 			for _, entry := range journal.Entries() {
-				if entry.TookEffect() && (entry.Resource == "pods" && entry.Verb == "create" || entry.Resource == "deployments" || entry.Resource == "configmaps" && entry.Verb == "delete") {
-					done[entry.Verb+" "+entry.Resource]++
+				request := entry.Verb + " " + entry.Resource
+				if entry.TookEffect() && (request == "create pods" || entry.Resource == "deployments" || request == "delete configmaps") {
+					done[request]++
 				}
 			}
 			effects := map[string]int{"create pods": 3, "patch deployments": 1, "delete configmaps": 1}
 			if diff := cmp.Diff(effects, done); diff != "" {
-				t.Errorf("what was done in both processes (-want +got):\n%s", diff)
+				t.Errorf("writes of both processes (-want +got):\n%s", diff)
 			}
 			if ran := e.node.executed(); len(ran) != 2 {
-				t.Errorf("commands were run %d times, want 2: %q", len(ran), ran)
+				t.Errorf("got %d commands executed, want 2: %q", len(ran), ran)
 			}
 		})
 	}
 }
 
-// awaitPods waits until the Deployment has so many Pods.
+// awaitPods waits until the Deployment has count Pods.
 func (e *actionsEnv) awaitPods(deployment string, count int) (pods []corev1.Pod) {
 	e.Helper()
 	e.eventually(func() string {
@@ -117,7 +119,7 @@ func (e *actionsEnv) awaitPods(deployment string, count int) (pods []corev1.Pod)
 	return pods
 }
 
-// becomeReady lets the Pods of a Deployment become ready that never did.
+// becomeReady makes the Pods ready of a Deployment that was created with neverReady.
 func (e *actionsEnv) becomeReady(deployment string) {
 	e.Helper()
 	for _, pod := range e.awaitPods(deployment, 2) {
@@ -128,7 +130,7 @@ func (e *actionsEnv) becomeReady(deployment string) {
 	}
 }
 
-// awaitEndedPods waits until so many Pods of phases have ended.
+// awaitEndedPods waits until count Pods of phases have succeeded.
 func (e *actionsEnv) awaitEndedPods(count int) {
 	e.Helper()
 	e.eventually(func() string {
@@ -140,6 +142,7 @@ func (e *actionsEnv) awaitEndedPods(count int) {
 	})
 }
 
+// After a restart the run continues with the Blueprint, the spec and the subject of its start.
 func TestActionSetRunUsesSnapshot(t *testing.T) {
 	e := newActionsEnv(t)
 	held := e.prepareLongPhases()
@@ -147,10 +150,11 @@ func TestActionSetRunUsesSnapshot(t *testing.T) {
 	e.createConfigMap("subject", map[string]string{"say": "before"})
 	const sees = `{func: KubeOps, name: second, args: {operation: create, namespace: $NS, spec: '{apiVersion: v1, kind: ConfigMap,
       metadata: {name: $ME-second}, data: {time: "{{ .Time }}", say: "{{ .Object.data.say }}", from: "{{ .Phases.long.Output.it }}"}}'}}`
-	const time = `{func: KubeOps, name: zero, args: {operation: create, namespace: $NS, spec: '{apiVersion: v1, kind: ConfigMap, metadata: {name: $ME-zero}, data: {time: "{{ .Time }}"}}'}}`
-	b := e.blueprint("frozen", goPhases(time, longPhases["kubetask"], sees))
-	e.actionSet("frozen", "{name: go, blueprint: $ME, object: {apiVersion: v1, resource: configmaps, name: subject, namespace: $NS}}")
-	held.holds(e.env)
+	const time = `{func: KubeOps, name: zero, args: {operation: create, namespace: $NS,
+      spec: '{apiVersion: v1, kind: ConfigMap, metadata: {name: $ME-zero}, data: {time: "{{ .Time }}"}}'}}`
+	b := e.blueprint("snapshot", goPhases(time, longPhases["kubetask"], sees))
+	e.actionSet("snapshot", "{name: go, blueprint: $ME, object: {apiVersion: v1, resource: configmaps, name: subject, namespace: $NS}}")
+	held.await(e.env)
 	first.kill()
 
 	b.Actions["go"].Phases[2].Func = "NoSuchFunc"
@@ -159,13 +163,13 @@ func TestActionSetRunUsesSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.kubectl("patch", "configmap", "subject", "--type=merge", "--patch", `{"data":{"say":"after"}}`)
-	e.patchSet("frozen", `{"spec":{"actions":[]}}`)
+	e.patchSet("snapshot", `{"spec":{"actions":[]}}`)
 	e.run(nil)
 	close(held.open)
-	e.ends("frozen", "complete zero=complete long=complete second=complete; 100%")
-	want := map[string]string{"say": "before", "from": "ended well", "time": e.configMap("frozen-zero")["time"]}
-	if diff := cmp.Diff(want, e.configMap("frozen-second")); diff != "" || want["time"] == "" {
-		t.Errorf("what templates saw (-want +got):\n%s", diff)
+	e.wantEnd("snapshot", "complete zero=complete long=complete second=complete; 100%")
+	want := map[string]string{"say": "before", "from": "ended well", "time": e.configMap("snapshot-zero")["time"]}
+	if diff := cmp.Diff(want, e.configMap("snapshot-second")); diff != "" || want["time"] == "" {
+		t.Errorf("what templates see (-want +got):\n%s", diff)
 	}
 }
 
@@ -173,16 +177,16 @@ func TestActionSetDeletesBeforeRestart(t *testing.T) {
 	e := newActionsEnv(t)
 	held := e.prepareLongPhases()
 	first := e.run(nil)
-	e.goes("deleted", "  phases: ["+longPhases["kubetask"]+"]\n  deferPhase: "+creating("cleanup")+"\n")
-	held.holds(e.env)
+	e.startRun("deleted", "  phases: ["+longPhases["kubetask"]+"]\n  deferPhase: "+createPhase("cleanup")+"\n")
+	held.await(e.env)
 	set := e.awaitPhase("deleted", "long", v1alpha1.StateRunning)
 	first.kill()
 	e.deleteSet("deleted")
 	e.run(nil)
 	e.awaitGone("deleted")
-	e.leavesNothing(set)
+	e.wantCleanUp(set)
 	if e.configMap("deleted-cleanup") == nil {
-		t.Error("the deferPhase has not run")
+		t.Error("the deferPhase did not run")
 	}
 }
 
@@ -190,8 +194,8 @@ func TestActionSetSecretGone(t *testing.T) {
 	e := newActionsEnv(t)
 	held := e.prepareLongPhases()
 	first := e.run(nil)
-	e.goes("lost", "  phases: ["+longPhases["kubetask"]+", "+creating("second")+"]\n  deferPhase: "+creating("cleanup")+"\n")
-	held.holds(e.env)
+	e.startRun("lost", "  phases: ["+longPhases["kubetask"]+", "+createPhase("second")+"]\n  deferPhase: "+createPhase("cleanup")+"\n")
+	held.await(e.env)
 	set := e.awaitPhase("lost", "long", v1alpha1.StateRunning)
 	first.kill()
 	secret := "actionset-run-" + string(set.UID)
@@ -200,10 +204,10 @@ func TestActionSetSecretGone(t *testing.T) {
 	}
 	e.run(nil)
 	lost := "Secret " + secret + " with the snapshot of the run is gone: nothing of the rest can be run"
-	set = e.ends("lost", "failed long=failed second=pending defer cleanup=pending; 0%; "+lost)
-	e.hasEvents("lost", "SA go", "SP long", `W "Error" `+lost)
-	e.leavesNothing(set)
+	set = e.wantEnd("lost", "failed long=failed second=pending defer cleanup=pending; 0%; "+lost)
+	e.wantEvents("lost", "SA go", "SP long", `W "Error" `+lost)
+	e.wantCleanUp(set)
 	if failed := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionFailed); failed.Reason != v1alpha1.ReasonRunLost {
-		t.Errorf("Failed is %+v", failed)
+		t.Errorf("condition Failed: got %+v, want the reason %s", failed, v1alpha1.ReasonRunLost)
 	}
 }

@@ -20,7 +20,7 @@ var (
 	toCreateStreams = right{"create", "", "pods/exec"}
 )
 
-// newRestrictedActionsEnv is for a test whose account has these rights in its namespace, and none elsewhere.
+// newRestrictedActionsEnv returns an environment whose account has these rights in its namespace, and no others.
 func newRestrictedActionsEnv(t *testing.T, rules []rbacv1.PolicyRule) *actionsEnv {
 	t.Helper()
 	t.Parallel()
@@ -29,7 +29,7 @@ func newRestrictedActionsEnv(t *testing.T, rules []rbacv1.PolicyRule) *actionsEn
 	return e
 }
 
-// shippedActionsRules are those that the manifests bind in the operator's namespace.
+// shippedActionsRules returns the rules that the manifests bind in the operator's namespace.
 func shippedActionsRules(t *testing.T) (rules []rbacv1.PolicyRule) {
 	t.Helper()
 	for _, role := range readRights(t, actions).clusterRoles {
@@ -38,11 +38,12 @@ func shippedActionsRules(t *testing.T) (rules []rbacv1.PolicyRule) {
 	return rules
 }
 
-// The frozen run is a Secret that its ActionSet owns in a way that blocks its deletion.
+// The snapshot is a Secret whose owner reference has blockOwnerDeletion. To set it, the operator needs the right to the finalizers of
+// the ActionSet.
 func TestActionSetNoRightToFinalizers(t *testing.T) {
 	e := newRestrictedActionsEnv(t, without(shippedActionsRules(t), toFinalizers))
 	e.run(nil)
-	e.goes("waits", `
+	e.startRun("waits", `
   phases:
   - func: WaitV2
     name: wait
@@ -51,14 +52,14 @@ func TestActionSetNoRightToFinalizers(t *testing.T) {
 	e.eventually(func() string {
 		set := e.getSet("waits")
 		if set.Status == nil {
-			return "it has no status"
+			return "the ActionSet has no status"
 		}
 		if set.Status.StartTime != nil {
-			t.Fatalf("it has started: %s", summary(set))
+			t.Fatalf("the run has started: %s", summary(set))
 		}
 		progressing := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionProgressing)
 		if progressing == nil || progressing.Reason != v1alpha1.ReasonLaunching || !strings.Contains(progressing.Message, "you can't set finalizers on") {
-			return fmt.Sprintf("it does not say why: %+v", progressing)
+			return fmt.Sprintf("condition Progressing: got %+v, want the missing right", progressing)
 		}
 		return ""
 	})
@@ -67,8 +68,8 @@ func TestActionSetNoRightToFinalizers(t *testing.T) {
 	there := toFinalizers.attributes()
 	there.Namespace = e.namespace
 	e.cluster.AwaitRight(e, e.account, there)
-	e.kubectl("annotate", "actionset", "waits", "note=granted") // whoever grants a right does not have to wait until it is tried again
-	e.ends("waits", "complete wait=complete; 100%")
+	e.kubectl("annotate", "actionset", "waits", "note=granted") // leads to a sync before the backoff ends
+	e.wantEnd("waits", "complete wait=complete; 100%")
 }
 
 func TestActionSetNoRightToExec(t *testing.T) {
@@ -78,20 +79,20 @@ func TestActionSetNoRightToExec(t *testing.T) {
   phases:
   - {func: KubeExec, name: command, args: {namespace: $NS, pod: gone, command: [true]}}
 `
-	e.goes("refused", command)
+	e.startRun("refused", command)
 	if message := e.awaitEnd("refused").Status.Error.Message; !strings.Contains(message, `cannot create resource "pods/exec"`) {
-		t.Errorf("its error is %q", message)
+		t.Errorf("got error %q, want it to name the missing right", message)
 	}
 
 	e.grant(shippedActionsRules(t))
 	there := toCreateStreams.attributes()
 	there.Namespace = e.namespace
 	e.cluster.AwaitRight(e, e.account, there)
-	e.goes("goes", command)
-	e.ends("goes", `failed command=failed; 0%; Failed to exec command in pod: pods "gone" not found`)
+	e.startRun("goes", command)
+	e.wantEnd("goes", `failed command=failed; 0%; Failed to exec command in pod: pods "gone" not found`)
 }
 
-// The guide says to bind a ClusterRole in the namespace of the application.
+// The guide asks users to bind a ClusterRole in the namespace of the application.
 func TestActionSetNoRightsInNamespace(t *testing.T) {
 	e := newRestrictedActionsEnv(t, shippedActionsRules(t))
 	e.run(nil)
@@ -100,6 +101,6 @@ func TestActionSetNoRightsInNamespace(t *testing.T) {
 	e.actionSet("waits", `{name: go, blueprint: waits, object: {kind: StatefulSet, name: db, namespace: `+elsewhere+`}}`)
 	set := e.awaitEnd("waits")
 	if message := set.Status.Error.Message; !strings.Contains(message, `cannot get resource "statefulsets"`) || !strings.Contains(message, elsewhere) {
-		t.Errorf("its error is %q", message)
+		t.Errorf("got error %q, want it to name the missing right", message)
 	}
 }

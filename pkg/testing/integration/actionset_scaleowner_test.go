@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// The controller of HelloApps restores the replicas of its Deployments: to scale one is to scale its HelloApp.
+// The HelloApp controller restores the replicas of its Deployments. ScaleWorkload therefore scales the HelloApp that owns the Deployment.
 func TestActionSetScaleOwner(t *testing.T) {
 	e := newActionsEnv(t)
 	runHelloApps(e.env, &faultproxy.Journal{})
@@ -28,35 +28,35 @@ func TestActionSetScaleOwner(t *testing.T) {
 		"{func: ScaleWorkload, name: other, args: {namespace: $NS, name: hello, kind: HelloApp, replicas: 1}}",
 	))
 	e.actionSet("scale", "{name: go, blueprint: scale, object: {kind: Deployment, name: hello, namespace: $NS}}")
-	set := e.ends("scale", "complete down=complete up=complete other=complete; 100%")
+	set := e.wantEnd("scale", "complete down=complete up=complete other=complete; 100%")
 	for phase, count := range map[string]float64{"down": 2, "up": 0, "other": 2} {
 		if diff := cmp.Diff(map[string]any{"originalReplicaCount": count}, outputs(t, set, phase)); diff != "" {
-			t.Errorf("the output of %s (-want +got):\n%s", phase, diff)
+			t.Errorf("output of phase %s (-want +got):\n%s", phase, diff)
 		}
 	}
 	if app, _ := e.awaitApp("hello", 1); app.Spec.Size != 1 {
-		t.Errorf("the HelloApp has the size %d", app.Spec.Size)
+		t.Errorf("got size %d, want 1", app.Spec.Size)
 	}
 	// The subject may be the HelloApp itself.
 	e.blueprint("subject", goPhases("{func: ScaleWorkload, name: grow, args: {replicas: 3}}"))
 	e.actionSet("subject", "{name: go, blueprint: subject, object: {apiVersion: v1, group: "+appsv1.GroupName+", resource: helloapps, name: hello, namespace: $NS}}")
-	e.ends("subject", "complete grow=complete; 100%")
+	e.wantEnd("subject", "complete grow=complete; 100%")
 	e.awaitApp("hello", 3)
 }
 
-// Of a kind that the shipped role does not name, the operator says which rule is missing.
+// For a kind that the shipped role does not name, the error names the missing rule.
 func TestActionSetScaleOwnerForbidden(t *testing.T) {
 	e := newActionsEnv(t)
 	requests[actions].expectForbidden(useless.Resource("machines"))
 	e.run(nil)
 	e.createMachine(newMachine("panel", 1))
-	e.goes("machine", "  phases: [{func: ScaleWorkload, name: scale, args: {namespace: $NS, name: panel, kind: machine, replicas: 2, waitForReady: false}}]\n")
+	e.startRun("machine", "  phases: [{func: ScaleWorkload, name: scale, args: {namespace: $NS, name: panel, kind: machine, replicas: 2, waitForReady: false}}]\n")
 	set := e.awaitEnd("machine")
 	const rule = "the operator needs the verbs get and update on machines.useless.container.training/scale"
 	if message := set.Status.Error.Message; !strings.Contains(message, rule) {
-		t.Errorf("its error is %q", message)
+		t.Errorf("got error %q, want %q in it", message, rule)
 	}
 	e.grantForKubeOps(rbacv1.PolicyRule{APIGroups: []string{useless.GroupName}, Resources: []string{"machines/scale"}, Verbs: []string{"get", "update"}})
-	e.goes("granted", "  phases: [{func: ScaleWorkload, name: scale, args: {namespace: $NS, name: panel, kind: machine, replicas: 2, waitForReady: false}}]\n")
-	e.ends("granted", "complete scale=complete; 100%")
+	e.startRun("granted", "  phases: [{func: ScaleWorkload, name: scale, args: {namespace: $NS, name: panel, kind: machine, replicas: 2, waitForReady: false}}]\n")
+	e.wantEnd("granted", "complete scale=complete; 100%")
 }

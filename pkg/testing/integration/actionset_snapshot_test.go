@@ -21,7 +21,8 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-// stealSnapshot replaces the Secret by one whose phases make ConfigMaps with names that begin with stolen. It returns whether it could.
+// stealSnapshot replaces the Secret by one whose phases create ConfigMaps with names that begin with "stolen-". It reports whether it
+// succeeded.
 func (e *actionsEnv) stealSnapshot(ctx context.Context, secret *corev1.Secret) bool {
 	content := bytes.ReplaceAll(secret.Data["run.json"], []byte("metadata: {name: "), []byte("metadata: {name: stolen-"))
 	forged := &corev1.Secret{
@@ -36,7 +37,8 @@ func (e *actionsEnv) stealSnapshot(ctx context.Context, secret *corev1.Secret) b
 	return err == nil
 }
 
-func (e *actionsEnv) nothingIsStolen() {
+// wantNothingStolen checks that no phase of a replaced snapshot has run.
+func (e *actionsEnv) wantNothingStolen() {
 	e.Helper()
 	list, err := e.kube.CoreV1().ConfigMaps(e.namespace).List(e.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -44,13 +46,13 @@ func (e *actionsEnv) nothingIsStolen() {
 	}
 	for i := range list.Items {
 		if strings.HasPrefix(list.Items[i].Name, "stolen-") {
-			e.Errorf("ConfigMap %s was made", list.Items[i].Name)
+			e.Errorf("ConfigMap %s exists: a forged snapshot was executed", list.Items[i].Name)
 		}
 	}
 }
 
-// waitsFor is a phase that waits until the ConfigMap is ready.
-func waitsFor(phase, configMap string) string {
+// waitForPhase returns a phase that waits until the ConfigMap is ready; see release.
+func waitForPhase(phase, configMap string) string {
 	return fmt.Sprintf("{func: WaitV2, name: %s, args: {timeout: 10m, conditions: {allOf: [{condition: '{{ eq .data.ready \"yes\" }}', "+
 		"objectReference: {apiVersion: v1, resource: configmaps, name: %s, namespace: $NS}}]}}}", phase, configMap)
 }
@@ -59,14 +61,14 @@ func TestActionSetSnapshotReplaced(t *testing.T) {
 	e := newActionsEnv(t)
 	e.createConfigMap("kept", map[string]string{"ready": "no"})
 	first := e.run(nil)
-	e.goes("replaced", "  phases: ["+waitsFor("wait", "kept")+", "+creating("second")+"]\n  deferPhase: "+creating("cleanup")+"\n")
+	e.startRun("replaced", "  phases: ["+waitForPhase("wait", "kept")+", "+createPhase("second")+"]\n  deferPhase: "+createPhase("cleanup")+"\n")
 	set := e.awaitPhase("replaced", "wait", v1alpha1.StateRunning)
 	secret, err := e.kube.CoreV1().Secrets(e.namespace).Get(t.Context(), "actionset-run-"+string(set.UID), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if snapshot := set.Status.Snapshot; snapshot == nil || snapshot.UID != secret.UID || !strings.HasPrefix(snapshot.Digest, "sha256:") {
-		t.Errorf("the snapshot of the Secret %s is %+v", secret.UID, snapshot)
+		t.Errorf("status.snapshot: got %+v, want the UID %s and a digest", snapshot, secret.UID)
 	}
 	first.kill()
 	if !e.stealSnapshot(t.Context(), secret) {
@@ -77,16 +79,16 @@ func TestActionSetSnapshotReplaced(t *testing.T) {
 	set = e.awaitEnd("replaced")
 	failed := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionFailed)
 	if failed == nil || failed.Reason != v1alpha1.ReasonRunLost || !strings.Contains(failed.Message, "was replaced") {
-		t.Errorf("it has ended as %s, %+v", summary(set), failed)
+		t.Errorf("got %s with the condition %+v, want the run lost", summary(set), failed)
 	}
-	e.nothingIsStolen()
+	e.wantNothingStolen()
 }
 
-// Someone who may edit Secrets replaces each one as soon as it is there, and makes each before it is; the operator is killed meanwhile.
+// An attacker who may edit Secrets replaces each snapshot as soon as it exists, while the operator is killed and restarted.
 func TestActionSetSnapshotRace(t *testing.T) {
 	e := newActionsEnv(t)
 	e.createConfigMap("kept", map[string]string{"ready": "no"})
-	e.blueprint("raced", goPhases(createsConfigMap("one", "{{ .Options.me }}-one"), waitsFor("wait", "kept"), createsConfigMap("two", "{{ .Options.me }}-two")))
+	e.blueprint("raced", goPhases(createConfigMapPhase("one", "{{ .Options.me }}-one"), waitForPhase("wait", "kept"), createConfigMapPhase("two", "{{ .Options.me }}-two")))
 	ctx, stop := context.WithCancel(t.Context())
 	var attacker sync.WaitGroup
 	defer attacker.Wait()
@@ -123,7 +125,7 @@ func TestActionSetSnapshotRace(t *testing.T) {
 	}
 	e.eventually(func() string {
 		if got := struck.Load(); got < count {
-			return fmt.Sprintf("%d Secrets were replaced", got)
+			return fmt.Sprintf("got %d Secrets replaced, want %d", got, count)
 		}
 		return ""
 	})
@@ -132,29 +134,31 @@ func TestActionSetSnapshotRace(t *testing.T) {
 	e.run(nil)
 	refused := 0
 	for n := range count {
-		// A Secret that was replaced before the launch was made again, and what runs is what was asked for.
+		// A Secret that was replaced before the run started was created again: the run is that of the Blueprint.
 		set := e.awaitEnd(fmt.Sprint("raced-", n))
 		switch {
 		case strings.Contains(set.Status.Error.Message, "Secret actionset-run-"):
 			refused++
 		case set.Status.State != v1alpha1.StateComplete:
-			t.Errorf("it has ended as %s", summary(set))
+			t.Errorf("got %s, want it complete", summary(set))
 		}
 	}
 	if refused == 0 {
-		t.Error("no Secret was replaced after a launch: nothing is tested")
+		t.Error("no Secret was replaced after the start of its run: nothing is tested")
 	}
 	stop()
 	attacker.Wait()
-	e.nothingIsStolen()
+	e.wantNothingStolen()
 }
 
+// A Secret with the name of the snapshot that exists before the operator creates it is not executed.
 func TestActionSetSnapshotPlanted(t *testing.T) {
 	e := newActionsEnv(t)
-	e.blueprint("forged", goPhases(creating("one")))
+	e.blueprint("forged", goPhases(createPhase("one")))
 	set := e.actionSet("forged")
-	content := e.text("forged", `{"actions":[{"spec":{"name":"go","blueprint":"forged"},"blueprint":{"phases":[{"func":"KubeOps","name":"one","args":{"operation":"create","namespace":"$NS",`+
-		`"spec":"{apiVersion: v1, kind: ConfigMap, metadata: {name: stolen-one}}"}}]},"time":"2026-11-20T12:00:00Z","subject":{}}]}`)
+	content := e.text("forged", `{"actions":[{"spec":{"name":"go","blueprint":"forged"},"blueprint":{"phases":[{"func":"KubeOps","name":"one",`+
+		`"args":{"operation":"create","namespace":"$NS","spec":"{apiVersion: v1, kind: ConfigMap, metadata: {name: stolen-one}}"}}]},`+
+		`"time":"2026-11-20T12:00:00Z","subject":{}}]}`)
 	owner := metav1.NewControllerRef(set, schema.GroupVersion(v1alpha1.GroupVersion).WithKind("ActionSet"))
 	_, err := e.kube.CoreV1().Secrets(e.namespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "actionset-run-" + string(set.UID), OwnerReferences: []metav1.OwnerReference{*owner}},
@@ -164,7 +168,7 @@ func TestActionSetSnapshotPlanted(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.run(nil)
-	live := e.ends("forged", "complete one=complete; 100%")
-	e.nothingIsStolen()
-	e.leavesNothing(live)
+	live := e.wantEnd("forged", "complete one=complete; 100%")
+	e.wantNothingStolen()
+	e.wantCleanUp(live)
 }

@@ -23,8 +23,8 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-// records is a phase that writes what the templates give into a ConfigMap named after the scenario and the phase.
-func records(phase, objects string, templates map[string]string) string {
+// recordPhase returns a phase that writes what the templates render into a ConfigMap, named after the scenario and the phase.
+func recordPhase(phase, objects string, templates map[string]string) string {
 	var spec strings.Builder
 	fmt.Fprintf(&spec, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: $ME-%s}\ndata:\n", phase)
 	for _, key := range slices.Sorted(maps.Keys(templates)) {
@@ -55,7 +55,7 @@ func (e *actionsEnv) createProfile(name, text string) {
 	}
 }
 
-// createStatefulSet of one Pod on the node, with a claim, and waits until it runs.
+// createStatefulSet creates a StatefulSet of one Pod on the node that mounts the claim, and waits until the Pod runs.
 func (e *actionsEnv) createStatefulSet(name, claim string) {
 	e.Helper()
 	labels := map[string]string{"app": name}
@@ -105,25 +105,26 @@ skipSSLVerify: true
 `)
 	e.run(nil)
 	e.blueprint("root", goPhases(
-		records("first", "", map[string]string{"none": "toJson .Phases"}),
-		records("a-b", "s: {kind: Secret, name: '{{ .Options.secret }}', namespace: $NS}, c: {kind: ConfigMap, name: given, namespace: $NS}", map[string]string{
+		recordPhase("first", "", map[string]string{"none": "toJson .Phases"}),
+		recordPhase("a-b", "s: {kind: Secret, name: '{{ .Options.secret }}', namespace: $NS}, c: {kind: ConfigMap, name: given, namespace: $NS}", map[string]string{
 			"statefulset": "toJson .StatefulSet", "deployment": "toJson .Deployment", "pvc": "toJson .PVC", "namespace": "toJson .Namespace",
 			"object": ".Object.metadata.name", "artifact": ".ArtifactsIn.in.KeyValue.path", "snapshot": ".ArtifactsIn.in.KopiaSnapshot",
 			"configmap": ".ConfigMaps.c.Data.key", "secret": ".Secrets.s.Data.key | toString", "kind": ".Secrets.s.Kind",
 			"profile": "toJson .Profile", "option": ".Options.o", "time": ".Time",
-			"output": ".Phases.first.Output.name", "own": "(index .Phases \"a-b\").Secrets.s.Data.key | toString", "ownmap": "(index .Phases \"a-b\").ConfigMaps.c.Data.key",
+			"output": ".Phases.first.Output.name",
+			"own":    "(index .Phases \"a-b\").Secrets.s.Data.key | toString", "ownmap": "(index .Phases \"a-b\").ConfigMaps.c.Data.key",
 			"override": "toJson .PodOverride", "labels": "toJson .PodLabels", "annotations": "toJson .PodAnnotations",
 			"current": "toJson .CurrentPhase",
 		}),
 		"{func: PrepareData, name: volumes, args: {namespace: $NS, image: mounts, command: [go]}}",
-	)+withDefer(records("cleanup", "s: {kind: Secret, name: given, namespace: $NS}", map[string]string{
+	)+withDefer(recordPhase("cleanup", "s: {kind: Secret, name: given, namespace: $NS}", map[string]string{
 		"deferred": ".DeferPhase.Secrets.s.Data.key | toString", "output": `index .Phases.first.Output "name"`, "time": ".Time",
 	}))+"  outputArtifacts: {all: {keyValue: {defer: '{{ .DeferPhase.Output.name }}', mounts: '{{ .Phases.volumes.Output.mounts }}'}}}\n")
 	e.actionSet("root", `{name: go, blueprint: root, object: {kind: StatefulSet, name: db, namespace: $NS},
     artifacts: {in: {keyValue: {path: /a}, kopiaSnapshot: snap}}, configMaps: {c: {name: given, namespace: $NS}}, secrets: {s: {name: given, namespace: $NS}},
     profile: {name: profile, namespace: $NS}, options: {o: option, secret: given}, podLabels: {l: label}, podAnnotations: {a: annotation},
     podOverride: {nodeSelector: {kubernetes.io/hostname: `+e.node.name+`}, tolerations: [{operator: Exists}]}}`)
-	set := e.ends("root", "complete first=complete a-b=complete volumes=complete defer cleanup=complete; 100%")
+	set := e.wantEnd("root", "complete first=complete a-b=complete volumes=complete defer cleanup=complete; 100%")
 	got := e.configMap("root-a-b")
 	want := map[string]string{
 		"statefulset": `{"Name":"db","Namespace":"` + e.namespace + `","Pods":["db-0"],"Containers":[["main"]],"PersistentVolumeClaims":{"db-0":{"data":"/data"}}}`,
@@ -139,7 +140,7 @@ skipSSLVerify: true
 		t.Errorf("what templates see (-want +got):\n%s", diff)
 	}
 	if at, err := time.Parse(time.RFC3339Nano, got["time"]); err != nil || at.Location() != time.UTC {
-		t.Errorf(".Time is %q: %v", got["time"], err)
+		t.Errorf(".Time: got %q (%v), want RFC 3339 in UTC", got["time"], err)
 	}
 	deferred := map[string]string{"deferred": "of the secret", "output": "root-first", "time": got["time"]}
 	if diff := cmp.Diff(deferred, e.configMap("root-cleanup")); diff != "" {
@@ -149,7 +150,7 @@ skipSSLVerify: true
 		"defer": "root-cleanup", "mounts": `{"name":"vol-data","mountPath":"/mnt/prepare_data/data"}`,
 	}}}
 	if diff := cmp.Diff(artifacts, set.Status.Actions[0].Artifacts); diff != "" {
-		t.Errorf("the artifacts (-want +got):\n%s", diff)
+		t.Errorf("artifacts (-want +got):\n%s", diff)
 	}
 }
 
@@ -166,7 +167,7 @@ func TestActionSetTemplatesOtherSubjects(t *testing.T) {
 		"namespace": "{kind: Namespace, name: $NS, namespace: other}", "pvc": "{kind: pvc, name: data, namespace: $NS}",
 		"deployment": "{kind: Deployment, name: app, namespace: $NS}",
 	} {
-		e.blueprint(name, goPhases(records("sees", "", map[string]string{
+		e.blueprint(name, goPhases(recordPhase("sees", "", map[string]string{
 			"subject": "toJson (list .Namespace .PVC)", "deployment": "toJson .Deployment", "profile": "toJson .Profile",
 		})))
 		profile := ""
@@ -183,7 +184,7 @@ func TestActionSetTemplatesOtherSubjects(t *testing.T) {
 			"deployment": `{"Name":"app","Namespace":"` + e.namespace + `","Pods":["` + pod + `"],"Containers":[["main"]],"PersistentVolumeClaims":{}}`,
 		},
 	} {
-		e.ends(name, "complete sees=complete; 100%")
+		e.wantEnd(name, "complete sees=complete; 100%")
 		got := e.configMap(name + "-sees")
 		if name == "pvc" {
 			var profile struct {
@@ -196,18 +197,35 @@ func TestActionSetTemplatesOtherSubjects(t *testing.T) {
 			if err := json.Unmarshal([]byte(got["profile"]), &profile); err != nil {
 				t.Fatal(err)
 			}
-			of := profile.Credential
-			if of.Type != "secret" || of.KeyPair != nil || of.Secret.UID != secret.UID || of.Secret.Type != secret.Type || !cmp.Equal(of.Secret.Data, secret.Data) {
-				t.Errorf("the profile is %s", got["profile"])
+			c := profile.Credential
+			if c.Type != "secret" || c.KeyPair != nil || c.Secret.UID != secret.UID || c.Secret.Type != secret.Type || !cmp.Equal(c.Secret.Data, secret.Data) {
+				t.Errorf("got profile %s, want its Secret", got["profile"])
 			}
-			const begins = `{"Location":{"type":"s3Compliant","bucket":"bkt","endpoint":"","prefix":"","region":""},"Credential":{"Type":"secret","KeyPair":null,"Secret":{"metadata":{"name":"aws",`
+			const begins = `{"Location":{"type":"s3Compliant","bucket":"bkt","endpoint":"","prefix":"","region":""},` +
+				`"Credential":{"Type":"secret","KeyPair":null,"Secret":{"metadata":{"name":"aws",`
 			if !strings.HasPrefix(got["profile"], begins) {
-				t.Errorf("the profile is %s, want %s...", got["profile"], begins)
+				t.Errorf("got profile %s, want %s...", got["profile"], begins)
 			}
 			delete(got, "profile")
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: what templates see (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestActionSetArtifactsAsJSON(t *testing.T) {
+	e := newActionsEnv(t)
+	e.run(nil)
+	e.blueprint("artifacts", "go:\n  phases: ["+recordPhase("one", "", map[string]string{
+		"json": "toJson .ArtifactsIn", "field": ".ArtifactsIn.dump.KeyValue.path", "snapshot": ".ArtifactsIn.snap.KopiaSnapshot",
+	})+"]\n")
+	e.actionSet("artifacts", strings.TrimSuffix(goOnNamespace, "}")+", artifacts: {dump: {keyValue: {path: /b/1}}, snap: {kopiaSnapshot: k1}, none: {}}}")
+	e.wantEnd("artifacts", "complete one=complete; 100%")
+	want := map[string]string{"json": `{"dump":{"keyValue":{"path":"/b/1"}},"none":{},"snap":{"kopiaSnapshot":"k1"}}`, "field": "/b/1", "snapshot": "k1"}
+	for key, got := range e.configMap("artifacts-one") {
+		if got != want[key] {
+			t.Errorf("%s is %s, want %s", key, got, want[key])
 		}
 	}
 }

@@ -29,12 +29,13 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// switched is the cluster of the tests that replace CustomResourceDefinitions.
+// switched is the cluster of tests that replace CustomResourceDefinitions.
 var switched = testcluster.NewLazy(clusterOptions...)
 
 var definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// kanistersDefinition is that of ActionSets as Kanister has it: without a status subresource, and without the fields that are ours.
+// kanistersDefinition returns Kanister's CustomResourceDefinition of ActionSets: without a status subresource, and without the status
+// fields that only Millwright has.
 func kanistersDefinition(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	content, err := os.ReadFile("../../../manifests/00-crds/cr.kanister.io_actionsets.yaml")
@@ -69,7 +70,7 @@ func kanistersDefinition(t *testing.T) *unstructured.Unstructured {
 	return definition
 }
 
-// installDefinition replaces the one that is there.
+// installDefinition replaces the installed CustomResourceDefinition.
 func (e *actionsEnv) installDefinition(definition *unstructured.Unstructured) {
 	e.Helper()
 	client, err := dynamic.NewForConfig(e.cluster.Config())
@@ -94,7 +95,7 @@ func (e *actionsEnv) installDefinition(definition *unstructured.Unstructured) {
 	})
 }
 
-// awaitStatusServed waits until discovery shows the status subresource of ActionSets, or that there is none.
+// awaitStatusServed waits until discovery shows that ActionSets have a status subresource, or none.
 func (e *actionsEnv) awaitStatusServed(want bool) {
 	e.Helper()
 	e.eventually(func() string {
@@ -107,13 +108,13 @@ func (e *actionsEnv) awaitStatusServed(want bool) {
 			served = served || resource.Name == "actionsets/status"
 		}
 		if served != want {
-			return fmt.Sprintf("the status is served: %t", served)
+			return fmt.Sprintf("status subresource: got %t, want %t", served, want)
 		}
 		return ""
 	})
 }
 
-// kanistersStatuses are as Kanister leaves them: the state, then the phases one and two and the deferPhase bye.
+// kanistersStatuses has the states that Kanister's controller writes: of the run, of the phases one and two, and of the deferPhase bye.
 var kanistersStatuses = map[string]string{
 	"complete":      "complete complete complete complete",
 	"failed":        "failed complete failed complete",
@@ -139,7 +140,7 @@ func kanistersStatus(name string) *v1alpha1.ActionSetStatus {
 	return status
 }
 
-// runServing is a controller whose readyz is at the address that is returned.
+// runServing starts a controller that serves its readiness, and returns the address.
 func (e *actionsEnv) runServing() (address string) {
 	e.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -162,13 +163,13 @@ func (e *actionsEnv) runServing() (address string) {
 	e.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			e.Errorf("the controller ended with %v", err)
+			e.Errorf("controller: %v", err)
 		}
 	})
 	return address
 }
 
-// readiness is what readyz says of a controller; "ok" if it is ready.
+// readiness returns what /readyz reports for a controller, "ok" if it is ready.
 func readiness(address, controller string) string {
 	response, err := http.Get("http://" + address + "/readyz/" + controller)
 	if err != nil {
@@ -183,7 +184,8 @@ func readiness(address, controller string) string {
 	return strings.TrimSpace(string(body))
 }
 
-// Kanister's CustomResourceDefinition is there with what its controller has left, then ours takes its place as the guide says.
+// Kanister's CustomResourceDefinition is installed, with ActionSets of its controller. Then ours replaces it, as the guide describes.
+// No run is executed twice.
 func TestActionSetSwitchFromKanister(t *testing.T) {
 	t.Parallel()
 	cluster := switched.Get(t)
@@ -192,7 +194,7 @@ func TestActionSetSwitchFromKanister(t *testing.T) {
 	e.grantForKubeOps(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}})
 	e.installDefinition(kanistersDefinition(t))
 	e.awaitStatusServed(false)
-	e.blueprint("stored", "go:\n  phases: ["+createsConfigMap("one", "one")+", "+createsConfigMap("two", "two")+"]\n  deferPhase: "+createsConfigMap("bye", "bye")+"\n")
+	e.blueprint("stored", goPhases(createConfigMapPhase("one", "one"), createConfigMapPhase("two", "two"))+withDefer(createConfigMapPhase("bye", "bye")))
 	versions := map[string]string{}
 	for name := range kanistersStatuses {
 		set := &v1alpha1.ActionSet{
@@ -204,7 +206,7 @@ func TestActionSetSwitchFromKanister(t *testing.T) {
 		}
 		created := e.createSet(set)
 		if created.Status == nil || created.Status.State != set.Status.State {
-			t.Fatalf("%s is stored with the status %+v", name, created.Status)
+			t.Fatalf("create of %s: got the status %+v, want %+v", name, created.Status, set.Status)
 		}
 		versions[name] = created.ResourceVersion
 	}
@@ -213,7 +215,7 @@ func TestActionSetSwitchFromKanister(t *testing.T) {
 	const complaint = "CustomResourceDefinition actionsets.cr.kanister.io has no status subresource"
 	e.eventually(func() string {
 		if got := readiness(address, "actionset"); !strings.Contains(got, complaint) {
-			return "readyz says: " + got
+			return "readyz: got " + got + ", want " + complaint
 		}
 		return ""
 	})
@@ -223,16 +225,16 @@ func TestActionSetSwitchFromKanister(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(list.Items) != 1 || list.Items[0].Reason != "StatusNotServed" || !strings.Contains(list.Items[0].Message, complaint) {
-			return fmt.Sprintf("the events of the pending one are %v", list.Items)
+			return fmt.Sprintf("events of the pending ActionSet: got %v, want StatusNotServed", list.Items)
 		}
 		return ""
 	})
 	for name, version := range versions {
 		if name == "pending" {
-			continue // it may get its finalizer before the first answer of the discovery
+			continue // it may get its finalizer before the first response of discovery
 		}
 		if set := e.getSet(name); set.ResourceVersion != version {
-			t.Errorf("%s was written: %s", name, summary(set))
+			t.Errorf("ActionSet %s was written: %s", name, summary(set))
 		}
 	}
 
@@ -245,32 +247,32 @@ func TestActionSetSwitchFromKanister(t *testing.T) {
 		return ""
 	})
 	cluster.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", definitions)
-	e.ends("pending", "complete one=complete two=complete defer bye=complete; 100%")
+	e.wantEnd("pending", "complete one=complete two=complete defer bye=complete; 100%")
 	for _, name := range []string{"running", "running-fresh"} {
 		set := e.awaitEnd(name)
 		failed := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionFailed)
 		if failed == nil || failed.Reason != v1alpha1.ReasonRunLost || !strings.Contains(failed.Message, "was started by another controller") {
-			t.Errorf("%s has ended as %s", name, summary(set))
+			t.Errorf("ActionSet %s: got %s, want the run lost", name, summary(set))
 		}
 	}
 	for _, name := range []string{"complete", "failed", "failed-init"} {
 		e.patchSet(name, `{"metadata":{"labels":{"touched":"yes"}}}`)
 		versions[name] = e.getSet(name).ResourceVersion
 	}
-	e.goes("later", "  phases: ["+createsConfigMap("later", "later")+"]\n")
+	e.startRun("later", "  phases: ["+createConfigMapPhase("later", "later")+"]\n")
 	e.awaitEnd("later")
 	for _, name := range []string{"complete", "failed", "failed-init"} {
 		if set := e.getSet(name); set.ResourceVersion != versions[name] || len(set.Finalizers) > 0 {
-			t.Errorf("%s was written: %s", name, summary(set))
+			t.Errorf("ActionSet %s was written: %s", name, summary(set))
 		}
 	}
 	if got := readiness(address, "actionset"); got != "ok" {
-		t.Errorf("readyz says: %s", got)
+		t.Errorf("readyz: got %s, want ok", got)
 	}
-	// What the pending one has made, once: the next attempt to create it would have failed.
+	// The pending ActionSet has created these once: a second attempt would have failed.
 	for _, name := range []string{"one", "two", "bye"} {
 		if e.configMap(name) == nil {
-			t.Errorf("ConfigMap %s was not made", name)
+			t.Errorf("ConfigMap %s was not created", name)
 		}
 	}
 }

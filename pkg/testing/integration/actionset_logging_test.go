@@ -30,8 +30,8 @@ const (
 	secretOutput   = "the-key-is-swordfish"
 )
 
-// secretive prints what must not be logged, and fails if it is to.
-func secretive(code int) program {
+// printSecrets returns a program that prints what must not be logged, and exits with the code.
+func printSecrets(code int) program {
 	return func(_ context.Context, c *call) int {
 		c.print("%s", secretOutput)
 		fmt.Fprintln(c.stderr, secretOutput)
@@ -40,26 +40,27 @@ func secretive(code int) program {
 	}
 }
 
-func saysNothingSecret(t *testing.T, logged, has string) {
+// wantNoSecrets checks that the log has this text and no secret.
+func wantNoSecrets(t *testing.T, logged, has string) {
 	t.Helper()
 	if !strings.Contains(logged, has) {
-		t.Errorf("%q is not logged: this test looks at the wrong log", has)
+		t.Errorf("%q is not in the log: the test reads the wrong log", has)
 	}
 	for line := range strings.Lines(logged) {
 		for _, secret := range []string{"hunter2", "swordfish"} {
 			if strings.Contains(line, secret) {
-				t.Errorf("it is logged: %s", line)
+				t.Errorf("the log has a secret: %s", line)
 			}
 		}
 	}
 }
 
-// The verbosities at which client-go logs URLs, headers, and bodies. A verbosity is that of a process, so another process runs the command.
+// client-go logs URLs, headers and bodies at these verbosities. A process has one verbosity, so the command is run in another process.
 func TestActionSetCommandIsNotLogged(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
 	bindApplicationRole(e, e.namespace)
-	e.startNode(map[string]program{"works": secretive(0)})
+	e.startNode(map[string]program{"works": printSecrets(0)})
 	e.startPod("one", "main")
 	kubeconfig := e.account.WriteKubeconfig(t)
 	for i, verbosity := range []int{4, 6, 7, 8, 9} {
@@ -70,22 +71,22 @@ func TestActionSetCommandIsNotLogged(t *testing.T) {
 				t.Fatalf("running the command: %v\n%s", err, logged)
 			}
 			if ran := e.node.executed(); len(ran) != i+1 || !strings.Contains(ran[i], secretArgument) {
-				t.Errorf("what was run is %q", ran)
+				t.Errorf("commands executed: got %q, want %d with the argument", ran, i+1)
 			}
-			has := "" // nothing is logged below
+			has := "" // client-go logs nothing below verbosity 6
 			if verbosity >= 6 {
 				has = "/pods/one/exec"
 			}
-			saysNothingSecret(t, string(logged), has)
+			wantNoSecrets(t, string(logged), has)
 		})
 	}
 }
 
-// runsCommand is the variable by which TestActionSetCommandIsNotLogged has a process of this test binary run a command: a kubeconfig,
-// a namespace and a verbosity.
+// runsCommand is the variable that makes a process of this test binary run the command for TestActionSetCommandIsNotLogged. Its value is
+// a kubeconfig, a namespace and a verbosity, separated by commas.
 const runsCommand = "MILLWRIGHT_TEST_RUNS_COMMAND"
 
-// runCommand does what the variable asks for.
+// runCommand runs the command as the value of the variable asks.
 func runCommand(asked string) error {
 	var kubeconfig, namespace, verbosity string
 	if parts := strings.Split(asked, ","); len(parts) == 3 {
@@ -120,34 +121,34 @@ func runCommand(asked string) error {
 	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
 		found, err := kubeExec.Poll(ctx, made)
 		if err != nil || found.State == phase.Failed || found.State == phase.Succeeded && found.Output["key"] != secretOutput {
-			return false, fmt.Errorf("it is %s %s: %w", found.State, found.Message, err)
+			return false, fmt.Errorf("command is %s %s: %w", found.State, found.Message, err)
 		}
 		return found.State == phase.Succeeded, nil
 	})
 }
 
-// All of the operator at the highest verbosity at which client-go logs no bodies: Pods, commands, failures and their events.
+// The operator runs at the highest verbosity at which client-go logs no bodies.
 func TestActionSetOutputIsNotLogged(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
 	bindInNamespace(e.env, actions, e.account)
-	e.startNode(map[string]program{"works": secretive(0), "fails": secretive(3)})
+	e.startNode(map[string]program{"works": printSecrets(0), "fails": printSecrets(3)})
 	e.startPod("one", "main")
 	p := startProcess(t, "-v=6", "--kubeconfig", e.account.WriteKubeconfig(t), "--controllers", strings.Join(actions.controllers(t), ","),
 		"--namespace", e.namespace, "--leader-elect=false", "--serving-address=")
 	for _, command := range []string{"works", "fails"} {
-		e.goes("exec-"+command, "  phases: ["+execs("exec", command+", '"+secretArgument+"'", "")+"]\n")
-		e.goes("task-"+command, "  phases: [{func: KubeTask, name: task, args: {namespace: $NS, image: "+command+", command: [go, '"+secretArgument+"']}}]\n")
+		e.startRun("exec-"+command, "  phases: ["+execPhase("exec", command+", '"+secretArgument+"'", "")+"]\n")
+		e.startRun("task-"+command, "  phases: [{func: KubeTask, name: task, args: {namespace: $NS, image: "+command+", command: [go, '"+secretArgument+"']}}]\n")
 	}
 	for _, name := range []string{"exec-works", "task-works", "exec-fails", "task-fails"} {
 		set := e.awaitEnd(name)
 		if works := strings.HasSuffix(name, "works"); works != (set.Status.State == "complete") || !works && !strings.Contains(set.Status.Error.Message, secretOutput) {
-			t.Errorf("%s has ended as %s", name, summary(set))
+			t.Errorf("ActionSet %s: got %s", name, summary(set))
 		}
 	}
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	<-p.ended
-	saysNothingSecret(t, p.log.String(), "/exec")
+	wantNoSecrets(t, p.log.String(), "/exec")
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// templateBombsOfEachKind is how many ActionSets throw each bomb.
+// templateBombsOfEachKind is how many ActionSets use each template bomb.
 const templateBombsOfEachKind = 20
 
 const (
@@ -17,7 +17,7 @@ const (
 	nestedOften  = `{{ $x := list 1 }}{{ range 40 }}{{ $x = list $x $x }}{{ end }}`
 )
 
-// templateBombs are templates that would take all of the memory, or of a CPU, with what is said of them.
+// templateBombs are templates that would use all of the memory or of a CPU, each with part of the error that rendering it returns.
 var templateBombs = map[string]struct{ template, why string }{
 	"regex":       {`{{ regexMatch "(a?b?c?d?e?f?g?h?i?j?k?l?m?n?o?p?q?r?s?t?u?v?w?x?y?z?){1000}" "aaaa" }}`, "TemplateTooExpensive: the regular expression"},
 	"classes":     {`{{ regexMatch (print "(?i)" (repeat 500 "\\pL")) "a" }}`, tooExpensive},
@@ -41,7 +41,8 @@ var templateBombs = map[string]struct{ template, why string }{
 	"parentheses": {`{{ ` + strings.Repeat("(", 5000) + `1` + strings.Repeat(")", 5000) + ` }}`, "blocks or parentheses are nested"},
 }
 
-// A controller of ActionSets in as much memory as is shipped outlives templates that would take more, and any time; and ends when asked.
+// The ActionSet controller, with the memory limit of the manifests, survives templates that need more memory or endless time. It still
+// stops when it gets a signal.
 func TestActionSetTemplateMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
 	e := newActionsEnv(t)
@@ -53,8 +54,8 @@ func TestActionSetTemplateMemory(t *testing.T) {
 		}
 		return ""
 	})
-	sets := map[string]string{} // why each fails
-	throw := func(name, phases, why string) {
+	sets := map[string]string{} // the error of each
+	create := func(name, phases, why string) {
 		e.blueprint(name, "go:\n"+phases)
 		for i := range templateBombsOfEachKind {
 			set := name + "-" + strconv.Itoa(i)
@@ -63,39 +64,23 @@ func TestActionSetTemplateMemory(t *testing.T) {
 		}
 	}
 	for kind, bomb := range templateBombs {
-		throw(kind, "  phases: [{func: KubeTask, name: one, args: {namespace: $NS, image: none, command: [sh, '"+bomb.template+"']}}]\n", bomb.why)
+		create(kind, "  phases: [{func: KubeTask, name: one, args: {namespace: $NS, image: none, command: [sh, '"+bomb.template+"']}}]\n", bomb.why)
 	}
-	throw("in-objects", "  phases: [{func: KubeTask, name: one, args: {image: none, command: [sh]}, objects: {s: {kind: Secret, name: '"+templateBombs["kept"].template+"'}}}]\n", tooExpensive)
-	throw("in-artifacts", "  outputArtifacts: {a: {kopiaSnapshot: '"+templateBombs["kept"].template+"'}}\n  phases: []\n", tooExpensive)
+	create("in-objects", "  phases: [{func: KubeTask, name: one, args: {image: none, command: [sh]}, objects: {s: {kind: Secret, name: '"+templateBombs["kept"].template+"'}}}]\n", tooExpensive)
+	create("in-artifacts", "  outputArtifacts: {a: {kopiaSnapshot: '"+templateBombs["kept"].template+"'}}\n  phases: []\n", tooExpensive)
 	for set, why := range sets {
 		p.mustRun(t)
 		live := e.awaitSet(set, ended)
 		if message := live.Status.Error.Message; !strings.Contains(message, "Failed to render template: ") || !strings.Contains(message, why) {
-			t.Errorf("ActionSet %s has failed with %.300q, want %q", set, message, why)
+			t.Errorf("error of ActionSet %s: got %.300q, want %q in it", set, message, why)
 		}
 		p.mustRun(t)
 	}
 
-	e.goes("honest", "  phases: ["+records("one", "", map[string]string{"all": `printf "%d bytes" (len (toJson .))`})+"]\n")
-	e.ends("honest", "complete one=complete; 100%")
+	e.startRun("honest", "  phases: ["+recordPhase("one", "", map[string]string{"all": `printf "%d bytes" (len (toJson .))`})+"]\n")
+	e.wantEnd("honest", "complete one=complete; 100%")
 
-	// It ends while bombs are thrown, too.
+	// The process also stops while it renders a template bomb.
 	e.actionSet("last", strings.ReplaceAll(goOnNamespace, "$ME", "compare"))
 	p.mustHaveFit(t)
-}
-
-func TestActionSetArtifactsAsJSON(t *testing.T) {
-	e := newActionsEnv(t)
-	e.run(nil)
-	e.blueprint("artifacts", "go:\n  phases: ["+records("one", "", map[string]string{
-		"json": "toJson .ArtifactsIn", "field": ".ArtifactsIn.dump.KeyValue.path", "snapshot": ".ArtifactsIn.snap.KopiaSnapshot",
-	})+"]\n")
-	e.actionSet("artifacts", strings.TrimSuffix(goOnNamespace, "}")+", artifacts: {dump: {keyValue: {path: /b/1}}, snap: {kopiaSnapshot: k1}, none: {}}}")
-	e.ends("artifacts", "complete one=complete; 100%")
-	want := map[string]string{"json": `{"dump":{"keyValue":{"path":"/b/1"}},"none":{},"snap":{"kopiaSnapshot":"k1"}}`, "field": "/b/1", "snapshot": "k1"}
-	for key, got := range e.configMap("artifacts-one") {
-		if got != want[key] {
-			t.Errorf("%s is %s, want %s", key, got, want[key])
-		}
-	}
 }

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,26 +37,27 @@ func TestActionSetScaleStatefulSet(t *testing.T) {
 	}
 	e.blueprint("scale", `{go: {phases: [{func: ScaleWorkload, name: scale, args: {replicas: "0", waitForReady: false}}]}}`)
 	e.actionSet("scale", "{name: go, blueprint: $ME, object: {kind: StatefulSet, name: db, namespace: $NS}}")
-	set := e.ends("scale", "complete scale=complete; 100%")
+	set := e.wantEnd("scale", "complete scale=complete; 100%")
 	if got := outputs(t, set, "scale")["originalReplicaCount"]; got != 2.0 {
-		t.Errorf("originalReplicaCount is %v", got)
+		t.Errorf("got originalReplicaCount %v, want 2", got)
 	}
 	scaled, err := e.kube.AppsV1().StatefulSets(e.namespace).Get(t.Context(), "db", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *scaled.Spec.Replicas != 0 {
-		t.Errorf("it has %d replicas", *scaled.Spec.Replicas)
+		t.Errorf("got %d replicas, want 0", *scaled.Spec.Replicas)
 	}
 }
 
 func TestActionSetFailureEventsFolded(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
-	e.blueprint("fails", `{go: {phases: [{func: KubeOps, name: fail, args: {operation: patch, spec: "{}", objectReference: {apiVersion: v1, resource: configmaps, name: none, namespace: $NS}}}]}}`)
+	e.blueprint("fails", goPhases(
+		`{func: KubeOps, name: fail, args: {operation: patch, spec: "{}", objectReference: {apiVersion: v1, resource: configmaps, name: none, namespace: $NS}}}`))
 	for _, name := range []string{"first", "second"} {
 		e.actionSet(name, "{name: go, blueprint: fails, object: {kind: Namespace, name: $NS, namespace: $NS}}")
-		e.ends(name, `failed fail=failed; 0%; configmaps "none" not found`)
+		e.wantEnd(name, `failed fail=failed; 0%; configmaps "none" not found`)
 	}
 	e.eventually(func() string {
 		events, err := e.kube.CoreV1().Events(e.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=Blueprint,type=Warning"})
@@ -63,14 +65,14 @@ func TestActionSetFailureEventsFolded(t *testing.T) {
 		case err != nil:
 			return err.Error()
 		case len(events.Items) != 1 || events.Items[0].Count != 2:
-			return "it is not one event that was counted twice"
+			return fmt.Sprintf("got %d events, want one with the count 2", len(events.Items))
 		default:
 			return ""
 		}
 	})
 }
 
-// A process that was thought dead may have asked for it.
+// The Pod of an ActionSet that does not exist may come from a request of a process that has been replaced.
 func TestActionSetLeftoverPodRemoved(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
@@ -85,13 +87,13 @@ func TestActionSetLeftoverPodRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.goes("looks", `
+	e.startRun("looks", `
   phases:
   - {func: KubeTask, name: task, args: {namespace: $NS, image: x, command: [x]}}
 `)
 	e.eventually(func() string {
 		if _, err := e.kube.CoreV1().Pods(e.namespace).Get(t.Context(), stray.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return "the Pod is still there"
+			return "the Pod still exists"
 		}
 		return ""
 	})
@@ -100,6 +102,6 @@ func TestActionSetLeftoverPodRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(pods.Items) != 1 || !strings.HasPrefix(pods.Items[0].Name, "kanister-job-") {
-		t.Errorf("that of the ActionSet that runs is not alone: %d Pods", len(pods.Items))
+		t.Errorf("got %d Pods, want only the one of the running ActionSet", len(pods.Items))
 	}
 }

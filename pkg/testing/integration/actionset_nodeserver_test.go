@@ -21,14 +21,14 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// containerLog is what a container has printed so far.
+// containerLog is the log of a container.
 type containerLog struct {
 	mu      sync.Mutex
 	text    []byte
 	ended   bool
 	streams int
-	cuts    int           // how often open streams were ended
-	broken  bool          // the last cut broke connections
+	cuts    int           // how often cut was called
+	broken  bool          // whether the last cut broke connections
 	changed chan struct{} // closed and replaced with every change
 }
 
@@ -48,19 +48,19 @@ func (l *containerLog) Write(p []byte) (int, error) {
 
 func (l *containerLog) end() { l.change(func() { l.ended = true }) }
 
-// cut ends the streams that are open: as a kubelet does after some hours, or as a connection that breaks.
+// cut ends the open streams, either as a kubelet does after some hours, or as a connection that breaks.
 func (l *containerLog) cut(breaking bool) {
 	l.change(func() { l.cuts++; l.broken = breaking })
 }
 
-// opened is how many streams were opened, ever.
+// opened returns how many streams were opened since the start.
 func (l *containerLog) opened() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.streams
 }
 
-// lastLines of a log, all if n is negative.
+// lastLines returns the last n lines of a log, or all if n is negative.
 func lastLines(text []byte, n int) []byte {
 	lines := slices.Collect(strings.Lines(string(text)))
 	if n < 0 || n > len(lines) {
@@ -78,7 +78,7 @@ func (n *testNode) serveLog(w http.ResponseWriter, req *http.Request) {
 	n.mu.Unlock()
 	if refuse != nil {
 		if code := refuse(container, follow); code != 0 {
-			http.Error(w, "the log cannot be had at the moment", code)
+			http.Error(w, "the log is not available at the moment", code)
 			return
 		}
 	}
@@ -124,7 +124,7 @@ func (l *containerLog) serve(ctx context.Context, w http.ResponseWriter, follow 
 	}
 }
 
-// streamTimeout is how long the streams of a command may take to be there.
+// streamTimeout is how long a client may take to open the streams of a command.
 const streamTimeout = 30 * time.Second
 
 // serveExec runs a command in a container, as a kubelet does that speaks SPDY.
@@ -136,7 +136,7 @@ func (n *testNode) serveExec(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if _, err := httpstream.Handshake(req, w, []string{remotecommand.StreamProtocolV4Name}); err != nil {
-		return // it has answered
+		return // Handshake has written the response
 	}
 	type stream struct {
 		httpstream.Stream
@@ -191,10 +191,10 @@ func (n *testNode) serveExec(w http.ResponseWriter, req *http.Request) {
 			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: remotecommand.ExitCodeCauseType, Message: strconv.Itoa(code)}}},
 		}
 	}
-	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(status) // a client that has gone does not want it
+	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(status) // fails if the client is gone
 }
 
-// breakStreams of all commands, as a network does.
+// breakStreams breaks the connections of all commands, as a network does.
 func (n *testNode) breakStreams() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -203,7 +203,7 @@ func (n *testNode) breakStreams() {
 	}
 }
 
-// executed are the commands that were executed in the containers of Pods.
+// executed returns the commands that were executed in containers, as namespace/pod/container: command.
 func (n *testNode) executed() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
