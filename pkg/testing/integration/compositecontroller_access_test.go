@@ -28,16 +28,16 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// keyPair is a certificate with its key, and what it is in files.
+// keyPair is a certificate with its key. cert and key are both as PEM.
 type keyPair struct {
 	tls.Certificate
 	cert, key string
 }
 
-// authority signs certificates.
+// authority returns a certificate authority.
 func authority(t *testing.T) *keyPair { return issue(t, nil, "authority") }
 
-// issue makes a certificate for 127.0.0.1, or for a client of the name, signed by the authority, or one that signs others.
+// issue returns a certificate for 127.0.0.1 and for a client of the name, signed by the authority, or an authority if by is nil.
 func issue(t *testing.T, by *keyPair, name string) *keyPair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -73,7 +73,7 @@ func issue(t *testing.T, by *keyPair, name string) *keyPair {
 	return p
 }
 
-// secure makes the test's hook one that speaks TLS, with what it is told at each handshake.
+// secure replaces the test's hook by one that serves TLS with this configuration.
 func (e *engineEnv) secure(config *tls.Config) {
 	e.hook = newHook(e.T)
 	e.hook.TLS = config
@@ -81,11 +81,13 @@ func (e *engineEnv) secure(config *tls.Config) {
 	e.hook.Answers(oneConfigMap)
 }
 
-// letEngineRead gives the engine the Role that the guide tells of, for all Secrets and ConfigMaps of the test's namespace.
+// letEngineRead gives the engine the Role that the guide describes, for all Secrets and ConfigMaps of the test's namespace.
 func (e *engineEnv) letEngineRead() {
 	e.Helper()
 	name := metav1.ObjectMeta{Name: "hook-credentials"}
-	role := &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"list", "watch"}}}}
+	role := &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"list", "watch"}},
+	}}
 	if _, err := e.kube.RbacV1().Roles(e.namespace).Create(e.Context(), role, metav1.CreateOptions{}); err != nil {
 		e.Fatal(err)
 	}
@@ -117,7 +119,7 @@ func (e *engineEnv) secret(name string, data map[string]string) {
 	}
 }
 
-// withAccess is configMaps with more in its webhook.
+// withAccess returns the spec configMaps with more fields in its webhook.
 func (e *engineEnv) withAccess(access string) string {
 	return strings.Replace(configMaps, "url: HOOK/sync", "url: HOOK/sync, "+strings.ReplaceAll(access, "NAMESPACE", e.namespace), 1)
 }
@@ -149,7 +151,7 @@ func TestCompositeHookCABundle(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nowhere", func(t *testing.T) {
+	t.Run("unknown authority", func(t *testing.T) {
 		e := inSharedEngine(t)
 		e.secure(&tls.Config{Certificates: []tls.Certificate{server.Certificate}})
 		e.serves(configMaps)
@@ -157,7 +159,7 @@ func TestCompositeHookCABundle(t *testing.T) {
 		e.awaitEventOn(parent, "SyncError", "certificate signed by unknown authority")
 		e.awaitReason("HookUnreachable")
 		if len(e.hook.Calls()) > 0 {
-			t.Error("it was called nonetheless")
+			t.Error("the hook was called")
 		}
 	})
 }
@@ -170,12 +172,13 @@ func TestCompositeHookClientCredentials(t *testing.T) {
 		access, endpoint string
 		want             proof
 	}{
-		"by a certificate":          {"clientTLS: {secretRef: {name: tls, namespace: NAMESPACE}}", "", proof{peer: "engine-of-test"}},
-		"by a token":                {"authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}", "", proof{authorization: "Bearer s3cret"}},
-		"by a token of its own":     {"authorization: {type: Custom, secretRef: {name: token, namespace: NAMESPACE, key: token}}", "", proof{authorization: "Custom s3cret"}},
-		"by a name and a password":  {"basicAuth: {secretRef: {name: basic, namespace: NAMESPACE}}", "", proof{authorization: "Basic bWU6cGFzczp3b3Jk"}},
-		"as for all of the host":    {"", "authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}", proof{authorization: "Bearer s3cret"}},
-		"as for it, not for others": {"basicAuth: {secretRef: {name: basic, namespace: NAMESPACE}}", "authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}", proof{authorization: "Basic bWU6cGFzczp3b3Jk"}},
+		"client certificate":   {"clientTLS: {secretRef: {name: tls, namespace: NAMESPACE}}", "", proof{peer: "engine-of-test"}},
+		"bearer token":         {"authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}", "", proof{authorization: "Bearer s3cret"}},
+		"token of custom type": {"authorization: {type: Custom, secretRef: {name: token, namespace: NAMESPACE, key: token}}", "", proof{authorization: "Custom s3cret"}},
+		"basic auth":           {"basicAuth: {secretRef: {name: basic, namespace: NAMESPACE}}", "", proof{authorization: "Basic bWU6cGFzczp3b3Jk"}},
+		"of the host":          {"", "authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}", proof{authorization: "Bearer s3cret"}},
+		"of the hook before the host": {"basicAuth: {secretRef: {name: basic, namespace: NAMESPACE}}",
+			"authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}", proof{authorization: "Basic bWU6cGFzczp3b3Jk"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -198,14 +201,15 @@ func TestCompositeHookClientCredentials(t *testing.T) {
 			}
 			if test.endpoint != "" {
 				host := strings.TrimPrefix(e.hook.URL, "https://")
-				spec += strings.ReplaceAll("\nendpointConfigs: [{host: example.com}, {host: '"+host+"', "+trust+", "+test.endpoint+"}]\n", "NAMESPACE", e.namespace)
+				endpoints := "\nendpointConfigs: [{host: example.com}, {host: '" + host + "', " + trust + ", " + test.endpoint + "}]\n"
+				spec += strings.ReplaceAll(endpoints, "NAMESPACE", e.namespace)
 			}
 			e.serves(spec)
 			e.parent("web")
 			e.awaitChild("ConfigMap", "web")
 			for _, call := range e.hook.Calls() {
 				if got := (proof{call.peer, call.header.Get("Authorization")}); got != test.want {
-					t.Errorf("the hook sees %+v, want %+v", got, test.want)
+					t.Errorf("credentials in the request: got %+v, want %+v", got, test.want)
 				}
 			}
 		})
@@ -232,20 +236,20 @@ func TestCompositeCredentialRotation(t *testing.T) {
 		calls := e.hook.Calls()
 		if got := calls[len(calls)-1].header.Get("Authorization"); got != "Bearer two" {
 			e.change(widget, "web", "{metadata: {annotations: {at: '"+time.Now().Format(time.RFC3339Nano)+"'}}}")
-			return "the hook sees " + got
+			return "Authorization: got " + got + ", want Bearer two"
 		}
 		return ""
 	})
-	// The hook has a new certificate, by an authority that the engine is told of a moment later.
+	// The hook gets a certificate of a new authority. The engine learns of the authority a moment later.
 	server.Store(&issue(t, second, "hook").Certificate)
 	e.hook.CloseClientConnections()
 	e.change(widget, "web", "{spec: {who: you}}")
 	e.awaitReason("HookUnreachable")
-	told := time.Now()
+	rotated := time.Now()
 	e.secret("ca", map[string]string{"ca.crt": second.cert})
 	e.awaitChild("ConfigMap", "web", has("you", "data", "who"))
-	if took := time.Since(told); took > testcluster.Stretch(15*time.Second, told) {
-		t.Errorf("with the new authority it took %s", took)
+	if took := time.Since(rotated); took > testcluster.Stretch(15*time.Second, rotated) {
+		t.Errorf("the engine used the new authority after %s, want 15 s at most", took)
 	}
 	e.awaitReason(v1alpha1.ReasonServing)
 }
@@ -259,7 +263,7 @@ func TestCompositeMissingCredentials(t *testing.T) {
 	message := e.awaitReason("InvalidHookCredentials")
 	for _, text := range []string{"Role", e.namespace, `resources: ["secrets"]`, `resourceNames: ["token"]`} {
 		if !strings.Contains(message, text) {
-			t.Errorf("the condition says %q, and nothing of %s", message, text)
+			t.Errorf("message of the condition: got %q, want %s in it", message, text)
 		}
 	}
 	e.awaitEventOn(parent, "SyncError", "secret")
@@ -267,25 +271,25 @@ func TestCompositeMissingCredentials(t *testing.T) {
 	e.letEngineRead()
 	e.eventually(func() string {
 		if message := e.awaitReason("InvalidHookCredentials"); !strings.Contains(message, "does not exist") {
-			return "the condition says " + message
+			return "message of the condition: " + message
 		}
 		return ""
 	})
 	e.secret("token", map[string]string{"other": "a"})
 	e.eventually(func() string {
 		if message := e.awaitReason("InvalidHookCredentials"); !strings.Contains(message, "token") || strings.Contains(message, "does not exist") {
-			return "the condition says " + message
+			return "message of the condition: " + message
 		}
 		return ""
 	})
 	if len(e.hook.Calls()) > 0 {
-		t.Error("the hook was called without the credentials that it wants")
+		t.Error("the hook was called without its credentials")
 	}
 	e.secret("token", map[string]string{"token": "s3cret"})
 	e.awaitChild("ConfigMap", "web")
 	e.awaitReason(v1alpha1.ReasonServing)
 	t.Logf("served %s after the right was granted", time.Since(granted).Round(time.Millisecond))
 	if strings.Contains(message, "s3cret") {
-		t.Error("the condition has the token")
+		t.Error("the message of the condition has the token")
 	}
 }

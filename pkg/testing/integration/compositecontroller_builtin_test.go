@@ -18,7 +18,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// machinesByHook is a spec whose parents are of a kind that Millwright serves itself.
+// machinesByHook is a spec whose parents are of a kind that Millwright has a built-in controller for.
 const machinesByHook = `
 generateSelector: true
 parentResource: {apiVersion: useless.container.training/v1alpha1, resource: machines}
@@ -26,8 +26,8 @@ childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method:
 hooks: {sync: {webhook: {url: HOOK/sync}}}
 `
 
-// The Lease of this test's other process is one that no Deployment has. Its engine has the Lease that its rights are for, so that no other test
-// may run at the same time.
+// The engine waits while a Lease shows that a process runs the built-in controller. The test writes that Lease, under a name that no
+// Deployment uses. The engine itself has the Lease that its rights are for, so the test cannot be parallel.
 func TestCompositeBuiltInKindWaits(t *testing.T) {
 	e := newEngineEnv(t)
 	e.grantEngine(rightsOnParents("useless.container.training", "machines")...)
@@ -54,7 +54,7 @@ func TestCompositeBuiltInKindWaits(t *testing.T) {
 	})
 	e.serves(machinesByHook)
 	if message := e.awaitReason(v1alpha1.ReasonServedByBuiltIn); !strings.Contains(message, "controller machine") {
-		t.Errorf("it says %q", message)
+		t.Errorf("message of the condition: got %q, want the controller machine in it", message)
 	}
 	parent := e.put("{apiVersion: useless.container.training/v1alpha1, kind: Machine, metadata: {name: m, labels: {%s: %s}}, spec: {}}", testLabel, e.namespace)
 	set := func(change func(*coordinationv1.Lease)) {
@@ -73,13 +73,13 @@ func TestCompositeBuiltInKindWaits(t *testing.T) {
 	}
 	set(func(l *coordinationv1.Lease) { l.Spec.RenewTime = ptr.To(metav1.NowMicro()) })
 	if writes := writesOf(&journal, e.namespace); len(writes) > 0 || len(e.hook.Calls()) > 0 {
-		t.Errorf("it wrote %v, after %d calls of the hook", writes, len(e.hook.Calls()))
+		t.Errorf("got writes %v and %d calls of the hook, want none", writes, len(e.hook.Calls()))
 	}
-	// The next leader runs everything else.
+	// The next leader does not run the controller machine.
 	set(func(l *coordinationv1.Lease) { l.Labels["controllers.millwright.dev/machine"] = "off" })
 	e.awaitReason(v1alpha1.ReasonServing)
 	e.awaitChild("ConfigMap", "m", ownedBy(parent))
-	// It is on again, and then its process is gone for longer than any handover takes.
+	// The controller is on again. Then its process is gone for longer than any change of leader takes.
 	set(func(l *coordinationv1.Lease) {
 		l.Labels["controllers.millwright.dev/machine"], l.Spec.RenewTime = "on", ptr.To(metav1.NowMicro())
 	})
@@ -88,12 +88,16 @@ func TestCompositeBuiltInKindWaits(t *testing.T) {
 		l.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
 	})
 	e.awaitReason(v1alpha1.ReasonServing)
-	// What leads publishes what it runs.
+	// The leader publishes which controllers it runs.
 	own, err := leases.Get(t.Context(), string(engine), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if own.Labels["controllers.millwright.dev/compositecontroller"] != "on" || own.Labels["controllers.millwright.dev/machine"] != "off" || own.Labels["app.kubernetes.io/managed-by"] != "millwright" {
-		t.Errorf("the labels of its Lease are %v", own.Labels)
+	for label, want := range map[string]string{
+		"controllers.millwright.dev/compositecontroller": "on", "controllers.millwright.dev/machine": "off", "app.kubernetes.io/managed-by": "millwright",
+	} {
+		if got := own.Labels[label]; got != want {
+			t.Errorf("label %s of the engine's Lease: got %q, want %q", label, got, want)
+		}
 	}
 }

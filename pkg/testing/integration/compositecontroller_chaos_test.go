@@ -20,12 +20,13 @@ import (
 
 const (
 	chaosParents = 200
-	// chaosPhase is how long the hook stays in a mood. Half way through it the engine is killed.
+	// chaosPhase is how long the hook stays in a mood. The engine is killed in the middle.
 	chaosPhase = 5 * time.Second
-	// chaosPause is between two operations of users.
+	// chaosPause is the time between two operations of users.
 	chaosPause = 10 * time.Millisecond
 )
 
+// Users change parents and children, the hook misbehaves and the engine is killed. In the end all is as the users want it.
 func TestCompositeChaos(t *testing.T) {
 	seed := uint64(rand.Uint32())
 	if given := os.Getenv(seedVariable); given != "" {
@@ -34,7 +35,7 @@ func TestCompositeChaos(t *testing.T) {
 			t.Fatalf("%s: %v", seedVariable, err)
 		}
 	}
-	t.Logf("%s=%d draws the same operations again", seedVariable, seed)
+	t.Logf("%s=%d repeats the operations", seedVariable, seed)
 	e := newEngineEnv(t)
 	hook := startChaosHook(t, seed)
 	w := &chaosWorld{
@@ -55,7 +56,7 @@ hooks: {sync: {webhook: {url: "http://%[1]s/sync", timeout: 2s}}, finalize: {web
 	}
 	engine := w.startEngine()
 	for _, mood := range []mood{flaky, slow, gone, wrong, flaky} {
-		hook.is(mood)
+		hook.setMood(mood)
 		w.churn(chaosPhase / 2)
 		_ = engine.Process.Kill()
 		<-engine.ended
@@ -63,10 +64,10 @@ hooks: {sync: {webhook: {url: "http://%[1]s/sync", timeout: 2s}}, finalize: {web
 		engine = w.startEngine()
 		w.churn(chaosPhase / 2)
 	}
-	hook.is(well)
+	hook.setMood(well)
 	begin := time.Now()
 	e.eventually(w.deviation)
-	t.Logf("all is as it should be %s after the hook is well again", time.Since(begin).Round(time.Millisecond))
+	t.Logf("converged %s after the hook was well again", time.Since(begin).Round(time.Millisecond))
 
 	for name := range w.parents {
 		w.delete(name)
@@ -75,45 +76,45 @@ hooks: {sync: {webhook: {url: "http://%[1]s/sync", timeout: 2s}}, finalize: {web
 	e.remove(composite, e.name)
 	e.awaitGone(composite, e.name)
 	e.eventually(func() string {
-		if gone := w.history.knowsGone(); gone < w.done["create a parent"] {
-			return fmt.Sprintf("the history tells of %d parents that are gone, of %d", gone, w.done["create a parent"])
+		if gone := w.history.countGone(); gone < w.done["create a parent"] {
+			return fmt.Sprintf("deleted parents in the history: got %d, want %d", gone, w.done["create a parent"])
 		}
 		return ""
 	})
 	for _, problem := range w.history.verify(hook, w.wanted) {
 		t.Error(problem)
 	}
-	t.Logf("users did %v; the hook was called %v", w.done, hook.callsIn())
+	t.Logf("operations of users: %v; calls of the hook: %v", w.done, hook.callsIn())
 	for _, mood := range []mood{well, slow, flaky, wrong} {
 		if hook.callsIn()[mood] < 20 {
-			t.Errorf("the hook was hardly called while it was %s: nothing is tested", mood)
+			t.Errorf("the hook was called less than 20 times while it was %s: nothing is tested", mood)
 		}
 	}
 	if log := engine.log.String(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "panic") {
-		t.Error("the engine has a data race, or something has panicked")
+		t.Error("the log of the engine has a data race or a panic")
 	}
 }
 
-// chaosWorld is what users have asked for.
+// chaosWorld keeps what users want, and changes it at random.
 type chaosWorld struct {
 	*engineEnv
 	random  *rand.Rand
 	hook    *chaosHook
 	history *chaosHistory
 	parents map[string]*chaosSpec
-	// wanted is how often there was a reason for a child of each name to be made.
+	// wanted is how often there was a reason to create a child of each name.
 	wanted map[string]int
-	// done is how often users did what.
+	// done counts the operations of users.
 	done map[string]int
 }
 
-// startEngine starts one as a process.
+// startEngine starts an engine as a process.
 func (w *chaosWorld) startEngine() *process {
-	return startProcess(w.T, "--kubeconfig", engine.account(w.T, w.cluster).WriteKubeconfig(w.T), "--controllers", "compositecontroller", "--namespace", w.namespace,
-		"--target-label-selector", engineTest+"="+w.servedBy, "--leader-elect=false", "--serving-address", "")
+	return startProcess(w.T, "--kubeconfig", engine.account(w.T, w.cluster).WriteKubeconfig(w.T), "--controllers", "compositecontroller",
+		"--namespace", w.namespace, "--target-label-selector", engineTest+"="+w.servedBy, "--leader-elect=false", "--serving-address", "")
 }
 
-// churn does what users do, for so long.
+// churn does random operations of users for this long.
 func (w *chaosWorld) churn(howLong time.Duration) {
 	w.Helper()
 	for begin := time.Now(); time.Since(begin) < howLong; time.Sleep(chaosPause) {
@@ -133,12 +134,12 @@ func (w *chaosWorld) churn(howLong time.Duration) {
 	}
 }
 
-// draw what a parent is to have.
+// draw returns a random spec of a parent.
 func (w *chaosWorld) draw() chaosSpec {
 	return chaosSpec{Count: w.random.Int64N(4), Value: fmt.Sprintf("v%d", w.random.IntN(100))}
 }
 
-// want that a parent has this from now on.
+// want records the new spec of a parent.
 func (w *chaosWorld) want(name string, now chaosSpec) {
 	before := int64(0)
 	if spec := w.parents[name]; spec != nil {
@@ -150,7 +151,7 @@ func (w *chaosWorld) want(name string, now chaosSpec) {
 	w.parents[name] = &now
 }
 
-// create a parent, unless the last one of the name is still being finalized.
+// create creates a parent, unless the last one of the name is still being finalized.
 func (w *chaosWorld) create(name string) {
 	w.Helper()
 	spec := w.draw()
@@ -186,11 +187,11 @@ func (w *chaosWorld) deleteChild(parent string) {
 	w.Helper()
 	child := chaosChild(parent, 0)
 	w.done["delete a child"]++
-	w.wanted[child]++ // it may be there, and then it comes again
+	w.wanted[child]++ // if the child exists it is created again
 	w.remove("ConfigMap", child)
 }
 
-// deviation tells what is not as users have asked for.
+// deviation returns how parents and children differ from what users want. It is empty if all is as they want it.
 func (w *chaosWorld) deviation() string {
 	parents, err := w.at(widget).List(w.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -203,51 +204,51 @@ func (w *chaosWorld) deviation() string {
 	var want, got []string
 	for name, spec := range w.parents {
 		for i := range spec.Count {
-			want = append(want, fmt.Sprintf("%s says %s, of %s", chaosChild(name, i), spec.Value, name))
+			want = append(want, fmt.Sprintf("%s has %s, owned by %s", chaosChild(name, i), spec.Value, name))
 		}
-		want = append(want, fmt.Sprintf("%s has %d", name, spec.Count))
+		want = append(want, fmt.Sprintf("%s has %d children", name, spec.Count))
 	}
 	uids := map[string]string{}
 	for _, parent := range parents.Items {
 		observed, _, _ := unstructured.NestedInt64(parent.Object, "status", "observed")
 		generation, _, _ := unstructured.NestedInt64(parent.Object, "status", "observedGeneration")
-		said := fmt.Sprintf("%s has %d", parent.GetName(), observed)
+		line := fmt.Sprintf("%s has %d children", parent.GetName(), observed)
 		if generation != parent.GetGeneration() || len(parent.GetFinalizers()) != 1 || parent.GetDeletionTimestamp() != nil {
-			said += " and is not up to date"
+			line += " and is not up to date"
 		}
 		uids[string(parent.GetUID())] = parent.GetName()
-		got = append(got, said)
+		got = append(got, line)
 	}
 	for i := range children.Items {
 		child := &children.Items[i]
 		if !isChaosChild(child) {
 			continue
 		}
-		owner := "nobody"
+		owner := "no parent"
 		if controller := metav1.GetControllerOf(child); controller != nil {
 			owner = uids[string(controller.UID)]
 		}
 		value, _, _ := unstructured.NestedString(child.Object, "data", "value")
-		got = append(got, fmt.Sprintf("%s says %s, of %s", child.GetName(), value, owner))
+		got = append(got, fmt.Sprintf("%s has %s, owned by %s", child.GetName(), value, owner))
 	}
 	return difference(want, got)
 }
 
-// difference of two lists of lines, in few words.
+// difference returns the first lines that are in only one of the lists.
 func difference(want, got []string) string {
-	var words []string
+	var lines []string
 	for _, line := range want {
 		if !slices.Contains(got, line) {
-			words = append(words, "missing: "+line)
+			lines = append(lines, "missing: "+line)
 		}
 	}
 	for _, line := range got {
 		if !slices.Contains(want, line) {
-			words = append(words, "too much: "+line)
+			lines = append(lines, "unexpected: "+line)
 		}
 	}
-	if len(words) > 10 {
-		words = append(words[:10], fmt.Sprintf("and %d more", len(words)-10))
+	if len(lines) > 10 {
+		lines = append(lines[:10], fmt.Sprintf("and %d more", len(lines)-10))
 	}
-	return strings.Join(words, "\n")
+	return strings.Join(lines, "\n")
 }

@@ -19,24 +19,24 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// chaosHistory is what the API server tells of parents and children, from the first on.
+// chaosHistory records what the API server reports about parents and children from the start.
 type chaosHistory struct {
-	mu   sync.Mutex
-	made []madeChild
-	// finalizer is the version in which a parent first had ours.
+	mu      sync.Mutex
+	created []createdChild
+	// finalizer is the resourceVersion in which each parent first had our finalizer.
 	finalizer map[types.UID]string
 	gone      map[types.UID]bool
-	// overtaken are the parents that were gone before any finalizer could hold them.
+	// overtaken are the parents that were deleted before a finalizer could hold them.
 	overtaken map[types.UID]bool
 }
 
-// madeChild is a child as it was created.
-type madeChild struct {
+// createdChild is a child as it was created.
+type createdChild struct {
 	name, version string
-	owner         types.UID // "" if nobody's
+	owner         types.UID // empty if it has no controller
 }
 
-// recordChaos watches until the test ends.
+// recordChaos watches parents and children until the test ends.
 func recordChaos(e *engineEnv) *chaosHistory {
 	e.Helper()
 	h := &chaosHistory{finalizer: map[types.UID]string{}, gone: map[types.UID]bool{}, overtaken: map[types.UID]bool{}}
@@ -81,51 +81,52 @@ func (h *chaosHistory) see(o *unstructured.Unstructured, event watch.EventType) 
 		}
 		if event == watch.Deleted {
 			h.gone[o.GetUID()] = true
-			// The API server deletes what it has read without finalizers, also when one is added before it does. What is deleted
-			// through a finalizer has had a deletionTimestamp before.
+			// The API server deletes an object that it has read without finalizers, even if one is added in between. An object
+			// that a finalizer has held has a deletionTimestamp.
 			h.overtaken[o.GetUID()] = o.GetDeletionTimestamp() == nil
 		}
 	case isChaosChild(o) && event == watch.Added:
-		child := madeChild{name: o.GetName(), version: o.GetResourceVersion()}
+		child := createdChild{name: o.GetName(), version: o.GetResourceVersion()}
 		if owner := metav1.GetControllerOf(o); owner != nil {
 			child.owner = owner.UID
 		}
-		h.made = append(h.made, child)
+		h.created = append(h.created, child)
 	}
 }
 
 func isChaosChild(o *unstructured.Unstructured) bool { return strings.HasPrefix(o.GetName(), "p") }
 
-// knowsGone tells whether so many parents are gone.
-func (h *chaosHistory) knowsGone() int {
+// countGone returns how many parents are gone.
+func (h *chaosHistory) countGone() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.gone)
 }
 
-// verify tells what should never have happened. wanted is how often there was a reason for a child of each name to be made.
+// verify returns what should not have happened. wanted is how often there was a reason to create a child of each name.
 func (h *chaosHistory) verify(hook *chaosHook, wanted map[string]int) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var problems []string
-	made := map[string]int{}
-	for _, child := range h.made {
-		made[child.name]++
+	created := map[string]int{}
+	for _, child := range h.created {
+		created[child.name]++
 		since := h.finalizer[child.owner]
 		if order, err := resourceversion.CompareResourceVersion(since, child.version); since == "" || err != nil || order > 0 {
-			problems = append(problems, fmt.Sprintf("%s was made in version %s, and its owner %q had the finalizer from %q on", child.name, child.version, child.owner, since))
+			problems = append(problems, fmt.Sprintf("%s was created in version %s, but its owner %q had the finalizer since %q",
+				child.name, child.version, child.owner, since))
 		}
 	}
-	for child, times := range made {
+	for child, times := range created {
 		if times > wanted[child] {
-			problems = append(problems, fmt.Sprintf("%s was made %d times, and wanted %d times", child, times, wanted[child]))
+			problems = append(problems, fmt.Sprintf("%s was created %d times, want %d at most", child, times, wanted[child]))
 		}
 	}
 	for parent := range h.gone {
 		called, finalized := hook.seen(parent)
 		switch {
 		case h.finalizer[parent] != "" && !finalized && !h.overtaken[parent]:
-			problems = append(problems, fmt.Sprintf("parent %s is gone, and the hook has not said that it has finished", parent))
+			problems = append(problems, fmt.Sprintf("parent %s is gone, but the finalize hook has not finished", parent))
 		case h.finalizer[parent] == "" && called:
 			problems = append(problems, fmt.Sprintf("the hook was called for parent %s, which never had a finalizer", parent))
 		}

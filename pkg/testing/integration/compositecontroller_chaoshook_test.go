@@ -25,12 +25,12 @@ type mood string
 const (
 	well  mood = "well"
 	slow  mood = "slow"
-	flaky mood = "flaky" // answers with 500, cuts connections, or speaks no JSON, as chance has it
-	wrong mood = "wrong" // wants children that are null, or of a type that was not declared
+	flaky mood = "flaky" // answers at random with 500, a broken connection, or invalid JSON
+	wrong mood = "wrong" // wants children that are null, or of a type that is not declared
 	gone  mood = "gone"  // does not listen
 )
 
-// chaosHook wants as many ConfigMaps for a parent as its spec says, and is in moods.
+// chaosHook is a hook that wants as many ConfigMaps as the spec of the parent asks for, and has a mood.
 type chaosHook struct {
 	t       *testing.T
 	address string
@@ -40,7 +40,7 @@ type chaosHook struct {
 	mood   mood
 	random *rand.Rand
 	calls  map[mood]int
-	// called and finalized are the parents that it was ever asked about, and those for which it has said that it has finished.
+	// called are the parents that it was called for, and finalized those for which it has answered that it has finished.
 	called, finalized map[types.UID]bool
 }
 
@@ -52,7 +52,7 @@ func startChaosHook(t *testing.T, seed uint64) *chaosHook {
 	return h
 }
 
-// listen on the same address as before.
+// listen serves on the same address as before.
 func (h *chaosHook) listen() {
 	h.t.Helper()
 	listener, err := net.Listen("tcp", h.address)
@@ -64,7 +64,7 @@ func (h *chaosHook) listen() {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = server.Serve(listener) // it ends with Close
+		_ = server.Serve(listener) // until Close
 	}()
 	h.stop = func() {
 		_ = server.Close()
@@ -72,8 +72,8 @@ func (h *chaosHook) listen() {
 	}
 }
 
-// is makes the hook be in another mood.
-func (h *chaosHook) is(now mood) {
+// setMood puts the hook into another mood.
+func (h *chaosHook) setMood(now mood) {
 	h.t.Helper()
 	h.mu.Lock()
 	before := h.mood
@@ -128,13 +128,13 @@ func (h *chaosHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// misbehaves tells whether the hook has answered as it should not.
+// misbehaves writes a wrong answer in some moods, and reports whether it has.
 func misbehaves(w http.ResponseWriter, now mood, chance int) bool {
 	switch {
 	case now == flaky && chance < 2:
 		http.Error(w, "no", http.StatusInternalServerError)
 	case now == flaky && chance == 2:
-		panic(http.ErrAbortHandler) // cuts the connection
+		panic(http.ErrAbortHandler) // breaks the connection
 	case now == flaky && chance == 3:
 		_, _ = io.WriteString(w, `{"children": [`)
 	case now == wrong && chance < 3:
@@ -147,21 +147,21 @@ func misbehaves(w http.ResponseWriter, now mood, chance int) bool {
 	return true
 }
 
-// seen tells whether the hook was ever asked about a parent, and whether it has finished with it.
+// seen reports whether the hook was called for a parent, and whether it has finalized it.
 func (h *chaosHook) seen(parent types.UID) (called, finalized bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.called[parent], h.finalized[parent]
 }
 
-// callsIn tells how often it was called in each mood.
+// callsIn returns how often the hook was called in each mood.
 func (h *chaosHook) callsIn() map[mood]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return maps.Clone(h.calls)
 }
 
-// chaosSpec is how many children a parent is to have, and what they say.
+// chaosSpec is the spec of a parent: the number of its children, and their value.
 type chaosSpec struct {
 	Count int64  `json:"count"`
 	Value string `json:"value"`

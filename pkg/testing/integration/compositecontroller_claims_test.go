@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -17,14 +18,14 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// selected is a spec: Widgets with ConfigMaps, found by the parent's own selector.
+// selected is a spec: the parents are Widgets, the children ConfigMaps that the parent's own selector selects.
 const selected = `
 parentResource: {apiVersion: test.example.com/v1, resource: widgets}
 childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}]
 hooks: {sync: {webhook: {url: HOOK/sync}}}
 `
 
-// keeps answers with the children that there are, and no others.
+// keeps answers with the children that the request shows.
 func keeps(call *hookCall) any {
 	children := list{}
 	for _, child := range call.Children["ConfigMap.v1"] {
@@ -34,12 +35,15 @@ func keeps(call *hookCall) any {
 	return tree{"children": children, "status": tree{"seen": len(children)}}
 }
 
-// ownedBy wants an object to have the one owner, as its controller, or none.
+// ownedBy checks that an object has only this owner, as its controller, or no owner if the parent is nil.
 func ownedBy(parent *unstructured.Unstructured) func(*unstructured.Unstructured) string {
 	return func(o *unstructured.Unstructured) string {
 		var want []metav1.OwnerReference
 		if parent != nil {
-			want = []metav1.OwnerReference{{APIVersion: parent.GetAPIVersion(), Kind: parent.GetKind(), Name: parent.GetName(), UID: parent.GetUID(), Controller: new(true), BlockOwnerDeletion: new(true)}}
+			want = []metav1.OwnerReference{{
+				APIVersion: parent.GetAPIVersion(), Kind: parent.GetKind(), Name: parent.GetName(), UID: parent.GetUID(),
+				Controller: new(true), BlockOwnerDeletion: new(true),
+			}}
 		}
 		return cmp.Diff(want, o.GetOwnerReferences())
 	}
@@ -59,10 +63,10 @@ func TestCompositeAdoptsOrphans(t *testing.T) {
 	e.change("ConfigMap", "labelled", "{metadata: {labels: {app: web}}}")
 	e.awaitChild("ConfigMap", "labelled", ownedBy(parent))
 	e.awaitChild(widget, "web", has(3, "status", "seen"))
-	// One that another parent comes for.
+	// A new parent adopts an orphan that existed before.
 	second := e.parent("second", "{spec: {selector: {matchExpressions: [{key: app, operator: In, values: [other, another]}]}}}")
 	e.awaitChild("ConfigMap", "other", ownedBy(second))
-	// Whoever changes what he selects gets what was there all the time.
+	// After a change of its selector a parent adopts objects that existed before.
 	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: third, labels: {app: third}}}")
 	e.change(widget, "second", "{spec: {selector: {matchExpressions: [{key: app, operator: In, values: [other, third]}]}}}")
 	e.awaitChild("ConfigMap", "third", ownedBy(second))
@@ -78,7 +82,7 @@ func TestCompositeAdoptionKeepsOwners(t *testing.T) {
 	e.awaitChild("ConfigMap", "a", func(o *unstructured.Unstructured) string {
 		owners := o.GetOwnerReferences()
 		if len(owners) != 2 || owners[0].UID != other.GetUID() || owners[1].UID != parent.GetUID() {
-			return "its owners are not both"
+			return fmt.Sprintf("got owners %v, want the old one and the parent", owners)
 		}
 		return ""
 	})
@@ -91,40 +95,41 @@ func TestCompositeReleasesChild(t *testing.T) {
 	parent := e.parent("web", "{spec: {selector: {matchLabels: {app: web}}}}")
 	child := e.awaitChild("ConfigMap", "a", ownedBy(parent))
 	e.awaitShown("web")
-	e.calm() // no sync is to come between
+	e.calm() // no other sync may come in between
 	e.hook.Wants(t)
 	e.change("ConfigMap", "a", "{metadata: {labels: {app: quarantine}}}")
 	e.awaitChild("ConfigMap", "a", ownedBy(nil))
 	if got := e.look("ConfigMap", "a"); got.GetUID() != child.GetUID() {
-		t.Error("it is another one")
+		t.Error("the ConfigMap was created again")
 	}
 }
 
 func TestCompositeForeignChild(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
-	other := e.parent("other", "{metadata: {labels: {"+testLabel+": nobody}}}")
-	foreign := e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: web, ownerReferences: [{apiVersion: test.example.com/v1, kind: Widget, name: other, uid: %s, controller: true}]}}", other.GetUID())
+	other := e.parent("other", "{metadata: {labels: {"+testLabel+": another}}}")
+	foreign := e.put(`{apiVersion: v1, kind: ConfigMap, metadata: {name: web,
+  ownerReferences: [{apiVersion: test.example.com/v1, kind: Widget, name: other, uid: %s, controller: true}]}}`, other.GetUID())
 	e.serves(configMaps)
 	parent := e.parent("web", "{spec: {who: me}}")
 	event := e.awaitEventOn(parent, "ErrResourceExists", "ConfigMap "+e.namespace+"/web")
 	if event.Type != "Warning" {
-		t.Errorf("the event is %+v", event)
+		t.Errorf("got event %+v, want a Warning", event)
 	}
 	e.change(widget, "web", "{spec: {who: you}}")
 	e.awaitCall(0, func(call *hookCall) bool { return call.spec("who") == "you" })
 	e.stays(500*time.Millisecond, func() string {
 		if now := e.look("ConfigMap", "web"); now.GetResourceVersion() != foreign.GetResourceVersion() {
-			return "it was written to"
+			return "the foreign object was written"
 		}
 		return ""
 	})
 	if count := e.countEvents(parent, "ErrResourceExists"); count != 1 {
-		t.Errorf("it is told %d times", count)
+		t.Errorf("got %d events ErrResourceExists, want 1", count)
 	}
 }
 
-// Nothing tells when an object that is nobody's child has gone; it has to be looked at now and then.
+// The engine gets no watch event when an object without the label is deleted. It looks for the object within a minute.
 func TestCompositeObjectInTheWay(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
@@ -135,7 +140,7 @@ func TestCompositeObjectInTheWay(t *testing.T) {
 	e.remove("ConfigMap", "web")
 	gone := time.Now()
 	e.awaitChild("ConfigMap", "web", has("me", "data", "who"))
-	t.Logf("after %s", time.Since(gone).Round(time.Millisecond))
+	t.Logf("the child was created %s after the deletion", time.Since(gone).Round(time.Millisecond))
 }
 
 func TestCompositeSameSelector(t *testing.T) {
@@ -154,10 +159,10 @@ func TestCompositeSameSelector(t *testing.T) {
 		e.awaitChild("ConfigMap", name, func(o *unstructured.Unstructured) string {
 			owners := o.GetOwnerReferences()
 			if len(owners) == 0 {
-				return "it has no owner"
+				return fmt.Sprintf("ConfigMap %s has no owner", name)
 			}
 			if len(owners) > 1 || !slices.ContainsFunc(parents, func(p *unstructured.Unstructured) bool { return p.GetUID() == owners[0].UID }) {
-				t.Fatalf("its owners are %v", owners)
+				t.Fatalf("owners of ConfigMap %s: got %v, want one of the parents", name, owners)
 			}
 			return ""
 		})
@@ -172,7 +177,7 @@ func TestCompositeTerminatingParent(t *testing.T) {
 	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: mine, labels: {app: web}}}")
 	mine := e.awaitChild("ConfigMap", "mine", func(o *unstructured.Unstructured) string {
 		if len(o.GetOwnerReferences()) == 0 {
-			return "not adopted"
+			return "the ConfigMap was not adopted"
 		}
 		return ""
 	})
@@ -183,17 +188,18 @@ func TestCompositeTerminatingParent(t *testing.T) {
 	e.change("ConfigMap", "mine", "{metadata: {labels: {app: other}}}")
 	e.stays(500*time.Millisecond, func() string {
 		if owners := e.look("ConfigMap", "late").GetOwnerReferences(); len(owners) > 0 {
-			return "a parent that is being deleted adopts"
+			return "a terminating parent has adopted a child"
 		}
 		if owners := e.look("ConfigMap", "mine").GetOwnerReferences(); len(owners) != len(mine.GetOwnerReferences()) {
-			return "a parent that is being deleted releases"
+			return "a terminating parent has released a child"
 		}
 		return ""
 	})
 	e.change(widget, "web", "{metadata: {finalizers: null}}")
 }
 
-// A parent of the same name is another one: it has no right to the children of the first, and does not wait long for them to go.
+// A parent that is created again has another UID: it does not own the children of the first one, and creates its own soon after they are
+// gone.
 func TestCompositeParentRecreated(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
@@ -206,7 +212,7 @@ func TestCompositeParentRecreated(t *testing.T) {
 	e.awaitEventOn(second, "ErrResourceExists", "web")
 	e.awaitChild("ConfigMap", "web", func(o *unstructured.Unstructured) string {
 		if o.GetDeletionTimestamp() == nil {
-			return "the garbage collector has not come yet"
+			return "the garbage collector has not deleted the child yet"
 		}
 		return ""
 	}, ownedBy(first))
@@ -214,18 +220,19 @@ func TestCompositeParentRecreated(t *testing.T) {
 	e.change("ConfigMap", "web", "{metadata: {finalizers: null}}")
 	e.awaitChild("ConfigMap", "web", ownedBy(second))
 	if took := time.Since(begin); took > testcluster.Stretch(10*time.Second, begin) {
-		t.Errorf("it took %s", took)
+		t.Errorf("the child was created %s after the old one was gone, want 10 s at most", took)
 	}
 }
 
-// Metacontroller leaves children with its annotation and its ownerReference. To this engine they are children like its own.
+// Metacontroller's children have its annotation and its owner reference. The engine takes them over without a write.
 func TestCompositeMetacontrollerChildren(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	e.hook.Answers(oneConfigMap)
 	parent := e.parent("web", "{metadata: {finalizers: [metacontroller.io/compositecontroller-"+e.name+"]}, spec: {who: me}}")
 	e.change(widget, "web", "{status: {seen: 1, observedGeneration: 1}}", "status")
-	applied := `{"apiVersion":"v1","data":{"who":"me"},"kind":"ConfigMap","metadata":{"labels":{"controller-uid":"` + string(parent.GetUID()) + `"},"name":"web","namespace":"` + e.namespace + `"}}`
+	applied := `{"apiVersion":"v1","data":{"who":"me"},"kind":"ConfigMap","metadata":{"labels":{"controller-uid":"` + string(parent.GetUID()) +
+		`"},"name":"web","namespace":"` + e.namespace + `"}}`
 	child := object(t, `{apiVersion: v1, kind: ConfigMap, data: {who: me}, metadata: {name: web, labels: {controller-uid: %[1]s},
   annotations: {metacontroller.k8s.io/last-applied-configuration: '%[2]s'},
   ownerReferences: [{apiVersion: test.example.com/v1, kind: Widget, name: web, uid: %[1]s, controller: true, blockOwnerDeletion: true}]}}`, parent.GetUID(), applied)
@@ -238,22 +245,22 @@ func TestCompositeMetacontrollerChildren(t *testing.T) {
 	e.run(&journal)
 	e.serves(finalized)
 	e.awaitCall(0, func(call *hookCall) bool { return len(call.Children["ConfigMap.v1"]) == 1 })
-	e.change("ConfigMap", "web", "{metadata: {labels: {note: somebody}}}") // leads to another sync
+	e.change("ConfigMap", "web", "{metadata: {labels: {note: a-user}}}") // leads to another sync
 	e.awaitCall(1, func(call *hookCall) bool { return true })
 	time.Sleep(500 * time.Millisecond)
 	if now := e.look("ConfigMap", "web"); now.GetUID() != child.GetUID() {
-		t.Error("the child is another one")
+		t.Error("the child was created again")
 	}
 	if now := e.look(widget, "web"); now.GetResourceVersion() != before.GetResourceVersion() {
-		t.Error("the parent was written to")
+		t.Error("the parent was written")
 	}
 	for _, entry := range journal.Entries() {
 		if entry.Namespace == e.namespace && entry.IsWrite() {
 			t.Errorf("the engine sent %s", entry)
 		}
 	}
-	// And it goes on where Metacontroller has ended: a field that it has applied is removed.
+	// The engine continues from Metacontroller's annotation: it removes a field that Metacontroller has applied.
 	e.hook.Wants(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}, data: {what: new}}")
-	e.change(widget, "web", "{spec: {who: nobody}}")
-	e.awaitChild("ConfigMap", "web", has(map[string]any{"what": "new"}, "data"), has("somebody", "metadata", "labels", "note"))
+	e.change(widget, "web", "{spec: {who: another}}")
+	e.awaitChild("ConfigMap", "web", has(map[string]any{"what": "new"}, "data"), has("a-user", "metadata", "labels", "note"))
 }

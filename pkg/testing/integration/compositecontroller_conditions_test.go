@@ -30,22 +30,26 @@ func TestCompositeNotReadyReasons(t *testing.T) {
 		"customize":              {parent + "hooks: {sync: {webhook: {url: HOOK/sync}}, customize: {webhook: {url: HOOK/customize}}}", "NotYetSupported", "spec.hooks.customize"},
 		"RollingRecreate":        {parent + sync + child(", updateStrategy: {method: RollingRecreate}"), "NotYetSupported", "RollingRecreate"},
 		"RollingInPlace":         {parent + sync + child(", updateStrategy: {method: RollingInPlace}"), "NotYetSupported", "spec.childResources[0]"},
-		"a hook without address": {parent + "hooks: {sync: {webhook: {path: /sync}}}", "InvalidHook", "sync hook"},
-		"a selector that is none": {"parentResource: {apiVersion: test.example.com/v1, resource: widgets, labelSelector: {matchExpressions: [{key: a, operator: Like}]}}\n" + sync,
+		"hook without address":   {parent + "hooks: {sync: {webhook: {path: /sync}}}", "InvalidHook", "sync hook"},
+		"invalid selector": {"parentResource: {apiVersion: test.example.com/v1, resource: widgets, labelSelector: {matchExpressions: [{key: a, operator: Like}]}}\n" + sync,
 			"InvalidSpec", "labelSelector"},
-		"a namespaced parent with children that are not":     {parent + sync + "childResources: [{apiVersion: v1, resource: namespaces}]", "InvalidSpec", "cluster-scoped"},
-		"one type of children in two versions":               {parent + sync + "childResources: [{apiVersion: autoscaling/v1, resource: horizontalpodautoscalers}, {apiVersion: autoscaling/v2, resource: horizontalpodautoscalers}]", "InvalidSpec", "childResources[1]"},
-		"a parent that is not served":                        {strings.Replace(parent, "widgets", "gadgets", 1) + sync, "ParentNotServed", "gadgets.test.example.com"},
-		"a child that is not served":                         {parent + sync + "childResources: [{apiVersion: test.example.com/v1, resource: gadgets}]", "ChildNotServed", "gadgets.test.example.com"},
-		"a parent without a status":                          {"parentResource: {apiVersion: v1, resource: configmaps}\n" + sync, "StatusSubresourceMissing", "does not have subresource 'Status' enabled"},
-		"two ways of authentication":                         {parent + "hooks: {sync: {webhook: {url: HOOK/sync, basicAuth: {secretRef: {name: a, namespace: b}}, authorization: {secretRef: {name: a, namespace: b, key: c}}}}}", "InvalidHook", "basicAuth"},
-		"preUpdateChild and postUpdateChild, which are none": {parent + "hooks: {sync: {webhook: {url: HOOK/sync}}, preUpdateChild: {webhook: {url: HOOK/a}}, postUpdateChild: {webhook: {url: HOOK/b}}}", "Serving", ""},
+		"cluster-scoped child of namespaced parent": {parent + sync + "childResources: [{apiVersion: v1, resource: namespaces}]", "InvalidSpec", "cluster-scoped"},
+		"child type in two versions": {parent + sync + "childResources: [{apiVersion: autoscaling/v1, resource: horizontalpodautoscalers}, " +
+			"{apiVersion: autoscaling/v2, resource: horizontalpodautoscalers}]", "InvalidSpec", "childResources[1]"},
+		"parent not served": {strings.Replace(parent, "widgets", "gadgets", 1) + sync, "ParentNotServed", "gadgets.test.example.com"},
+		"child not served":  {parent + sync + "childResources: [{apiVersion: test.example.com/v1, resource: gadgets}]", "ChildNotServed", "gadgets.test.example.com"},
+		"parent without status": {"parentResource: {apiVersion: v1, resource: configmaps}\n" + sync,
+			"StatusSubresourceMissing", "does not have subresource 'Status' enabled"},
+		"two ways of authentication": {parent + "hooks: {sync: {webhook: {url: HOOK/sync, basicAuth: {secretRef: {name: a, namespace: b}}, " +
+			"authorization: {secretRef: {name: a, namespace: b, key: c}}}}}", "InvalidHook", "basicAuth"},
+		"ignored update hooks": {parent + "hooks: {sync: {webhook: {url: HOOK/sync}}, preUpdateChild: {webhook: {url: HOOK/a}}, " +
+			"postUpdateChild: {webhook: {url: HOOK/b}}}", "Serving", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inSharedEngine(t)
 			cc := e.serves(test.spec)
 			if message := e.awaitReason(test.reason); !strings.Contains(message, test.text) {
-				t.Errorf("the condition says %q, want it to have %q", message, test.text)
+				t.Errorf("message of the condition: got %q, want %q in it", message, test.text)
 			}
 			switch test.reason {
 			case v1alpha1.ReasonServing:
@@ -54,12 +58,12 @@ func TestCompositeNotReadyReasons(t *testing.T) {
 			default:
 				e.awaitEventOn(cc, "CreateError", test.text)
 			}
-			// The author mends it, and it is served without anything being restarted.
+			// The author corrects the spec, and the engine serves it without a restart.
 			e.hook.Answers(oneConfigMap)
 			e.parent("web")
-			mended := e.composite(e.name, configMaps)
-			mended.SetResourceVersion(e.look(composite, e.name).GetResourceVersion())
-			if _, err := e.at(composite).Update(t.Context(), mended, metav1.UpdateOptions{}); err != nil {
+			corrected := e.composite(e.name, configMaps)
+			corrected.SetResourceVersion(e.look(composite, e.name).GetResourceVersion())
+			if _, err := e.at(composite).Update(t.Context(), corrected, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			e.awaitChild("ConfigMap", "web")
@@ -74,11 +78,11 @@ func TestCompositeNameTooLong(t *testing.T) {
 	e.hook.Answers(clearsAway)
 	e.serves(finalized)
 	e.parent("web")
-	e.awaitChild(widget, "web", finalizers(e.finalizer())) // the longest that there can be
+	e.awaitChild(widget, "web", finalizers(e.finalizer())) // the longest name that is valid
 	e.name += "n"
 	e.serves(finalized)
 	if message := e.awaitReason(v1alpha1.ReasonInvalidSpec); !strings.Contains(message, "43 characters") {
-		t.Errorf("the condition says %q", message)
+		t.Errorf("message of the condition: got %q, want the limit in it", message)
 	}
 	e.remove(widget, "web")
 	e.awaitGone(widget, "web")
@@ -90,13 +94,13 @@ func TestCompositeKubectlColumns(t *testing.T) {
 	e.awaitReason(v1alpha1.ReasonServing)
 	lines := strings.Split(strings.TrimSpace(e.kubectl("get", "cc", e.name)), "\n")
 	if got := strings.Join(strings.Fields(lines[0]), " "); got != "NAME PARENT CHILDREN READY AGE" {
-		t.Errorf("the columns are %s", got)
+		t.Errorf("got columns %s", got)
 	}
 	if fields := strings.Fields(lines[1]); len(fields) != 5 || fields[1] != "widgets" || fields[2] != "services,configmaps" || fields[3] != "True" {
-		t.Errorf("the line is %q", lines[1])
+		t.Errorf("got row %q, want the parent, the children and True", lines[1])
 	}
 	if got := e.kubectl("wait", "--for=condition=Ready", "--timeout=10s", "cctl/"+e.name); !strings.Contains(got, "condition met") {
-		t.Errorf("kubectl wait says %s", got)
+		t.Errorf("kubectl wait: got %s, want the condition met", got)
 	}
 }
 
@@ -104,7 +108,7 @@ func TestCompositeEngineSelector(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
 	spec := e.composite(e.name, configMaps)
-	spec.SetLabels(map[string]string{engineTest: "nobody"})
+	spec.SetLabels(map[string]string{engineTest: "another"})
 	cc, err := e.at(composite).Create(t.Context(), spec, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -113,17 +117,17 @@ func TestCompositeEngineSelector(t *testing.T) {
 	e.parent("web", "{spec: {who: me}}")
 	time.Sleep(300 * time.Millisecond)
 	if calls := len(e.hook.Calls()); calls > 0 {
-		t.Fatalf("the hook was called %d times", calls)
+		t.Fatalf("got %d calls of the hook, want none", calls)
 	}
 	e.change(composite, e.name, fmt.Sprintf("{metadata: {labels: {%s: %s}}}", engineTest, e.servedBy))
 	e.awaitChild("ConfigMap", "web", has("me", "data", "who"))
-	e.change(composite, e.name, fmt.Sprintf("{metadata: {labels: {%s: nobody}}}", engineTest))
+	e.change(composite, e.name, fmt.Sprintf("{metadata: {labels: {%s: another}}}", engineTest))
 	e.awaitEventOn(cc, "Stopped", e.name)
 	calls := len(e.hook.Calls())
 	e.change(widget, "web", "{spec: {who: you}}")
 	e.stays(500*time.Millisecond, func() string {
 		if len(e.hook.Calls()) > calls {
-			return "the hook is called though the CompositeController is another engine's"
+			return "the hook was called for a CompositeController of another engine"
 		}
 		return ""
 	})

@@ -17,8 +17,8 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// mostWrites is how many writes may have been made by now to something that never settles, since it is there: those that are immediate, one
-// for each pause that is twice as long as the one before, one a minute at last, and few that a change of the world has led to.
+// mostWrites returns how many writes an engine may have made by now to an object that never settles: the immediate ones, one for each
+// delay, which doubles up to a minute, and a few that other changes have led to.
 func mostWrites(since *unstructured.Unstructured) int {
 	age := time.Since(since.GetCreationTimestamp().Time)
 	return controller.FreeRewrites + 5 + int(math.Log2(max(1, age.Seconds()))) + int(age.Minutes())
@@ -28,7 +28,8 @@ func TestCompositeHookNeverSettles(t *testing.T) {
 	for name, answer := range map[string]func(*hookCall, int64) any{
 		"the status": func(_ *hookCall, n int64) any { return tree{"status": tree{"n": n}} },
 		"a child": func(call *hookCall, n int64) any {
-			return tree{"children": list{tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": call.name()}, "data": tree{"n": fmt.Sprint(n)}}}}
+			child := tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": call.name()}, "data": tree{"n": fmt.Sprint(n)}}
+			return tree{"children": list{child}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +47,7 @@ func TestCompositeHookNeverSettles(t *testing.T) {
 				got := writesOf(&journal, e.namespace)
 				return max(got["update widgets/status"], got["update configmaps"])
 			}
-			// Meanwhile others are served as ever. The hook answers them the same each time.
+			// Meanwhile the engine serves other parents as usual. For these the hook always gives the same answer.
 			e.hook.Answers(func(call *hookCall) any {
 				if call.name() == "web" {
 					return answer(call, calls.Add(1))
@@ -60,9 +61,9 @@ func TestCompositeHookNeverSettles(t *testing.T) {
 				e.awaitChild(widget, other, has(1, "status", "seen"))
 			}
 			if writes, most := count(), mostWrites(parent)+2*10; writes > most || before < controller.FreeRewrites {
-				t.Errorf("%d writes, want %d at most, of them %d before it was noticed", writes, most, before)
+				t.Errorf("got %d writes, %d of them before the event, want %d at most", writes, before, most)
 			}
-			// What its user wants is done immediately, and an answer that stays ends it.
+			// An edit of the user leads to an immediate sync, and an answer that stays the same ends the contest.
 			last := tree{"status": tree{"n": -1}, "children": list{}}
 			e.hook.Answers(func(call *hookCall) any {
 				if call.name() == "web" {
@@ -78,8 +79,8 @@ func TestCompositeHookNeverSettles(t *testing.T) {
 }
 
 func TestCompositeClientReverts(t *testing.T) {
-	for name, fight := range map[string]struct {
-		takeBack func(e *engineEnv, round int)
+	for name, contest := range map[string]struct {
+		revert   func(e *engineEnv, round int)
 		repaired func(e *engineEnv)
 		event    string
 		write    string
@@ -114,26 +115,26 @@ func TestCompositeClientReverts(t *testing.T) {
 			parent := e.parent("web", "{spec: {who: me}}")
 			e.awaitChild(widget, "web", has(1, "status", "seen"))
 			e.awaitShown("web")
-			before := writesOf(&journal, e.namespace)[fight.write]
+			before := writesOf(&journal, e.namespace)[contest.write]
 			const rounds = controller.FreeRewrites + 2
 			for round := range rounds {
-				fight.takeBack(e, round)
-				fight.repaired(e)
+				contest.revert(e, round)
+				contest.repaired(e)
 				e.awaitShown("web")
 			}
-			e.awaitEventOn(parent, fight.event, "")
-			if events := e.countEvents(parent, fight.event); events != 1 {
-				t.Errorf("%d events %s", events, fight.event)
+			e.awaitEventOn(parent, contest.event, "")
+			if events := e.countEvents(parent, contest.event); events != 1 {
+				t.Errorf("got %d events %s, want 1", events, contest.event)
 			}
-			if writes := writesOf(&journal, e.namespace)[fight.write] - before; writes != rounds {
-				t.Errorf("%d times taken back, and written %d times", rounds, writes)
+			if writes := writesOf(&journal, e.namespace)[contest.write] - before; writes != rounds {
+				t.Errorf("got %d writes after %d reverts, want one each", writes, rounds)
 			}
-			e.awaitReason(v1alpha1.ReasonServing) // it is not the hook's fault
-			// The user's next edit does not wait for what the fight has led to.
-			fight.takeBack(e, rounds)
+			e.awaitReason(v1alpha1.ReasonServing) // the hook is not at fault
+			// The user's next edit does not wait for the backoff.
+			contest.revert(e, rounds)
 			e.change(widget, "web", "{spec: {who: me, new: true}}")
 			e.awaitChild(widget, "web", has(2, "status", "observedGeneration"))
-			fight.repaired(e)
+			contest.repaired(e)
 		})
 	}
 }

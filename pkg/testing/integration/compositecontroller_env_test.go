@@ -26,25 +26,25 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// testLabel says of which test a parent is: all tests share one cluster, and most of them one engine, which serves the
+// testLabel is the label with the test that a parent belongs to: all tests share one cluster, and most of them one engine, which serves the
 // CompositeControllers whose label engineTest has the value sharedName.
 const (
 	testLabel  = "parent-of.test"
 	sharedName = "shared"
 )
 
-// engineEnv is what a test of the engine has: a namespace, a CompositeController, and a hook.
+// engineEnv is the environment of a test of the engine: a namespace, a CompositeController, and a hook.
 type engineEnv struct {
 	*env
 	dynamic dynamic.Interface
 	hook    *testHook
-	// name of the test's CompositeController: a finalizer has room for 43 characters of it.
+	// name is that of the test's CompositeController, 43 characters at most, because a finalizer has it.
 	name string
-	// servedBy is the value of the label by which an engine knows the test's CompositeControllers.
+	// servedBy is the value of the label engineTest of the test's CompositeControllers.
 	servedBy string
 }
 
-// newEngineEnv gives a test what it needs. No engine runs yet.
+// newEngineEnv returns an environment in which no engine runs yet.
 func newEngineEnv(t *testing.T) *engineEnv {
 	t.Helper()
 	cluster := testcluster.Shared(t)
@@ -57,7 +57,7 @@ func newEngineEnv(t *testing.T) *engineEnv {
 	return &engineEnv{env: e, dynamic: client, hook: startHook(t), name: "test" + e.namespace[len(e.namespace)-6:], servedBy: e.namespace}
 }
 
-// inSharedEngine is for a test that needs an engine, whichever: it runs beside others, with one engine for all of them.
+// inSharedEngine returns an environment for a parallel test that shares its engine with other tests.
 func inSharedEngine(t *testing.T) *engineEnv {
 	t.Helper()
 	t.Parallel()
@@ -89,12 +89,12 @@ func (s *sharedEngine) use(t *testing.T) {
 			return
 		}
 		if err := s.stop(); err != nil {
-			t.Errorf("the engine ended with %v", err)
+			t.Errorf("engine: %v", err)
 		}
 	})
 }
 
-// run starts an engine for this test alone, until stop, and keeps its requests in the journal.
+// run starts an engine for this test alone. It runs until stop is called. The journal records its requests.
 func (e *engineEnv) run(journal *faultproxy.Journal, changes ...func(*manager.Options)) (stop func()) {
 	e.Helper()
 	proxy, err := faultproxy.Start("engine", engine.account(e.T, e.cluster).Config, journal)
@@ -108,7 +108,7 @@ func (e *engineEnv) run(journal *faultproxy.Journal, changes ...func(*manager.Op
 	stopEngine := startEngine(e.T, e.servedBy, kubeconfig, changes...)
 	stop = sync.OnceFunc(func() {
 		if err := stopEngine(); err != nil {
-			e.Errorf("the engine ended with %v", err)
+			e.Errorf("engine: %v", err)
 		}
 		proxy.Close()
 	})
@@ -124,7 +124,7 @@ func setFlag(t testing.TB, options *manager.Options, flag, value string) {
 	}
 }
 
-// startEngine starts one that serves the CompositeControllers with the label.
+// startEngine starts an engine that serves the CompositeControllers with the label.
 func startEngine(t *testing.T, label, kubeconfig string, changes ...func(*manager.Options)) (stop func() error) {
 	t.Helper()
 	options := manager.NewOptions()
@@ -152,7 +152,7 @@ var parentsInstalled struct {
 	done bool
 }
 
-// installParents installs the CustomResourceDefinitions that most tests share, and lets engines have such parents, and children.
+// installParents installs the CustomResourceDefinitions that most tests share, and grants engines the rights to parents and children.
 func installParents(e *env) {
 	e.Helper()
 	parentsInstalled.Lock()
@@ -169,8 +169,8 @@ func installParents(e *env) {
 	}
 }
 
-// serves creates the test's CompositeController. Its spec is YAML in which HOOK stands for the hook's address, and it counts the test's
-// parents only unless it says which.
+// serves creates the test's CompositeController. Its spec is YAML in which HOOK stands for the hook's address. Unless the spec has a
+// selector of parents, it selects those of the test.
 func (e *engineEnv) serves(spec string) *unstructured.Unstructured {
 	e.Helper()
 	cc := e.composite(e.name, spec)
@@ -182,10 +182,10 @@ func (e *engineEnv) serves(spec string) *unstructured.Unstructured {
 	return created
 }
 
-// composite is the kind of CompositeControllers.
+// composite is the kind CompositeController; see at.
 const composite = "CompositeController.metacontroller.k8s.io/v1alpha1"
 
-// cleanUp deletes a cluster-scoped object when the test ends, while its engine still runs, and wants it to be gone soon.
+// cleanUp deletes a cluster-scoped object when the test ends, while its engine still runs, and waits until it is gone.
 func (e *engineEnv) cleanUp(kind, name string) {
 	objects := e.at(kind)
 	e.Cleanup(func() {
@@ -204,10 +204,11 @@ func (e *engineEnv) cleanUp(kind, name string) {
 	})
 }
 
-// composite builds a CompositeController.
+// composite returns a CompositeController; see serves.
 func (e *engineEnv) composite(name, spec string) *unstructured.Unstructured {
 	e.Helper()
-	cc := object(e, "{apiVersion: metacontroller.k8s.io/v1alpha1, kind: CompositeController, metadata: {name: %s, labels: {%s: %s}}}", name, engineTest, e.servedBy)
+	cc := object(e, "{apiVersion: metacontroller.k8s.io/v1alpha1, kind: CompositeController, metadata: {name: %s, labels: {%s: %s}}}",
+		name, engineTest, e.servedBy)
 	cc.Object["spec"] = object(e, "%s", strings.ReplaceAll(spec, "HOOK", e.hook.URL)).Object
 	if parent, ok := cc.Object["spec"].(map[string]any)["parentResource"].(map[string]any); ok && parent["labelSelector"] == nil {
 		parent["labelSelector"] = map[string]any{"matchLabels": map[string]any{testLabel: e.namespace}}
@@ -215,7 +216,7 @@ func (e *engineEnv) composite(name, spec string) *unstructured.Unstructured {
 	return cc
 }
 
-// configMaps is a spec: Widgets with ConfigMaps that are updated in place, found by generated labels.
+// configMaps is a spec: the parents are Widgets, the children ConfigMaps with a generated selector that are updated in place.
 const configMaps = `
 generateSelector: true
 parentResource: {apiVersion: test.example.com/v1, resource: widgets}
@@ -223,7 +224,7 @@ childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method:
 hooks: {sync: {webhook: {url: HOOK/sync}}}
 `
 
-// controller is the CompositeController of the name.
+// controller returns the CompositeController of the name.
 func (e *engineEnv) controller(name string) *v1alpha1.CompositeController {
 	e.Helper()
 	cc, err := e.client.MetacontrollerV1alpha1().CompositeControllers().Get(e.Context(), name, metav1.GetOptions{})
@@ -245,10 +246,10 @@ func (e *engineEnv) awaitReasonOf(name, reason string) (message string) {
 		cc := e.controller(name)
 		ready := meta.FindStatusCondition(cc.Status.Conditions, v1alpha1.ConditionReady)
 		if ready == nil || ready.Reason != reason || ready.ObservedGeneration != cc.Generation {
-			return fmt.Sprintf("CompositeController %s is %+v, want reason %s", name, ready, reason)
+			return fmt.Sprintf("condition Ready of CompositeController %s: got %+v, want reason %s", name, ready, reason)
 		}
 		if (ready.Status == metav1.ConditionTrue) != (reason == v1alpha1.ReasonServing) {
-			e.Fatalf("Ready is %+v", ready)
+			e.Fatalf("condition Ready: got %+v, want it true only with the reason Serving", ready)
 		}
 		message = ready.Message
 		return ""

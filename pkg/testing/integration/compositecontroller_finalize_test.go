@@ -24,20 +24,20 @@ childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method:
 hooks: {sync: {webhook: {url: HOOK/sync}}, finalize: {webhook: {url: HOOK/finalize}}}
 `
 
-// finalizer of the test's CompositeController on parents: that of Metacontroller.
+// finalizer returns the finalizer of the test's CompositeController on parents. It is the same as Metacontroller's.
 func (e *engineEnv) finalizer() string { return "metacontroller.io/compositecontroller-" + e.name }
 
-// finalizers wants an object to have these.
+// finalizers checks that an object has these finalizers.
 func finalizers(want ...string) func(*unstructured.Unstructured) string {
 	return func(o *unstructured.Unstructured) string {
 		if got := o.GetFinalizers(); !slices.Equal(got, want) {
-			return fmt.Sprintf("the finalizers of %s are %v, want %v", o.GetName(), got, want)
+			return fmt.Sprintf("finalizers of %s: got %v, want %v", o.GetName(), got, want)
 		}
 		return ""
 	}
 }
 
-// clearsAway answers finalize hooks: first the children go, then the parent.
+// clearsAway answers finalize hooks: it deletes the children first, then the parent.
 func clearsAway(call *hookCall) any {
 	if !call.Finalizing {
 		return oneConfigMap(call)
@@ -53,7 +53,7 @@ func TestCompositeFinalizerFirst(t *testing.T) {
 	e.awaitChild("ConfigMap", "web")
 	first := typed[metav1.PartialObjectMetadata](t, &unstructured.Unstructured{Object: e.hook.Calls()[0].Parent})
 	if !slices.Equal(first.Finalizers, []string{"example.com/other", e.finalizer()}) {
-		t.Errorf("the first call of the hook shows the finalizers %v", first.Finalizers)
+		t.Errorf("finalizers in the first call of the hook: got %v, want the one of the engine too", first.Finalizers)
 	}
 	e.change(widget, "web", "{metadata: {finalizers: ["+e.finalizer()+"]}}")
 	e.remove(widget, "web")
@@ -76,20 +76,21 @@ func TestCompositeFinalize(t *testing.T) {
 
 	calls := e.hook.CallsOf("/finalize")
 	if len(calls) < 2 || len(calls[0].Children["ConfigMap.v1"]) != 1 || len(calls[len(calls)-1].Children["ConfigMap.v1"]) != 0 {
-		t.Errorf("%d calls of finalize", len(calls))
+		t.Errorf("got %d calls of finalize, want the first with the child and the last without", len(calls))
 	}
 	for _, call := range calls {
 		if !call.Finalizing {
-			t.Error("a call of finalize is not finalizing")
+			t.Error("finalize was called with finalizing false")
 		}
 	}
 	for _, call := range e.hook.CallsOf("/sync")[synced:] {
 		if metadata := call.Parent["metadata"].(map[string]any); metadata["deletionTimestamp"] != nil {
-			t.Error("sync was called for a parent that is deleted")
+			t.Error("sync was called for a terminating parent")
 		}
 	}
 }
 
+// The field finalized has no effect in the response of a sync hook.
 func TestCompositeFinalizedInSyncResponse(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
@@ -104,7 +105,7 @@ func TestCompositeFinalizedInSyncResponse(t *testing.T) {
 	e.stays(time.Second, func() string {
 		now := e.look(widget, "web")
 		if now.GetResourceVersion() != version {
-			return "the parent was written to"
+			return "the parent was written"
 		}
 		return finalizers(e.finalizer())(now)
 	})
@@ -120,13 +121,13 @@ func TestCompositeFinalizeDeselectedParent(t *testing.T) {
 	e.awaitGone("ConfigMap", "web")
 	e.awaitChild(widget, "web", finalizers())
 	if call := e.hook.CallsOf("/finalize")[0]; !call.Finalizing || call.Parent["metadata"].(map[string]any)["deletionTimestamp"] != nil {
-		t.Errorf("finalize was called with finalizing %t", call.Finalizing)
+		t.Errorf("call of finalize: got finalizing %t, want true and no deletionTimestamp", call.Finalizing)
 	}
 	calls := len(e.hook.Calls())
 	e.change(widget, "web", "{spec: {a: b}}")
 	e.stays(300*time.Millisecond, func() string {
 		if len(e.hook.Calls()) > calls {
-			return "a hook was called for an object that is no parent any more"
+			return "a hook was called for an object that is not selected any more"
 		}
 		return ""
 	})
@@ -135,7 +136,7 @@ func TestCompositeFinalizeDeselectedParent(t *testing.T) {
 	e.awaitChild(widget, "web", finalizers(e.finalizer()))
 }
 
-// While the garbage collector deletes the children first, the engine keeps its hands off them; it lets the parent go nonetheless.
+// In a foreground deletion the garbage collector deletes the children. The engine does not touch them, but finalizes the parent.
 func TestCompositeFinalizeForeground(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
@@ -169,15 +170,16 @@ hooks: {finalize: {webhook: {url: HOOK/finalize}}}
 	e.awaitChild(widget, "web", finalizers(e.finalizer()))
 	e.awaitReason(v1alpha1.ReasonServing)
 	if calls := e.hook.Calls(); len(calls) > 0 {
-		t.Errorf("the hook was called %d times for a parent that is not deleted", len(calls))
+		t.Errorf("got %d calls of the hook for a parent that is not terminating, want none", len(calls))
 	}
 	if events := e.countEvents(parent, "SyncError"); events > 0 {
-		t.Errorf("%d events of errors", events)
+		t.Errorf("got %d events SyncError, want none", events)
 	}
 	e.remove(widget, "web")
 	e.awaitGone(widget, "web")
 }
 
+// A finalize hook without a webhook has no effect.
 func TestCompositeFinalizeWithoutWebhook(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
@@ -190,7 +192,7 @@ hooks: {sync: {webhook: {url: HOOK/sync}}, finalize: {}}
 	e.parent("web")
 	e.awaitChild("ConfigMap", "web")
 	if got := e.look(widget, "web").GetFinalizers(); len(got) > 0 {
-		t.Errorf("the parent has the finalizers %v", got)
+		t.Errorf("got finalizers %v, want none", got)
 	}
 	e.remove(widget, "web")
 	e.awaitGone(widget, "web")
@@ -205,7 +207,7 @@ func TestCompositeFinalizeSwitchedOff(t *testing.T) {
 		e.parent(name)
 		e.awaitChild(widget, name, finalizers(e.finalizer()))
 	}
-	// One that has left the selector, and is not let go yet.
+	// The parent c is not selected any more, and not finalized yet.
 	e.hook.Says(tree{"finalized": false})
 	e.change(widget, "c", "{metadata: {labels: {"+testLabel+": null}}}")
 	e.awaitCall(0, func(call *hookCall) bool { return call.Finalizing && call.name() == "c" })
@@ -216,7 +218,7 @@ func TestCompositeFinalizeSwitchedOff(t *testing.T) {
 	}
 	e.awaitChild(composite, e.name, finalizers())
 	if calls := len(e.hook.CallsOf("/finalize")); calls == 0 {
-		t.Error("nothing is tested")
+		t.Error("finalize was not called: nothing is tested")
 	}
 }
 
@@ -232,7 +234,7 @@ func TestCompositeFinalizeSwitchedOffOffline(t *testing.T) {
 	}
 	stop()
 	e.change(composite, e.name, "{spec: {hooks: {finalize: null}}}")
-	e.change(widget, "out", "{metadata: {labels: {"+testLabel+": null}}}") // no watch of those that are selected shows it
+	e.change(widget, "out", "{metadata: {labels: {"+testLabel+": null}}}") // the engine's watch does not show it
 	e.run(&faultproxy.Journal{})
 	e.awaitChild(widget, "in", finalizers())
 	e.awaitChild(widget, "out", finalizers())
@@ -260,7 +262,7 @@ func TestCompositeDeleteRemovesFinalizers(t *testing.T) {
 		e.change(widget, "b", "{metadata: {finalizers: null}}")
 	}
 	if e.look("ConfigMap", "a") == nil {
-		t.Error("a child has gone with the CompositeController, though its parent has not")
+		t.Error("a child was deleted with the CompositeController, but its parent was not")
 	}
 	for _, reason := range []string{"Stopping", "Stopped"} {
 		e.awaitEventOn(cc, reason, e.name)
@@ -280,7 +282,7 @@ func TestCompositeDeleteAcrossRestart(t *testing.T) {
 	e.remove(composite, e.name)
 	e.remove(widget, "web")
 	if e.look(composite, e.name) == nil || e.look(widget, "web") == nil {
-		t.Fatal("what has a finalizer is gone though no engine runs")
+		t.Fatal("an object with a finalizer is gone while no engine runs")
 	}
 	e.run(&faultproxy.Journal{})
 	e.awaitGone(composite, e.name)

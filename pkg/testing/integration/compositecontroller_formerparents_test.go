@@ -16,7 +16,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// gadgets installs a second type of parents, and returns its kind and a patch that makes it that of the test's CompositeController.
+// gadgets installs a second type of parents. It returns its kind, and a patch with which the test's CompositeController uses it.
 func (e *engineEnv) gadgets() (kind, patch string) {
 	e.Helper()
 	e.definition("Gadget", "gadgets", "{status: {}}")
@@ -25,14 +25,14 @@ func (e *engineEnv) gadgets() (kind, patch string) {
 	return "Gadget." + group + "/v1", fmt.Sprintf("{spec: {parentResource: {apiVersion: %s/v1, resource: gadgets}}}", group)
 }
 
-// parentOf puts a parent of another kind, with the label of the test's parents.
+// parentOf creates a parent of another kind, with the label of the test's parents.
 func (e *engineEnv) parentOf(kind, name string) {
 	e.Helper()
 	short, apiVersion, _ := strings.Cut(kind, ".")
 	e.put("{apiVersion: %s, kind: %s, metadata: {name: %s, labels: {%s: %s}}}", apiVersion, short, name, testLabel, e.namespace)
 }
 
-// finalizedParents wants the status of a CompositeController to record these resources.
+// finalizedParents checks that the status of a CompositeController records these resources.
 func finalizedParents(want ...string) func(*unstructured.Unstructured) string {
 	return func(o *unstructured.Unstructured) string {
 		recorded, _, _ := unstructured.NestedSlice(o.Object, "status", "finalizedParents")
@@ -41,7 +41,7 @@ func finalizedParents(want ...string) func(*unstructured.Unstructured) string {
 			got = append(got, rule.(tree)["resource"].(string))
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			return fmt.Sprintf("recorded are %v, want %v", got, want)
+			return fmt.Sprintf("status.finalizedParents: got %v, want %v", got, want)
 		}
 		return ""
 	}
@@ -65,7 +65,7 @@ func TestCompositeFormerParents(t *testing.T) {
 	e.awaitChild(kind, "after", finalizers(e.finalizer()))
 	e.awaitChild("ConfigMap", "after")
 	if now := e.look("ConfigMap", "before"); now == nil || now.GetUID() != child.GetUID() {
-		t.Error("the child of the parent before is gone")
+		t.Error("the child of the former parent is gone")
 	}
 	e.change(widget, "before", "{metadata: {finalizers: null}}")
 	e.remove(widget, "before")
@@ -91,7 +91,7 @@ func TestCompositeFormerParentsOffline(t *testing.T) {
 	e.awaitChild(kind, "after", finalizers(e.finalizer()))
 	stop()
 
-	// An edit and a deletion, both while no engine runs.
+	// The CompositeController is edited and deleted while no engine runs.
 	e.change(composite, e.name, "{spec: {parentResource: {apiVersion: test.example.com/v1, resource: widgets}}}")
 	e.remove(composite, e.name)
 	e.run(&faultproxy.Journal{})
@@ -125,7 +125,9 @@ func TestCompositeFormerParentsForbidden(t *testing.T) {
 	kind, patch := e.gadgets()
 	requests[engine].expectForbidden(schema.GroupResource{Group: e.name + ".example.com", Resource: "tools"})
 	e.hook.Answers(clearsAway)
-	role := object(e, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s-tools, labels: {millwright.dev/aggregate-to-engine: 'true'}}, rules: [{apiGroups: [%s.example.com], resources: [tools, tools/status], verbs: ['*']}]}", e.namespace, e.name)
+	role := object(e, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s-tools,
+  labels: {millwright.dev/aggregate-to-engine: 'true'}}, rules: [{apiGroups: [%s.example.com], resources: [tools, tools/status], verbs: ['*']}]}`,
+		e.namespace, e.name)
 	e.definition("Tool", "tools", "{status: {}}")
 	if _, err := e.at("ClusterRole.rbac.authorization.k8s.io/v1").Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -140,7 +142,7 @@ func TestCompositeFormerParentsForbidden(t *testing.T) {
 	}
 	e.change(composite, e.name, patch)
 	if message := e.awaitReason(v1alpha1.ReasonForbidden); !strings.Contains(message, "tools") {
-		t.Errorf("the message is %s", message)
+		t.Errorf("message of the condition: got %s, want tools in it", message)
 	}
 	e.parentOf(kind, "after")
 	e.awaitChild(kind, "after", finalizers(e.finalizer()))

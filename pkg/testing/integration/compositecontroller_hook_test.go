@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// testHook is a hook that answers as the test says, and keeps what it was asked. It speaks HTTP on loopback.
+// testHook is a hook that answers as the test wants, and records its calls. It serves HTTP on loopback.
 type testHook struct {
 	*httptest.Server
 
@@ -43,16 +43,16 @@ type hookCall struct {
 	Finalizing bool                      `json:"finalizing"`
 }
 
-// raw is an answer that is no JSON, or not with status 200.
+// raw writes a response that is not JSON, or has not the status 200.
 type raw func(w http.ResponseWriter, r *http.Request)
 
-// list is the children of an answer.
+// list is a JSON array.
 type list = []any
 
 // tree is a JSON object.
 type tree = map[string]any
 
-// newHook makes one that wants nothing, and does not listen yet.
+// newHook returns a hook that wants no children, and does not listen yet.
 func newHook(t *testing.T) *testHook {
 	h := &testHook{answers: func(*hookCall) any { return tree{} }}
 	h.Server = httptest.NewUnstartedServer(h)
@@ -97,17 +97,17 @@ func (h *testHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Answers makes the hook answer so from now on: with what is encoded as JSON, or a raw answer.
+// Answers sets the function that returns the hook's responses: a value that is encoded as JSON, or a raw response.
 func (h *testHook) Answers(answers func(*hookCall) any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.answers = answers
 }
 
-// Says makes the hook always answer the same.
+// Says makes the hook always give the same response.
 func (h *testHook) Says(answer any) { h.Answers(func(*hookCall) any { return answer }) }
 
-// Wants makes the hook want these children, given as YAML, and no status.
+// Wants makes the hook respond with these children, given as YAML, and no status.
 func (h *testHook) Wants(t testing.TB, children ...string) {
 	t.Helper()
 	answer := list{}
@@ -117,32 +117,32 @@ func (h *testHook) Wants(t testing.TB, children ...string) {
 	h.Says(tree{"children": answer})
 }
 
-// Calls are all until now.
+// Calls returns all calls until now.
 func (h *testHook) Calls() []*hookCall {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.calls)
 }
 
-// CallsOf the path until now.
+// CallsOf returns the calls of the path until now.
 func (h *testHook) CallsOf(path string) []*hookCall {
 	return slices.DeleteFunc(h.Calls(), func(call *hookCall) bool { return call.path != path })
 }
 
-// name of the parent.
+// name returns the name of the parent.
 func (c *hookCall) name() string {
 	metadata, _ := c.Parent["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	return name
 }
 
-// member of the parent's spec.
+// spec returns a field of the parent's spec.
 func (c *hookCall) spec(field string) any {
 	spec, _ := c.Parent["spec"].(map[string]any)
 	return spec[field]
 }
 
-// says answers with the code and the body.
+// says returns a response with the code, the body and the headers.
 func says(code int, body string, headers ...string) raw {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
@@ -153,7 +153,7 @@ func says(code int, body string, headers ...string) raw {
 	}
 }
 
-// awaitCall waits for a call after the first ones that is as wanted, and returns it.
+// awaitCall waits for a call that fulfills the condition, not counting the first ones, and returns it.
 func (e *engineEnv) awaitCall(after int, is func(*hookCall) bool) (found *hookCall) {
 	e.Helper()
 	e.eventually(func() string {
@@ -164,25 +164,25 @@ func (e *engineEnv) awaitCall(after int, is func(*hookCall) bool) (found *hookCa
 				return ""
 			}
 		}
-		return "the hook is not called so"
+		return fmt.Sprintf("none of the %d calls of the hook fulfills the condition", len(calls))
 	})
 	return found
 }
 
-// awaitCalls waits until the hook has been called so often, and returns the calls.
+// awaitCalls waits until the hook was called count times, and returns the calls.
 func (e *engineEnv) awaitCalls(count int) (calls []*hookCall) {
 	e.Helper()
 	e.eventually(func() string {
 		if calls = e.hook.Calls(); len(calls) < count {
-			return fmt.Sprintf("the hook was called %d times, want %d", len(calls), count)
+			return fmt.Sprintf("got %d calls of the hook, want %d", len(calls), count)
 		}
 		return ""
 	})
 	return calls
 }
 
-// awaitShown waits until the hook was called with a Widget and its children as they are now: of what the engine has written by then,
-// nothing leads to a call that is still to come.
+// awaitShown waits until the hook was called with a Widget and its children as they are now. Then no write of the engine until now leads
+// to another call.
 func (e *engineEnv) awaitShown(name string) {
 	e.Helper()
 	isNow := func(kind, name string, shown any) bool {
@@ -209,12 +209,12 @@ func (e *engineEnv) awaitShown(name string) {
 	})
 }
 
-// callsFor are those for the parent until now.
+// callsFor returns the calls for the parent until now.
 func (e *engineEnv) callsFor(parent string) []*hookCall {
 	return slices.DeleteFunc(e.hook.Calls(), func(call *hookCall) bool { return call.name() != parent })
 }
 
-// calm waits until the hook has not been called for a while, and returns how often it was.
+// calm waits until the hook has not been called for half a second, and returns how often it was called.
 func (e *engineEnv) calm() (calls int) {
 	e.Helper()
 	since := time.Now()
@@ -223,7 +223,7 @@ func (e *engineEnv) calm() (calls int) {
 			calls, since = now, time.Now()
 		}
 		if time.Since(since) < 500*time.Millisecond {
-			return fmt.Sprintf("the hook is being called, %d times by now", calls)
+			return fmt.Sprintf("the hook is still being called, %d times until now", calls)
 		}
 		return ""
 	})

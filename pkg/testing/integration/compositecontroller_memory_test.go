@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	// bombersOfEachKind is how many parents have a hook that answers with one kind of bomb.
+	// bombersOfEachKind is how many parents have a hook that responds with one kind of bomb.
 	bombersOfEachKind = 20
-	// beforeTheBreaker is how many of them are bombed by a hook that is suspended for it, which then calls ever more rarely.
+	// beforeTheBreaker is how many of them get a response from a hook before the circuit breaker suspends it.
 	beforeTheBreaker = 5
 	mebibyte         = 1 << 20
 )
 
-// bomb is a way to answer that should take all memory of an engine, and what its author reads.
+// bomb is a response that would use all memory of an engine, and the reason of the condition that its author sees.
 type bomb struct {
 	answer func(w io.Writer, r *http.Request)
 	header map[string]string
 	reason string
 }
 
-// repeats writes the text until there are so many bytes.
+// repeats writes the text again and again, up to the size in bytes.
 func repeats(w io.Writer, text string, size int) {
 	block := []byte(strings.Repeat(text, 1+(64<<10)/len(text)))
 	for written := 0; written < size; {
@@ -55,7 +55,7 @@ func around(w io.Writer, begin string, middle func(), end string) {
 	_, _ = io.WriteString(w, end)
 }
 
-// blanks are 256 MiB, compressed to a thousandth.
+// blanks returns 256 MiB of blanks, compressed to a thousandth.
 var blanks = sync.OnceValue(func() []byte {
 	var compressed bytes.Buffer
 	z := gzip.NewWriter(&compressed)
@@ -64,7 +64,7 @@ var blanks = sync.OnceValue(func() []byte {
 	return compressed.Bytes()
 })
 
-// listed are n pieces of text with their number, with commas between them.
+// listed returns n pieces of text with their numbers, separated by commas.
 func listed(n int, format string) func() []byte {
 	return sync.OnceValue(func() []byte {
 		var all []byte
@@ -100,13 +100,13 @@ var bombs = map[string]bomb{
 		repeats(w, " ", 10*mebibyte)
 		<-r.Context().Done()
 	}, reason: "HookUnreachable"},
-	// The largest that is decoded: the API server refuses it.
+	// This response is small enough to be decoded, but the API server refuses it.
 	"allowed": {answer: func(w io.Writer, _ *http.Request) {
 		around(w, `{"status":{"a":"`, func() { repeats(w, "x", 15*mebibyte) }, `"}}`)
 	}},
 }
 
-// bomber is the server of all hooks with bombs. It counts the parents that each was thrown at.
+// bomber serves all hooks with bombs. It records the parents that each was called for.
 type bomber struct {
 	mu      sync.Mutex
 	parents map[string]map[string]bool
@@ -133,7 +133,7 @@ func (b *bomber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	bombs[kind].answer(w, r)
 }
 
-// missed returns the kinds of which not all parents got theirs.
+// missed returns the bombs with which the hook was not called for all parents.
 func (b *bomber) missed() (kinds []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,16 +149,17 @@ func (b *bomber) missed() (kinds []string) {
 	return kinds
 }
 
-// An engine in as much memory as is shipped outlives hooks that answer with anything, and serves the others meanwhile.
+// An engine with the memory limit of the manifests survives hooks that respond with bombs, and serves other hooks meanwhile.
 func TestCompositeHookMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
 	e := newEngineEnv(t)
-	p := startLimited(t, engine, "controllers", "--kubeconfig", engine.account(t, e.cluster).WriteKubeconfig(t), "--controllers", strings.Join(engine.controllers(t), ","),
-		"--leader-elect=false", "--serving-address=", "--target-label-selector", engineTest+"="+e.servedBy)
-	thrown := &bomber{parents: map[string]map[string]bool{}}
+	p := startLimited(t, engine, "controllers", "--kubeconfig", engine.account(t, e.cluster).WriteKubeconfig(t),
+		"--controllers", strings.Join(engine.controllers(t), ","), "--leader-elect=false", "--serving-address=",
+		"--target-label-selector", engineTest+"="+e.servedBy)
+	served := &bomber{parents: map[string]map[string]bool{}}
 	for kind := range bombs {
-		// Each kind on a host of its own: calls to one host wait for each other.
-		server := httptest.NewServer(thrown)
+		// Each kind has a host of its own, because calls to one host wait for each other.
+		server := httptest.NewServer(served)
 		t.Cleanup(func() {
 			server.CloseClientConnections()
 			server.Close()
@@ -178,18 +179,18 @@ func TestCompositeHookMemory(t *testing.T) {
 	}
 	e.hook.Answers(oneConfigMap)
 	e.serves(configMaps)
-	for round := 0; len(thrown.missed()) > 0 || round < 20; round++ {
+	for round := 0; len(served.missed()) > 0 || round < 20; round++ {
 		name := fmt.Sprint("good-", round)
 		e.parent(name, "{spec: {who: you}}")
 		e.eventually(func() string {
 			if e.look("ConfigMap", name) == nil {
-				return p.mustRun(t) + name + " has no child; not all bombs were thrown: " + strings.Join(thrown.missed(), ", ")
+				return p.mustRun(t) + name + " has no child; bombs that were not served: " + strings.Join(served.missed(), ", ")
 			}
 			return p.mustRun(t)
 		})
-		time.Sleep(100 * time.Millisecond) // how often a good parent comes
+		time.Sleep(100 * time.Millisecond) // between two good parents
 		if round == 3000 {
-			t.Fatalf("not all bombs were thrown: %s", strings.Join(thrown.missed(), ", "))
+			t.Fatalf("bombs that were not served: %s", strings.Join(served.missed(), ", "))
 		}
 	}
 	for kind, bomb := range bombs {
@@ -197,7 +198,7 @@ func TestCompositeHookMemory(t *testing.T) {
 			e.eventually(func() string {
 				ready := readyOf(e.controller(e.name + "-" + kind))
 				if ready == nil || ready.Reason != bomb.reason && ready.Reason != "HookMemoryBusy" && ready.Reason != "HookSuspended" {
-					return fmt.Sprintf("the hook with the bomb %s is %+v, want %s", kind, ready, bomb.reason)
+					return fmt.Sprintf("condition Ready of the hook with the bomb %s: got %+v, want %s", kind, ready, bomb.reason)
 				}
 				return p.mustRun(t)
 			})

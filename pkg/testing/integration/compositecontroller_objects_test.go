@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object is a tree.
+// object parses YAML.
 func object(t testing.TB, text string, args ...any) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
@@ -31,7 +31,7 @@ func object(t testing.TB, text string, args ...any) *unstructured.Unstructured {
 	return o
 }
 
-// at is where objects of the kind are: "ConfigMap", or "Deployment.apps/v1", in the test's namespace unless they have none.
+// at returns the client of a kind, such as "ConfigMap" or "Deployment.apps/v1". Namespaced objects are in the test's namespace.
 func (e *engineEnv) at(kind string) dynamic.ResourceInterface {
 	gvk := schema.GroupVersionKind{Version: "v1", Kind: kind}
 	if name, groupVersion, found := strings.Cut(kind, "."); found {
@@ -49,7 +49,7 @@ func (e *engineEnv) at(kind string) dynamic.ResourceInterface {
 	return e.dynamic.Resource(resource).Namespace(e.namespace)
 }
 
-// kindOf is that of an object as at knows it.
+// kindOf returns the kind of an object; see at.
 func kindOf(o *unstructured.Unstructured) string {
 	if gvk := o.GroupVersionKind(); gvk.Group != "" {
 		return gvk.Kind + "." + gvk.Group + "/" + gvk.Version
@@ -57,13 +57,13 @@ func kindOf(o *unstructured.Unstructured) string {
 	return o.GetKind()
 }
 
-// widget and the others are kinds of parents, in testdata/compositecontroller.
+// The kinds of parents, which testdata/compositecontroller defines.
 const (
 	widget        = "Widget.test.example.com/v1"
 	clusterWidget = "ClusterWidget.test.example.com/v1"
 )
 
-// put creates the object, in the test's namespace.
+// put creates an object.
 func (e *engineEnv) put(text string, args ...any) *unstructured.Unstructured {
 	e.Helper()
 	o := object(e, text, args...)
@@ -74,7 +74,7 @@ func (e *engineEnv) put(text string, args ...any) *unstructured.Unstructured {
 	return created
 }
 
-// parent creates a Widget of this test.
+// parent creates a Widget of this test, merged with more YAML.
 func (e *engineEnv) parent(name string, more ...string) *unstructured.Unstructured {
 	e.Helper()
 	text := fmt.Sprintf("{apiVersion: test.example.com/v1, kind: Widget, metadata: {name: %s, labels: {%s: %s}}}", name, testLabel, e.namespace)
@@ -89,7 +89,7 @@ func (e *engineEnv) parent(name string, more ...string) *unstructured.Unstructur
 	return created
 }
 
-// merge one tree into another.
+// merge merges one tree into another.
 func merge(into, more map[string]any) {
 	for key, value := range more {
 		if tree, ok := value.(map[string]any); ok {
@@ -102,7 +102,7 @@ func merge(into, more map[string]any) {
 	}
 }
 
-// look at an object; nil if there is none.
+// look returns an object, or nil if it does not exist.
 func (e *engineEnv) look(kind, name string) *unstructured.Unstructured {
 	e.Helper()
 	o, err := e.at(kind).Get(e.Context(), name, metav1.GetOptions{})
@@ -122,7 +122,7 @@ func (e *engineEnv) change(kind, name, patch string, subresources ...string) *un
 	if err != nil {
 		e.Fatal(err)
 	}
-	o, err := e.at(kind).Patch(e.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "somebody"}, subresources...)
+	o, err := e.at(kind).Patch(e.Context(), name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: "user"}, subresources...)
 	if err != nil {
 		e.Fatalf("changing %s %s: %v", kind, name, err)
 	}
@@ -138,12 +138,12 @@ func (e *engineEnv) remove(kind, name string) {
 	}
 }
 
-// awaitChild waits until a child is there as check wants it, and returns it.
+// awaitChild waits until an object exists and all checks return "", and returns it.
 func (e *engineEnv) awaitChild(kind, name string, checks ...func(*unstructured.Unstructured) string) (child *unstructured.Unstructured) {
 	e.Helper()
 	e.eventually(func() string {
 		if child = e.look(kind, name); child == nil {
-			return fmt.Sprintf("there is no %s %s", kind, name)
+			return fmt.Sprintf("%s %s does not exist", kind, name)
 		}
 		for _, check := range checks {
 			if complaint := check(child); complaint != "" {
@@ -159,24 +159,24 @@ func (e *engineEnv) awaitGone(kind, name string) {
 	e.Helper()
 	e.eventually(func() string {
 		if o := e.look(kind, name); o != nil {
-			return fmt.Sprintf("there is %s %s: %v", kind, name, o.Object)
+			return fmt.Sprintf("%s %s still exists: %v", kind, name, o.Object)
 		}
 		return ""
 	})
 }
 
-// has wants a field to have the value.
+// has checks that a field has the value.
 func has(value any, path ...string) func(*unstructured.Unstructured) string {
 	return func(o *unstructured.Unstructured) string {
 		got, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
 		if fmt.Sprint(got) != fmt.Sprint(value) {
-			return fmt.Sprintf("%s of %s is %v, want %v", strings.Join(path, "."), o.GetName(), got, value)
+			return fmt.Sprintf("%s of %s: got %v, want %v", strings.Join(path, "."), o.GetName(), got, value)
 		}
 		return ""
 	}
 }
 
-// stays checks again and again, for so long, that nothing is to complain about.
+// stays fails the test if the check returns a complaint within this time.
 func (e *engineEnv) stays(howLong time.Duration, check func() string) {
 	e.Helper()
 	for begin := time.Now(); time.Since(begin) < howLong; time.Sleep(50 * time.Millisecond) {
@@ -186,7 +186,7 @@ func (e *engineEnv) stays(howLong time.Duration, check func() string) {
 	}
 }
 
-// eventsOn are those on an object, and those on cluster-scoped ones in default.
+// eventsOn returns the events on an object. Those on cluster-scoped objects are in the namespace default.
 func (e *engineEnv) eventsOn(o *unstructured.Unstructured) []corev1.Event {
 	e.Helper()
 	namespace := o.GetNamespace()
@@ -204,20 +204,20 @@ func (e *engineEnv) eventsOn(o *unstructured.Unstructured) []corev1.Event {
 func (e *engineEnv) awaitEventOn(o *unstructured.Unstructured, reason, text string) (found corev1.Event) {
 	e.Helper()
 	e.eventually(func() string {
-		said := "no event " + reason + " with " + text + "; there are:"
+		complaint := "no event " + reason + " with " + text + "; got:"
 		for _, event := range e.eventsOn(o) {
 			if event.Reason == reason && strings.Contains(event.Message, text) {
 				found = event
 				return ""
 			}
-			said += "\n" + event.Reason + ": " + event.Message
+			complaint += "\n" + event.Reason + ": " + event.Message
 		}
-		return said
+		return complaint
 	})
 	return found
 }
 
-// countEvents of the reason on an object.
+// countEvents returns how often events of the reason were recorded on an object.
 func (e *engineEnv) countEvents(o *unstructured.Unstructured, reason string) (count int) {
 	e.Helper()
 	for _, event := range e.eventsOn(o) {
@@ -228,7 +228,7 @@ func (e *engineEnv) countEvents(o *unstructured.Unstructured, reason string) (co
 	return count
 }
 
-// typed reads a tree into a struct.
+// typed converts an object to a struct.
 func typed[T any](t testing.TB, o *unstructured.Unstructured) *T {
 	t.Helper()
 	into := new(T)

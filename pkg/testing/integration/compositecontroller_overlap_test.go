@@ -13,7 +13,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// servesToo creates a second CompositeController of the test, which is younger than the first.
+// servesToo creates a second CompositeController of the test. It is younger than the first.
 func (e *engineEnv) servesToo(spec string) (name string) {
 	e.Helper()
 	cc := e.composite(e.name+"-2", spec)
@@ -24,10 +24,11 @@ func (e *engineEnv) servesToo(spec string) (name string) {
 	return cc.GetName()
 }
 
-// eachItsOwn wants a ConfigMap named after the path that is called, and a status that says so.
+// eachItsOwn wants a ConfigMap and a status that are named after the path of the call.
 func eachItsOwn(call *hookCall) any {
 	name := strings.TrimPrefix(call.path, "/")
-	return tree{"status": tree{"by": name}, "children": list{tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": call.name() + "-" + name}, "data": tree{"who": call.spec("who")}}}}
+	child := tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": call.name() + "-" + name}, "data": tree{"who": call.spec("who")}}
+	return tree{"status": tree{"by": name}, "children": list{child}}
 }
 
 func TestCompositeOverlapSameChildren(t *testing.T) {
@@ -42,7 +43,7 @@ func TestCompositeOverlapSameChildren(t *testing.T) {
 	younger := e.servesToo(strings.Replace(configMaps, "/sync", "/other", 1))
 	message := e.awaitReasonOf(younger, v1alpha1.ReasonParentsOverlap)
 	if !strings.Contains(message, e.name+",") || !strings.Contains(message, "configmaps") {
-		t.Errorf("the younger one says %q", message)
+		t.Errorf("message of the younger CompositeController: got %q, want the reason of the overlap", message)
 	}
 	e.awaitReason(v1alpha1.ReasonServing)
 	for _, who := range []string{"you", "them", "us"} {
@@ -50,7 +51,7 @@ func TestCompositeOverlapSameChildren(t *testing.T) {
 		e.awaitChild("ConfigMap", "web-sync", has(who, "data", "who"))
 	}
 	stop()
-	// Another process decides the same.
+	// Another process decides in the same way.
 	var second faultproxy.Journal
 	e.run(&second)
 	e.change(widget, "web", "{spec: {who: all}}")
@@ -59,17 +60,17 @@ func TestCompositeOverlapSameChildren(t *testing.T) {
 	e.awaitReasonOf(younger, v1alpha1.ReasonParentsOverlap)
 	before, after := writesOf(&first, e.namespace), writesOf(&second, e.namespace)
 	if before["create configmaps"] != 1 || before["delete configmaps"]+after["delete configmaps"]+after["create configmaps"] > 0 {
-		t.Errorf("the engines wrote %v and %v", before, after)
+		t.Errorf("got writes %v and %v of the engines, want one creation", before, after)
 	}
 	if calls := len(e.hook.CallsOf("/other")); calls > 0 {
-		t.Errorf("the hook of the younger one was called %d times", calls)
+		t.Errorf("got %d calls of the hook of the younger CompositeController, want none", calls)
 	}
-	// The older one gives the parents up.
+	// The older one selects the parents no more.
 	e.change(composite, e.name, "{spec: {parentResource: {labelSelector: {matchLabels: {on: \"yes\"}}}}}")
 	e.awaitReasonOf(younger, v1alpha1.ReasonServing)
 	e.awaitChild("ConfigMap", "web-other", ownedBy(older))
 	e.awaitGone("ConfigMap", "web-sync")
-	// It takes them again, and then is deleted.
+	// It selects them again, and then is deleted.
 	e.change(composite, e.name, "{spec: {parentResource: {labelSelector: {matchLabels: {on: null}}}}}")
 	e.awaitReasonOf(younger, v1alpha1.ReasonParentsOverlap)
 	e.awaitChild("ConfigMap", "web-sync", ownedBy(older))
@@ -83,7 +84,8 @@ func TestCompositeOverlapOtherChildren(t *testing.T) {
 	e := newEngineEnv(t)
 	e.hook.Answers(func(call *hookCall) any {
 		if call.path == "/services" {
-			return tree{"status": tree{"by": call.spec("status")}, "children": list{tree{"apiVersion": "v1", "kind": "Service", "metadata": tree{"name": call.name()}, "spec": tree{"ports": list{tree{"port": 80}}}}}}
+			child := tree{"apiVersion": "v1", "kind": "Service", "metadata": tree{"name": call.name()}, "spec": tree{"ports": list{tree{"port": 80}}}}
+			return tree{"status": tree{"by": call.spec("status")}, "children": list{child}}
 		}
 		answer := oneConfigMap(call).(tree)
 		answer["status"] = tree{"by": "older"}
@@ -98,13 +100,13 @@ func TestCompositeOverlapOtherChildren(t *testing.T) {
 	e.awaitChild("Service", "web", ownedBy(parent))
 	e.awaitChild(widget, "web", has("older", "status", "by"))
 	if message := e.awaitReasonOf(younger, v1alpha1.ReasonParentsOverlap); !strings.Contains(message, "status") {
-		t.Errorf("the younger one says %q", message)
+		t.Errorf("message of the younger CompositeController: got %q, want the reason of the overlap", message)
 	}
-	// Where both want the same, nothing is wrong.
+	// There is no overlap if both want the same status.
 	e.change(widget, "web", "{spec: {status: older}}")
 	e.awaitReasonOf(younger, v1alpha1.ReasonServing)
 	e.awaitReason(v1alpha1.ReasonServing)
 	if writes := writesOf(&journal, e.namespace)["update widgets/status"]; writes > 2 {
-		t.Errorf("%d status writes for two generations", writes)
+		t.Errorf("got %d status writes for two generations, want 2 at most", writes)
 	}
 }

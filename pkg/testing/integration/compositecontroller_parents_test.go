@@ -26,12 +26,12 @@ func TestCompositeBuiltInParent(t *testing.T) {
 		e.serves(strings.Replace(configMaps, "apiVersion: test.example.com/v1, resource: widgets", "apiVersion: v1, resource: namespaces", 1))
 		e.awaitChild("ConfigMap", "quota", ownedBy(e.look("Namespace", e.namespace)))
 		e.awaitReason(v1alpha1.ReasonServing)
-		// Its status takes nothing of what hooks say, and that is not tried for ever.
+		// The status of a Namespace does not keep what hooks return. The engine does not write it again and again.
 		version := e.look("Namespace", e.namespace).GetResourceVersion()
 		e.change("ConfigMap", "quota", "{data: {note: a}}")
 		e.stays(300*time.Millisecond, func() string {
 			if e.look("Namespace", e.namespace).GetResourceVersion() != version {
-				return "the Namespace is written to"
+				return "the Namespace was written"
 			}
 			return ""
 		})
@@ -40,8 +40,9 @@ func TestCompositeBuiltInParent(t *testing.T) {
 		e := inSharedEngine(t)
 		e.grantEngine(rightsOnParents("apps", "deployments")...)
 		e.hook.Answers(func(call *hookCall) any {
-			return tree{"status": call.Parent["status"], "children": list{tree{"apiVersion": "v1", "kind": "Service", "metadata": tree{"name": call.name(), "labels": tree{"app": "web"}},
-				"spec": tree{"selector": tree{"app": "web"}, "ports": list{tree{"port": 80}}}}}}
+			child := tree{"apiVersion": "v1", "kind": "Service", "metadata": tree{"name": call.name(), "labels": tree{"app": "web"}},
+				"spec": tree{"selector": tree{"app": "web"}, "ports": list{tree{"port": 80}}}}
+			return tree{"status": call.Parent["status"], "children": list{child}}
 		})
 		e.serves(`
 parentResource: {apiVersion: apps/v1, resource: deployments, ignoreStatusChanges: true}
@@ -60,7 +61,8 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 func TestCompositeParentLabelSelector(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(oneConfigMap)
-	e.serves(strings.Replace(configMaps, "resource: widgets", "resource: widgets, labelSelector: {matchLabels: {"+testLabel+": "+e.namespace+"}, matchExpressions: [{key: tier, operator: In, values: [gold, silver]}]}", 1))
+	selector := "{matchLabels: {" + testLabel + ": " + e.namespace + "}, matchExpressions: [{key: tier, operator: In, values: [gold, silver]}]}"
+	e.serves(strings.Replace(configMaps, "resource: widgets", "resource: widgets, labelSelector: "+selector, 1))
 	e.parent("gold", "{metadata: {labels: {tier: gold}}}")
 	e.parent("bronze", "{metadata: {labels: {tier: bronze}}}")
 	e.awaitChild("ConfigMap", "gold")
@@ -71,11 +73,11 @@ func TestCompositeParentLabelSelector(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	for _, call := range e.hook.Calls() {
 		if labels := call.Parent["metadata"].(tree)["labels"].(tree); labels["tier"] != "gold" && labels["tier"] != "silver" {
-			t.Errorf("the hook was called for %v", labels)
+			t.Errorf("the hook was called for a parent with the labels %v", labels)
 		}
 	}
 	if e.look("ConfigMap", "gold") == nil {
-		t.Error("the child of what is no parent any more was deleted, though there is no finalize hook")
+		t.Error("the child of an object that is not selected any more was deleted without a finalize hook")
 	}
 }
 
@@ -98,7 +100,7 @@ func TestCompositeTwoControllersOneParent(t *testing.T) {
 	parent := e.parent("web", "{spec: {who: me}}")
 	e.awaitChild("ConfigMap", "web", ownedBy(parent))
 	e.awaitChild("Service", "web", ownedBy(parent))
-	// The one's hook fails: the other does not notice.
+	// The failure of one hook does not affect the other CompositeController.
 	e.hook.Answers(func(call *hookCall) any {
 		if call.path == "/services" {
 			return says(http.StatusInternalServerError, "down")
@@ -124,16 +126,17 @@ func TestCompositeParentStatus(t *testing.T) {
 	e.serves(configMaps)
 	e.parent("web")
 	e.change(widget, "web", "{status: {old: true}}", "status")
-	e.awaitChild(widget, "web", has(map[string]any{"text": "a", "number": 1.5, "whole": 3, "list": []any{1, "b"}, "nothing": nil, "observedGeneration": 1}, "status"))
+	want := map[string]any{"text": "a", "number": 1.5, "whole": 3, "list": []any{1, "b"}, "nothing": nil, "observedGeneration": 1}
+	e.awaitChild(widget, "web", has(want, "status"))
 	version := e.look(widget, "web").GetResourceVersion()
 	e.calm()
 	if now := e.look(widget, "web").GetResourceVersion(); now != version {
-		t.Errorf("the same status is written again")
+		t.Errorf("the same status was written again")
 	}
 	e.hook.Says(says(http.StatusOK, `{"status":null}`))
 	e.change(widget, "web", "{spec: {a: b}}")
 	e.awaitChild(widget, "web", has(map[string]any{"observedGeneration": 2}, "status"))
-	// Somebody else's word does not stay.
+	// The engine removes a field that another client has written.
 	e.change(widget, "web", "{status: {rumour: true}}", "status")
 	e.awaitChild(widget, "web", has(map[string]any{"observedGeneration": 2}, "status"))
 }
@@ -163,7 +166,9 @@ func TestCompositeClusterScopedChildren(t *testing.T) {
 			"children": list{tree{"apiVersion": "test.example.com/v1", "kind": "ClusterWidget", "metadata": tree{"name": child}, "spec": tree{"who": call.spec("who")}}},
 		}
 	})
-	e.serves(strings.NewReplacer("widgets", "clusterwidgets", "apiVersion: v1, resource: configmaps", "apiVersion: test.example.com/v1, resource: clusterwidgets").Replace(configMaps))
+	e.serves(strings.NewReplacer(
+		"widgets", "clusterwidgets", "apiVersion: v1, resource: configmaps", "apiVersion: test.example.com/v1, resource: clusterwidgets",
+	).Replace(configMaps))
 	parent := e.put("{apiVersion: test.example.com/v1, kind: ClusterWidget, metadata: {name: %s, labels: {%s: %s}}, spec: {who: me}}", e.name, testLabel, e.namespace)
 	e.cleanUp(clusterWidget, e.name)
 	e.awaitChild(clusterWidget, child, ownedBy(parent), has("me", "spec", "who"))
@@ -174,12 +179,12 @@ func TestCompositeClusterScopedChildren(t *testing.T) {
 	e.cleanUp(clusterWidget, child)
 }
 
-// Nobody resolves the names of Services here: what the engine wants to call is told by its failure.
+// The names of Services are not resolved here: the error shows the URL that the engine calls.
 func TestCompositeHookByService(t *testing.T) {
 	for service, address := range map[string]string{
 		"{name: hook, namespace: nowhere-at-all}":                                "http://hook.nowhere-at-all:80/some/path",
 		"{name: hook, namespace: nowhere-at-all, port: 8443, protocol: https}":   "https://hook.nowhere-at-all:8443/some/path",
-		"{name: hook, namespace: nowhere-at-all}, url: 'http://127.0.0.1:1/url'": "http://127.0.0.1:1/url", // it wins
+		"{name: hook, namespace: nowhere-at-all}, url: 'http://127.0.0.1:1/url'": "http://127.0.0.1:1/url", // the URL takes precedence
 	} {
 		t.Run(address, func(t *testing.T) {
 			e := inSharedEngine(t)

@@ -6,6 +6,7 @@ package integration
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -21,7 +22,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// members of a JSON object in their order.
+// members returns the keys of a JSON object in their order.
 func members(t *testing.T, body []byte) (keys []string) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -56,34 +57,36 @@ hooks: {sync: {version: ` + version + `, webhook: {url: HOOK/some/path}}}
 			parent := e.parent("web", "{spec: {who: me}}")
 			call := e.awaitCall(0, func(call *hookCall) bool { return len(call.Children["ConfigMap.v1"]) == 1 })
 			if call.path != "/some/path" || call.header.Get("Content-Type") != "application/json" || call.header.Get("Authorization") != "" {
-				t.Errorf("it is called at %s with %v", call.path, call.header)
+				t.Errorf("got a request for %s with the headers %v", call.path, call.header)
 			}
 			if diff := cmp.Diff([]string{"controller", "parent", "children", "related", "finalizing"}, members(t, call.body)); diff != "" {
-				t.Errorf("the members (-want +got):\n%s", diff)
+				t.Errorf("keys of the request (-want +got):\n%s", diff)
 			}
 			if call.Related == nil || len(call.Related) > 0 || call.Finalizing {
-				t.Errorf("related is %v, finalizing %t", call.Related, call.Finalizing)
+				t.Errorf("got related %v and finalizing %t, want an empty object and false", call.Related, call.Finalizing)
 			}
-			if got := slices.Sorted(maps.Keys(call.Children)); !slices.Equal(got, []string{"ConfigMap.v1", "Deployment.apps/v1"}) || call.Children["Deployment.apps/v1"] == nil {
-				t.Errorf("the types of children are %v", got)
+			want := []string{"ConfigMap.v1", "Deployment.apps/v1"}
+			if got := slices.Sorted(maps.Keys(call.Children)); !slices.Equal(got, want) || call.Children["Deployment.apps/v1"] == nil {
+				t.Errorf("types of children: got %v, want %v", got, want)
 			}
 			key := map[string]string{"v1": "web", "v2": e.namespace + "/web"}[version]
 			child, _ := call.Children["ConfigMap.v1"][key].(tree)
 			if child == nil {
-				t.Fatalf("the child has the key %v, want %s", slices.Collect(maps.Keys(call.Children["ConfigMap.v1"])), key)
+				t.Fatalf("keys of the children: got %v, want %s", slices.Collect(maps.Keys(call.Children["ConfigMap.v1"])), key)
 			}
 			if diff := cmp.Diff(tree{"who": "me"}, child["data"]); child["kind"] != "ConfigMap" || child["apiVersion"] != "v1" || diff != "" {
-				t.Errorf("the child is %v", child)
+				t.Errorf("got child %v", child)
 			}
 			if bytes.Contains(call.body, []byte("managedFields")) {
-				t.Error("managedFields are there")
+				t.Error("the request has managedFields")
 			}
 			if call.Controller["kind"] != "CompositeController" || call.Controller["apiVersion"] != "metacontroller.k8s.io/v1alpha1" || !cmp.Equal(call.Controller["status"], tree{}) ||
 				call.Controller["metadata"].(tree)["uid"] != string(cc.GetUID()) || call.Controller["spec"] == nil {
-				t.Errorf("the controller is %v", call.Controller)
+				t.Errorf("got controller %v", call.Controller)
 			}
-			if metadata := call.Parent["metadata"].(tree); metadata["uid"] != string(parent.GetUID()) || call.Parent["kind"] != "Widget" || call.spec("who") != "me" {
-				t.Errorf("the parent is %v", call.Parent)
+			uid := call.Parent["metadata"].(tree)["uid"]
+			if uid != string(parent.GetUID()) || call.Parent["kind"] != "Widget" || call.spec("who") != "me" {
+				t.Errorf("got parent %v", call.Parent)
 			}
 		})
 	}
@@ -113,7 +116,8 @@ func TestCompositeStrictUnknownField(t *testing.T) {
 	} {
 		t.Run(test.hook, func(t *testing.T) {
 			e := inSharedEngine(t)
-			e.hook.Says(says(http.StatusOK, `{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{}}],"childs":[],"status":{"anything":{"goes":true}}}`))
+			e.hook.Says(says(http.StatusOK, `{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{}}],`+
+				`"childs":[],"status":{"anything":{"goes":true}}}`))
 			mode := "webhook: {url: HOOK/sync}"
 			for name, value := range map[string]string{"STRICT": "strict", "LOOSE": "loose"} {
 				if strings.Contains(test.hook, name) {
@@ -128,11 +132,11 @@ func TestCompositeStrictUnknownField(t *testing.T) {
 				return
 			}
 			if message := e.awaitReason(test.reason); !strings.Contains(message, `unknown field "childs"`) {
-				t.Errorf("the condition says %q", message)
+				t.Errorf("message of the condition: got %q, want the unknown field in it", message)
 			}
 			e.awaitEventOn(parent, "SyncError", "childs")
 			if e.look("ConfigMap", "a") != nil {
-				t.Error("the child was created")
+				t.Error("a child of the invalid response was created")
 			}
 		})
 	}
@@ -148,7 +152,7 @@ func TestCompositeHookETag(t *testing.T) {
 				}
 				return says(http.StatusOK, `{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"n":"1"}}]}`, "ETag", `"one"`)
 			})
-			// A timeout alone made Metacontroller crash.
+			// A spec with only the timeout made Metacontroller crash.
 			e.serves(strings.Replace(configMaps, "url: HOOK/sync", "url: HOOK/sync, etag: {enabled: true, cacheTimeoutSeconds: 60}", 1))
 			e.parent("web")
 			e.awaitChild("ConfigMap", "a")
@@ -157,14 +161,14 @@ func TestCompositeHookETag(t *testing.T) {
 			e.awaitChild("ConfigMap", "a", has("1", "data", "n"))
 			reused := e.awaitCall(1, func(call *hookCall) bool { return call.header.Get("If-None-Match") != "" })
 			if len(reused.body) == 0 {
-				t.Error("the request is empty")
+				t.Error("the request has no body")
 			}
 			e.awaitReason(v1alpha1.ReasonServing)
-			// Another parent has an answer of its own.
+			// The response is cached for one parent only.
 			e.parent("other")
 			first := e.awaitCall(0, func(call *hookCall) bool { return call.name() == "other" })
 			if first.header.Get("If-None-Match") != "" {
-				t.Error("a parent is offered the answer of another one")
+				t.Error("the ETag of one parent was sent for another")
 			}
 		})
 	}
@@ -184,23 +188,25 @@ func TestCompositeRetryAfter(t *testing.T) {
 				return oneConfigMap(call)
 			})
 			e.serves(configMaps)
-			e.awaitReason(v1alpha1.ReasonServing) // else the parent may be synced a second time, as one that was there before
+			e.awaitReason(v1alpha1.ReasonServing) // else the parent may be synced twice, the second time as one that existed before
 			parent := e.parent("web")
 			e.awaitChild("ConfigMap", "web")
 			calls := e.hook.Calls()
 			if wait := calls[1].at.Sub(calls[0].at); wait < 1900*time.Millisecond {
-				t.Errorf("it was called again after %s", wait)
+				t.Errorf("the hook was called again after %s, want 2 s", wait)
 			}
 			if count := e.countEvents(parent, "SyncError"); count > 0 {
-				t.Errorf("%d events", count)
+				t.Errorf("got %d events SyncError, want none", count)
 			}
 		})
 	}
 }
 
-// Without an idea when to come back, Metacontroller came back at once, for ever.
+// Without a valid Retry-After, Metacontroller calls the hook again immediately, without end. The engine backs off.
 func TestCompositeRetryAfterMissing(t *testing.T) {
-	for name, headers := range map[string][]string{"no header": nil, "nonsense": {"Retry-After", "soon"}, "the past": {"Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT"}, "zero": {"Retry-After", "0"}} {
+	for name, headers := range map[string][]string{
+		"no header": nil, "not a number": {"Retry-After", "soon"}, "in the past": {"Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT"}, "zero": {"Retry-After", "0"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			e := inSharedEngine(t)
 			e.hook.Says(says(http.StatusTooManyRequests, "", headers...))
@@ -212,7 +218,7 @@ func TestCompositeRetryAfterMissing(t *testing.T) {
 				longest = max(longest, calls[1].at.Sub(calls[0].at))
 			}
 			if longest < 100*time.Millisecond {
-				t.Errorf("of nine calls the longest pause is %s: pauses have to grow", longest)
+				t.Errorf("longest delay between nine calls: got %s, want 100 ms: delays have to grow", longest)
 			}
 			e.hook.Answers(oneConfigMap)
 			e.awaitChild("ConfigMap", "web")
@@ -231,16 +237,16 @@ func TestCompositeHookTimeout(t *testing.T) {
 	e.serves(strings.Replace(configMaps, "url: HOOK/sync", "url: HOOK/sync, timeout: 300ms", 1))
 	parent := e.parent("web")
 	e.awaitEventOn(parent, "SyncError", "Client.Timeout")
-	took := []time.Duration{<-waited, <-waited, <-waited} // one may take longer, or have taken long to come, on a busy machine
+	took := []time.Duration{<-waited, <-waited, <-waited} // on a busy machine one may take longer, or be received late
 	if slices.Max(took) < 50*time.Millisecond || slices.Min(took) >= hook.DefaultTimeout {
-		t.Errorf("calls ended after %s", took)
+		t.Errorf("calls ended after %s, want about 300 ms", took)
 	}
 	e.awaitReason("HookUnreachable")
 	e.hook.Answers(oneConfigMap)
 	e.awaitChild("ConfigMap", "web")
 }
 
-// A new spec does not wait for the calls of the old one.
+// A new spec does not wait for calls of the old one.
 func TestCompositeChangeWhileHookHangs(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
@@ -260,12 +266,12 @@ func TestCompositeChangeWhileHookHangs(t *testing.T) {
 		e.awaitChild("ConfigMap", name)
 	}
 	if took := time.Since(changed); took >= 50*time.Second {
-		t.Errorf("it took %s, as long as the calls of the old specification may", took)
+		t.Errorf("the new spec was served after %s, want less than the timeout of the old one", took)
 	}
 	for reason, times := range map[string]int{"Starting": 2, "Started": 2, "Stopping": 1, "Stopped": 1} {
 		e.eventually(func() string {
 			if count := e.countEvents(cc, reason); count != times {
-				return "not as many events " + reason
+				return fmt.Sprintf("got %d events %s, want %d", count, reason, times)
 			}
 			return ""
 		})
@@ -282,7 +288,7 @@ func TestCompositeManagedFields(t *testing.T) {
 	call := e.awaitCall(0, func(call *hookCall) bool { return len(call.Children["ConfigMap.v1"]) == 1 })
 	for what, o := range map[string]any{"parent": call.Parent, "child": call.Children["ConfigMap.v1"]["web"]} {
 		if o.(tree)["metadata"].(tree)["managedFields"] == nil {
-			t.Errorf("the %s has no managedFields", what)
+			t.Errorf("the %s in the request has no managedFields", what)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// recreated is a spec: Widgets with children of some kinds that are created again when they differ.
+// recreated is a spec: the parents are Widgets, the children of several kinds, and the update method is Recreate.
 const recreated = `
 generateSelector: true
 parentResource: {apiVersion: test.example.com/v1, resource: widgets}
@@ -26,11 +26,13 @@ childResources:
 hooks: {sync: {webhook: {url: HOOK/sync}}}
 `
 
-// taken as they are: the API server sets a protocol in the first, writes 1000m as 1 in the second, and a policy changes the third.
+// changedAtCreation are children that are changed when they are created: the API server sets a protocol in the first and writes 1000m as
+// 1 in the second, and a policy changes the third.
 var changedAtCreation = map[string]string{
-	"NetworkPolicy.networking.k8s.io/v1": `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: a, labels: {app: web}}, spec: {podSelector: {}, ingress: [{ports: [{port: 80}]}]}}`,
-	"ResourceQuota":                      `{apiVersion: v1, kind: ResourceQuota, metadata: {name: a}, spec: {hard: {requests.cpu: 1000m, pods: 10}}}`,
-	"ConfigMap":                          `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {policy: ours, hook: ours}}`,
+	"NetworkPolicy.networking.k8s.io/v1": `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: a, labels: {app: web}},
+  spec: {podSelector: {}, ingress: [{ports: [{port: 80}]}]}}`,
+	"ResourceQuota": `{apiVersion: v1, kind: ResourceQuota, metadata: {name: a}, spec: {hard: {requests.cpu: 1000m, pods: 10}}}`,
+	"ConfigMap":     `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {policy: ours, hook: ours}}`,
 }
 
 // changesConfigMaps installs a policy that changes the ConfigMaps of the test when they are created.
@@ -93,7 +95,7 @@ func TestCompositeRecreateNotForDefaults(t *testing.T) {
 	for kind := range changedAtCreation {
 		first[kind] = e.awaitChild(kind, "a")
 	}
-	// Others change what is theirs, and with it the generation.
+	// Other clients change fields that the hook does not give, and with them the generation.
 	e.change("NetworkPolicy.networking.k8s.io/v1", "a", "{spec: {podSelector: {matchLabels: {theirs: a}}}, metadata: {annotations: {theirs: a}}}")
 	e.change("ConfigMap", "a", "{data: {theirs: a}}")
 	e.calm()
@@ -110,15 +112,15 @@ func TestCompositeRecreateNotForDefaults(t *testing.T) {
 	}
 	for kind := range changedAtCreation {
 		if now := e.look(kind, "a"); now == nil || now.GetUID() != first[kind].GetUID() {
-			t.Errorf("the %s is another one", kind)
+			t.Errorf("the %s was created again", kind)
 		}
 		e.awaitEventOn(parent, "ChildrenStuck", e.namespace+"/a")
 	}
 	for _, entry := range journal.Select(func(entry faultproxy.Entry) bool { return entry.Namespace == e.namespace && entry.Verb == "delete" }) {
-		t.Errorf("a deletion: %s", entry)
+		t.Errorf("got %s, want no deletion", entry)
 	}
 
-	// What users change of that which the hook gives is put right.
+	// The engine restores fields that the hook gives.
 	for kind, patch := range map[string]string{
 		"NetworkPolicy.networking.k8s.io/v1": "{metadata: {labels: {app: mine}}}",
 		"ResourceQuota":                      "{spec: {hard: {requests.cpu: 2}}}",
@@ -127,7 +129,7 @@ func TestCompositeRecreateNotForDefaults(t *testing.T) {
 		e.change(kind, "a", patch)
 		e.awaitChild(kind, "a", func(o *unstructured.Unstructured) string {
 			if o.GetUID() == first[kind].GetUID() {
-				return "it is the same " + kind
+				return "the " + kind + " was not created again"
 			}
 			return ""
 		})
@@ -159,17 +161,17 @@ func TestCompositeFieldTypeChange(t *testing.T) {
 			if method == "OnDelete" {
 				e.calm()
 				if now := e.look(kind, "a"); now == nil || now.GetResourceVersion() != before.GetResourceVersion() {
-					t.Error("it was changed")
+					t.Error("the child was changed")
 				}
 			} else {
 				after := e.awaitChild(kind, "a", has("big", "spec", "size"), has(map[string]any{"name": "x"}, "spec", "list"))
 				if same := after.GetUID() == before.GetUID(); same != (method == "InPlace") {
-					t.Errorf("it is the same one: %v", same)
+					t.Errorf("the child has the same UID: got %v, want it only with InPlace", same)
 				}
 			}
 			e.calm()
 			if events := e.countEvents(parent, "SyncError"); events > 0 {
-				t.Errorf("%d events of errors: %v", events, e.eventsOn(parent))
+				t.Errorf("got %d events SyncError, want none: %v", events, e.eventsOn(parent))
 			}
 		})
 	}

@@ -12,9 +12,11 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-// A hook that may be written by a tenant must not have the engine call what only the engine reaches, let alone obey what that answers.
+// A tenant may be the author of a hook. The hook must not redirect the engine to a server that only the engine can reach.
 func TestCompositeHookRedirect(t *testing.T) {
-	for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+	for _, code := range []int{
+		http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+	} {
 		t.Run(strconv.Itoa(code), func(t *testing.T) {
 			e := inSharedEngine(t)
 			internal := startHook(t)
@@ -29,15 +31,15 @@ func TestCompositeHookRedirect(t *testing.T) {
 			want := "redirected by status code " + strconv.Itoa(code) + " to " + internal.URL + "/admin, which is not followed"
 			for _, text := range []string{e.awaitReason("HookFailed"), e.awaitEventOn(parent, "SyncError", "redirected").Message} {
 				if !strings.Contains(text, want) || strings.Contains(text, "token") || strings.Contains(text, "the body") {
-					t.Errorf("the user reads %q, want %q without the query and the body", text, want)
+					t.Errorf("got text %q, want %q without the query and the body", text, want)
 				}
 			}
 			if now := e.look("ConfigMap", "before"); now == nil || now.GetUID() != before.GetUID() {
-				t.Errorf("the child that was there is now %v", now)
+				t.Errorf("existing child: got %v, want it unchanged", now)
 			}
 			e.awaitChild(widget, "web", has(nil, "status", "internal"))
 			if calls := internal.Calls(); len(calls) > 0 {
-				t.Errorf("the server elsewhere was called %d times", len(calls))
+				t.Errorf("got %d calls of the other server, want none", len(calls))
 			}
 
 			e.hook.Says(raw(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +49,7 @@ func TestCompositeHookRedirect(t *testing.T) {
 				}
 				_, _ = w.Write([]byte(`{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"after"}}]}`))
 			}))
-			e.change(widget, "web", "{spec: {new: mended}}")
+			e.change(widget, "web", "{spec: {new: corrected}}")
 			e.awaitChild("ConfigMap", "after")
 			e.awaitReason(v1alpha1.ReasonServing)
 		})
@@ -61,14 +63,14 @@ func TestCompositeFailedResponseText(t *testing.T) {
 	parent := e.parent("web")
 	for _, text := range []string{e.awaitReason("HookFailed"), e.awaitEventOn(parent, "SyncError", "500").Message} {
 		if !strings.Contains(text, "unsupported status code: 500 body: the database is down x") || strings.Contains(text, "end") || len(text) > 300 {
-			t.Errorf("the user reads %q", text)
+			t.Errorf("got text %q, want the code and the first part of the body", text)
 		}
 	}
 	e.hook.Says(says(http.StatusInternalServerError, "<html>secret</html>", "Content-Type", "text/html"))
 	e.change(widget, "web", "{spec: {new: true}}")
 	e.eventually(func() string {
 		if message := e.awaitReason("HookFailed"); message != "unsupported status code: 500" {
-			return "the message is " + message
+			return "got message " + message + ", want the code only"
 		}
 		return ""
 	})

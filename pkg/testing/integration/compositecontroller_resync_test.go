@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// checkGaps wants the calls to come that often. A busy machine makes them late, and never early.
+// checkGaps checks the time between the calls. On a busy machine calls are late, but never early.
 func checkGaps(t *testing.T, calls []*hookCall, often time.Duration) {
 	t.Helper()
 	var between []time.Duration
@@ -25,7 +25,7 @@ func checkGaps(t *testing.T, calls []*hookCall, often time.Duration) {
 		between = append(between, calls[i+1].at.Sub(calls[i].at))
 	}
 	if shortest := slices.Min(between); shortest < often*85/100 || shortest > 10*often {
-		t.Errorf("the hook is to be called each %s, and was after %s", often, between)
+		t.Errorf("time between calls: got %s, want %s", between, often)
 	}
 }
 
@@ -39,12 +39,12 @@ func TestCompositeResyncPeriod(t *testing.T) {
 		e.parent(name)
 		e.awaitChild(widget, name, has(1, "status", "seen"))
 		e.awaitShown(name)
-		begin[name] = len(e.callsFor(name)) + 1 // to the next call, something that has happened may lead still
+		begin[name] = len(e.callsFor(name)) + 1 // earlier changes may still lead to one call
 	}
 	for _, name := range names {
 		e.eventually(func() string {
 			if calls := len(e.callsFor(name)); calls < begin[name]+4 {
-				return fmt.Sprintf("%s was synced %d times", name, calls)
+				return fmt.Sprintf("got %d syncs of %s, want %d", calls, name, begin[name]+4)
 			}
 			return ""
 		})
@@ -63,23 +63,23 @@ func TestCompositeResyncAfter(t *testing.T) {
 	e.parent("web")
 	e.awaitChild(widget, "web", has(1, "status", "seen"))
 	e.awaitShown("web")
-	begin := len(e.hook.Calls()) + 1 // to the next call, something that has happened may lead still
+	begin := len(e.hook.Calls()) + 1 // earlier changes may still lead to one call
 	checkGaps(t, e.awaitCalls(begin + 4)[begin:], 700*time.Millisecond)
 
-	var told atomic.Int32 // how often it has said that it does not want to be asked again
+	var last atomic.Int32 // how often the hook has answered without resyncAfterSeconds
 	e.hook.Answers(func(call *hookCall) any {
-		told.Add(1)
+		last.Add(1)
 		return oneConfigMap(call)
 	})
 	e.eventually(func() string {
-		if told.Load() == 0 {
-			return "it is not asked any more, and wants to be"
+		if last.Load() == 0 {
+			return "the hook is not called again after resyncAfterSeconds"
 		}
 		return ""
 	})
 	e.stays(1500*time.Millisecond, func() string {
-		if told.Load() > 1 {
-			return "it is asked again though it does not want to be any more"
+		if last.Load() > 1 {
+			return "the hook was called again without resyncAfterSeconds"
 		}
 		return ""
 	})
@@ -99,17 +99,17 @@ func TestCompositeIdle(t *testing.T) {
 			e.awaitShown(name)
 		}
 	}
-	create("first") // the CompositeController is served now, and the API server knows that there are Widgets
+	create("first") // now the engine serves the CompositeController
 	var names []string
-	for i := range 20 { // so many, for it is chance how soon the engine observes what it has written
+	for i := range 20 { // it is random how soon the engine observes its own writes
 		names = append(names, fmt.Sprint("web-", i))
 	}
 	create(names...)
 	time.Sleep(time.Second)
-	// An object that concerns nobody. That the child of the last one is observed, by the same watch, tells that the stray is too.
+	// An object that belongs to no parent. The same watch shows it and the child of the last parent: when that is observed, so is this.
 	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: stray, labels: {app: web}}}")
 	create("last")
-	time.Sleep(1500 * time.Millisecond) // the engine leaves nothing for later than in a second
+	time.Sleep(1500 * time.Millisecond) // the engine delays nothing for more than a second
 
 	calls := map[string][]*hookCall{}
 	for _, call := range e.hook.Calls() {
@@ -118,26 +118,27 @@ func TestCompositeIdle(t *testing.T) {
 	delete(calls, "first")
 	var again []string
 	for name, calls := range calls {
-		// What happens is that the parent is created, and its child, and that its status is written with no child and with one.
+		// The parent and its child are created, and the status is written twice, with no child and with one.
 		if len(calls) > 4 {
-			t.Errorf("%s took %d calls of the hook", name, len(calls))
+			t.Errorf("got %d calls of the hook for %s, want 4 at most", len(calls), name)
 		}
 		for i, call := range calls[1:] {
 			before := calls[i]
-			if after := call.at.Sub(before.at); after > 700*time.Millisecond && cmp.Equal(before.Parent, call.Parent) && cmp.Equal(before.Children, call.Children) {
+			same := cmp.Equal(before.Parent, call.Parent) && cmp.Equal(before.Children, call.Children)
+			if after := call.at.Sub(before.at); after > 700*time.Millisecond && same {
 				again = append(again, fmt.Sprintf("%s after %s", name, after))
 			}
 		}
 	}
-	// On a very busy machine the watch may show a change long after the engine has read and answered it: once or twice, not of many parents.
+	// On a very busy machine the watch may show a change long after the engine has handled it, but not for many parents.
 	if len(again) > len(names)/2 {
-		t.Errorf("the hook was told the same again of %s", again)
+		t.Errorf("the hook was called again with an unchanged request for %s", again)
 	}
 }
 
 func TestCompositeIgnoreStatusChanges(t *testing.T) {
 	for _, ignore := range []bool{false, true} {
-		t.Run(fmt.Sprintf("ignoreStatusChanges %t", ignore), func(t *testing.T) {
+		t.Run(fmt.Sprint(ignore), func(t *testing.T) {
 			e := inSharedEngine(t)
 			e.hook.Says(tree{"status": tree{"said": true}})
 			e.serves(fmt.Sprintf(`
@@ -162,7 +163,7 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 				e.awaitCall(0, func(call *hookCall) bool { return call.name() == "later" })
 				e.calm()
 				if slices.ContainsFunc(e.hook.Calls(), shows("status", "said")) {
-					t.Error("the hook is called for a change of the status")
+					t.Error("the hook was called for a change of the status")
 				}
 			}
 			e.change(widget, "web", "{spec: {a: theirs}}")
@@ -190,21 +191,21 @@ func TestCompositeRequestsOfNewParent(t *testing.T) {
 	e.calm()
 	want := map[string]int{"create configmaps": 1, "create events": 1}
 	got := requestsFor(&journal, e.namespace)
-	if writes := got["update widgets/status"]; writes < 1 || writes > 2 { // what the hook says of no child, and of one
-		t.Errorf("%d status writes", writes)
+	if writes := got["update widgets/status"]; writes < 1 || writes > 2 { // for no child, and for one
+		t.Errorf("got %d status writes, want 1 or 2", writes)
 	}
 	delete(got, "update widgets/status")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	// A sync that changes nothing costs none, and one that changes the status that alone.
+	// A sync that changes nothing sends no requests, and one that changes the status sends one.
 	before := len(journal.Entries())
 	e.change(widget, "web", "{metadata: {annotations: {note: a}}}")
 	e.awaitShown("web")
 	e.calm()
 	for _, entry := range journal.Entries()[before:] {
 		if entry.Namespace == e.namespace {
-			t.Errorf("a sync that changes nothing sends %s", entry)
+			t.Errorf("sync that changes nothing: got %s, want no request", entry)
 		}
 	}
 	before = len(journal.Entries())
@@ -219,11 +220,11 @@ func TestCompositeRequestsOfNewParent(t *testing.T) {
 	e.calm()
 	sent := slices.DeleteFunc(journal.Entries()[before:], func(entry faultproxy.Entry) bool { return entry.Namespace != e.namespace })
 	if len(sent) != 1 || sent[0].Verb != "update" || sent[0].Subresource != "status" {
-		t.Errorf("a new status takes %v", sent)
+		t.Errorf("sync that changes the status: got %v, want one update of the status", sent)
 	}
 }
 
-// A new process finds everything as the old one left it.
+// A new process finds everything as the old one has left it.
 func TestCompositeRestartWritesNothing(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
@@ -246,9 +247,9 @@ func TestCompositeRestartWritesNothing(t *testing.T) {
 	e.awaitChild(widget, "later", has(1, "status", "seen"))
 	for _, entry := range journal.Entries() {
 		if entry.IsWrite() && entry.Resource != "events" && (entry.Name == "a" || entry.Name == "b") {
-			t.Errorf("the second engine sends %s", entry)
+			t.Errorf("second engine: got %s, want no write", entry)
 		}
 	}
-	e.remove(composite, e.name) // while there is an engine
+	e.remove(composite, e.name) // while an engine runs
 	e.awaitGone(composite, e.name)
 }

@@ -24,9 +24,8 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// deploySample does with a file of manifests/samples/compositecontroller what a user does, but for where the hook runs: the code in its
-// ConfigMap is run here, by this interpreter, and the CompositeController calls it at that address. Types and roles are installed as
-// they stand there.
+// deploySample installs a file of manifests/samples/compositecontroller as a user does, except that the hook runs here: this interpreter
+// runs the code in its ConfigMap, and the CompositeController calls it at that address. Types and roles are installed unchanged.
 func (e *engineEnv) deploySample(file, interpreter string) {
 	e.Helper()
 	runtime, err := exec.LookPath(interpreter)
@@ -52,13 +51,13 @@ func (e *engineEnv) deploySample(file, interpreter string) {
 				e.runHook(runtime, name, code, address)
 			}
 		case "CompositeController":
-			// Last: its URL is the only thing that is changed, and the label is that of the test's engine.
+			// It is created last. Only its URL and the label for the test's engine are changed.
 			defer e.applySample(withHooksAt(o, address, e.servedBy))
 		}
 	}
 }
 
-// withHooksAt lets a CompositeController call its hooks at the address, with the path that they have.
+// withHooksAt makes a CompositeController call its hooks at the address. Their paths stay the same.
 func withHooksAt(cc *unstructured.Unstructured, address, servedBy string) *unstructured.Unstructured {
 	cc.SetLabels(map[string]string{engineTest: servedBy})
 	hooks, _, _ := unstructured.NestedMap(cc.Object, "spec", "hooks")
@@ -84,7 +83,7 @@ func (e *engineEnv) applySample(o *unstructured.Unstructured) {
 	e.cleanUp(kind, o.GetName())
 }
 
-// freeAddress is one that nobody listens at.
+// freeAddress returns an address on loopback that no process listens at.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,7 +94,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// runHook runs the code of a hook until the test ends. It listens at the address instead of port 8080.
+// runHook runs the code of a hook until the test ends. The hook listens at the address instead of port 8080.
 func (e *engineEnv) runHook(interpreter, name, code, address string) {
 	e.Helper()
 	_, port, _ := strings.Cut(address, ":")
@@ -118,20 +117,20 @@ func (e *engineEnv) runHook(interpreter, name, code, address string) {
 		_ = command.Process.Kill()
 		_ = command.Wait() // it was killed
 		if e.Failed() {
-			e.Logf("%s printed:\n%s", name, output)
+			e.Logf("output of %s:\n%s", name, output)
 		}
 	})
 	e.eventually(func() string {
 		connection, err := net.Dial("tcp", address)
 		if err != nil {
-			return fmt.Sprintf("the hook does not listen: %v; it printed:\n%s", err, output)
+			return fmt.Sprintf("the hook does not listen: %v; its output:\n%s", err, output)
 		}
 		_ = connection.Close()
 		return ""
 	})
 }
 
-// forSample is an environment with an engine for this namespace alone: the kinds of the samples are of the whole cluster.
+// forSample returns an environment with an engine for this namespace alone, because the kinds of the samples are cluster-wide.
 func forSample(t *testing.T) *engineEnv {
 	e := newEngineEnv(t)
 	e.run(&faultproxy.Journal{}, func(options *manager.Options) { options.Namespace = e.namespace })
@@ -147,28 +146,29 @@ func TestCompositeSamplePython(t *testing.T) {
 	greets := func(who string) func(*unstructured.Unstructured) string {
 		return func(o *unstructured.Unstructured) string {
 			if pod := typed[corev1.Pod](t, o); pod.Spec.Containers[0].Command[1] != "Hello, "+who+"!" {
-				return fmt.Sprintf("the Pod says %v", pod.Spec.Containers[0].Command)
+				return fmt.Sprintf("command of the Pod: got %v, want it to greet %s", pod.Spec.Containers[0].Command, who)
 			}
 			return ""
 		}
 	}
 	first := e.awaitChild("Pod", "you", greets("you"), ownedBy(parent))
 	e.awaitChild("HelloWorld.example.com/v1", "you", has(1, "status", "pods"))
-	e.change("HelloWorld.example.com/v1", "you", "{spec: {who: everybody}}")
-	second := e.awaitChild("Pod", "you", greets("everybody"))
+	e.change("HelloWorld.example.com/v1", "you", "{spec: {who: all}}")
+	second := e.awaitChild("Pod", "you", greets("all"))
 	if first.GetUID() == second.GetUID() {
-		t.Error("the Pod is the same one")
+		t.Error("the Pod was not created again")
 	}
 	e.remove("Pod", "you")
-	e.awaitChild("Pod", "you", greets("everybody"), otherThan(second.GetUID()))
+	e.awaitChild("Pod", "you", greets("all"), otherThan(second.GetUID()))
 	e.remove("HelloWorld.example.com/v1", "you")
 	e.awaitGone("Pod", "you")
 }
 
+// otherThan checks that an object has another UID.
 func otherThan(uid types.UID) func(*unstructured.Unstructured) string {
 	return func(o *unstructured.Unstructured) string {
 		if o.GetUID() == uid {
-			return o.GetName() + " is the same one"
+			return o.GetName() + " was not created again"
 		}
 		return ""
 	}
@@ -186,18 +186,18 @@ func TestCompositeSampleNode(t *testing.T) {
 	e.change(kind, "a", "{spec: {data: {a: null, c: '3'}}}")
 	second := e.awaitChild("ConfigMap", "a-copy", has(map[string]any{"b": "2", "c": "3"}, "data"))
 	if first.GetUID() != second.GetUID() {
-		t.Error("the copy is another one")
+		t.Error("the copy was created again")
 	}
-	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: stray, labels: {app: a}}}") // adopted, and not wanted
+	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: stray, labels: {app: a}}}") // is adopted, but not wanted
 	e.awaitGone("ConfigMap", "stray")
 	e.remove(kind, "a")
 	e.awaitGone(kind, "a")
 	if e.look("ConfigMap", "a-copy") != nil {
-		t.Error("the SharedConfig is gone before its copy")
+		t.Error("the SharedConfig was deleted before its copy")
 	}
 }
 
-// Not beside the tests of the controller that is built in.
+// The test is not parallel, because other tests run the built-in controller of the kind.
 func TestCompositeSampleImmortalContainer(t *testing.T) {
 	e := forSample(t)
 	e.grantEngine(rightsOnParents("immortalcontainers.flugel.it", "immortalcontainers")...)
@@ -215,7 +215,7 @@ func TestCompositeSampleImmortalContainer(t *testing.T) {
 	e.remove("Pod", "web-immortalpod")
 	e.awaitChild("Pod", "web-immortalpod", otherThan(first.GetUID()))
 	second := running(2)
-	// One that has ended is as dead as one that is deleted.
+	// A Pod that has failed is replaced too.
 	e.change("Pod", "web-immortalpod", "{status: {phase: Failed}}", "status")
 	e.awaitChild("Pod", "web-immortalpod", otherThan(second.GetUID()))
 	running(3)

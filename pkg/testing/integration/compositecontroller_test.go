@@ -8,14 +8,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/google/go-cmp/cmp"
-
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-// oneConfigMap is what a hook wants: a ConfigMap with the name of the parent.
+// oneConfigMap answers with a ConfigMap that has the name of the parent.
 func oneConfigMap(call *hookCall) any {
 	return tree{
 		"status": tree{"seen": len(call.Children["ConfigMap.v1"])},
@@ -31,12 +27,11 @@ func TestCompositeChildrenAndStatus(t *testing.T) {
 	cc := e.serves(configMaps)
 	parent := e.parent("web", "{spec: {who: World}}")
 	child := e.awaitChild("ConfigMap", "web", has("World", "data", "who"))
-	want := []metav1.OwnerReference{{APIVersion: "test.example.com/v1", Kind: "Widget", Name: "web", UID: parent.GetUID(), Controller: new(true), BlockOwnerDeletion: new(true)}}
-	if diff := cmp.Diff(want, child.GetOwnerReferences()); diff != "" {
-		t.Errorf("the owners of the child (-want +got):\n%s", diff)
+	if diff := ownedBy(parent)(child); diff != "" {
+		t.Errorf("owners of the child (-want +got):\n%s", diff)
 	}
 	if got := child.GetLabels()["controller-uid"]; got != string(parent.GetUID()) {
-		t.Errorf("the label controller-uid is %q", got)
+		t.Errorf("label controller-uid: got %q, want %q", got, parent.GetUID())
 	}
 	e.awaitChild(widget, "web", has(1, "status", "seen"), has(parent.GetGeneration(), "status", "observedGeneration"))
 	e.awaitEventOn(parent, "ChildrenCreated", "Created ConfigMap "+e.namespace+"/web")
@@ -44,13 +39,13 @@ func TestCompositeChildrenAndStatus(t *testing.T) {
 	e.change(widget, "web", "{spec: {who: You}}")
 	e.awaitChild("ConfigMap", "web", has("You", "data", "who"), func(now *unstructured.Unstructured) string {
 		if now.GetUID() != child.GetUID() {
-			t.Fatal("the child is another one")
+			t.Fatal("the child was created again")
 		}
 		return ""
 	})
 	e.awaitEventOn(parent, "ChildrenUpdated", "Updated ConfigMap")
 	e.hook.Says(tree{"children": nil})
-	e.change(widget, "web", "{spec: {who: Nobody}}")
+	e.change(widget, "web", "{spec: {who: None}}")
 	e.awaitGone("ConfigMap", "web")
 	e.awaitEventOn(parent, "ChildrenDeleted", "Deleted ConfigMap")
 	e.awaitReason(v1alpha1.ReasonServing)

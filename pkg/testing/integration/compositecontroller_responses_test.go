@@ -17,8 +17,8 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-// An answer is used as a whole or not at all: neither the good child that is first in each of these is created, nor the child that is
-// there deleted, nor the status written.
+// A response is used as a whole or not at all: the valid child that comes first in each of these is not created, the existing child is not
+// deleted, and the status is not written.
 func TestCompositeInvalidResponses(t *testing.T) {
 	good := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"good"}}`
 	answer := func(child string) any {
@@ -29,24 +29,24 @@ func TestCompositeInvalidResponses(t *testing.T) {
 		reason string
 		text   string // in the message of the condition and of the event
 	}{
-		"a child that is null":          {answer("null"), "HookChildInvalid", "children[1]"},
-		"a child without a kind":        {answer(`{"apiVersion":"v1","metadata":{"name":"a"}}`), "HookChildInvalid", "children[1]"},
-		"a child without a name":        {answer(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}`), "HookChildInvalid", "children[1]"},
-		"a type that is not declared":   {answer(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}`), "HookChildUndeclared", "Secret"},
-		"another version of a type":     {answer(`{"apiVersion":"v2","kind":"ConfigMap","metadata":{"name":"a"}}`), "HookChildUndeclared", "ConfigMap"},
-		"a child that is there twice":   {answer(good), "HookChildDuplicate", "good"},
-		"a child in another namespace":  {answer(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`), "HookChildForeignNamespace", "default"},
-		"a child that is not selected":  {answer(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"controller-uid":"other"}}}`), "HookChildNotSelected", "selector"},
-		"a list that is an object":      {says(http.StatusOK, `{"children":{}}`), "HookResponseInvalid", "children"},
-		"no JSON":                       {says(http.StatusOK, "oops"), "HookResponseInvalidJSON", "invalid character at byte 0"},
-		"an answer that breaks off":     {says(http.StatusOK, `{"children":[`+good), "HookResponseInvalidJSON", "JSON"},
-		"no answer":                     {says(http.StatusOK, ""), "HookResponseInvalidJSON", "JSON"},
-		"201":                           {says(http.StatusCreated, `{"children":[`+good+`]}`), "HookFailed", "unsupported status code: 201"},
-		"204":                           {says(http.StatusNoContent, ""), "HookFailed", "unsupported status code: 204"},
-		"500 with a reason":             {says(http.StatusInternalServerError, "the database is down"), "HookFailed", "unsupported status code: 500 body: the database is down"},
-		"a hook that panics":            {raw(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "HookUnreachable", "EOF"},
-		"an answer that is cut off":     {says(http.StatusOK, `{}`, "Content-Length", "100"), "HookUnreachable", "body"},
-		"an answer of more than 16 MiB": {raw(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 16<<20+1)) }), "HookResponseTooLarge", "16777216 bytes"},
+		"null child":             {answer("null"), "HookChildInvalid", "children[1]"},
+		"child without kind":     {answer(`{"apiVersion":"v1","metadata":{"name":"a"}}`), "HookChildInvalid", "children[1]"},
+		"child without name":     {answer(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}`), "HookChildInvalid", "children[1]"},
+		"undeclared type":        {answer(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}`), "HookChildUndeclared", "Secret"},
+		"undeclared version":     {answer(`{"apiVersion":"v2","kind":"ConfigMap","metadata":{"name":"a"}}`), "HookChildUndeclared", "ConfigMap"},
+		"duplicate child":        {answer(good), "HookChildDuplicate", "good"},
+		"foreign namespace":      {answer(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`), "HookChildForeignNamespace", "default"},
+		"child not selected":     {answer(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"controller-uid":"other"}}}`), "HookChildNotSelected", "selector"},
+		"children are an object": {says(http.StatusOK, `{"children":{}}`), "HookResponseInvalid", "children"},
+		"not JSON":               {says(http.StatusOK, "oops"), "HookResponseInvalidJSON", "invalid character at byte 0"},
+		"incomplete JSON":        {says(http.StatusOK, `{"children":[`+good), "HookResponseInvalidJSON", "JSON"},
+		"empty body":             {says(http.StatusOK, ""), "HookResponseInvalidJSON", "JSON"},
+		"201":                    {says(http.StatusCreated, `{"children":[`+good+`]}`), "HookFailed", "unsupported status code: 201"},
+		"204":                    {says(http.StatusNoContent, ""), "HookFailed", "unsupported status code: 204"},
+		"500 with reason":        {says(http.StatusInternalServerError, "the database is down"), "HookFailed", "unsupported status code: 500 body: the database is down"},
+		"hook panics":            {raw(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), "HookUnreachable", "EOF"},
+		"body cut off":           {says(http.StatusOK, `{}`, "Content-Length", "100"), "HookUnreachable", "body"},
+		"more than 16 MiB":       {raw(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 16<<20+1)) }), "HookResponseTooLarge", "16777216 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -59,22 +59,22 @@ func TestCompositeInvalidResponses(t *testing.T) {
 			e.hook.Says(test.answer)
 			e.change(widget, "web", "{spec: {new: true}}")
 			if message := e.awaitReason(test.reason); !strings.Contains(message, test.text) {
-				t.Errorf("the condition says %q, want it to have %q", message, test.text)
+				t.Errorf("message of the condition: got %q, want %q in it", message, test.text)
 			}
 			event := e.awaitEventOn(parent, "SyncError", test.text)
 			if event.Type != "Warning" || !strings.HasPrefix(event.Message, "Sync error: ") || event.Source.Component != "metacontroller" {
-				t.Errorf("the event is %+v", event)
+				t.Errorf("got event %+v, want a Warning of metacontroller", event)
 			}
 			if now := e.look("ConfigMap", "before"); now == nil || now.GetResourceVersion() != before.GetResourceVersion() {
-				t.Errorf("the child that was there is now %v", now)
+				t.Errorf("existing child: got %v, want it unchanged", now)
 			}
 			if o := e.look("ConfigMap", "good"); o != nil {
-				t.Errorf("a child of a wrong answer was created: %v", o.Object)
+				t.Errorf("a child of an invalid response was created: %v", o.Object)
 			}
 			e.awaitChild(widget, "web", has(1, "status", "observedGeneration"), has(nil, "status", "bad"))
 
 			e.hook.Wants(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: after}}")
-			e.change(widget, "web", "{spec: {new: mended}}")
+			e.change(widget, "web", "{spec: {new: corrected}}")
 			e.awaitChild("ConfigMap", "after")
 			e.awaitGone("ConfigMap", "before")
 			e.awaitReason(v1alpha1.ReasonServing)
@@ -122,33 +122,35 @@ func TestCompositeOneInvalidResponse(t *testing.T) {
 
 func TestCompositeRefusedChild(t *testing.T) {
 	e := inSharedEngine(t)
-	e.hook.Says(tree{"status": tree{"told": true}, "children": list{
+	e.hook.Says(tree{"status": tree{"seen": true}, "children": list{
 		object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: Not_A_Name}}").Object,
 		object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: good}}").Object,
 	}})
 	e.serves(configMaps)
 	parent := e.parent("web")
 	e.awaitChild("ConfigMap", "good")
-	e.awaitChild(widget, "web", has(true, "status", "told"))
+	e.awaitChild(widget, "web", has(true, "status", "seen"))
 	e.awaitEventOn(parent, "SyncError", "Not_A_Name")
 }
 
 func TestCompositeParentWithoutSelector(t *testing.T) {
 	e := inSharedEngine(t)
 	e.serves(strings.Replace(configMaps, "generateSelector: true", "", 1))
-	for name, spec := range map[string]string{"none": "{}", "empty": "{spec: {selector: {}}}", "unparsable": "{spec: {selector: {matchExpressions: [{key: a, operator: Like}]}}}"} {
+	for name, spec := range map[string]string{
+		"none": "{}", "empty": "{spec: {selector: {}}}", "invalid": "{spec: {selector: {matchExpressions: [{key: a, operator: Like}]}}}",
+	} {
 		parent := e.parent(name, spec)
 		e.awaitEventOn(parent, "SyncError", "spec.selector")
 	}
 	if calls := e.hook.Calls(); len(calls) > 0 {
-		t.Errorf("the hook was called %d times", len(calls))
+		t.Errorf("got %d calls of the hook, want none", len(calls))
 	}
 	e.hook.Wants(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {app: a}}}")
 	e.change(widget, "none", "{spec: {selector: {matchLabels: {app: a}}}}")
 	e.awaitChild("ConfigMap", "a")
 }
 
-// A failing hook is called ever more rarely, and told of in few events.
+// The engine backs off from a failing hook, and records few events.
 func TestCompositeHookBackoff(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Says(says(http.StatusInternalServerError, "no"))
@@ -157,15 +159,15 @@ func TestCompositeHookBackoff(t *testing.T) {
 	e.awaitEventOn(parent, "SyncError", "500")
 	e.awaitCalls(5)
 	time.Sleep(3 * time.Second)
-	if calls := len(e.hook.Calls()); calls > 15 { // 5 ms, doubled each time
-		t.Errorf("in 3 s it was called %d times", calls)
+	if calls := len(e.hook.Calls()); calls > 15 { // the delay is 5 ms at first, and doubles each time
+		t.Errorf("got %d calls in 3 s, want 15 at most", calls)
 	}
 	events, err := e.kube.CoreV1().Events(e.namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(events.Items) != 1 {
-		t.Errorf("there are %d events", len(events.Items))
+		t.Errorf("got %d events, want 1", len(events.Items))
 	}
 }
 
@@ -182,7 +184,7 @@ func TestCompositeHookOutage(t *testing.T) {
 	before, absent := len(e.hook.Calls()), time.Now()
 	time.Sleep(time.Second)
 	if calls, lasted := len(e.hook.Calls())-before, time.Since(absent); float64(calls) > 5*lasted.Seconds() {
-		t.Errorf("in %s of its absence it was called %d times", lasted, calls)
+		t.Errorf("got %d calls in %s of the outage, want 5 a second at most", calls, lasted)
 	}
 	e.hook.Answers(oneConfigMap)
 	back := time.Now()
@@ -190,7 +192,7 @@ func TestCompositeHookOutage(t *testing.T) {
 		e.awaitChild("ConfigMap", name, func(*unstructured.Unstructured) string { return "" })
 	}
 	if took := time.Since(back); took > back.Sub(begin)+testcluster.Stretch(10*time.Second, back) {
-		t.Errorf("after it was back it took %s", took)
+		t.Errorf("the children were created %s after the end of the outage, want 10 s more than it lasted at most", took)
 	}
 	e.awaitReason(v1alpha1.ReasonServing)
 }

@@ -21,7 +21,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// definition is a CustomResourceDefinition of the test's own, of the plural name.
+// definition creates a CustomResourceDefinition in a group of the test.
 func (e *engineEnv) definition(kind, plural, subresources string) *unstructured.Unstructured {
 	e.Helper()
 	group := e.name + ".example.com"
@@ -59,9 +59,9 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 	e.awaitReason(v1alpha1.ReasonStatusSubresourceMissing)
 	event := e.awaitEventOn(cc, "SyncError", "does not have subresource 'Status' enabled")
 	if event.Type != "Warning" {
-		t.Errorf("the event is %+v", event)
+		t.Errorf("got event %+v, want a Warning", event)
 	}
-	mended := time.Now()
+	corrected := time.Now()
 	crd := e.look(definitions, "gizmos."+group)
 	versions := crd.Object["spec"].(map[string]any)["versions"].([]any)
 	versions[0].(map[string]any)["subresources"] = map[string]any{"status": map[string]any{}}
@@ -71,13 +71,13 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 	e.awaitReason(v1alpha1.ReasonChildNotServed)
 	e.definition("Part", "parts", "{}")
 	e.awaitReason(v1alpha1.ReasonServing)
-	if took := time.Since(mended); took > testcluster.Stretch(10*time.Second, mended) {
-		t.Errorf("from the mended definition to Ready it took %s", took)
+	if took := time.Since(corrected); took > testcluster.Stretch(10*time.Second, corrected) {
+		t.Errorf("ready %s after the definition was corrected, want 10 s at most", took)
 	}
 	e.put("{apiVersion: %s/v1, kind: Gizmo, metadata: {name: web}}", group)
 	e.awaitChild("Part."+group+"/v1", "web")
 
-	// The type of the children goes, and with it they; when it comes back, so do they.
+	// The definition of the children is deleted, and the children with it. After it is installed again the engine creates them.
 	e.remove(definitions, "parts."+group)
 	e.awaitReason(v1alpha1.ReasonChildNotServed)
 	e.awaitGone(definitions, "parts."+group)
@@ -100,13 +100,17 @@ hooks: {sync: {webhook: {url: HOOK/sync}}, finalize: {webhook: {url: HOOK/finali
 	e.awaitReason(v1alpha1.ReasonServing)
 	e.put("{apiVersion: %s/v1, kind: Gizmo, metadata: {name: web}}", group)
 	e.awaitChild("Gizmo."+group+"/v1", "web", finalizers(e.finalizer()))
-	// Its instances go with it: they are finalized.
+	// Its instances are deleted with it: they are finalized.
 	e.remove(definitions, "gizmos."+group)
 	e.awaitGone(definitions, "gizmos."+group)
 	e.awaitReason(v1alpha1.ReasonParentNotServed)
 	e.remove(composite, e.name)
 	e.awaitGone(composite, e.name)
 }
+
+// missingRule matches the rule in the message of the condition.
+var missingRule = regexp.MustCompile(
+	`label millwright.dev/aggregate-to-engine=true and the rule apiGroups: \["(.*)"\], resources: \["(.*)"\], verbs: \[(.*)\]$`)
 
 func TestCompositeMissingRights(t *testing.T) {
 	t.Parallel()
@@ -129,40 +133,41 @@ childResources: [{apiVersion: ` + group + `/v1, resource: parts}]
 hooks: {sync: {webhook: {url: HOOK/sync}}}
 `)
 	e.put("{apiVersion: %s/v1, kind: Gizmo, metadata: {name: web}}", group)
-	var told []string
+	var messages []string
 	for {
 		var message string
 		e.eventually(func() string {
 			for _, condition := range e.controller(e.name).Status.Conditions {
 				message = condition.Message
-				if condition.Reason == v1alpha1.ReasonForbidden && (len(told) == 0 || told[len(told)-1] != message) || condition.Reason == v1alpha1.ReasonServing && e.seen(group) == 1 {
+				isNew := len(messages) == 0 || messages[len(messages)-1] != message
+				if condition.Reason == v1alpha1.ReasonForbidden && isNew || condition.Reason == v1alpha1.ReasonServing && e.seen(group) == 1 {
 					return ""
 				}
 			}
-			return "Ready is as it was: " + message
+			return "the condition Ready has not changed: " + message
 		})
-		rule := regexp.MustCompile(`label millwright.dev/aggregate-to-engine=true and the rule apiGroups: \["(.*)"\], resources: \["(.*)"\], verbs: \[(.*)\]$`).FindStringSubmatch(message)
+		rule := missingRule.FindStringSubmatch(message)
 		if rule == nil {
 			break
 		}
-		told = append(told, message)
-		if len(told) > 12 {
-			t.Fatalf("it never ends: %s", strings.Join(told, "\n"))
+		messages = append(messages, message)
+		if len(messages) > 12 {
+			t.Fatalf("the engine still misses rights: %s", strings.Join(messages, "\n"))
 		}
-		// Whoever reads the message does what it says.
+		// The user grants the rule that the message names.
 		e.grantEngine(rbacv1.PolicyRule{APIGroups: []string{rule[1]}, Resources: []string{rule[2]}, Verbs: strings.Split(rule[3], ", ")})
-		// It is tried again within a minute. Who does not want to wait touches the parent.
-		e.change("Gizmo."+group+"/v1", "web", fmt.Sprintf("{metadata: {annotations: {rights: '%d'}}}", len(told)))
+		// The engine tries again within a minute. An edit of the parent makes it try immediately.
+		e.change("Gizmo."+group+"/v1", "web", fmt.Sprintf("{metadata: {annotations: {rights: '%d'}}}", len(messages)))
 	}
-	t.Logf("it was told:\n%s", strings.Join(told, "\n"))
-	if len(told) < 2 {
-		t.Error("nothing was forbidden")
+	t.Logf("messages:\n%s", strings.Join(messages, "\n"))
+	if len(messages) < 2 {
+		t.Error("got fewer than 2 messages: nothing was forbidden")
 	}
 	e.awaitChild("Part."+group+"/v1", "web")
 	e.awaitReason(v1alpha1.ReasonServing)
 }
 
-// seen is what the status of the Gizmo web says.
+// seen returns the field seen in the status of the Gizmo web.
 func (e *engineEnv) seen(group string) any {
 	o := e.look("Gizmo."+group+"/v1", "web")
 	status, _ := o.Object["status"].(map[string]any)

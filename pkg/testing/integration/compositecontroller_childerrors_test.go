@@ -15,16 +15,17 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// A hook may return a child as it got it before, with all that the API server has set.
+// A hook may return a child as the request shows it, with the fields that the API server has set.
 func TestCompositeSystemFieldsIgnored(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Wants(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: again, uid: 1-2, resourceVersion: "7", generation: 3, selfLink: /a,
-		creationTimestamp: "2026-01-01T00:00:00Z", deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 30, managedFields: [{manager: m, operation: Update}]}, data: {a: b}}`)
+		creationTimestamp: "2026-01-01T00:00:00Z", deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 30,
+		managedFields: [{manager: m, operation: Update}]}, data: {a: b}}`)
 	e.serves(configMaps)
 	e.parent("web")
 	child := e.awaitChild("ConfigMap", "again", has("b", "data", "a"))
 	if child.GetUID() == "1-2" || child.GetDeletionTimestamp() != nil {
-		t.Errorf("the child is %v", child.Object)
+		t.Errorf("got child %v, want the system fields of the API server", child.Object)
 	}
 	e.awaitReason(v1alpha1.ReasonServing)
 }
@@ -47,7 +48,7 @@ func TestCompositeInvalidChild(t *testing.T) {
 	e.awaitChild("ConfigMap", "good-web")
 	e.awaitChild(widget, "web", has(true, "status", "seen"))
 	if message := e.awaitReason("HookChildInvalid"); !strings.Contains(message, "Not_A_Name") || !strings.Contains(message, "no-child") {
-		t.Errorf("the condition says %q", message)
+		t.Errorf("message of the condition: got %q, want both children in it", message)
 	}
 	e.awaitEventOn(parent, "SyncError", "Not_A_Name")
 	e.parent("other")
@@ -55,16 +56,17 @@ func TestCompositeInvalidChild(t *testing.T) {
 	begin := time.Now()
 	before := len(e.callsFor("web"))
 	e.stays(3*time.Second, func() string { return "" })
-	// The pause between retries doubles from 5 ms on.
+	// The delay between retries is 5 ms at first, and doubles each time.
 	if calls, limit := len(e.callsFor("web"))-before, 12*(1+int(time.Since(begin)/(3*time.Second))); calls > limit {
-		t.Errorf("the hook was called %d times, want %d at most", calls, limit)
+		t.Errorf("got %d calls of the hook, want %d at most", calls, limit)
 	}
 	e.hook.Says(tree{"children": list{}})
-	e.change(widget, "web", "{spec: {new: mended}}")
+	e.change(widget, "web", "{spec: {new: corrected}}")
 	e.awaitReason(v1alpha1.ReasonServing)
 }
 
-// After 30 seconds the parent is synced anyway. How much of that has passed is what another parent counts, which the same engine syncs every ten.
+// The child is created soon after the foreign object is gone, not only by the sync after 30 seconds. The test measures the time with
+// another parent, which the same engine syncs every 10 seconds.
 func TestCompositeChildAfterForeignObject(t *testing.T) {
 	e := newEngineEnv(t)
 	e.run(&faultproxy.Journal{})
@@ -85,14 +87,14 @@ func TestCompositeChildAfterForeignObject(t *testing.T) {
 	e.remove("ConfigMap", "taken")
 	e.awaitChild("ConfigMap", "taken", has(nil, "metadata", "labels", "of"))
 	if ticks := len(e.callsFor("clock")) - before; ticks > 1 {
-		t.Errorf("the child came after %d ticks of 10 seconds", ticks)
+		t.Errorf("the child was created after %d times 10 seconds, want 1 at most", ticks)
 	}
 	if child := e.look("ConfigMap", "taken"); child.GetUID() == foreign.GetUID() {
-		t.Errorf("the child is %v", child)
+		t.Errorf("got the foreign object %v, want a new child", child)
 	}
 }
 
-// A server that resets each connection fails with another port each time.
+// The error of a reset connection names another port each time. The events do not show the port, so they are one event with a count.
 func TestCompositeConnectionEventsFolded(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Says(raw(func(w http.ResponseWriter, _ *http.Request) {
@@ -114,12 +116,12 @@ func TestCompositeConnectionEventsFolded(t *testing.T) {
 	message := e.awaitReason("HookUnreachable")
 	e.eventually(func() string {
 		if e.countEvents(parent, "SyncError") < 3 {
-			return "there are fewer than 3 events"
+			return "got fewer than 3 events SyncError"
 		}
 		return ""
 	})
 	if strings.Contains(event.Message, "->") || strings.Contains(message, "->") {
-		t.Errorf("a port is shown:\n%s\n%s", event.Message, message)
+		t.Errorf("got a port in the messages:\n%s\n%s", event.Message, message)
 	}
 	resets := 0
 	for _, event := range e.eventsOn(parent) {
@@ -128,6 +130,6 @@ func TestCompositeConnectionEventsFolded(t *testing.T) {
 		}
 	}
 	if resets > 1 {
-		t.Errorf("%d events differ, want one that is counted", resets)
+		t.Errorf("got %d events, want one with a count", resets)
 	}
 }
