@@ -17749,14 +17749,14 @@ func schema_pkg_apis_cr_v1alpha1_ActionProgress(ref common.ReferenceCallback) co
 				Properties: map[string]spec.Schema{
 					"runningPhase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "runningPhase is the name of the phase that runs; where several do, their names with commas between.",
+							Description: "runningPhase is the name of the phase that runs. If several run, their names are separated by commas.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"percentCompleted": {
 						SchemaProps: spec.SchemaProps{
-							Description: "percentCompleted is the mean over all phases, \"0\" to \"100\". No deferPhase counts.",
+							Description: "percentCompleted is the mean over all phases except deferPhases, \"0\" to \"100\".",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -17807,7 +17807,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionSet(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ActionSet runs actions of Blueprints, once. Its actions run at the same time, the phases of each one after the other. To delete it while it runs, or to set spec.cancel, cancels it.",
+				Description: "ActionSet runs actions of Blueprints, once. Its actions run at the same time, and the phases of an action one after the other. A run is cancelled by setting spec.cancel, or by deleting the ActionSet.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -17833,13 +17833,13 @@ func schema_pkg_apis_cr_v1alpha1_ActionSet(ref common.ReferenceCallback) common.
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what to run. It is read once, when the run starts; but for cancel.",
+							Description: "spec is what to run. It is read once, when the run starts; only cancel is read at any time.",
 							Ref:         ref(v1alpha1.ActionSetSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is how the run goes. It is written by the controller alone.",
+							Description: "status is the state of the run. Only the controller writes it.",
 							Ref:         ref(v1alpha1.ActionSetStatus{}.OpenAPIModelName()),
 						},
 					},
@@ -17928,7 +17928,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionSetSpec(ref common.ReferenceCallback) com
 					},
 					"cancel": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cancel stops what runs: no further phase is started but each deferPhase, which has a few minutes then. The ActionSet ends as failed, with the condition Cancelled. It cannot be taken back.",
+							Description: "cancel stops what runs. After that only the deferPhases are started, and each of them has a few minutes. The ActionSet ends as failed, with the condition Cancelled. This cannot be undone.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -17945,7 +17945,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionSetStatus(ref common.ReferenceCallback) c
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ActionSetStatus is how a run goes.",
+				Description: "ActionSetStatus is the state of a run.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"state": {
@@ -17976,7 +17976,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionSetStatus(ref common.ReferenceCallback) c
 					},
 					"error": {
 						SchemaProps: spec.SchemaProps{
-							Description: "error says what has failed last.",
+							Description: "error describes the last failure.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.Error{}.OpenAPIModelName()),
 						},
@@ -17996,25 +17996,25 @@ func schema_pkg_apis_cr_v1alpha1_ActionSetStatus(ref common.ReferenceCallback) c
 					},
 					"completionTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "completionTime is when the run ended, well or not. Nothing happens after that.",
+							Description: "completionTime is when the run ended, whether it succeeded or failed. Nothing happens after that.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"snapshot": {
 						SchemaProps: spec.SchemaProps{
-							Description: "snapshot identifies the Secret with what the run is made from. A Secret that is another one, or has another content, is not used.",
+							Description: "snapshot identifies the Secret with the snapshot of the run. A Secret with another UID or other content is not used.",
 							Ref:         ref(v1alpha1.RunSnapshot{}.OpenAPIModelName()),
 						},
 					},
 					"lastEvent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "lastEvent is the event of the last failure, or of the end if all has ended well. It is recorded here before it is posted: a process that does not know whether it was posted posts it again, under the same name.",
+							Description: "lastEvent is the event of the last failure, or of the end of a run that succeeded. It is recorded here before it is posted: a process that does not know whether it was posted posts it again, under the same name.",
 							Ref:         ref(v1alpha1.RunEvent{}.OpenAPIModelName()),
 						},
 					},
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "observedGeneration is the metadata.generation that this status speaks of.",
+							Description: "observedGeneration is the metadata.generation that this status describes.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -18031,7 +18031,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionSetStatus(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions: Progressing is True until the run has ended. Then either Complete or Failed is True. Cancelled is True if somebody wanted it to end.",
+							Description: "conditions: Progressing is True until the run has ended. Then either Complete or Failed is True. Cancelled is True if the run was cancelled.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18081,7 +18081,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionSpec(ref common.ReferenceCallback) common
 					},
 					"artifacts": {
 						SchemaProps: spec.SchemaProps{
-							Description: "artifacts are what another action has left, for templates in .ArtifactsIn.",
+							Description: "artifacts are the output artifacts of another action, for templates in .ArtifactsIn.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -18129,7 +18129,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionSpec(ref common.ReferenceCallback) common
 					},
 					"podOverride": {
 						SchemaProps: spec.SchemaProps{
-							Description: "podOverride is merged into the spec of each Pod that the action makes, as kubectl patch would. It wins over that of a phase.",
+							Description: "podOverride is merged into the spec of each Pod that the action makes, as kubectl patch does. It wins over the podOverride of a phase.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
@@ -18150,7 +18150,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionSpec(ref common.ReferenceCallback) common
 					},
 					"preferredVersion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "preferredVersion of the functions, a semantic version. There is one of each.",
+							Description: "preferredVersion of the functions, a semantic version. Each function has one version only.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18198,7 +18198,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionStatus(ref common.ReferenceCallback) comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ActionStatus is how one action goes.",
+				Description: "ActionStatus is the state of one action.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -18244,7 +18244,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionStatus(ref common.ReferenceCallback) comm
 					},
 					"artifacts": {
 						SchemaProps: spec.SchemaProps{
-							Description: "artifacts are the output artifacts: the templates of the Blueprint until the action has ended well, and then their values.",
+							Description: "artifacts are the output artifacts: the templates of the Blueprint until the action has succeeded, then their values.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -18275,7 +18275,7 @@ func schema_pkg_apis_cr_v1alpha1_Artifact(ref common.ReferenceCallback) common.O
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Artifact is what one action leaves to another, such as where a backup is.",
+				Description: "Artifact is what one action passes on to another, such as the location of a backup.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"keyValue": {
@@ -18310,7 +18310,7 @@ func schema_pkg_apis_cr_v1alpha1_Blueprint(ref common.ReferenceCallback) common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Blueprint says what the operations of an application are, such as its backup and its restore. An ActionSet runs them.",
+				Description: "Blueprint declares the operations of an application, such as backup and restore. An ActionSet runs them.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -18365,7 +18365,7 @@ func schema_pkg_apis_cr_v1alpha1_BlueprintAction(ref common.ReferenceCallback) c
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name says what the action is called. Its key in actions is what counts.",
+							Description: "name of the action, for readers. The controller uses the key in actions instead.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18384,7 +18384,7 @@ func schema_pkg_apis_cr_v1alpha1_BlueprintAction(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "configMapNames are the names by which the templates find ConfigMaps in .ConfigMaps. An ActionSet that lacks one of them is warned.",
+							Description: "configMapNames are the names by which the templates find ConfigMaps in .ConfigMaps. An ActionSet that lacks one of them gets a Warning event.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18403,7 +18403,7 @@ func schema_pkg_apis_cr_v1alpha1_BlueprintAction(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "secretNames are the names by which the templates find Secrets in .Secrets. An ActionSet that lacks one of them is warned.",
+							Description: "secretNames are the names by which the templates find Secrets in .Secrets. An ActionSet that lacks one of them gets a Warning event.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18422,7 +18422,7 @@ func schema_pkg_apis_cr_v1alpha1_BlueprintAction(ref common.ReferenceCallback) c
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "inputArtifactNames are the names by which the templates find artifacts in .ArtifactsIn. An ActionSet that lacks one of them is warned.",
+							Description: "inputArtifactNames are the names by which the templates find artifacts in .ArtifactsIn. An ActionSet that lacks one of them gets a Warning event.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -18436,7 +18436,7 @@ func schema_pkg_apis_cr_v1alpha1_BlueprintAction(ref common.ReferenceCallback) c
 					},
 					"outputArtifacts": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outputArtifacts are what the action leaves to others. Their values are templates, rendered when all phases have succeeded.",
+							Description: "outputArtifacts are what the action passes on to other actions. Their values are templates, rendered when all phases have succeeded.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -18546,7 +18546,7 @@ func schema_pkg_apis_cr_v1alpha1_BlueprintPhase(ref common.ReferenceCallback) co
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name of the phase, by which later phases find its output in .Phases. No other phase of the action has it.",
+							Description: "name of the phase, unique in the action. Later phases find its output in .Phases under this name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18583,7 +18583,7 @@ func schema_pkg_apis_cr_v1alpha1_Credential(ref common.ReferenceCallback) common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Credential is one of its members, as type says.",
+				Description: "Credential has one member, selected by type.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"type": {
@@ -18607,7 +18607,7 @@ func schema_pkg_apis_cr_v1alpha1_Credential(ref common.ReferenceCallback) common
 					},
 					"kopiaServerSecret": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kopiaServerSecret is how a Kopia server is reached.",
+							Description: "kopiaServerSecret has what is needed to connect to a Kopia server.",
 							Ref:         ref(v1alpha1.KopiaServerSecret{}.OpenAPIModelName()),
 						},
 					},
@@ -18623,12 +18623,12 @@ func schema_pkg_apis_cr_v1alpha1_Error(ref common.ReferenceCallback) common.Open
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Error says what has failed.",
+				Description: "Error describes a failure.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message says what has failed, and why.",
+							Description: "message is what has failed, and why.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18680,7 +18680,7 @@ func schema_pkg_apis_cr_v1alpha1_KopiaServerSecret(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "KopiaServerSecret is how a Kopia server is reached.",
+				Description: "KopiaServerSecret has what is needed to connect to a Kopia server.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"username": {
@@ -18692,7 +18692,7 @@ func schema_pkg_apis_cr_v1alpha1_KopiaServerSecret(ref common.ReferenceCallback)
 					},
 					"hostname": {
 						SchemaProps: spec.SchemaProps{
-							Description: "hostname that the server knows the user by.",
+							Description: "hostname of the user on the server.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18783,14 +18783,14 @@ func schema_pkg_apis_cr_v1alpha1_Location(ref common.ReferenceCallback) common.O
 					},
 					"endpoint": {
 						SchemaProps: spec.SchemaProps{
-							Description: "endpoint is the address of the store, where it is not the usual one.",
+							Description: "endpoint is the address of the store, if it is not the usual one.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"prefix": {
 						SchemaProps: spec.SchemaProps{
-							Description: "prefix of all that is kept in the bucket.",
+							Description: "prefix of all keys in the bucket.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18841,7 +18841,7 @@ func schema_pkg_apis_cr_v1alpha1_ObjectReference(ref common.ReferenceCallback) c
 					},
 					"kind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kind of the object. Of a subject: StatefulSet, Deployment, PVC, Namespace, or any other, which apiVersion and resource then name.",
+							Description: "kind of the object. For a subject: StatefulSet, Deployment, PVC or Namespace; for any other kind apiVersion and resource are used.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -18872,7 +18872,7 @@ func schema_pkg_apis_cr_v1alpha1_Phase(ref common.ReferenceCallback) common.Open
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Phase is how one phase goes.",
+				Description: "Phase is the state of one phase.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
@@ -18906,13 +18906,13 @@ func schema_pkg_apis_cr_v1alpha1_Phase(ref common.ReferenceCallback) common.Open
 					},
 					"intent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "intent is what the function was about to do when the phase was started, such as the name of the object that it creates. By it what was done is found again.",
+							Description: "intent is what the function was about to do when the phase was started, such as the name of the object that it creates. After a restart the controller uses it to find what was done.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
 					"startedBy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "startedBy is the process that has started the phase. What it alone knows ends with it.",
+							Description: "startedBy is the process that has started the phase. What is only in its memory is lost when it ends.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -18925,7 +18925,7 @@ func schema_pkg_apis_cr_v1alpha1_Phase(ref common.ReferenceCallback) common.Open
 					},
 					"completionTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "completionTime is when it was known that the phase has ended, well or not.",
+							Description: "completionTime is when the controller observed that the phase has ended, whether it succeeded or failed.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -18981,7 +18981,7 @@ func schema_pkg_apis_cr_v1alpha1_PhaseProgress(ref common.ReferenceCallback) com
 					},
 					"estimatedTimeSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "estimatedTimeSeconds is how long the rest may take.",
+							Description: "estimatedTimeSeconds is the estimated time until the phase ends, in seconds.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -19004,7 +19004,7 @@ func schema_pkg_apis_cr_v1alpha1_Profile(ref common.ReferenceCallback) common.Op
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Profile is a place where data is kept, and how to get at it. It is read when an action starts.",
+				Description: "Profile is a location where data is kept, and the credentials for it. It is read when an action starts.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -19037,7 +19037,7 @@ func schema_pkg_apis_cr_v1alpha1_Profile(ref common.ReferenceCallback) common.Op
 					},
 					"credential": {
 						SchemaProps: spec.SchemaProps{
-							Description: "credential is what the location wants to see.",
+							Description: "credential is for the access to the location.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.Credential{}.OpenAPIModelName()),
 						},
@@ -19116,7 +19116,7 @@ func schema_pkg_apis_cr_v1alpha1_RunEvent(ref common.ReferenceCallback) common.O
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is what the name of the event ends with, after that of its object and a dot.",
+							Description: "name is the last part of the name of the event, after the name of its object and a dot.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -19159,7 +19159,7 @@ func schema_pkg_apis_cr_v1alpha1_RunSnapshot(ref common.ReferenceCallback) commo
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RunSnapshot identifies the Secret with what a run is made from.",
+				Description: "RunSnapshot identifies the Secret with the snapshot of a run.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"uid": {

@@ -16,16 +16,16 @@ type State string
 const (
 	// StatePending: nothing was started yet.
 	StatePending State = "pending"
-	// StateRunning: it was started, or is about to be: this is recorded before anything is done.
+	// StateRunning: it was started, or is about to be started: this is recorded before anything is done.
 	StateRunning State = "running"
 	// StateFailed: it, or a part of it, has failed. Other parts of an ActionSet may still run; when all have ended, its condition
 	// Failed is True.
 	StateFailed State = "failed"
-	// StateComplete: it has ended well.
+	// StateComplete: it has succeeded.
 	StateComplete State = "complete"
 )
 
-// ActionSetStatus is how a run goes.
+// ActionSetStatus is the state of a run.
 type ActionSetStatus struct {
 	// state is pending, running, failed or complete. It is failed as soon as anything has failed.
 	// +optional
@@ -36,7 +36,7 @@ type ActionSetStatus struct {
 	// +listType=atomic
 	Actions []ActionStatus `json:"actions,omitempty"`
 
-	// error says what has failed last.
+	// error describes the last failure.
 	// +optional
 	Error Error `json:"error"`
 
@@ -48,25 +48,25 @@ type ActionSetStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the run ended, well or not. Nothing happens after that.
+	// completionTime is when the run ended, whether it succeeded or failed. Nothing happens after that.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// snapshot identifies the Secret with what the run is made from. A Secret that is another one, or has another content, is not used.
+	// snapshot identifies the Secret with the snapshot of the run. A Secret with another UID or other content is not used.
 	// +optional
 	Snapshot *RunSnapshot `json:"snapshot,omitempty"`
 
-	// lastEvent is the event of the last failure, or of the end if all has ended well. It is recorded here before it is posted: a process
+	// lastEvent is the event of the last failure, or of the end of a run that succeeded. It is recorded here before it is posted: a process
 	// that does not know whether it was posted posts it again, under the same name.
 	// +optional
 	LastEvent *RunEvent `json:"lastEvent,omitempty"`
 
-	// observedGeneration is the metadata.generation that this status speaks of.
+	// observedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Progressing is True until the run has ended. Then either Complete or Failed is True. Cancelled is True if somebody
-	// wanted it to end.
+	// conditions: Progressing is True until the run has ended. Then either Complete or Failed is True. Cancelled is True if the run was
+	// cancelled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -75,7 +75,7 @@ type ActionSetStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// RunSnapshot identifies the Secret with what a run is made from.
+// RunSnapshot identifies the Secret with the snapshot of a run.
 type RunSnapshot struct {
 	// uid of the Secret.
 	// +optional
@@ -88,7 +88,7 @@ type RunSnapshot struct {
 
 // RunEvent is an event on an ActionSet.
 type RunEvent struct {
-	// name is what the name of the event ends with, after that of its object and a dot.
+	// name is the last part of the name of the event, after the name of its object and a dot.
 	// +optional
 	Name string `json:"name,omitempty"`
 
@@ -113,21 +113,22 @@ type RunEvent struct {
 const (
 	// ConditionProgressing is True until the run has ended.
 	ConditionProgressing = "Progressing"
-	// ConditionComplete is True when all has ended well.
+	// ConditionComplete is True when all phases have succeeded.
 	ConditionComplete = "Complete"
 	// ConditionFailed is True when all has ended, and something has failed.
 	ConditionFailed = "Failed"
-	// ConditionCancelled is True from when it is known that somebody wants the run to end.
+	// ConditionCancelled is True as soon as the controller has observed that the run is to be cancelled.
 	ConditionCancelled = "Cancelled"
 )
 
-// Reasons of the conditions of an ActionSet. Progressing has that of a failure from when it is known; Failed has the same in the end.
+// Reasons of the conditions of an ActionSet. Progressing has the reason of a failure as soon as it is known; Failed has the same reason when
+// the run has ended.
 const (
 	// ReasonLaunching: what the run needs to start cannot be read at the moment.
 	ReasonLaunching = "Launching"
 	// ReasonRunning: phases run, and none has failed.
 	ReasonRunning = "Running"
-	// ReasonCompleted: all phases have ended well.
+	// ReasonCompleted: all phases have succeeded.
 	ReasonCompleted = "Completed"
 	// ReasonInvalid: the ActionSet, or what it names, cannot be run. Nothing was done.
 	ReasonInvalid = "Invalid"
@@ -137,14 +138,14 @@ const (
 	ReasonDeferPhaseFailed = "DeferPhaseFailed"
 	// ReasonArtifactsFailed: output artifacts could not be rendered.
 	ReasonArtifactsFailed = "ArtifactsFailed"
-	// ReasonControllerRestarted: a phase ran while the controller ended, and cannot be found again.
+	// ReasonControllerRestarted: the controller ended while a phase ran, and the result of the phase is not known.
 	ReasonControllerRestarted = "ControllerRestarted"
-	// ReasonStatusTooLarge: the API server has refused a status because it is too large. The run is cancelled, and outputs and artifacts are
+	// ReasonStatusTooLarge: the API server has rejected a status because it is too large. The run is cancelled, and outputs and artifacts are
 	// not in the status.
 	ReasonStatusTooLarge = "StatusTooLarge"
-	// ReasonRunLost: the Secret with the frozen run is gone or was replaced, or the run was started by another controller.
+	// ReasonRunLost: the Secret with the snapshot was deleted or replaced, or the run was started by another controller.
 	ReasonRunLost = "RunLost"
-	// ReasonRenderLost: processes of the controller have ended while they rendered the arguments of a phase.
+	// ReasonRenderLost: two processes of the controller have ended while they rendered the arguments of a phase.
 	ReasonRenderLost = "RenderLost"
 	// ReasonCancelRequested: spec.cancel is true.
 	ReasonCancelRequested = "CancelRequested"
@@ -152,20 +153,20 @@ const (
 	ReasonDeleted = "Deleted"
 )
 
-// Error says what has failed.
+// Error describes a failure.
 type Error struct {
-	// message says what has failed, and why.
+	// message is what has failed, and why.
 	// +optional
 	Message string `json:"message"`
 }
 
 // ActionProgress is the progress of all phases together.
 type ActionProgress struct {
-	// runningPhase is the name of the phase that runs; where several do, their names with commas between.
+	// runningPhase is the name of the phase that runs. If several run, their names are separated by commas.
 	// +optional
 	RunningPhase string `json:"runningPhase,omitempty"`
 
-	// percentCompleted is the mean over all phases, "0" to "100". No deferPhase counts.
+	// percentCompleted is the mean over all phases except deferPhases, "0" to "100".
 	// +optional
 	PercentCompleted string `json:"percentCompleted,omitempty"`
 
@@ -190,7 +191,7 @@ type ActionProgress struct {
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 
-// ActionStatus is how one action goes.
+// ActionStatus is the state of one action.
 type ActionStatus struct {
 	// name of the action, as in the spec.
 	// +optional
@@ -209,7 +210,7 @@ type ActionStatus struct {
 	// +listType=atomic
 	Phases []Phase `json:"phases,omitempty"`
 
-	// artifacts are the output artifacts: the templates of the Blueprint until the action has ended well, and then their values.
+	// artifacts are the output artifacts: the templates of the Blueprint until the action has succeeded, then their values.
 	// +optional
 	Artifacts map[string]Artifact `json:"artifacts,omitempty"`
 
@@ -218,7 +219,7 @@ type ActionStatus struct {
 	DeferPhase Phase `json:"deferPhase"`
 }
 
-// Phase is how one phase goes.
+// Phase is the state of one phase.
 type Phase struct {
 	// name of the phase.
 	// +optional
@@ -237,13 +238,13 @@ type Phase struct {
 	// +optional
 	Progress PhaseProgress `json:"progress"`
 
-	// intent is what the function was about to do when the phase was started, such as the name of the object that it creates. By it
-	// what was done is found again.
+	// intent is what the function was about to do when the phase was started, such as the name of the object that it creates. After a
+	// restart the controller uses it to find what was done.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Intent *runtime.RawExtension `json:"intent,omitempty"`
 
-	// startedBy is the process that has started the phase. What it alone knows ends with it.
+	// startedBy is the process that has started the phase. What is only in its memory is lost when it ends.
 	// +optional
 	StartedBy string `json:"startedBy,omitempty"`
 
@@ -251,7 +252,7 @@ type Phase struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when it was known that the phase has ended, well or not.
+	// completionTime is when the controller observed that the phase has ended, whether it succeeded or failed.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 }
@@ -278,7 +279,7 @@ type PhaseProgress struct {
 	// +optional
 	EstimatedUploadSizeB int64 `json:"estimatedUploadSizeB,omitempty"`
 
-	// estimatedTimeSeconds is how long the rest may take.
+	// estimatedTimeSeconds is the estimated time until the phase ends, in seconds.
 	// +optional
 	EstimatedTimeSeconds int64 `json:"estimatedTimeSeconds,omitempty"`
 

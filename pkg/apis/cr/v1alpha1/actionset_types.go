@@ -21,18 +21,18 @@ import (
 // +kubebuilder:printcolumn:name="Last Transition Time",type=string,format=date-time,JSONPath=`.status.progress.lastTransitionTime`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 
-// ActionSet runs actions of Blueprints, once. Its actions run at the same time, the phases of each one after the other. To
-// delete it while it runs, or to set spec.cancel, cancels it.
+// ActionSet runs actions of Blueprints, once. Its actions run at the same time, and the phases of an action one after the other. A run is
+// cancelled by setting spec.cancel, or by deleting the ActionSet.
 type ActionSet struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object's metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what to run. It is read once, when the run starts; but for cancel.
+	// spec is what to run. It is read once, when the run starts; only cancel is read at any time.
 	// +optional
 	Spec *ActionSetSpec `json:"spec,omitempty"`
-	// status is how the run goes. It is written by the controller alone.
+	// status is the state of the run. Only the controller writes it.
 	// +optional
 	Status *ActionSetStatus `json:"status,omitempty"`
 }
@@ -44,8 +44,8 @@ type ActionSetSpec struct {
 	// +listType=atomic
 	Actions []ActionSpec `json:"actions,omitempty"`
 
-	// cancel stops what runs: no further phase is started but each deferPhase, which has a few minutes then. The ActionSet ends as
-	// failed, with the condition Cancelled. It cannot be taken back.
+	// cancel stops what runs. After that only the deferPhases are started, and each of them has a few minutes. The ActionSet ends as failed,
+	// with the condition Cancelled. This cannot be undone.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
 }
@@ -64,7 +64,7 @@ type ActionSpec struct {
 	// +optional
 	Blueprint string `json:"blueprint,omitempty"`
 
-	// artifacts are what another action has left, for templates in .ArtifactsIn.
+	// artifacts are the output artifacts of another action, for templates in .ArtifactsIn.
 	// +optional
 	Artifacts map[string]Artifact `json:"artifacts,omitempty"`
 
@@ -80,7 +80,7 @@ type ActionSpec struct {
 	// +optional
 	Profile *ObjectReference `json:"profile"`
 
-	// podOverride is merged into the spec of each Pod that the action makes, as kubectl patch would. It wins over that of a phase.
+	// podOverride is merged into the spec of each Pod that the action makes, as kubectl patch does. It wins over the podOverride of a phase.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	PodOverride *runtime.RawExtension `json:"podOverride,omitempty"`
@@ -89,7 +89,7 @@ type ActionSpec struct {
 	// +optional
 	Options map[string]string `json:"options"`
 
-	// preferredVersion of the functions, a semantic version. There is one of each.
+	// preferredVersion of the functions, a semantic version. Each function has one version only.
 	// +optional
 	PreferredVersion string `json:"preferredVersion"`
 

@@ -13,7 +13,7 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:resource:path=blueprints,singular=blueprint,scope=Namespaced
 
-// Blueprint says what the operations of an application are, such as its backup and its restore. An ActionSet runs them.
+// Blueprint declares the operations of an application, such as backup and restore. An ActionSet runs them.
 type Blueprint struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object's metadata.
@@ -27,7 +27,7 @@ type Blueprint struct {
 
 // BlueprintAction is one operation: phases, one after the other.
 type BlueprintAction struct {
-	// name says what the action is called. Its key in actions is what counts.
+	// name of the action, for readers. The controller uses the key in actions instead.
 	// +optional
 	Name string `json:"name,omitempty"`
 
@@ -35,24 +35,24 @@ type BlueprintAction struct {
 	// +optional
 	Kind string `json:"kind,omitempty"`
 
-	// configMapNames are the names by which the templates find ConfigMaps in .ConfigMaps. An ActionSet that lacks one of them is
-	// warned.
+	// configMapNames are the names by which the templates find ConfigMaps in .ConfigMaps. An ActionSet that lacks one of them gets a
+	// Warning event.
 	// +optional
 	// +listType=atomic
 	ConfigMapNames []string `json:"configMapNames,omitempty"`
 
-	// secretNames are the names by which the templates find Secrets in .Secrets. An ActionSet that lacks one of them is warned.
+	// secretNames are the names by which the templates find Secrets in .Secrets. An ActionSet that lacks one of them gets a Warning event.
 	// +optional
 	// +listType=atomic
 	SecretNames []string `json:"secretNames,omitempty"`
 
-	// inputArtifactNames are the names by which the templates find artifacts in .ArtifactsIn. An ActionSet that lacks one of them
-	// is warned.
+	// inputArtifactNames are the names by which the templates find artifacts in .ArtifactsIn. An ActionSet that lacks one of them gets a
+	// Warning event.
 	// +optional
 	// +listType=atomic
 	InputArtifactNames []string `json:"inputArtifactNames,omitempty"`
 
-	// outputArtifacts are what the action leaves to others. Their values are templates, rendered when all phases have succeeded.
+	// outputArtifacts are what the action passes on to other actions. Their values are templates, rendered when all phases have succeeded.
 	// +optional
 	OutputArtifacts map[string]Artifact `json:"outputArtifacts,omitempty"`
 
@@ -72,7 +72,7 @@ type BlueprintPhase struct {
 	// +optional
 	Func string `json:"func,omitempty"`
 
-	// name of the phase, by which later phases find its output in .Phases. No other phase of the action has it.
+	// name of the phase, unique in the action. Later phases find its output in .Phases under this name.
 	// +optional
 	Name string `json:"name,omitempty"`
 

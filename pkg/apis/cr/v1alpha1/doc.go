@@ -1,9 +1,9 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 is the API of an application's operations: Blueprints say what they are, ActionSets run them, and Profiles
-// say where data is kept. It is that of Kanister 0.119, so that manifests written for it apply unchanged: therefore nothing is
-// required, and the specs of Blueprints and Profiles have no field of their own.
+// Package v1alpha1 is the API of an application's operations: Blueprints declare them, ActionSets run them, and Profiles
+// declare where data is kept. It is the API of Kanister 0.119, so that manifests written for it apply unchanged. Therefore no field is
+// required, and Blueprints and Profiles have no additional fields.
 //
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true

@@ -12,7 +12,7 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:resource:path=profiles,singular=profile,scope=Namespaced
 
-// Profile is a place where data is kept, and how to get at it. It is read when an action starts.
+// Profile is a location where data is kept, and the credentials for it. It is read when an action starts.
 type Profile struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object's metadata.
@@ -23,7 +23,7 @@ type Profile struct {
 	// +optional
 	Location Location `json:"location,omitempty"`
 
-	// credential is what the location wants to see.
+	// credential is for the access to the location.
 	// +optional
 	Credential Credential `json:"credential,omitempty"`
 
@@ -53,11 +53,11 @@ type Location struct {
 	// +optional
 	Bucket string `json:"bucket,omitempty"`
 
-	// endpoint is the address of the store, where it is not the usual one.
+	// endpoint is the address of the store, if it is not the usual one.
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
 
-	// prefix of all that is kept in the bucket.
+	// prefix of all keys in the bucket.
 	// +optional
 	Prefix string `json:"prefix,omitempty"`
 
@@ -76,7 +76,7 @@ const (
 	CredentialTypeKopia   CredentialType = "kopia"
 )
 
-// Credential is one of its members, as type says.
+// Credential has one member, selected by type.
 type Credential struct {
 	// type of the credential: keyPair, secret or kopia.
 	// +optional
@@ -90,7 +90,7 @@ type Credential struct {
 	// +optional
 	Secret *ObjectReference `json:"secret,omitempty"`
 
-	// kopiaServerSecret is how a Kopia server is reached.
+	// kopiaServerSecret has what is needed to connect to a Kopia server.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	KopiaServerSecret *KopiaServerSecret `json:"kopiaServerSecret,omitempty"`
@@ -111,13 +111,13 @@ type KeyPair struct {
 	Secret ObjectReference `json:"secret,omitempty"`
 }
 
-// KopiaServerSecret is how a Kopia server is reached.
+// KopiaServerSecret has what is needed to connect to a Kopia server.
 type KopiaServerSecret struct {
 	// username on the server.
 	// +optional
 	Username string `json:"username,omitempty"`
 
-	// hostname that the server knows the user by.
+	// hostname of the user on the server.
 	// +optional
 	Hostname string `json:"hostname,omitempty"`
 

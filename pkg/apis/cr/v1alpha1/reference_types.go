@@ -17,7 +17,7 @@ type ObjectReference struct {
 	// +optional
 	Resource string `json:"resource"`
 
-	// kind of the object. Of a subject: StatefulSet, Deployment, PVC, Namespace, or any other, which apiVersion and resource then name.
+	// kind of the object. For a subject: StatefulSet, Deployment, PVC or Namespace; for any other kind apiVersion and resource are used.
 	// +optional
 	Kind string `json:"kind"`
 
@@ -30,7 +30,7 @@ type ObjectReference struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// Artifact is what one action leaves to another, such as where a backup is.
+// Artifact is what one action passes on to another, such as the location of a backup.
 type Artifact struct {
 	// keyValue are names and values. Those of a Blueprint are templates.
 	// +optional

@@ -14,9 +14,9 @@ import (
 //
 // ActionProgress is the progress of all phases together.
 type ActionProgressApplyConfiguration struct {
-	// runningPhase is the name of the phase that runs; where several do, their names with commas between.
+	// runningPhase is the name of the phase that runs. If several run, their names are separated by commas.
 	RunningPhase *string `json:"runningPhase,omitempty"`
-	// percentCompleted is the mean over all phases, "0" to "100". No deferPhase counts.
+	// percentCompleted is the mean over all phases except deferPhases, "0" to "100".
 	PercentCompleted *string `json:"percentCompleted,omitempty"`
 	// sizeDownloadedB is how many bytes were downloaded.
 	SizeDownloadedB *int64 `json:"sizeDownloadedB,omitempty"`

@@ -17,15 +17,15 @@ import (
 // ActionSetApplyConfiguration represents a declarative configuration of the ActionSet type for use
 // with apply.
 //
-// ActionSet runs actions of Blueprints, once. Its actions run at the same time, the phases of each one after the other. To
-// delete it while it runs, or to set spec.cancel, cancels it.
+// ActionSet runs actions of Blueprints, once. Its actions run at the same time, and the phases of an action one after the other. A run is
+// cancelled by setting spec.cancel, or by deleting the ActionSet.
 type ActionSetApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// Standard object's metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what to run. It is read once, when the run starts; but for cancel.
+	// spec is what to run. It is read once, when the run starts; only cancel is read at any time.
 	Spec *ActionSetSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is how the run goes. It is written by the controller alone.
+	// status is the state of the run. Only the controller writes it.
 	Status *ActionSetStatusApplyConfiguration `json:"status,omitempty"`
 }
 

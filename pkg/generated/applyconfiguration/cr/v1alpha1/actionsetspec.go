@@ -12,8 +12,8 @@ package v1alpha1
 type ActionSetSpecApplyConfiguration struct {
 	// actions run at the same time.
 	Actions []ActionSpecApplyConfiguration `json:"actions,omitempty"`
-	// cancel stops what runs: no further phase is started but each deferPhase, which has a few minutes then. The ActionSet ends as
-	// failed, with the condition Cancelled. It cannot be taken back.
+	// cancel stops what runs. After that only the deferPhases are started, and each of them has a few minutes. The ActionSet ends as failed,
+	// with the condition Cancelled. This cannot be undone.
 	Cancel *bool `json:"cancel,omitempty"`
 }
 

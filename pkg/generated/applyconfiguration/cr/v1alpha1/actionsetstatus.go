@@ -14,29 +14,29 @@ import (
 // ActionSetStatusApplyConfiguration represents a declarative configuration of the ActionSetStatus type for use
 // with apply.
 //
-// ActionSetStatus is how a run goes.
+// ActionSetStatus is the state of a run.
 type ActionSetStatusApplyConfiguration struct {
 	// state is pending, running, failed or complete. It is failed as soon as anything has failed.
 	State *crv1alpha1.State `json:"state,omitempty"`
 	// actions are those of the spec, in the same order.
 	Actions []ActionStatusApplyConfiguration `json:"actions,omitempty"`
-	// error says what has failed last.
+	// error describes the last failure.
 	Error *ErrorApplyConfiguration `json:"error,omitempty"`
 	// progress of all phases together.
 	Progress *ActionProgressApplyConfiguration `json:"progress,omitempty"`
 	// startTime is when the run started.
 	StartTime *v1.Time `json:"startTime,omitempty"`
-	// completionTime is when the run ended, well or not. Nothing happens after that.
+	// completionTime is when the run ended, whether it succeeded or failed. Nothing happens after that.
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
-	// snapshot identifies the Secret with what the run is made from. A Secret that is another one, or has another content, is not used.
+	// snapshot identifies the Secret with the snapshot of the run. A Secret with another UID or other content is not used.
 	Snapshot *RunSnapshotApplyConfiguration `json:"snapshot,omitempty"`
-	// lastEvent is the event of the last failure, or of the end if all has ended well. It is recorded here before it is posted: a process
+	// lastEvent is the event of the last failure, or of the end of a run that succeeded. It is recorded here before it is posted: a process
 	// that does not know whether it was posted posts it again, under the same name.
 	LastEvent *RunEventApplyConfiguration `json:"lastEvent,omitempty"`
-	// observedGeneration is the metadata.generation that this status speaks of.
+	// observedGeneration is the metadata.generation that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Progressing is True until the run has ended. Then either Complete or Failed is True. Cancelled is True if somebody
-	// wanted it to end.
+	// conditions: Progressing is True until the run has ended. Then either Complete or Failed is True. Cancelled is True if the run was
+	// cancelled.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

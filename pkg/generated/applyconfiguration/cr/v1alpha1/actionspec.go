@@ -20,7 +20,7 @@ type ActionSpecApplyConfiguration struct {
 	Object *ObjectReferenceApplyConfiguration `json:"object,omitempty"`
 	// blueprint is the name of a Blueprint in the namespace of the ActionSet.
 	Blueprint *string `json:"blueprint,omitempty"`
-	// artifacts are what another action has left, for templates in .ArtifactsIn.
+	// artifacts are the output artifacts of another action, for templates in .ArtifactsIn.
 	Artifacts map[string]ArtifactApplyConfiguration `json:"artifacts,omitempty"`
 	// configMaps are for templates in .ConfigMaps, by name. Only name and namespace of each are used.
 	ConfigMaps map[string]ObjectReferenceApplyConfiguration `json:"configMaps,omitempty"`
@@ -28,11 +28,11 @@ type ActionSpecApplyConfiguration struct {
 	Secrets map[string]ObjectReferenceApplyConfiguration `json:"secrets,omitempty"`
 	// profile is for templates in .Profile. Only name and namespace are used.
 	Profile *ObjectReferenceApplyConfiguration `json:"profile,omitempty"`
-	// podOverride is merged into the spec of each Pod that the action makes, as kubectl patch would. It wins over that of a phase.
+	// podOverride is merged into the spec of each Pod that the action makes, as kubectl patch does. It wins over the podOverride of a phase.
 	PodOverride *runtime.RawExtension `json:"podOverride,omitempty"`
 	// options are for templates in .Options.
 	Options map[string]string `json:"options,omitempty"`
-	// preferredVersion of the functions, a semantic version. There is one of each.
+	// preferredVersion of the functions, a semantic version. Each function has one version only.
 	PreferredVersion *string `json:"preferredVersion,omitempty"`
 	// podLabels are put on each Pod that the action makes. Those of a phase win.
 	PodLabels map[string]string `json:"podLabels,omitempty"`

@@ -8,7 +8,7 @@ package v1alpha1
 // ActionStatusApplyConfiguration represents a declarative configuration of the ActionStatus type for use
 // with apply.
 //
-// ActionStatus is how one action goes.
+// ActionStatus is the state of one action.
 type ActionStatusApplyConfiguration struct {
 	// name of the action, as in the spec.
 	Name *string `json:"name,omitempty"`
@@ -18,7 +18,7 @@ type ActionStatusApplyConfiguration struct {
 	Blueprint *string `json:"blueprint,omitempty"`
 	// phases are those of the Blueprint, in the same order.
 	Phases []PhaseApplyConfiguration `json:"phases,omitempty"`
-	// artifacts are the output artifacts: the templates of the Blueprint until the action has ended well, and then their values.
+	// artifacts are the output artifacts: the templates of the Blueprint until the action has succeeded, then their values.
 	Artifacts map[string]ArtifactApplyConfiguration `json:"artifacts,omitempty"`
 	// deferPhase is that of the Blueprint; empty if there is none.
 	DeferPhase *PhaseApplyConfiguration `json:"deferPhase,omitempty"`

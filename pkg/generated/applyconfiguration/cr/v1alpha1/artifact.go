@@ -8,7 +8,7 @@ package v1alpha1
 // ArtifactApplyConfiguration represents a declarative configuration of the Artifact type for use
 // with apply.
 //
-// Artifact is what one action leaves to another, such as where a backup is.
+// Artifact is what one action passes on to another, such as the location of a backup.
 type ArtifactApplyConfiguration struct {
 	// keyValue are names and values. Those of a Blueprint are templates.
 	KeyValue map[string]string `json:"keyValue,omitempty"`

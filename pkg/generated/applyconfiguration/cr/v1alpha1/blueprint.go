@@ -17,7 +17,7 @@ import (
 // BlueprintApplyConfiguration represents a declarative configuration of the Blueprint type for use
 // with apply.
 //
-// Blueprint says what the operations of an application are, such as its backup and its restore. An ActionSet runs them.
+// Blueprint declares the operations of an application, such as backup and restore. An ActionSet runs them.
 type BlueprintApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// Standard object's metadata.

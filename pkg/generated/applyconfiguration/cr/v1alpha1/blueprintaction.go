@@ -10,19 +10,19 @@ package v1alpha1
 //
 // BlueprintAction is one operation: phases, one after the other.
 type BlueprintActionApplyConfiguration struct {
-	// name says what the action is called. Its key in actions is what counts.
+	// name of the action, for readers. The controller uses the key in actions instead.
 	Name *string `json:"name,omitempty"`
 	// kind of the objects that the action is made for. It is not enforced.
 	Kind *string `json:"kind,omitempty"`
-	// configMapNames are the names by which the templates find ConfigMaps in .ConfigMaps. An ActionSet that lacks one of them is
-	// warned.
+	// configMapNames are the names by which the templates find ConfigMaps in .ConfigMaps. An ActionSet that lacks one of them gets a
+	// Warning event.
 	ConfigMapNames []string `json:"configMapNames,omitempty"`
-	// secretNames are the names by which the templates find Secrets in .Secrets. An ActionSet that lacks one of them is warned.
+	// secretNames are the names by which the templates find Secrets in .Secrets. An ActionSet that lacks one of them gets a Warning event.
 	SecretNames []string `json:"secretNames,omitempty"`
-	// inputArtifactNames are the names by which the templates find artifacts in .ArtifactsIn. An ActionSet that lacks one of them
-	// is warned.
+	// inputArtifactNames are the names by which the templates find artifacts in .ArtifactsIn. An ActionSet that lacks one of them gets a
+	// Warning event.
 	InputArtifactNames []string `json:"inputArtifactNames,omitempty"`
-	// outputArtifacts are what the action leaves to others. Their values are templates, rendered when all phases have succeeded.
+	// outputArtifacts are what the action passes on to other actions. Their values are templates, rendered when all phases have succeeded.
 	OutputArtifacts map[string]ArtifactApplyConfiguration `json:"outputArtifacts,omitempty"`
 	// phases run one after the other, until one of them fails.
 	Phases []BlueprintPhaseApplyConfiguration `json:"phases,omitempty"`

@@ -16,7 +16,7 @@ import (
 type BlueprintPhaseApplyConfiguration struct {
 	// func is the name of the function, such as KubeTask. Case matters.
 	Func *string `json:"func,omitempty"`
-	// name of the phase, by which later phases find its output in .Phases. No other phase of the action has it.
+	// name of the phase, unique in the action. Later phases find its output in .Phases under this name.
 	Name *string `json:"name,omitempty"`
 	// objects are Secrets and ConfigMaps that the templates of the phase find in .Phases.<name>.Secrets and .ConfigMaps. Their
 	// fields are templates, rendered when the action starts.

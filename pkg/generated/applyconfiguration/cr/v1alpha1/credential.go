@@ -12,7 +12,7 @@ import (
 // CredentialApplyConfiguration represents a declarative configuration of the Credential type for use
 // with apply.
 //
-// Credential is one of its members, as type says.
+// Credential has one member, selected by type.
 type CredentialApplyConfiguration struct {
 	// type of the credential: keyPair, secret or kopia.
 	Type *crv1alpha1.CredentialType `json:"type,omitempty"`
@@ -20,7 +20,7 @@ type CredentialApplyConfiguration struct {
 	KeyPair *KeyPairApplyConfiguration `json:"keyPair,omitempty"`
 	// secret is a Secret of one of the types secrets.kanister.io/aws, azure, gcp or filestore.
 	Secret *ObjectReferenceApplyConfiguration `json:"secret,omitempty"`
-	// kopiaServerSecret is how a Kopia server is reached.
+	// kopiaServerSecret has what is needed to connect to a Kopia server.
 	KopiaServerSecret *KopiaServerSecretApplyConfiguration `json:"kopiaServerSecret,omitempty"`
 }
 

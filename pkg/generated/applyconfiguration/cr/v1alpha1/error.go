@@ -8,9 +8,9 @@ package v1alpha1
 // ErrorApplyConfiguration represents a declarative configuration of the Error type for use
 // with apply.
 //
-// Error says what has failed.
+// Error describes a failure.
 type ErrorApplyConfiguration struct {
-	// message says what has failed, and why.
+	// message is what has failed, and why.
 	Message *string `json:"message,omitempty"`
 }
 

@@ -8,11 +8,11 @@ package v1alpha1
 // KopiaServerSecretApplyConfiguration represents a declarative configuration of the KopiaServerSecret type for use
 // with apply.
 //
-// KopiaServerSecret is how a Kopia server is reached.
+// KopiaServerSecret has what is needed to connect to a Kopia server.
 type KopiaServerSecretApplyConfiguration struct {
 	// username on the server.
 	Username *string `json:"username,omitempty"`
-	// hostname that the server knows the user by.
+	// hostname of the user on the server.
 	Hostname *string `json:"hostname,omitempty"`
 	// userPassphrase is the user's passphrase.
 	UserPassphrase *KopiaServerSecretRefApplyConfiguration `json:"userPassphrase,omitempty"`

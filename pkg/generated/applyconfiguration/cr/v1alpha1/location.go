@@ -18,9 +18,9 @@ type LocationApplyConfiguration struct {
 	Type *crv1alpha1.LocationType `json:"type,omitempty"`
 	// bucket, or container, in the store.
 	Bucket *string `json:"bucket,omitempty"`
-	// endpoint is the address of the store, where it is not the usual one.
+	// endpoint is the address of the store, if it is not the usual one.
 	Endpoint *string `json:"endpoint,omitempty"`
-	// prefix of all that is kept in the bucket.
+	// prefix of all keys in the bucket.
 	Prefix *string `json:"prefix,omitempty"`
 	// region of the bucket.
 	Region *string `json:"region,omitempty"`

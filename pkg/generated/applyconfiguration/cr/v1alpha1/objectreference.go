@@ -16,7 +16,7 @@ type ObjectReferenceApplyConfiguration struct {
 	Group *string `json:"group,omitempty"`
 	// resource is the lower-case plural name of the type, such as deployments.
 	Resource *string `json:"resource,omitempty"`
-	// kind of the object. Of a subject: StatefulSet, Deployment, PVC, Namespace, or any other, which apiVersion and resource then name.
+	// kind of the object. For a subject: StatefulSet, Deployment, PVC or Namespace; for any other kind apiVersion and resource are used.
 	Kind *string `json:"kind,omitempty"`
 	// name of the object.
 	Name *string `json:"name,omitempty"`

@@ -14,7 +14,7 @@ import (
 // PhaseApplyConfiguration represents a declarative configuration of the Phase type for use
 // with apply.
 //
-// Phase is how one phase goes.
+// Phase is the state of one phase.
 type PhaseApplyConfiguration struct {
 	// name of the phase.
 	Name *string `json:"name,omitempty"`
@@ -24,14 +24,14 @@ type PhaseApplyConfiguration struct {
 	Output *runtime.RawExtension `json:"output,omitempty"`
 	// progress of the function.
 	Progress *PhaseProgressApplyConfiguration `json:"progress,omitempty"`
-	// intent is what the function was about to do when the phase was started, such as the name of the object that it creates. By it
-	// what was done is found again.
+	// intent is what the function was about to do when the phase was started, such as the name of the object that it creates. After a
+	// restart the controller uses it to find what was done.
 	Intent *runtime.RawExtension `json:"intent,omitempty"`
-	// startedBy is the process that has started the phase. What it alone knows ends with it.
+	// startedBy is the process that has started the phase. What is only in its memory is lost when it ends.
 	StartedBy *string `json:"startedBy,omitempty"`
 	// startTime is when the phase was started.
 	StartTime *v1.Time `json:"startTime,omitempty"`
-	// completionTime is when it was known that the phase has ended, well or not.
+	// completionTime is when the controller observed that the phase has ended, whether it succeeded or failed.
 	CompletionTime *v1.Time `json:"completionTime,omitempty"`
 }
 

@@ -24,7 +24,7 @@ type PhaseProgressApplyConfiguration struct {
 	EstimatedDownloadSizeB *int64 `json:"estimatedDownloadSizeB,omitempty"`
 	// estimatedUploadSizeB is how many bytes are to be uploaded in all.
 	EstimatedUploadSizeB *int64 `json:"estimatedUploadSizeB,omitempty"`
-	// estimatedTimeSeconds is how long the rest may take.
+	// estimatedTimeSeconds is the estimated time until the phase ends, in seconds.
 	EstimatedTimeSeconds *int64 `json:"estimatedTimeSeconds,omitempty"`
 	// lastTransitionTime is when the progress was last written.
 	LastTransitionTime *v1.Time `json:"lastTransitionTime,omitempty"`

@@ -17,14 +17,14 @@ import (
 // ProfileApplyConfiguration represents a declarative configuration of the Profile type for use
 // with apply.
 //
-// Profile is a place where data is kept, and how to get at it. It is read when an action starts.
+// Profile is a location where data is kept, and the credentials for it. It is read when an action starts.
 type ProfileApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// Standard object's metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// location is where data is kept.
 	Location *LocationApplyConfiguration `json:"location,omitempty"`
-	// credential is what the location wants to see.
+	// credential is for the access to the location.
 	Credential *CredentialApplyConfiguration `json:"credential,omitempty"`
 	// skipSSLVerify accepts any certificate of the location. Default: false.
 	SkipSSLVerify *bool `json:"skipSSLVerify,omitempty"`

@@ -10,7 +10,7 @@ package v1alpha1
 //
 // RunEvent is an event on an ActionSet.
 type RunEventApplyConfiguration struct {
-	// name is what the name of the event ends with, after that of its object and a dot.
+	// name is the last part of the name of the event, after the name of its object and a dot.
 	Name *string `json:"name,omitempty"`
 	// type is Normal or Warning.
 	Type *string `json:"type,omitempty"`

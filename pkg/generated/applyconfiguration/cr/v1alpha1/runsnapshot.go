@@ -12,7 +12,7 @@ import (
 // RunSnapshotApplyConfiguration represents a declarative configuration of the RunSnapshot type for use
 // with apply.
 //
-// RunSnapshot identifies the Secret with what a run is made from.
+// RunSnapshot identifies the Secret with the snapshot of a run.
 type RunSnapshotApplyConfiguration struct {
 	// uid of the Secret.
 	UID *types.UID `json:"uid,omitempty"`
