@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A function without traits would never be found again, whatever it does.
-func TestEveryFunctionThatPhasesCanCallHasTraits(t *testing.T) {
+func TestAllFunctionsHaveTraits(t *testing.T) {
 	for name := range traits {
 		if _, err := blueprint.Lookup(name); err != nil {
 			t.Errorf("traits of %s: %v", name, err)
@@ -29,7 +29,7 @@ func TestEveryFunctionThatPhasesCanCallHasTraits(t *testing.T) {
 	}
 }
 
-func TestOnlyAFailureEndsAPhase(t *testing.T) {
+func TestOnlyFailureEndsPhase(t *testing.T) {
 	if _, ok := FailureOf(errors.New("connection refused")); ok {
 		t.Error("an outage ends a phase")
 	}
@@ -42,7 +42,7 @@ func TestOnlyAFailureEndsAPhase(t *testing.T) {
 	}
 }
 
-func TestPhasesAreToldApart(t *testing.T) {
+func TestPhaseNames(t *testing.T) {
 	seen := map[string]bool{}
 	for action := range 12 {
 		for phase := Deferred; phase < 12; phase++ {

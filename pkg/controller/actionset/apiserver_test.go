@@ -73,7 +73,8 @@ func inBubble(t *testing.T, set *v1alpha1.ActionSet, blueprint *v1alpha1.Bluepri
 		server := fakeapi.New(t, setsResource, blueprintsResource, profilesResource, podsResource, configMapsResource, secretsResource,
 			fakeapi.Namespaces, fakeapi.Deployments)
 		a := &apiServer{
-			Server: server, t: t, sets: fakeapi.Of[v1alpha1.ActionSet](server, setsResource), blueprints: fakeapi.Of[v1alpha1.Blueprint](server, blueprintsResource),
+			Server: server, t: t,
+			sets: fakeapi.Of[v1alpha1.ActionSet](server, setsResource), blueprints: fakeapi.Of[v1alpha1.Blueprint](server, blueprintsResource),
 			secrets: fakeapi.Of[corev1.Secret](server, secretsResource), namespaces: fakeapi.Of[corev1.Namespace](server, fakeapi.Namespaces),
 		}
 		a.Log((*fakeapi.Request).String)
@@ -204,7 +205,8 @@ func (a *apiServer) build(ctx context.Context, options ...externalversions.Share
 	factory := externalversions.NewSharedInformerFactoryWithOptions(client, 0, options...)
 	cr := factory.Cr().V1alpha1()
 	c, err := newController(ctx, Config{
-		Client: client, KubeClient: kube, ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(), Recorder: &recorder{FakeRecorder: record.FakeRecorder{}, a: a},
+		Client: client, KubeClient: kube, ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(),
+		Recorder: &recorder{FakeRecorder: record.FakeRecorder{}, a: a},
 	}, dynamic.NewForConfigOrDie(a.Config()), mapper{meta.NewDefaultRESTMapper(nil)})
 	a.must(err)
 	a.controller = c
@@ -303,7 +305,9 @@ type mapper struct{ *meta.DefaultRESTMapper }
 func (mapper) Reset() {}
 
 func (mapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
-	return &meta.RESTMapping{Resource: configMapsResource.GroupVersionResource, GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Scope: meta.RESTScopeNamespace}, nil
+	return &meta.RESTMapping{
+		Resource: configMapsResource.GroupVersionResource, GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Scope: meta.RESTScopeNamespace,
+	}, nil
 }
 
 // makes is a phase that creates the ConfigMap of that name.

@@ -65,7 +65,7 @@ func stolen(content []byte) []byte {
 
 // Whenever the Secret with the frozen run is replaced, changed or made before the operator makes it, and whichever process goes on:
 // nothing is executed but what was frozen.
-func TestASecretThatOthersHaveMadeIsNeverExecuted(t *testing.T) {
+func TestForgedSnapshotIsNotExecuted(t *testing.T) {
 	struck := 0
 	for name, attack := range attacks {
 		for n := range strings.Count(allRequests, ",") + 6 {
@@ -139,7 +139,7 @@ func frozenBefore(t *testing.T, change func(*corev1.Secret), test func(t *testin
 	})
 }
 
-func TestASecretOfTheSameContentIsTakenForTheFrozenRun(t *testing.T) {
+func TestEqualSnapshotIsAdopted(t *testing.T) {
 	frozenBefore(t, func(*corev1.Secret) {}, func(t *testing.T, a *apiServer) {
 		before := a.secret()
 		var launched *v1alpha1.RunSnapshot
@@ -167,7 +167,7 @@ func TestASecretOfTheSameContentIsTakenForTheFrozenRun(t *testing.T) {
 	})
 }
 
-func TestASecretOfAnotherContentIsReplaced(t *testing.T) {
+func TestDifferentSnapshotIsReplaced(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Secret){
 		"another content": func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) },
 		"no JSON":         func(s *corev1.Secret) { s.Data[snapshotKey] = []byte("{") },
@@ -193,7 +193,7 @@ func TestASecretOfAnotherContentIsReplaced(t *testing.T) {
 	}
 }
 
-func TestASecretThatIsNotOursIsNotTouchedAndSaidToBeThere(t *testing.T) {
+func TestForeignSnapshotSecret(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Secret){
 		"no owner":        func(s *corev1.Secret) { s.OwnerReferences = nil },
 		"another owner":   func(s *corev1.Secret) { s.OwnerReferences[0].UID = "another" },
@@ -216,7 +216,7 @@ func TestASecretThatIsNotOursIsNotTouchedAndSaidToBeThere(t *testing.T) {
 }
 
 // Another process has launched the ActionSet from that Secret, which this one does not know yet.
-func TestASecretFromWhichAnotherProcessHasStartedIsNotReplaced(t *testing.T) {
+func TestStartedSnapshotIsNotReplaced(t *testing.T) {
 	frozenBefore(t, func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) }, func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request == "get actionsets" {
@@ -233,7 +233,7 @@ func TestASecretFromWhichAnotherProcessHasStartedIsNotReplaced(t *testing.T) {
 	})
 }
 
-func TestARunOfAnOlderReleaseIsMadeFromWhatIsFoundAndFromNothingElseAfterThat(t *testing.T) {
+func TestSnapshotOfOlderRelease(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 			held := true
@@ -271,7 +271,7 @@ func TestARunOfAnOlderReleaseIsMadeFromWhatIsFoundAndFromNothingElseAfterThat(t 
 }
 
 // An older CustomResourceDefinition does not keep the snapshot.
-func TestWhereTheSnapshotIsDroppedNothingIsExecuted(t *testing.T) {
+func TestDroppedSnapshotHoldsRun(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		a.drop(func(status *v1alpha1.ActionSetStatus) { status.Snapshot = nil })
 		a.operate()
@@ -287,7 +287,7 @@ func TestWhereTheSnapshotIsDroppedNothingIsExecuted(t *testing.T) {
 	})
 }
 
-func TestASecretThatIsMadeAsOftenAsItIsReplacedIsSaidToBeThere(t *testing.T) {
+func TestSnapshotReplacedRepeatedly(t *testing.T) {
 	frozenBefore(t, func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) }, func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request == "create secrets" {

@@ -26,7 +26,7 @@ func twoActions(phase func(name string) v1alpha1.BlueprintPhase) *v1alpha1.Bluep
 
 func task(name string) v1alpha1.BlueprintPhase { return phaseOf("KubeTask", name) }
 
-func TestAPhaseThatCannotBeStartedHoldsUpNoOther(t *testing.T) {
+func TestFailedStartDelaysNoOther(t *testing.T) {
 	inBubble(t, newSet("a", "b"), twoActions(makes), func(t *testing.T, a *apiServer) {
 		refused := 0
 		a.refuse = func(request string) error {
@@ -49,7 +49,7 @@ func TestAPhaseThatCannotBeStartedHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-func TestAPhaseThatCannotBeStoppedHoldsUpNoOtherButKeepsTheActionSet(t *testing.T) {
+func TestFailedStopKeepsActionSet(t *testing.T) {
 	inBubble(t, newSet("a", "b"), twoActions(task), func(t *testing.T, a *apiServer) {
 		a.operate()
 		if made := a.count(podsResource); made != 2 {
@@ -80,7 +80,7 @@ func TestAPhaseThatCannotBeStoppedHoldsUpNoOtherButKeepsTheActionSet(t *testing.
 	})
 }
 
-func TestAPhaseThatCannotBeCleanedUpHoldsUpNoOther(t *testing.T) {
+func TestFailedCleanUpDelaysNoOther(t *testing.T) {
 	inBubble(t, newSet("a", "b"), twoActions(task), func(t *testing.T, a *apiServer) {
 		a.operate()
 		pods, byPhase := fakeapi.Of[corev1.Pod](a.Server, podsResource), map[string]*corev1.Pod{}

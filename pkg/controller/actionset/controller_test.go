@@ -34,7 +34,7 @@ const (
 		"update actionsets/status, create configmaps, update actionsets/status, create configmaps, update actionsets/status, delete secrets, patch actionsets"
 )
 
-func TestARunWritesItsStatusOncePerPhase(t *testing.T) {
+func TestRunRequests(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		a.operate()
 		a.wants("requests", a.took(), strings.Split(allRequests, ", ")...)
@@ -57,7 +57,7 @@ func TestARunWritesItsStatusOncePerPhase(t *testing.T) {
 }
 
 // Each request fails once, before or after it has taken effect. Everything is done all the same, and once.
-func TestEachRequestMayFailOnce(t *testing.T) {
+func TestEachRequestFailsOnce(t *testing.T) {
 	for n := range strings.Count(allRequests, ",") + 1 {
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprintf("request %d, late %t", n+1, late), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestEachRequestMayFailOnce(t *testing.T) {
 }
 
 // The process is killed at each request, before or after it takes effect, and another one goes on.
-func TestAnotherProcessGoesOnWhereTheFirstWasKilled(t *testing.T) {
+func TestCrashAtEveryRequest(t *testing.T) {
 	for n := range strings.Count(allRequests, ",") + 1 {
 		for _, late := range []bool{false, true} {
 			t.Run(fmt.Sprintf("at request %d, late %t", n+1, late), func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestAnotherProcessGoesOnWhereTheFirstWasKilled(t *testing.T) {
 	}
 }
 
-func TestWhatIsDeletedWhileItRunsPutsThingsRightAndGoes(t *testing.T) {
+func TestDeleteRunsDeferPhase(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request == "create configmaps" && a.count(configMapsResource) == 1 {
@@ -170,7 +170,7 @@ func TestWhatIsDeletedWhileItRunsPutsThingsRightAndGoes(t *testing.T) {
 	})
 }
 
-func TestInANamespaceThatIsTerminatedItLetsGoAtOnce(t *testing.T) {
+func TestDeleteWithNamespace(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request == "create configmaps" {
@@ -203,7 +203,7 @@ func TestInANamespaceThatIsTerminatedItLetsGoAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatIsMadeInANamespaceThatIsTerminatedStaysAsItIs(t *testing.T) {
+func TestCreateInTerminatingNamespace(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request != "create secrets" {
@@ -224,7 +224,7 @@ func TestWhatIsMadeInANamespaceThatIsTerminatedStaysAsItIs(t *testing.T) {
 	})
 }
 
-func TestItGoesOnlyWhenItsPodsHaveGone(t *testing.T) {
+func TestDeleteWaitsForPods(t *testing.T) {
 	blueprint := newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {Phases: []v1alpha1.BlueprintPhase{phaseOf("KubeTask", "task")}}})
 	inBubble(t, newSet("go"), blueprint, func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
@@ -250,7 +250,7 @@ func TestItGoesOnlyWhenItsPodsHaveGone(t *testing.T) {
 	})
 }
 
-func TestABlueprintThatTheCacheDoesNotHaveYetIsRead(t *testing.T) {
+func TestBlueprintMissingInCacheIsRead(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		a.operateWith(externalversions.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = "seen" }))
 		a.edit(func(set *v1alpha1.ActionSet) { set.Labels = map[string]string{"seen": "now"} })
@@ -261,7 +261,7 @@ func TestABlueprintThatTheCacheDoesNotHaveYetIsRead(t *testing.T) {
 	})
 }
 
-func TestARunIsFrozenOnceThoughItsStatusIsWrittenLater(t *testing.T) {
+func TestSnapshotIsCreatedOnce(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		refused := false
 		a.refuse = func(request string) error {
@@ -280,7 +280,7 @@ func TestARunIsFrozenOnceThoughItsStatusIsWrittenLater(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeFrozenIsSaidAndTriedAgain(t *testing.T) {
+func TestSnapshotCreationIsRetried(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request == "create secrets" {
@@ -306,8 +306,8 @@ func TestWhatCannotBeFrozenIsSaidAndTriedAgain(t *testing.T) {
 	})
 }
 
-// Each is said at once, and nothing is tried again.
-func TestWhatIsNamedAndIsNotThereIsSaidAtOnce(t *testing.T) {
+// A missing object is reported immediately, and nothing is retried.
+func TestMissingObjectRejects(t *testing.T) {
 	none := v1alpha1.ObjectReference{Name: "none"}
 	for name, test := range map[string]struct {
 		change func(*v1alpha1.ActionSpec)
@@ -340,9 +340,9 @@ func TestWhatIsNamedAndIsNotThereIsSaidAtOnce(t *testing.T) {
 				if !hasFinished(status) {
 					t.Error("it has not ended")
 				}
-				said := strings.Join(a.said(), "\n")
-				if !strings.Contains(said, "Warning") || !strings.Contains(said, test.want) {
-					t.Errorf("nobody is told why:\n%s", said)
+				events := strings.Join(a.said(), "\n")
+				if !strings.Contains(events, "Warning") || !strings.Contains(events, test.want) {
+					t.Errorf("no Warning event has the reason:\n%s", events)
 				}
 				a.took()
 				a.settles()

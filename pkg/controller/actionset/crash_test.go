@@ -14,12 +14,12 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// scenarios have a Blueprint and what happens to the run after so many syncs.
+// scenarios have a Blueprint, and what happens to the run after a number of syncs.
 var scenarios = map[string]struct {
 	actions map[string]v1alpha1.BlueprintAction
 	fails   []phaseKey
 	after   map[int]func(w *world)
-	// exec tells that a crash may lose a phase.
+	// exec: a crash may lose a phase.
 	exec bool
 }{
 	"three phases":                {actions: map[string]v1alpha1.BlueprintAction{"a": actionOf("one", "two", "three")}},
@@ -129,7 +129,7 @@ func (w *world) end() string {
 
 // At every step of every scenario: killed just before it and just after it, and followed by a process whose cache is fresh or old.
 // The run ends as if nothing had happened, and nothing is done twice; but what ends with its process is lost, and said to be so.
-func TestKilledAtAnyStepARunEndsAsIfNothingHadHappened(t *testing.T) {
+func TestCrashAtEveryStep(t *testing.T) {
 	points := 0
 	for name, s := range scenarios {
 		undisturbed, _ := play(t, name, -1, 0, isLost, 0)
@@ -174,7 +174,7 @@ func TestKilledAtAnyStepARunEndsAsIfNothingHadHappened(t *testing.T) {
 }
 
 // Whatever happens in whatever order: it ends, nothing is done twice, nothing is left.
-func TestWhateverHappensARunEndsAndNothingIsDoneTwice(t *testing.T) {
+func TestRandomCrashes(t *testing.T) {
 	for seed := range uint64(300) {
 		if faults := randomRun(t, seed); len(faults) > 0 {
 			t.Fatalf("seed %d: %s", seed, strings.Join(faults, "\n"))
@@ -182,7 +182,7 @@ func TestWhateverHappensARunEndsAndNothingIsDoneTwice(t *testing.T) {
 	}
 }
 
-func FuzzARunEndsAndNothingIsDoneTwice(f *testing.F) {
+func FuzzRandomCrashes(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		if faults := randomRun(t, seed); len(faults) > 0 {

@@ -32,7 +32,7 @@ func (a *apiServer) lives() {
 }
 
 // A process is killed after a status write, and its events with it: the next one records the last event, and the one after that does not.
-func TestTheLastEventIsRecordedOnceThoughAProcessDiesBeforeItIsPosted(t *testing.T) {
+func TestLastEventSurvivesCrash(t *testing.T) {
 	complete := "s: Normal Update Complete: Updated ActionSet 's' Status->complete"
 	failing := threePhases()
 	for p := range failing.Actions["go"].Phases {
@@ -85,7 +85,7 @@ func TestTheLastEventIsRecordedOnceThoughAProcessDiesBeforeItIsPosted(t *testing
 	}
 }
 
-func TestTheLastEventOfARunThatHasLongEndedIsNotRepeated(t *testing.T) {
+func TestOldLastEventIsNotRepeated(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		a.mu.Lock()
 		a.dead = true
@@ -100,7 +100,7 @@ func TestTheLastEventOfARunThatHasLongEndedIsNotRepeated(t *testing.T) {
 	})
 }
 
-func TestWhatIsLostAndWhatIsCancelledIsTheLastEvent(t *testing.T) {
+func TestLastEventOfLostAndCancelled(t *testing.T) {
 	set := storedSet(t, "running")
 	lost := statusOf(decide(observe(set))).LastEvent
 	if lost == nil || lost.Type != "Warning" || lost.Reason != "Error" || !strings.Contains(lost.Message, "was started by another controller") {
@@ -120,7 +120,7 @@ func withPolls(o observed) observed {
 	return o
 }
 
-func TestABlueprintIsGreetedOnceByEachLeader(t *testing.T) {
+func TestBlueprintAddedEvent(t *testing.T) {
 	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
 		a.operate()
 		a.wants("events of the first leader, before there is an ActionSet", a.said(), "bp: Normal Added: Added blueprint bp")
@@ -140,7 +140,7 @@ func TestABlueprintIsGreetedOnceByEachLeader(t *testing.T) {
 	})
 }
 
-func TestAStandbyGreetsNobody(t *testing.T) {
+func TestStandbyPostsNoEvent(t *testing.T) {
 	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
 		a.standBy()
 		time.Sleep(time.Minute)
@@ -150,7 +150,7 @@ func TestAStandbyGreetsNobody(t *testing.T) {
 }
 
 // An ActionSet and its Blueprint may have the same name, and events in one namespace may not.
-func TestNoTwoEventsOfARunHaveTheSameName(t *testing.T) {
+func TestEventNamesAreUnique(t *testing.T) {
 	s := &syncer{memory: &memory{}}
 	names := map[string]bool{}
 	for range 3 {

@@ -58,7 +58,7 @@ func storedSet(t *testing.T, name string) *v1alpha1.ActionSet {
 	return set
 }
 
-func TestWhatAnotherControllerHasEndedIsNeverTouched(t *testing.T) {
+func TestForeignEndedRunIsNotChanged(t *testing.T) {
 	for name := range storedByKanister {
 		if !strings.HasPrefix(name, "complete") && !strings.HasPrefix(name, "failed") {
 			continue
@@ -82,7 +82,7 @@ func TestWhatAnotherControllerHasEndedIsNeverTouched(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherControllerHasEndedIsDeletedThoughItHasOurFinalizer(t *testing.T) {
+func TestDeleteForeignEndedRun(t *testing.T) {
 	set := storedSet(t, "complete")
 	set.Finalizers = []string{"other/one", Finalizer}
 	if got := strings.Join(texts(decide(answered(observe(set, threePhases())))), "; "); got != "remove the finalizer" {
@@ -90,7 +90,7 @@ func TestWhatAnotherControllerHasEndedIsDeletedThoughItHasOurFinalizer(t *testin
 	}
 }
 
-func TestWhatAnotherControllerHasBegunIsLost(t *testing.T) {
+func TestForeignStartedRunFails(t *testing.T) {
 	for _, name := range []string{"running", "running, nothing begun", "running, without actions", "pending, a phase complete", "pending, its deferPhase running", "of an unknown state"} {
 		set := storedSet(t, name)
 		p := decide(answered(observe(set, threePhases())))
@@ -122,7 +122,7 @@ func TestWhatAnotherControllerHasBegunIsLost(t *testing.T) {
 	}
 }
 
-func TestOfWhatIsLostTheOutputsAndArtifactsStay(t *testing.T) {
+func TestLostRunKeepsOutputs(t *testing.T) {
 	set := storedSet(t, "running")
 	status := statusOf(decide(observe(set)))
 	if got, want := describeStatus(status), "failed go[ one=complete two=failed defer bye=pending ] ended"; got != want {
@@ -133,7 +133,7 @@ func TestOfWhatIsLostTheOutputsAndArtifactsStay(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherControllerHasNotBegunIsLaunched(t *testing.T) {
+func TestPendingForeignRunStarts(t *testing.T) {
 	for _, name := range []string{"pending", "empty"} {
 		inBubble(t, storedSet(t, name), threePhases(), func(t *testing.T, a *apiServer) {
 			a.operate()
@@ -147,7 +147,7 @@ func TestWhatAnotherControllerHasNotBegunIsLaunched(t *testing.T) {
 
 // Whatever an ActionSet is that Kanister has begun or ended, the switch to this controller executes nothing, and the ended ones cost
 // no request.
-func TestAtTheSwitchFromAnotherControllerNothingIsExecuted(t *testing.T) {
+func TestForeignRunsAtSwitch(t *testing.T) {
 	for name := range storedByKanister {
 		if name == "pending" || name == "empty" {
 			continue

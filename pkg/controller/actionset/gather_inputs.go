@@ -72,8 +72,10 @@ func (s *syncer) readPhaseObjects(ctx context.Context, f *inputs, action *snapsh
 // maxInputBytes is how much templates of one action may be given in Secrets and ConfigMaps, in bytes: each worker holds that much.
 const maxInputBytes = 8 << 20
 
-// readAll reads what the references name, by the same names. That it is too much together is a *phase.Failure.
-func readAll[T any](ctx context.Context, f *inputs, references map[string]v1alpha1.ObjectReference, read func(context.Context, v1alpha1.ObjectReference) (*T, error)) (map[string]T, error) {
+// readAll reads the objects of the references, by the same names. If all inputs together are too large, the error is a *phase.Failure.
+func readAll[T any](
+	ctx context.Context, f *inputs, references map[string]v1alpha1.ObjectReference, read func(context.Context, v1alpha1.ObjectReference) (*T, error),
+) (map[string]T, error) {
 	objects := make(map[string]T, len(references))
 	for _, name := range slices.Sorted(maps.Keys(references)) {
 		object, err := read(ctx, references[name])

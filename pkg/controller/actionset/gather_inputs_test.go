@@ -16,7 +16,7 @@ import (
 )
 
 // One Secret may be named by a thousand names, each of which holds a copy.
-func TestWhatIsGivenToTemplatesIsBounded(t *testing.T) {
+func TestInputSizeLimit(t *testing.T) {
 	references := map[string]v1alpha1.ObjectReference{}
 	for i := range 1000 {
 		references[fmt.Sprint(i)] = v1alpha1.ObjectReference{Name: "large"}

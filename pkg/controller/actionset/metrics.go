@@ -60,7 +60,8 @@ func init() {
 // countedReasons are the states of ActionSets in millwright_objects. Ready, which is complete, is counted too.
 var countedReasons = []string{
 	v1alpha1.ReasonLaunching, v1alpha1.ReasonRunning, v1alpha1.ReasonInvalid, v1alpha1.ReasonPhaseFailed, v1alpha1.ReasonDeferPhaseFailed,
-	v1alpha1.ReasonArtifactsFailed, v1alpha1.ReasonControllerRestarted, v1alpha1.ReasonRunLost, v1alpha1.ReasonStatusTooLarge, v1alpha1.ReasonCancelRequested, v1alpha1.ReasonDeleted,
+	v1alpha1.ReasonArtifactsFailed, v1alpha1.ReasonControllerRestarted, v1alpha1.ReasonRunLost, v1alpha1.ReasonStatusTooLarge,
+	v1alpha1.ReasonCancelRequested, v1alpha1.ReasonDeleted,
 }
 
 // publishMetrics publishes metrics until the context ends. All resolutions and functions are known from the first scrape on.

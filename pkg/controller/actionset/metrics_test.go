@@ -13,7 +13,7 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-func TestEveryActionIsCountedOnceWhenItsActionSetEnds(t *testing.T) {
+func TestActionMetrics(t *testing.T) {
 	at := func(seconds int) *metav1.Time {
 		at := metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second))
 		return &at
@@ -59,7 +59,7 @@ func TestEveryActionIsCountedOnceWhenItsActionSetEnds(t *testing.T) {
 	}
 }
 
-func TestAnActionSetIsCountedByHowItsRunGoes(t *testing.T) {
+func TestObjectMetrics(t *testing.T) {
 	condition := func(conditionType string, status metav1.ConditionStatus, reason string) metav1.Condition {
 		return metav1.Condition{Type: conditionType, Status: status, Reason: reason}
 	}

@@ -38,7 +38,7 @@ func secretOf(value string) map[string]corev1.Secret {
 	return map[string]corev1.Secret{"s": {Data: map[string][]byte{"key": []byte(value)}}}
 }
 
-func TestTemplatesOfAPhaseSeeTheFrozenRunTheOutputsAndWhatIsReadAnew(t *testing.T) {
+func TestTemplateInputs(t *testing.T) {
 	read := inputs{
 		secrets: secretOf("of the action"),
 		objects: map[int]phaseObjects{0: {secrets: secretOf("of one")}, 1: {secrets: secretOf("of two")}, phase.Deferred: {secrets: secretOf("of d")}},
@@ -71,7 +71,7 @@ func TestTemplatesOfAPhaseSeeTheFrozenRunTheOutputsAndWhatIsReadAnew(t *testing.
 }
 
 // A run that is resumed renders what the process before it would have rendered.
-func TestTheSameRunRendersTheSameInAnotherProcess(t *testing.T) {
+func TestRenderingIsDeterministic(t *testing.T) {
 	r, status := rendering(`{"operation":"{{ .Time }} {{ now | date \"15:04\" }} {{ toJson .StatefulSet }} {{ toJson .Phases.one.Output }}"}`)
 	first, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, inputs{})
 	if err != nil {
@@ -92,14 +92,14 @@ func TestTheSameRunRendersTheSameInAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestAnOutputThatIsNotThereYetIsAnErrorThatNamesIt(t *testing.T) {
+func TestMissingOutputIsNamed(t *testing.T) {
 	r, status := rendering(`{"operation":"{{ .Phases.two.Output.name }}"}`)
 	if _, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, inputs{}); err == nil || !strings.Contains(err.Error(), `"name" not found`) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestWhatPhasesReferToIsRenderedWhenTheActionStarts(t *testing.T) {
+func TestRenderPhaseObjects(t *testing.T) {
 	r, _ := rendering(`{"operation":"create"}`)
 	action := &r.Actions[0]
 	action.Blueprint.Phases[1].Objects = map[string]v1alpha1.ObjectReference{
@@ -126,7 +126,7 @@ func TestWhatPhasesReferToIsRenderedWhenTheActionStarts(t *testing.T) {
 	}
 }
 
-func TestOutputArtifactsAreRenderedFromOutputsAndOptions(t *testing.T) {
+func TestRenderOutputArtifacts(t *testing.T) {
 	r, status := rendering(`{"operation":"create"}`)
 	r.Actions[0].Blueprint.OutputArtifacts = map[string]v1alpha1.Artifact{
 		"art":  {KeyValue: map[string]string{"literal": "plain", "path": "/backups/{{ .Phases.one.Output.name }}"}},

@@ -84,7 +84,7 @@ func next(p plan) string {
 }
 
 // Every status that the end of a process can leave behind, and everything that can have become of the phase that ran.
-func TestWhoeverFindsARunGoesOnWithItWhereItStands(t *testing.T) {
+func TestDecideRunning(t *testing.T) {
 	const (
 		lost   = string(phase.Lost)
 		idle   = string(phase.Idle)
@@ -141,9 +141,9 @@ func TestWhoeverFindsARunGoesOnWithItWhereItStands(t *testing.T) {
 	}
 }
 
-func TestAStreamThatAnotherProcessHeldIsLostAndTheDeferPhaseRuns(t *testing.T) {
+func TestStreamOfOtherProcessIsLost(t *testing.T) {
 	o := inRun(t, "KubeExec", statusWith("Running", "pending", "pending"))
-	o.polled = nil // nobody is asked
+	o.polled = nil // the phase is not polled
 	p := decide(o)
 	if got, want := next(p), "failed a[ one=failed two=pending defer d=running ]; start phase 0.defer"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -163,7 +163,7 @@ func TestAStreamThatAnotherProcessHeldIsLostAndTheDeferPhaseRuns(t *testing.T) {
 }
 
 // Of what several processes may have made, only what is recorded ever goes.
-func TestWhatIsReadyGoesWhenItIsRecorded(t *testing.T) {
+func TestReadyPhaseStartsWhenRecorded(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("running", "pending", "pending"))
 	o.polled[phaseKey{0, 0}] = phase.Observation{State: phase.Ready, Intent: map[string]any{"pod": "uid-1"}}
 	p := decide(o)
@@ -180,7 +180,7 @@ func TestWhatIsReadyGoesWhenItIsRecorded(t *testing.T) {
 }
 
 // A cancel is recorded, then what runs is stopped, then each deferPhase runs.
-func TestACancelStopsWhatRunsAndThenRunsTheDeferPhase(t *testing.T) {
+func TestCancel(t *testing.T) {
 	for name, want := range map[string]func(*v1alpha1.ActionSet){
 		v1alpha1.ReasonCancelRequested: func(set *v1alpha1.ActionSet) { set.Spec.Cancel = true },
 		v1alpha1.ReasonDeleted:         func(set *v1alpha1.ActionSet) { set.DeletionTimestamp = &metav1.Time{Time: noon} },
@@ -220,7 +220,7 @@ func TestACancelStopsWhatRunsAndThenRunsTheDeferPhase(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotStopIsLeftBehindInTheEnd(t *testing.T) {
+func TestStopLimit(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("running", "pending", "pending"))
 	o.set.Spec.Cancel = true
 	o.polled[phaseKey{0, 0}] = phase.Observation{State: phase.Running}
@@ -250,7 +250,7 @@ func TestWhatDoesNotStopIsLeftBehindInTheEnd(t *testing.T) {
 	}
 }
 
-func TestADeferPhaseThatIsNotCancelledHasAllTheTimeItTakes(t *testing.T) {
+func TestDeferPhaseHasNoDeadline(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("complete", "complete", "running"))
 	o.polled[phaseKey{0, phase.Deferred}] = phase.Observation{State: phase.Running}
 	o.now = o.now.Add(100 * time.Hour)
@@ -259,7 +259,7 @@ func TestADeferPhaseThatIsNotCancelledHasAllTheTimeItTakes(t *testing.T) {
 	}
 }
 
-func TestInATerminatingNamespaceItLetsGoAtOnce(t *testing.T) {
+func TestDecideTerminating(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("running", "pending", "pending"))
 	o.namespaceTerminating = true
 	o.polled[phaseKey{0, 0}] = phase.Observation{State: phase.Running}
@@ -272,7 +272,7 @@ func TestInATerminatingNamespaceItLetsGoAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnActionSetThatIsDeletedBeforeItBeganIsLetGo(t *testing.T) {
+func TestDeleteBeforeStart(t *testing.T) {
 	o := observe(newSet("a"))
 	o.set.DeletionTimestamp, o.set.Finalizers = &metav1.Time{Time: noon}, []string{Finalizer, "of/others"}
 	if got := next(decide(o)); got != "remove the finalizer" {
@@ -280,7 +280,7 @@ func TestAnActionSetThatIsDeletedBeforeItBeganIsLetGo(t *testing.T) {
 	}
 }
 
-func TestAnActionSetThatIsCancelledBeforeItBeganDoesNothing(t *testing.T) {
+func TestCancelBeforeStart(t *testing.T) {
 	set := newSet("a")
 	set.Spec.Cancel = true
 	p := decide(observe(set, newBlueprint(map[string]v1alpha1.BlueprintAction{"a": withDefer(actionOf("one"), "KubeOps", "d")})))
@@ -292,7 +292,7 @@ func TestAnActionSetThatIsCancelledBeforeItBeganDoesNothing(t *testing.T) {
 	}
 }
 
-func TestARunWhoseSecretIsGoneEndsAndSaysSo(t *testing.T) {
+func TestSnapshotLostFailsRun(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("complete", "running", "pending"))
 	o.snapshot, o.leftovers = nil, []phaseKey{{0, 1}}
 	p := decide(o)
@@ -305,7 +305,7 @@ func TestARunWhoseSecretIsGoneEndsAndSaysSo(t *testing.T) {
 }
 
 // What is found of a phase that has not ended may be of one that runs: the status may be older.
-func TestOnlyWhatAPhaseThatHasEndedHasLeftIsRemoved(t *testing.T) {
+func TestCleanUpOfEndedPhases(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("complete", "running", "pending"))
 	o.polled[phaseKey{0, 1}] = phase.Observation{State: phase.Running}
 	o.leftovers = []phaseKey{{0, 0}, {0, 1}, {0, phase.Deferred}, {7, 7}}
@@ -314,7 +314,7 @@ func TestOnlyWhatAPhaseThatHasEndedHasLeftIsRemoved(t *testing.T) {
 	}
 }
 
-func TestTheProgressOfAPhaseIsWrittenNowAndThen(t *testing.T) {
+func TestProgressInterval(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("running", "pending", "pending"))
 	see := func(percent int) (string, time.Duration) {
 		o.polled[phaseKey{0, 0}] = phase.Observation{State: phase.Running, Progress: phase.Progress{Percent: percent, SizeUploaded: int64(percent)}}
@@ -329,7 +329,7 @@ func TestTheProgressOfAPhaseIsWrittenNowAndThen(t *testing.T) {
 		t.Errorf("at first %q is written, want the mean of the phases: 10, and 20 bytes", got)
 	}
 	if got, after := see(40); got != "" || after <= 0 || after > progressInterval {
-		t.Errorf("at once %q is written, to look again after %v; want nothing yet", got, after)
+		t.Errorf("%q is written immediately, with a requeue after %v; want nothing yet", got, after)
 	}
 	o.now = o.now.Add(progressInterval)
 	if got, _ := see(40); got != "20 40" {
@@ -340,7 +340,7 @@ func TestTheProgressOfAPhaseIsWrittenNowAndThen(t *testing.T) {
 	}
 }
 
-func TestWhatIsFrozenIsReadBackAsItWas(t *testing.T) {
+func TestSnapshotRoundTrip(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("running", "pending", "pending"))
 	o.snapshot.Actions[0].Subject.Object = map[string]any{"spec": map[string]any{"replicas": int64(3000000), "ratio": 0.5}}
 	secret, err := newSnapshotSecret(o.set, o.snapshot)
@@ -365,7 +365,7 @@ func TestWhatIsFrozenIsReadBackAsItWas(t *testing.T) {
 }
 
 // The operator may be upgraded in the middle of a run.
-func TestARunThatAnEarlierVersionHasFrozenIsReadAsItWasMeant(t *testing.T) {
+func TestSnapshotOfEarlierVersion(t *testing.T) {
 	const frozen = `{"actions":[{"spec":{"name":"a","object":{"apiVersion":"","group":"","resource":"","kind":"StatefulSet","name":"db"},` +
 		`"blueprint":"bp","configMaps":null,"secrets":null,"profile":null,"options":{"o":"1"},"preferredVersion":"","podLabels":null,"podAnnotations":null},` +
 		`"blueprint":{"phases":[{"func":"KubeOps","name":"one","args":{"operation":"create"}}],"deferPhase":{"func":"KubeTask","name":"d"}},` +

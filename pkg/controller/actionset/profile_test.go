@@ -42,7 +42,7 @@ func credentialsNamed(t *testing.T, profile *v1alpha1.Profile) map[v1alpha1.Obje
 	return secrets
 }
 
-func TestToolsInImagesReadProfilesAsTheyAlwaysDid(t *testing.T) {
+func TestProfileJSON(t *testing.T) {
 	profile := &v1alpha1.Profile{
 		Location: v1alpha1.Location{Type: "s3Compliant", Bucket: "bkt", Endpoint: "https://s3.example.test:9000", Prefix: "pre/fix", Region: "eu-1"},
 		Credential: v1alpha1.Credential{Type: "keyPair", KeyPair: &v1alpha1.KeyPair{
@@ -69,7 +69,7 @@ func TestToolsInImagesReadProfilesAsTheyAlwaysDid(t *testing.T) {
 	}
 }
 
-func TestACredentialThatIsNotWholeIsToldWithoutItsValues(t *testing.T) {
+func TestIncompleteCredential(t *testing.T) {
 	secret := func(name string) v1alpha1.Credential {
 		return v1alpha1.Credential{Type: "secret", Secret: &v1alpha1.ObjectReference{Name: name}}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // A template that takes all of the memory ends its process, and the one after it: the phase fails then, whichever it is.
-func TestATemplateThatKillsItsProcessesFailsItsPhaseInTheEnd(t *testing.T) {
+func TestRenderLost(t *testing.T) {
 	for name, bomb := range map[string]phaseKey{"in the first phase": {0, 0}, "in a later phase": {0, 1}, "in the deferPhase": {0, phase.Deferred}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": withDefer(actionOf("one", "two"), "KubeOps", "d")}))
@@ -56,13 +56,14 @@ func TestATemplateThatKillsItsProcessesFailsItsPhaseInTheEnd(t *testing.T) {
 }
 
 // An ordinary run is written as often as without the records of what is rendered: at its start, and at the end of each phase.
-func TestOnlyAProcessThatGoesOnWithARunRecordsThatItRenders(t *testing.T) {
+func TestRenderRecordOnTakeover(t *testing.T) {
 	w := newWorld(t, newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": actionOf("one", "two", "three")}))
 	for p := range 3 {
 		w.ending[phaseKey{0, p}] = succeeded(phaseKey{0, p})
 	}
 	w.settle()
-	if w.writes != 4 || slices.ContainsFunc(w.history[len(w.history)-1].Status.Actions[0].Phases, func(p v1alpha1.Phase) bool { return strings.Contains(p.StartedBy, ",") }) {
+	phases := w.history[len(w.history)-1].Status.Actions[0].Phases
+	if w.writes != 4 || slices.ContainsFunc(phases, func(p v1alpha1.Phase) bool { return strings.Contains(p.StartedBy, ",") }) {
 		t.Errorf("%d status writes, %s", w.writes, w.end())
 	}
 }

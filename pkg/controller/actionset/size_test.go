@@ -18,7 +18,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// puttingOut is a run of three phases that each put out so many bytes, of which two are complete and the third has just succeeded.
+// puttingOut is a run of three phases with an output of that number of bytes each. Two are complete, and the third has just succeeded.
 func puttingOut(t *testing.T, bytes int) observed {
 	t.Helper()
 	output := func() map[string]any { return map[string]any{"k": strings.Repeat("v", bytes)} }
@@ -55,7 +55,7 @@ func sizeOfSet(t *testing.T, set *v1alpha1.ActionSet, status *v1alpha1.ActionSet
 	return len(content)
 }
 
-func TestOutputsOfSeveralPhasesThatAreTooLargeTogetherFailThePhase(t *testing.T) {
+func TestOutputsTooLargeTogether(t *testing.T) {
 	for _, test := range []struct {
 		bytes int
 		want  string
@@ -80,7 +80,7 @@ func TestOutputsOfSeveralPhasesThatAreTooLargeTogetherFailThePhase(t *testing.T)
 	}
 }
 
-func TestOutputThatGrowsAsJSONIsMeasuredAsJSON(t *testing.T) {
+func TestOutputSizeIsThatOfJSON(t *testing.T) {
 	o := puttingOut(t, 10)
 	o.polled[phaseKey{0, 2}] = phase.Observation{State: phase.Succeeded, Output: map[string]any{"k": strings.Repeat("\x01", 300<<10)}}
 	status := statusOf(decide(o))
@@ -89,7 +89,7 @@ func TestOutputThatGrowsAsJSONIsMeasuredAsJSON(t *testing.T) {
 	}
 }
 
-func TestArtifactsThatAreTooLargeFailTheAction(t *testing.T) {
+func TestArtifactsTooLarge(t *testing.T) {
 	b := newBlueprint(map[string]v1alpha1.BlueprintAction{"a": withArtifacts(actionOf("one"))})
 	o := answered(observe(newSet("a"), b))
 	o.snapshot, _ = checkActions(o)
@@ -108,7 +108,7 @@ func TestArtifactsThatAreTooLargeFailTheAction(t *testing.T) {
 	}
 }
 
-func TestAnIntentThatIsTooLargeFailsThePhase(t *testing.T) {
+func TestIntentTooLarge(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("pending", "pending", "pending"))
 	o.prepared[phaseKey{0, 0}] = preparation{intent: map[string]any{"objects": strings.Repeat("o", maxObject)}}
 	if got, want := next(decide(o)), "failed a[ one=failed two=pending defer d=running ]; start phase 0.defer"; got != want {
@@ -116,7 +116,7 @@ func TestAnIntentThatIsTooLargeFailsThePhase(t *testing.T) {
 	}
 }
 
-func TestABlueprintWhosePhasesAreTooLargeForAStatusIsRefused(t *testing.T) {
+func TestBlueprintTooLargeForStatus(t *testing.T) {
 	action := actionOf("one")
 	action.OutputArtifacts = map[string]v1alpha1.Artifact{"art": {KopiaSnapshot: strings.Repeat("a", 700<<10)}}
 	set := newSet("a")
@@ -128,7 +128,7 @@ func TestABlueprintWhosePhasesAreTooLargeForAStatusIsRefused(t *testing.T) {
 	}
 }
 
-func TestAMessageOfAFailureIsBounded(t *testing.T) {
+func TestFailureMessageLimit(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("complete", "running", ""))
 	o.polled[phaseKey{0, 1}] = phase.Observation{State: phase.Failed, Message: strings.Repeat("é", 1<<20)}
 	p := decide(o)
@@ -156,7 +156,7 @@ func serverError(code int32, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
 }
 
-// limited is an API server that refuses statuses that are larger than so many bytes.
+// limited makes the API server reject statuses with more than that number of bytes.
 func (a *apiServer) limited(bytes int, refusal func() error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -171,7 +171,7 @@ func (a *apiServer) limited(bytes int, refusal func() error) {
 }
 
 // A limit that is lower than ours, from which nothing is known before it is met.
-func TestAStatusThatIsRefusedAsTooLargeCancelsTheRunWithASmallOne(t *testing.T) {
+func TestStatusTooLargeCancelsRun(t *testing.T) {
 	for name, refusal := range refusals {
 		inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 			b := threePhases()
@@ -207,7 +207,7 @@ func TestAStatusThatIsRefusedAsTooLargeCancelsTheRunWithASmallOne(t *testing.T) 
 	}
 }
 
-func TestWhatIsTooLargeBeforeItStartsIsRefusedWithASmallStatus(t *testing.T) {
+func TestTooLargeBeforeStartRejects(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		b := threePhases()
 		action := b.Actions["go"]
@@ -224,7 +224,7 @@ func TestWhatIsTooLargeBeforeItStartsIsRefusedWithASmallStatus(t *testing.T) {
 }
 
 // Users have filled the object themselves.
-func TestWhereEvenASmallStatusIsTooLargeNothingIsTriedOnAndADeleteTakesEffect(t *testing.T) {
+func TestSmallStatusTooLarge(t *testing.T) {
 	for _, starts := range []bool{false, true} {
 		inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 			if starts {

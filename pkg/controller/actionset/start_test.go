@@ -15,8 +15,8 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// Each says so at once, in its status and in its events, and nothing is done.
-func TestWhatCannotBeRunSaysSoAtOnce(t *testing.T) {
+// The status and the events report immediately what is wrong, and nothing is done.
+func TestRejection(t *testing.T) {
 	twice := withDefer(actionOf("same"), "KubeOps", "same")
 	unknown := actionOf("first", "second")
 	unknown.Phases[1].Func = "NoSuchFunc"
@@ -130,7 +130,8 @@ func TestWhatCannotBeRunSaysSoAtOnce(t *testing.T) {
 		if diff := cmp.Diff(want, texts(p)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
-		if failed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed); failed == nil || failed.Reason != v1alpha1.ReasonInvalid || failed.Message != test.err {
+		failed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed)
+		if failed == nil || failed.Reason != v1alpha1.ReasonInvalid || failed.Message != test.err {
 			t.Errorf("%s: the condition Failed is %v", name, failed)
 		}
 		set.Status = stored(t, status)
@@ -140,7 +141,7 @@ func TestWhatCannotBeRunSaysSoAtOnce(t *testing.T) {
 	}
 }
 
-func TestASubjectOrSecretThatIsMissingSaysSoBeforeAnythingIsDone(t *testing.T) {
+func TestMissingSubjectRejects(t *testing.T) {
 	o := answered(observe(newSet("a", "b"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": actionOf("one"), "b": actionOf("one")})))
 	o.subjects[1].failure = `secrets "none" not found`
 	want := []string{
@@ -154,7 +155,7 @@ func TestASubjectOrSecretThatIsMissingSaysSoBeforeAnythingIsDone(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadAtTheMomentHoldsTheRunAndIsSaidOnce(t *testing.T) {
+func TestUnreadableInputDelaysStart(t *testing.T) {
 	o := answered(observe(newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": actionOf("one")})))
 	o.subjects[0].retry = true
 	p := decide(o)
@@ -171,7 +172,7 @@ func TestWhatCannotBeReadAtTheMomentHoldsTheRunAndIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsFoundWhenTheRunStartsIsFrozen(t *testing.T) {
+func TestSnapshotContent(t *testing.T) {
 	o := answered(observe(newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": withDefer(actionOf("one"), "KubeOps", "d")})))
 	credentials := map[string]v1alpha1.ObjectReference{"secret": {Kind: "Secret", Name: "rendered"}}
 	o.subjects[0] = foundSubject{
@@ -189,7 +190,7 @@ func TestWhatIsFoundWhenTheRunStartsIsFrozen(t *testing.T) {
 	}
 }
 
-func TestARunThatIsTooLargeToBeFrozenSaysSo(t *testing.T) {
+func TestSnapshotTooLarge(t *testing.T) {
 	o := answered(observe(newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": actionOf("one")})))
 	o.subjects[0].subject.Object = map[string]any{"data": strings.Repeat("x", 1<<20)}
 	status := statusOf(decide(o))
@@ -198,7 +199,7 @@ func TestARunThatIsTooLargeToBeFrozenSaysSo(t *testing.T) {
 	}
 }
 
-func TestARunTellsItsStoryInTheEventsThatUsersKnow(t *testing.T) {
+func TestRunEvents(t *testing.T) {
 	one := func(actions map[string]v1alpha1.BlueprintAction, names ...string) *world {
 		return newWorld(t, newSet(names...), newBlueprint(actions))
 	}
@@ -271,7 +272,7 @@ func TestARunTellsItsStoryInTheEventsThatUsersKnow(t *testing.T) {
 	}
 }
 
-func TestPhaseObjectsThatAreMissingFailThePhaseAndTheDeferPhaseRuns(t *testing.T) {
+func TestMissingPhaseObjectFailsPhase(t *testing.T) {
 	o := answered(observe(newSet("go"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": withDefer(actionOf("first"), "KubeOps", "cleanup")})))
 	o.prepared[phaseKey{0, 0}] = preparation{initFailure: `secrets "none" not found`}
 	o = frozen(t, o)
@@ -288,7 +289,7 @@ func TestPhaseObjectsThatAreMissingFailThePhaseAndTheDeferPhaseRuns(t *testing.T
 	}
 }
 
-func TestArtifactsShowTheirTemplatesUntilTheActionHasEndedWell(t *testing.T) {
+func TestArtifactsInStatus(t *testing.T) {
 	o := answered(observe(newSet("go"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": withArtifacts(actionOf("first"))})))
 	o = frozen(t, o)
 	p := decide(o)
@@ -311,11 +312,11 @@ func TestArtifactsShowTheirTemplatesUntilTheActionHasEndedWell(t *testing.T) {
 	// What cannot be read at the moment is waited for, and the end of the phase is not recorded before.
 	o.artifacts = map[int]renderedArtifacts{0: {lookupResult: lookupResult{retry: true}}}
 	if p = decide(o); next(p) != "try again" || len(p.Steps) > 0 {
-		t.Errorf("not to be told: %s", next(p))
+		t.Errorf("artifacts that cannot be read: %s", next(p))
 	}
 }
 
-func TestAnActionWithoutPhasesIsHeldUntilItsArtifactsCanBeRendered(t *testing.T) {
+func TestActionWithoutPhasesWaitsForArtifacts(t *testing.T) {
 	w := newWorld(t, newSet("go", "b"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": withArtifacts(v1alpha1.BlueprintAction{}), "b": actionOf("one")}))
 	w.failing = func(a controller.Ask) bool { _, artifacts := a.(renderArtifacts); return artifacts }
 	if err := w.sync(); err != nil || len(w.calls) > 0 || w.set().Status.State != v1alpha1.StatePending {
@@ -328,7 +329,7 @@ func TestAnActionWithoutPhasesIsHeldUntilItsArtifactsCanBeRendered(t *testing.T)
 	}
 }
 
-func TestInputsThatTheBlueprintNamesAndNobodyGivesAreWarnedOf(t *testing.T) {
+func TestMissingInputsWarn(t *testing.T) {
 	action := actionOf("first")
 	action.InputArtifactNames, action.SecretNames = []string{"given", "dump"}, []string{"creds"}
 	set := newSet("go")
@@ -350,7 +351,7 @@ func TestInputsThatTheBlueprintNamesAndNobodyGivesAreWarnedOf(t *testing.T) {
 }
 
 // The writes of a run: the fewest that say each intent before its effect.
-func TestThreePhasesCostFourStatusWrites(t *testing.T) {
+func TestStatusWritesOfThreePhases(t *testing.T) {
 	w := newWorld(t, newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": actionOf("one", "two", "three")}))
 	for p := range 3 {
 		w.ending[phaseKey{0, p}] = succeeded(phaseKey{0, p})
@@ -367,7 +368,7 @@ func TestThreePhasesCostFourStatusWrites(t *testing.T) {
 }
 
 // Nothing is decided twice: the plan of an applied plan is empty.
-func TestThePlanOfAnAppliedPlanIsEmpty(t *testing.T) {
+func TestAppliedPlanIsEmpty(t *testing.T) {
 	for name := range scenarios {
 		s := scenarios[name]
 		w := newWorld(t, newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": s.actions["a"]}))

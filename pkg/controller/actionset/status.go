@@ -176,7 +176,8 @@ func (t *planner) summarize() {
 	t.status.ObservedGeneration = t.o.set.Generation
 	if t.status.CompletionTime == nil {
 		reason, lines := v1alpha1.ReasonRunning, t.waitingLines()
-		if progressing := meta.FindStatusCondition(t.status.Conditions, v1alpha1.ConditionProgressing); progressing != nil && t.status.State == v1alpha1.StateFailed {
+		progressing := meta.FindStatusCondition(t.status.Conditions, v1alpha1.ConditionProgressing)
+		if progressing != nil && t.status.State == v1alpha1.StateFailed {
 			reason = progressing.Reason
 			lines = append([]string{t.status.Error.Message}, lines...)
 		}

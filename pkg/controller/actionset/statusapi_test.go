@@ -11,7 +11,7 @@ import (
 )
 
 // Kanister's CustomResourceDefinition serves no status subresource.
-func TestWhereTheStatusIsNotServedNothingIsExecutedUntilItIs(t *testing.T) {
+func TestStatusNotServedHoldsRuns(t *testing.T) {
 	for name, from := range map[string]func(a *apiServer){
 		"from the start": func(a *apiServer) {
 			a.serveStatus(false)
@@ -56,7 +56,7 @@ func TestWhereTheStatusIsNotServedNothingIsExecutedUntilItIs(t *testing.T) {
 	}
 }
 
-func TestWhereTheStatusIsNotServedWhatWasNotStartedIsLetGo(t *testing.T) {
+func TestStatusNotServedAllowsDelete(t *testing.T) {
 	set := newSet("go")
 	set.Finalizers = []string{Finalizer}
 	inBubble(t, set, threePhases(), func(t *testing.T, a *apiServer) {

@@ -21,7 +21,7 @@ func named(name, namespace string) v1alpha1.ObjectReference {
 	return v1alpha1.ObjectReference{Name: name, Namespace: namespace}
 }
 
-func TestAReferenceThatCanNeverBeReadFailsTheActionSetAndItsFieldIsNamed(t *testing.T) {
+func TestInvalidReferenceRejects(t *testing.T) {
 	for field, change := range map[string]func(*v1alpha1.ActionSpec, string){
 		"blueprint":        func(a *v1alpha1.ActionSpec, bad string) { a.Blueprint = bad },
 		"object.name":      func(a *v1alpha1.ActionSpec, bad string) { a.Object.Name = bad },
@@ -70,7 +70,7 @@ func TestAReferenceThatCanNeverBeReadFailsTheActionSetAndItsFieldIsNamed(t *test
 	}
 }
 
-func TestAReferenceWithoutANameIsRefused(t *testing.T) {
+func TestReferenceNeedsName(t *testing.T) {
 	for field, change := range map[string]func(*v1alpha1.ActionSpec){
 		"object.name":        func(a *v1alpha1.ActionSpec) { a.Object.Name = "" },
 		"secrets[s].name":    func(a *v1alpha1.ActionSpec) { a.Secrets = map[string]v1alpha1.ObjectReference{"s": {}} },
@@ -88,7 +88,7 @@ func TestAReferenceWithoutANameIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatThePhasesObjectsReferToHasANameOrTheActionSetIsRefused(t *testing.T) {
+func TestInvalidPhaseObjectRejects(t *testing.T) {
 	action := &snapshotAction{Blueprint: actionOf("one"), Time: noon.Format(time.RFC3339Nano), Spec: v1alpha1.ActionSpec{Options: map[string]string{"name": "../x"}}}
 	for kind, refused := range map[string]bool{"Secret": true, "ConfigMap": true, "Deployment": false} {
 		action.Blueprint.Phases[0].Objects = map[string]v1alpha1.ObjectReference{"of": {Kind: kind, Name: "{{ .Options.name }}", Namespace: "ns"}}
@@ -99,7 +99,7 @@ func TestWhatThePhasesObjectsReferToHasANameOrTheActionSetIsRefused(t *testing.T
 	}
 }
 
-func TestATemplateThatAsksForAnotherKindOfSubjectSaysWhichItIs(t *testing.T) {
+func TestExplainSubject(t *testing.T) {
 	for template, want := range map[string]string{
 		"{{ .Deployment.Name }}":                    `the subject of the action is the StatefulSet "db": the template asks for .Deployment, which is there for subjects of kind Deployment alone`,
 		"{{ $.PVC.Name }}":                          "the template asks for .PVC",
@@ -117,7 +117,7 @@ func TestATemplateThatAsksForAnotherKindOfSubjectSaysWhichItIs(t *testing.T) {
 	}
 }
 
-func TestAPhaseWithoutANamespaceNeedsASubjectThatIsInOne(t *testing.T) {
+func TestPhaseNamespace(t *testing.T) {
 	task := v1alpha1.BlueprintPhase{Func: "KubeTask", Name: "task", Args: rawArgs(`{"image":"i","command":["c"]}`)}
 	of := func(apiVersion, kind, namespace string) map[string]any {
 		return map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": "web", "namespace": namespace}}
@@ -134,7 +134,8 @@ func TestAPhaseWithoutANamespaceNeedsASubjectThatIsInOne(t *testing.T) {
 		"a name of its kind": {of("v1", "PersistentVolumeClaim", "db"), "db"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := answered(observe(newSet("go"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {Phases: []v1alpha1.BlueprintPhase{phaseOf("KubeOps", "first"), task}}})))
+			action := v1alpha1.BlueprintAction{Phases: []v1alpha1.BlueprintPhase{phaseOf("KubeOps", "first"), task}}
+			o := answered(observe(newSet("go"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": action})))
 			o.subjects[0].subject.Object = c.object
 			if c.want != "" {
 				o = frozen(t, o)
@@ -155,7 +156,7 @@ func TestAPhaseWithoutANamespaceNeedsASubjectThatIsInOne(t *testing.T) {
 	}
 }
 
-func TestTheOperatorsOwnSecretsAreNotForTemplates(t *testing.T) {
+func TestRefuseOperatorSecrets(t *testing.T) {
 	secret := func(namespace string, kind corev1.SecretType, labels map[string]string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s", Labels: labels}, Type: kind}
 	}
@@ -164,12 +165,12 @@ func TestTheOperatorsOwnSecretsAreNotForTemplates(t *testing.T) {
 		secret  *corev1.Secret
 		refused bool
 	}{
-		"credentials beside the operator": {secret("system", corev1.SecretTypeOpaque, nil), false},
-		"a token of the operator":         {secret("system", corev1.SecretTypeServiceAccountToken, nil), true},
-		"a token of an application":       {secret("shop", corev1.SecretTypeServiceAccountToken, nil), false},
-		"a frozen run":                    {secret("system", snapshotSecretType, ours), true},
-		"the key of a certificate":        {secret("default", corev1.SecretTypeTLS, ours), true},
-		"a certificate of a user":         {secret("system", corev1.SecretTypeTLS, nil), false},
+		"credentials in its namespace": {secret("system", corev1.SecretTypeOpaque, nil), false},
+		"a token of the operator":      {secret("system", corev1.SecretTypeServiceAccountToken, nil), true},
+		"a token of an application":    {secret("shop", corev1.SecretTypeServiceAccountToken, nil), false},
+		"a snapshot":                   {secret("system", snapshotSecretType, ours), true},
+		"the key of a certificate":     {secret("default", corev1.SecretTypeTLS, ours), true},
+		"a certificate of a user":      {secret("system", corev1.SecretTypeTLS, nil), false},
 	} {
 		if err := refuseSecret(c.secret, c.secret.Type, "system"); (err != nil) != c.refused {
 			t.Errorf("%s: %v", name, err)

@@ -44,11 +44,11 @@ func (w *waits) see(what phase.Waiting) string {
 
 func (w *waits) pass(d time.Duration) { w.o.now = w.o.now.Add(d) }
 
-func TestWhatAPhaseWaitsForStandsInTheStatusOnceItTakesLong(t *testing.T) {
+func TestWaitingIsShownAfterDelay(t *testing.T) {
 	w := newWaits(t)
 	scheduled, ended := phase.Waiting{For: "Pod shop/x to be scheduled", Details: "Unschedulable: 0/1 nodes"}, phase.Waiting{For: "Pod shop/x to end"}
 	if got := w.see(scheduled); got != "" || w.writes != 0 {
-		t.Errorf("it says %q at once, with %d writes", got, w.writes)
+		t.Errorf("the message is %q immediately, after %d writes", got, w.writes)
 	}
 	if again := decide(w.o).RequeueAfter; again <= 0 || again > waitingShownAfter {
 		t.Errorf("it is looked at again after %s", again)
@@ -79,7 +79,7 @@ func TestWhatAPhaseWaitsForStandsInTheStatusOnceItTakesLong(t *testing.T) {
 	}
 }
 
-func TestWhatIsWaitedForGoesWithItsPhaseAndComesAfterAFailure(t *testing.T) {
+func TestWaitingLines(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("failed", "pending", "running"))
 	o.waiting = map[phaseKey]waiting{}
 	key := phaseKey{0, phase.Deferred}
@@ -103,7 +103,7 @@ func TestWhatIsWaitedForGoesWithItsPhaseAndComesAfterAFailure(t *testing.T) {
 	}
 }
 
-func TestAPhaseThatCannotBePreparedStartedOrPolledSaysWhy(t *testing.T) {
+func TestWaitingShowsError(t *testing.T) {
 	of := waitingForAnswer("the webhook fails")
 	for name, state := range map[string]string{"prepared": "pending", "polled": "running"} {
 		o := inRun(t, "KubeOps", statusWith(state, "pending", "pending"))
@@ -113,7 +113,7 @@ func TestAPhaseThatCannotBePreparedStartedOrPolledSaysWhy(t *testing.T) {
 		var m memory
 		m.rememberWaiting(&o, phaseKey{0, 0}, of)
 		if p := decide(o); statusOf(p) != nil || !p.retry {
-			t.Errorf("%s: it is written at once: %q", name, texts(p))
+			t.Errorf("%s: it is written immediately: %q", name, texts(p))
 		}
 		o.now = o.now.Add(waitingShownAfter)
 		status := statusOf(decide(o))
@@ -127,7 +127,7 @@ func TestAPhaseThatCannotBePreparedStartedOrPolledSaysWhy(t *testing.T) {
 	}
 }
 
-func TestThePhasesOfSeveralActionsAreToldApart(t *testing.T) {
+func TestWaitingLinesOfSeveralActions(t *testing.T) {
 	status := &v1alpha1.ActionSetStatus{Actions: []v1alpha1.ActionStatus{
 		{Phases: []v1alpha1.Phase{{Name: "count"}}}, {Phases: []v1alpha1.Phase{{Name: "count"}}, DeferPhase: v1alpha1.Phase{Name: "count"}},
 	}}

@@ -22,7 +22,7 @@ func ownedBy(uid types.UID) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{UID: uid, Controller: &yes}}
 }
 
-func TestAWorkloadIsItsOwnPodsThatRun(t *testing.T) {
+func TestWorkloadOf(t *testing.T) {
 	pod := func(name string, owner types.UID, phase corev1.PodPhase, containers ...string) corev1.Pod {
 		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: ownedBy(owner)}, Status: corev1.PodStatus{Phase: phase}}
 		for _, container := range containers {
@@ -55,7 +55,7 @@ func TestAWorkloadIsItsOwnPodsThatRun(t *testing.T) {
 	}
 }
 
-func TestASubjectIsReadWhereItsKindOrItsResourceIs(t *testing.T) {
+func TestResourceOfSubject(t *testing.T) {
 	type where struct {
 		schema.GroupVersionResource
 		namespace string

@@ -45,10 +45,10 @@ type world struct {
 	ending map[phaseKey]phase.Observation
 	// stubborn phases do not stop.
 	stubborn map[phaseKey]bool
-	// unknown answers nothing for so many asks, and failing for which.
+	// unknown is the number of asks that are not answered; failing reports for which further asks that is so.
 	unknown int
 	failing func(controller.Ask) bool
-	// kills tells of which ask the process dies.
+	// kills reports whether an ask ends the process.
 	kills func(controller.Ask) bool
 	// dies is after how many steps of this process it is killed; 0 is never. Where late is true the last one takes effect.
 	dies int
@@ -162,11 +162,11 @@ func (w *world) function(key phaseKey) string {
 	return action.Phases[key.phase].Func
 }
 
-// sync is one sync: it asks, decides and acts until there is nothing more to do at once.
+// sync is one sync: it asks, decides and acts until nothing is left to do without waiting.
 func (w *world) sync() error {
 	o := w.look()
 	if o == nil {
-		for key, c := range w.calls { // whoever finds something of an ActionSet that is gone removes it
+		for key, c := range w.calls { // a process that finds something of an ActionSet that is gone removes it
 			c.present = c.present && !w.traits(key).LeavesBehind
 		}
 		return nil
@@ -214,7 +214,7 @@ func (w *world) answer(o *observed, a controller.Ask) {
 	}
 }
 
-// apply does the steps, and returns whether something was observed that must be decided from at once.
+// apply applies the steps, and returns whether something was observed that needs a decision in the same sync.
 func (w *world) apply(o *observed, p plan) (again bool, _ error) {
 	clear(o.polled)
 	clear(o.prepared)
@@ -328,7 +328,7 @@ func (w *world) settle() {
 	}
 }
 
-// atRest tells whether the run has ended, and nothing is left to do.
+// atRest reports whether the run has ended, and nothing is left to do.
 func (w *world) atRest() bool {
 	o := w.look()
 	if o == nil {
@@ -346,10 +346,10 @@ func succeeded(key phaseKey) phase.Observation {
 	return phase.Observation{State: phase.Succeeded, Output: map[string]any{"of": key.String()}}
 }
 
-// checkEnd tells what is wrong when everything has settled.
+// checkEnd returns what is wrong when nothing changes any more.
 func (w *world) checkEnd() []string {
 	if w.run != nil && w.set() != nil {
-		w.fault("the frozen run is left")
+		w.fault("the snapshot is left")
 	}
 	for key, c := range w.calls {
 		if c.present && w.traits(key).LeavesBehind {

@@ -48,7 +48,8 @@ func (c *Controller) updateStatus(ctx context.Context, cc *v1alpha1.CompositeCon
 	case err != nil:
 		return 0, fmt.Errorf("writing the status of CompositeController %s: %w", cc.Name, err)
 	}
-	if ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); slices.Contains(warningReasons, ready.Reason) && ready.Reason != readyReasonOf(cc) {
+	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+	if slices.Contains(warningReasons, ready.Reason) && ready.Reason != readyReasonOf(cc) {
 		c.Recorder.Event(cc, corev1.EventTypeWarning, ready.Reason, controller.Truncate(ready.Message, parent.MaxMessage))
 	}
 	return 0, nil
@@ -59,7 +60,9 @@ func (c *Controller) recordParents(ctx context.Context, cc *v1alpha1.CompositeCo
 	return c.updateRecord(ctx, cc, parentsRecord(cc))
 }
 
-func (c *Controller) updateRecord(ctx context.Context, cc *v1alpha1.CompositeController, record []v1alpha1.ResourceRule) (*v1alpha1.CompositeController, error) {
+func (c *Controller) updateRecord(
+	ctx context.Context, cc *v1alpha1.CompositeController, record []v1alpha1.ResourceRule,
+) (*v1alpha1.CompositeController, error) {
 	if slices.Equal(record, cc.Status.FinalizedParents) {
 		return cc, nil
 	}

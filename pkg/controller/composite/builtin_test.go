@@ -12,7 +12,7 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-func TestParentsAreLeftToARunningBuiltInController(t *testing.T) {
+func TestBuiltInFor(t *testing.T) {
 	type answer struct {
 		name      string
 		on, known bool
@@ -39,7 +39,8 @@ func TestParentsAreLeftToARunningBuiltInController(t *testing.T) {
 			if (problem != nil) != test.problem || known != test.known {
 				t.Errorf("problem %v, known %t", problem, known)
 			}
-			if problem != nil && (problem.Reason != v1alpha1.ReasonServedByBuiltIn || !strings.Contains(problem.Message, "controller machine") || !strings.Contains(problem.Message, "--controllers=*,-machine")) {
+			if problem != nil && (problem.Reason != v1alpha1.ReasonServedByBuiltIn ||
+				!strings.Contains(problem.Message, "controller machine") || !strings.Contains(problem.Message, "--controllers=*,-machine")) {
 				t.Errorf("the problem is %+v", *problem)
 			}
 			if again := c.untilBuiltIn(cc) > 0; again != test.checksAgain {

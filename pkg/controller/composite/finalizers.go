@@ -67,7 +67,8 @@ func (c *Controller) clearFormerParents(ctx context.Context, cc *v1alpha1.Compos
 			return cc, nil, err
 		}
 	}
-	cc, err := c.updateRecord(ctx, cc, slices.DeleteFunc(slices.Clone(cc.Status.FinalizedParents), func(of v1alpha1.ResourceRule) bool { return slices.Contains(former, of) }))
+	isFormer := func(of v1alpha1.ResourceRule) bool { return slices.Contains(former, of) }
+	cc, err := c.updateRecord(ctx, cc, slices.DeleteFunc(slices.Clone(cc.Status.FinalizedParents), isFormer))
 	return cc, nil, err
 }
 

@@ -196,7 +196,7 @@ func TestDeletedController(t *testing.T) {
 	}
 }
 
-func TestDeletedControllerWithoutFinalizerIsLeftAlone(t *testing.T) {
+func TestDeletedWithoutFinalizer(t *testing.T) {
 	cc := controllerWith()
 	cc.Finalizers = []string{"example.com/theirs"}
 	h := newHost(t, cc)

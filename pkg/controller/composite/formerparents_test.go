@@ -12,7 +12,7 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-func TestTheTypesOfParentsThatMayHaveTheFinalizerAreRecorded(t *testing.T) {
+func TestParentsRecord(t *testing.T) {
 	type rules = []v1alpha1.ResourceRule
 	things := v1alpha1.ResourceRule{APIVersion: "example.com/v1", Resource: "things"}
 	older := v1alpha1.ResourceRule{APIVersion: "example.com/v1beta1", Resource: "things"}
@@ -27,17 +27,24 @@ func TestTheTypesOfParentsThatMayHaveTheFinalizerAreRecorded(t *testing.T) {
 		want     rules
 		former   rules
 	}{
-		"before the first parent gets it":              {parents: things, finalize: true, own: true, want: rules{things}},
-		"once":                                         {parents: things, finalize: true, own: true, recorded: rules{things}, want: rules{things}},
-		"no finalize hook":                             {parents: things},
-		"another version of the type":                  {parents: things, finalize: true, own: true, recorded: rules{older}, want: rules{things}},
-		"another type":                                 {parents: things, finalize: true, own: true, recorded: rules{others}, want: rules{others, things}, former: rules{others}},
-		"a type of another group":                      {parents: things, finalize: true, own: true, recorded: rules{elsewhere}, want: rules{elsewhere, things}, former: rules{elsewhere}},
-		"two edits":                                    {parents: things, finalize: true, own: true, recorded: rules{others, elsewhere}, want: rules{others, elsewhere, things}, former: rules{others, elsewhere}},
-		"a type that is invalid":                       {parents: invalid, finalize: true, own: true, recorded: rules{things}, want: rules{things}},
-		"finalize is switched off":                     {parents: things, own: true, recorded: rules{things}, want: rules{things}},
-		"finalize is off, and no parent has it":        {parents: things, recorded: rules{things}},
-		"finalize is switched off and the type is new": {parents: things, own: true, recorded: rules{others}, want: rules{others}, former: rules{others}},
+		"before the first parent gets it": {parents: things, finalize: true, own: true, want: rules{things}},
+		"once":                            {parents: things, finalize: true, own: true, recorded: rules{things}, want: rules{things}},
+		"no finalize hook":                {parents: things},
+		"another version of the type":     {parents: things, finalize: true, own: true, recorded: rules{older}, want: rules{things}},
+		"another type": {
+			parents: things, finalize: true, own: true, recorded: rules{others}, want: rules{others, things}, former: rules{others},
+		},
+		"a type of another group": {
+			parents: things, finalize: true, own: true, recorded: rules{elsewhere}, want: rules{elsewhere, things}, former: rules{elsewhere},
+		},
+		"two edits": {
+			parents: things, finalize: true, own: true,
+			recorded: rules{others, elsewhere}, want: rules{others, elsewhere, things}, former: rules{others, elsewhere},
+		},
+		"an invalid type":                       {parents: invalid, finalize: true, own: true, recorded: rules{things}, want: rules{things}},
+		"finalize is removed":                   {parents: things, own: true, recorded: rules{things}, want: rules{things}},
+		"finalize is removed, and no finalizer": {parents: things, recorded: rules{things}},
+		"finalize is removed, another type":     {parents: things, own: true, recorded: rules{others}, want: rules{others}, former: rules{others}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cc := controllerWith(func(spec *v1alpha1.CompositeControllerSpec) { spec.ParentResource.ResourceRule = test.parents })

@@ -21,7 +21,7 @@ import (
 	"millwright.dev/pkg/testing/metricstest"
 )
 
-func TestControllersAreCountedByReason(t *testing.T) {
+func TestObjectMetrics(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	for name, ready := range map[string]metav1.Condition{
 		"a": {Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonServing},
@@ -51,7 +51,7 @@ type filled struct {
 func (f filled) HasSynced() bool       { return true }
 func (f filled) GetStore() cache.Store { return f.store }
 
-func TestEachReasonIsAStateOfItsOwn(t *testing.T) {
+func TestReadyReasons(t *testing.T) {
 	want := []string{parent.ReasonUnselected}
 	for file, prefix := range map[string]string{"../../hook/errors.go": "Reason", "../../apis/metacontroller/v1alpha1/compositecontroller_types.go": "Reason"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)

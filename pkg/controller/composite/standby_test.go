@@ -24,7 +24,7 @@ func (silent) RoundTrip(request *http.Request) (*http.Response, error) {
 	return nil, context.Cause(request.Context())
 }
 
-func TestAProcessThatStandsByIsReadyWhenItWatchesWhatWillBeNeeded(t *testing.T) {
+func TestStandbyReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	objects, err := objectcache.New(ctx, &rest.Config{Transport: silent{}}, objectcache.Options{})
 	if err != nil {
@@ -69,7 +69,7 @@ func TestAProcessThatStandsByIsReadyWhenItWatchesWhatWillBeNeeded(t *testing.T) 
 	}
 }
 
-func TestAProcessThatStandsByWatchesAsItWillWhenItServes(t *testing.T) {
+func TestStandbyRequests(t *testing.T) {
 	c := &Controller{Config: Config{Namespace: "ns", TargetSelector: labels.SelectorFromSet(labels.Set{"engine": "this"})}}
 	cc := controllerWith(withLabelSelector)
 	if requests := c.standbyRequests(cc); len(requests) > 0 {

@@ -42,7 +42,7 @@ func TestHostStartsOnceCachesAreFilled(t *testing.T) {
 	h.wantRequests()
 }
 
-func TestHostReportsThatCachesFillSlowly(t *testing.T) {
+func TestHostReportsSlowCaches(t *testing.T) {
 	h := newHost(t, controllerWith())
 	h.mustSync()
 	h.state("cc").hosted.since = time.Now().Add(-hooksReportInterval)
@@ -156,7 +156,9 @@ func TestHostReportsProblems(t *testing.T) {
 		"no status subresource": {nil, func(h *host) {
 			h.served.Resources[0].APIResources = []metav1.APIResource{{Name: "things", Kind: "Thing", Namespaced: true}}
 		}, v1alpha1.ReasonStatusSubresourceMissing, "Warning SyncError"},
-		"a hook that cannot be configured": {nil, func(h *host) { h.problem = &parent.Problem{Reason: "HookInvalidConfiguration", Message: "no"} }, "HookInvalidConfiguration", "Warning CreateError"},
+		"a hook that cannot be configured": {nil, func(h *host) {
+			h.problem = &parent.Problem{Reason: "HookInvalidConfiguration", Message: "no"}
+		}, "HookInvalidConfiguration", "Warning CreateError"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			edits := []edit{}

@@ -129,7 +129,7 @@ func startAndEnd(t *testing.T, function phase.Function, call phase.Call) phase.O
 	return observed
 }
 
-func TestACommandGivesItsOutputs(t *testing.T) {
+func TestCommandOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("v", 70000)
 		node := &fakeExec{do: func(_ context.Context, _ Container, _ []string, stdout, stderr io.Writer) error {
@@ -153,7 +153,7 @@ func TestACommandGivesItsOutputs(t *testing.T) {
 	})
 }
 
-func TestACommandWithoutOutputsGivesNone(t *testing.T) {
+func TestCommandWithoutOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newExecProcess(t, &fakeExec{do: func(context.Context, Container, []string, io.Writer, io.Writer) error { return nil }})
 		observed := startAndEnd(t, oneCommand{p.Commands}, execCall(oneCommand{p.Commands}, t, oneExec()))
@@ -163,7 +163,7 @@ func TestACommandWithoutOutputsGivesNone(t *testing.T) {
 	})
 }
 
-func TestHowACommandFailsIsSaidAsUsersKnowIt(t *testing.T) {
+func TestCommandFailureMessages(t *testing.T) {
 	exit := exec.CodeExitError{Err: errors.New("command terminated with exit code 7"), Code: 7}
 	for name, test := range map[string]struct {
 		stdout, stderr string
@@ -204,7 +204,7 @@ func TestHowACommandFailsIsSaidAsUsersKnowIt(t *testing.T) {
 	}
 }
 
-func TestAFailureShowsOnlySoMuchOfWhatWasPrinted(t *testing.T) {
+func TestFailureMessageLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		printed := newOutput()
 		line := strings.Repeat("x", 1<<20) + "\n"
@@ -219,7 +219,7 @@ func TestAFailureShowsOnlySoMuchOfWhatWasPrinted(t *testing.T) {
 	})
 }
 
-func TestACommandIsRunOnceHoweverOftenItIsStarted(t *testing.T) {
+func TestCommandRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan struct{})
 		node := &fakeExec{do: func(context.Context, Container, []string, io.Writer, io.Writer) error {
@@ -248,7 +248,7 @@ func TestACommandIsRunOnceHoweverOftenItIsStarted(t *testing.T) {
 	})
 }
 
-func TestAnotherProcessCannotTellWhatHasBecomeOfACommand(t *testing.T) {
+func TestCommandOfOtherProcessIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := &fakeExec{do: func(context.Context, Container, []string, io.Writer, io.Writer) error { return nil }}
 		call := execCall(oneCommand{newExecProcess(t, node).Commands}, t, oneExec())
@@ -265,7 +265,7 @@ func TestAnotherProcessCannotTellWhatHasBecomeOfACommand(t *testing.T) {
 	})
 }
 
-func TestACommandThatWasNotStartedYetIsIdle(t *testing.T) {
+func TestUnstartedCommandIsIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		function := oneCommand{newExecProcess(t, &fakeExec{}).Commands}
 		if observed, err := function.Poll(t.Context(), execCall(function, t, oneExec())); err != nil || observed.State != phase.Idle {
@@ -274,7 +274,7 @@ func TestACommandThatWasNotStartedYetIsIdle(t *testing.T) {
 	})
 }
 
-func TestACommandIsTriedAgainOnlyWhereItCannotHaveBegun(t *testing.T) {
+func TestCommandRetry(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	unavailable := apierrors.NewServiceUnavailable("etcd is away")
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "pg-0")
@@ -341,7 +341,7 @@ func TestACommandIsTriedAgainOnlyWhereItCannotHaveBegun(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsCancelledStopsAndIsForgotten(t *testing.T) {
+func TestCancelCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late io.Writer
 		node := &fakeExec{do: func(ctx context.Context, _ Container, _ []string, stdout, _ io.Writer) error {
@@ -363,7 +363,7 @@ func TestACommandThatIsCancelledStopsAndIsForgotten(t *testing.T) {
 			t.Errorf("it is not stopped: %+v", observed)
 		}
 		if len(p.woken) != 1 {
-			t.Errorf("nobody is told: %v", p.woken)
+			t.Errorf("woken %v, want one wake-up", p.woken)
 		}
 		_, _ = io.WriteString(late, "the stream may write after its end")
 		for range 2 {
@@ -377,7 +377,7 @@ func TestACommandThatIsCancelledStopsAndIsForgotten(t *testing.T) {
 	})
 }
 
-func TestWhatIsRememberedOfCommandsIsFoundByTheirActionSet(t *testing.T) {
+func TestFoundCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newExecProcess(t, &fakeExec{do: func(context.Context, Container, []string, io.Writer, io.Writer) error { return nil }})
 		call := execCall(oneCommand{p.Commands}, t, oneExec())
@@ -394,7 +394,7 @@ func TestWhatIsRememberedOfCommandsIsFoundByTheirActionSet(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheProcessEndsItsStreams(t *testing.T) {
+func TestProcessEndEndsStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := &fakeExec{do: func(ctx context.Context, _ Container, _ []string, _, _ io.Writer) error {
 			<-ctx.Done()
@@ -417,7 +417,7 @@ func TestTheEndOfTheProcessEndsItsStreams(t *testing.T) {
 	})
 }
 
-func TestACommandSaysWhetherItHasBegun(t *testing.T) {
+func TestWaitingOfCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var isThere atomic.Bool
 		run := make(chan struct{})
@@ -441,13 +441,13 @@ func TestACommandSaysWhetherItHasBegun(t *testing.T) {
 		}
 		wantEqual(t, "when it has begun", observed.Waiting, phase.Waiting{For: "the command in Pod db/pg-0 to end"})
 		if len(p.woken) != 2 {
-			t.Errorf("%d times somebody was woken to say so", len(p.woken))
+			t.Errorf("woken %d times, want 2", len(p.woken))
 		}
 		close(run)
 	})
 }
 
-func TestCommandsInSeveralContainersSayWhichHasNotBegun(t *testing.T) {
+func TestWaitingOfSeveralCommands(t *testing.T) {
 	of := &command{in: []Container{{"db", "a", "c"}, {"db", "b", "c"}}, unopened: map[int]string{1: "away"}}
 	wantEqual(t, "one is away", of.waiting(), phase.Waiting{For: "a stream to container c of Pod db/b, so that the command can begin", Details: "away"})
 	delete(of.unopened, 1)

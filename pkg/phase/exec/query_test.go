@@ -18,7 +18,7 @@ import (
 )
 
 // client-go logs the URL that it sees outside of the wrappers of the config.
-func TestTheQueryWithTheCommandIsPutIntoTheRequestWhereNothingLogsIt(t *testing.T) {
+func TestCommandIsNotLogged(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 		asked = req.URL.Query()["command"]

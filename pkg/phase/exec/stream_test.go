@@ -42,7 +42,7 @@ func (f fakeUpgrader) NewConnection(*http.Response) (httpstream.Connection, erro
 }
 
 // The library takes an empty stream of errors for success.
-func TestACommandThatWasBrokenOffHasNotGoneWell(t *testing.T) {
+func TestBrokenStreamFails(t *testing.T) {
 	for _, test := range []struct {
 		stream, says string
 		broken       bool
@@ -70,7 +70,7 @@ type answering func(*http.Request) (*http.Response, error)
 
 func (a answering) RoundTrip(req *http.Request) (*http.Response, error) { return a(req) }
 
-func TestWhyAStreamIsNotOpenedIsKept(t *testing.T) {
+func TestOpenErrorIsKept(t *testing.T) {
 	status, err := json.Marshal(apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "pg-0").ErrStatus)
 	if err != nil {
 		t.Fatal(err)
@@ -98,9 +98,9 @@ func TestWhyAStreamIsNotOpenedIsKept(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		told := beforeStart(opening.err)
-		if notStarted(told) != test.again || !strings.Contains(told.Error(), test.want) || string(body) != test.body {
-			t.Errorf("%s: %v, not started: %t; %q", name, told, notStarted(told), body)
+		err = beforeStart(opening.err)
+		if notStarted(err) != test.again || !strings.Contains(err.Error(), test.want) || string(body) != test.body {
+			t.Errorf("%s: %v, not started: %t; %q", name, err, notStarted(err), body)
 		}
 	}
 }

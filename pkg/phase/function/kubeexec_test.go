@@ -53,7 +53,7 @@ func startExec(t *testing.T, function phase.Function, call phase.Call) phase.Obs
 	return observed
 }
 
-func TestKubeExecAllRunsEverywhereAtTheSameTimeAndTheLastOutputCounts(t *testing.T) {
+func TestKubeExecAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := exec.Executor(func(_ context.Context, in exec.Container, _ []string, stdout, _ io.Writer) error {
 			// The first to be named is the last to end.
@@ -78,7 +78,7 @@ func TestKubeExecAllRunsEverywhereAtTheSameTimeAndTheLastOutputCounts(t *testing
 	})
 }
 
-func TestKubeExecAllTellsOfAllFailures(t *testing.T) {
+func TestKubeExecAllFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := exec.Executor(func(_ context.Context, in exec.Container, _ []string, _, _ io.Writer) error {
 			if in.Name == "main" {
@@ -98,7 +98,7 @@ func TestKubeExecAllTellsOfAllFailures(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoPodIsRefusedBeforeAnythingIsDone(t *testing.T) {
+func TestInvalidPod(t *testing.T) {
 	for _, args := range []map[string]any{
 		{"namespace": "", "pod": "pg-0", "command": "ls"},
 		{"namespace": "db", "pod": "", "command": "ls"},

@@ -28,7 +28,7 @@ type opsWorld struct {
 	*testing.T
 	function *KubeOps
 	object   *unstructured.Unstructured
-	// answerIsLost is that the next patch takes effect, and nobody sees its answer.
+	// answerIsLost: the next patch takes effect, and its answer is lost.
 	answerIsLost bool
 }
 
@@ -76,7 +76,7 @@ func (w *opsWorld) patch(body []byte) error {
 	return nil
 }
 
-// change the ConfigMap, as somebody does.
+// change the ConfigMap as another client.
 func (w *opsWorld) change(value string, annotations map[string]string) {
 	version, _ := strconv.Atoi(w.object.GetResourceVersion())
 	w.object.SetResourceVersion(strconv.Itoa(version + 1))
@@ -113,7 +113,7 @@ func (w *opsWorld) start(call phase.Call) phase.Observation {
 	return observed
 }
 
-func TestALatePatchUndoesNothing(t *testing.T) {
+func TestLatePatch(t *testing.T) {
 	w := newOpsWorld(t)
 	first := w.begin(0, "second")
 	if got := w.start(first); got.State != phase.Succeeded {
@@ -128,7 +128,7 @@ func TestALatePatchUndoesNothing(t *testing.T) {
 	}
 }
 
-func TestAPatchWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
+func TestLostPatchIsNotRepeated(t *testing.T) {
 	w := newOpsWorld(t)
 	call := w.begin(0, "second")
 	w.answerIsLost = true
@@ -144,12 +144,12 @@ func TestAPatchWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
 	}
 }
 
-func TestWhatHasChangedIsPatchedWhenThatIsRecorded(t *testing.T) {
+func TestPatchChangeIsRecordedFirst(t *testing.T) {
 	w := newOpsWorld(t)
 	call := w.begin(0, "second")
-	w.change("somebody's", nil)
+	w.change("another's", nil)
 	ready := w.start(call)
-	if ready.State != phase.Ready || w.value() != "somebody's" {
+	if ready.State != phase.Ready || w.value() != "another's" {
 		t.Fatalf("it is %q, and the value is %q", ready.State, w.value())
 	}
 	want := []any{map[string]any{
@@ -164,7 +164,7 @@ func TestWhatHasChangedIsPatchedWhenThatIsRecorded(t *testing.T) {
 	}
 }
 
-func TestAPatchOfWhatWasMadeAnewFails(t *testing.T) {
+func TestPatchOfRecreatedObjectFails(t *testing.T) {
 	w := newOpsWorld(t)
 	call := w.begin(0, "second")
 	w.object.SetUID("another")

@@ -20,7 +20,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-func TestAPodWithoutANamespaceRunsInThatOfTheSubject(t *testing.T) {
+func TestDefaultNamespace(t *testing.T) {
 	for name, c := range map[string]struct {
 		args, subject, want string
 	}{
@@ -65,22 +65,30 @@ func inOperatorNamespace() map[string]struct {
 		function string
 		call     phase.Call
 	}{
-		"a task":                  {"KubeTask", call(map[string]any{"namespace": "system", "image": "i", "command": "c"})},
-		"a task, by its subject":  {"KubeTask", phase.Call{ID: testID, Args: map[string]any{"image": "i", "command": "c"}, Action: phase.Action{Namespace: "system"}}},
-		"several containers":      {"MultiContainerRun", call(map[string]any{"namespace": "system", "backgroundImage": "b", "backgroundCommand": "c", "outputImage": "o", "outputCommand": "c"})},
-		"volumes":                 {"PrepareData", call(map[string]any{"namespace": "system", "image": "i", "command": "c", "volumes": map[string]any{"data": "/data"}})},
-		"a command":               {"KubeExec", call(map[string]any{"namespace": "system", "pod": "p", "command": "c"})},
-		"commands":                {"KubeExecAll", call(map[string]any{"namespace": "system", "pods": "p q", "containers": "a b", "command": "c"})},
-		"an object that is made":  {"KubeOps", call(map[string]any{"operation": "create", "spec": object})},
-		"an object by argument":   {"KubeOps", call(map[string]any{"operation": "create", "namespace": "system", "spec": "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}"})},
-		"an object that goes":     {"KubeOps", call(map[string]any{"operation": "delete", "objectReference": map[string]any{"apiVersion": "v1", "resource": "configmaps", "name": "c", "namespace": "system"}})},
-		"the namespace itself":    {"KubeOps", call(map[string]any{"operation": "delete", "objectReference": map[string]any{"apiVersion": "v1", "resource": "namespaces", "name": "system"}})},
-		"a Deployment is scaled":  {"ScaleWorkload", call(map[string]any{"replicas": "0", "kind": "deployment", "namespace": "system", "name": "d"})},
-		"a condition on a Secret": {"WaitV2", call(map[string]any{"timeout": "1s", "conditions": map[string]any{"allOf": []any{map[string]any{"condition": "true", "objectReference": map[string]any{"apiVersion": "v1", "resource": "secrets", "name": "c", "namespace": "system"}}}}})},
+		"a task":                 {"KubeTask", call(map[string]any{"namespace": "system", "image": "i", "command": "c"})},
+		"a task, by its subject": {"KubeTask", phase.Call{ID: testID, Args: map[string]any{"image": "i", "command": "c"}, Action: phase.Action{Namespace: "system"}}},
+		"several containers": {"MultiContainerRun", call(map[string]any{
+			"namespace": "system", "backgroundImage": "b", "backgroundCommand": "c", "outputImage": "o", "outputCommand": "c",
+		})},
+		"volumes":                {"PrepareData", call(map[string]any{"namespace": "system", "image": "i", "command": "c", "volumes": map[string]any{"data": "/data"}})},
+		"a command":              {"KubeExec", call(map[string]any{"namespace": "system", "pod": "p", "command": "c"})},
+		"commands":               {"KubeExecAll", call(map[string]any{"namespace": "system", "pods": "p q", "containers": "a b", "command": "c"})},
+		"an object that is made": {"KubeOps", call(map[string]any{"operation": "create", "spec": object})},
+		"an object by argument":  {"KubeOps", call(map[string]any{"operation": "create", "namespace": "system", "spec": "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}"})},
+		"an object that is deleted": {"KubeOps", call(map[string]any{
+			"operation": "delete", "objectReference": map[string]any{"apiVersion": "v1", "resource": "configmaps", "name": "c", "namespace": "system"},
+		})},
+		"the namespace itself": {"KubeOps", call(map[string]any{
+			"operation": "delete", "objectReference": map[string]any{"apiVersion": "v1", "resource": "namespaces", "name": "system"},
+		})},
+		"a Deployment is scaled": {"ScaleWorkload", call(map[string]any{"replicas": "0", "kind": "deployment", "namespace": "system", "name": "d"})},
+		"a condition on a Secret": {"WaitV2", call(map[string]any{"timeout": "1s", "conditions": map[string]any{"allOf": []any{map[string]any{
+			"condition": "true", "objectReference": map[string]any{"apiVersion": "v1", "resource": "secrets", "name": "c", "namespace": "system"},
+		}}}})},
 	}
 }
 
-func TestPhasesDoNothingInTheOperatorsNamespace(t *testing.T) {
+func TestOperatorNamespaceIsRefused(t *testing.T) {
 	for name, c := range inOperatorNamespace() {
 		t.Run(name, func(t *testing.T) {
 			claim, deployment := claimOf("data", "ReadWriteOnce"), deploymentOf("system", "d")
@@ -124,7 +132,9 @@ func TestPhasesDoNothingInTheOperatorsNamespace(t *testing.T) {
 }
 
 // recordedBefore is the intent of a process that does not know which namespace is the operator's.
-func recordedBefore(t *testing.T, function string, call phase.Call, client kubernetes.Interface, objects dynamic.Interface, mapper meta.ResettableRESTMapper) map[string]any {
+func recordedBefore(
+	t *testing.T, function string, call phase.Call, client kubernetes.Interface, objects dynamic.Interface, mapper meta.ResettableRESTMapper,
+) map[string]any {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	functions := New(ctx, phase.Environment{Client: client, Dynamic: objects, Mapper: mapper, Wake: func(phase.ID) {}})

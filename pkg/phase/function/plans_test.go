@@ -66,7 +66,7 @@ func mustBuild(t *testing.T, client *fake.Clientset, function string, call phase
 	return pod
 }
 
-func TestThePodOfATaskIsAsUsersKnowIt(t *testing.T) {
+func TestPodSpec(t *testing.T) {
 	pod := mustBuild(t, fake.NewClientset(), "KubeTask", phase.Call{ID: testID, Args: map[string]any{"image": "tools", "command": []any{"sh", "-c", "work"}}})
 	if !regexp.MustCompile(`^kanister-job-[bcdfghjklmnpqrstvwxz2456789]{10}$`).MatchString(pod.Name) {
 		t.Errorf("its name is %q", pod.Name)
@@ -91,7 +91,7 @@ func TestThePodOfATaskIsAsUsersKnowIt(t *testing.T) {
 	})
 }
 
-func TestThreeContainersShareAVolume(t *testing.T) {
+func TestMultiContainerPod(t *testing.T) {
 	call := phase.Call{
 		ID: testID,
 		Args: map[string]any{
@@ -136,7 +136,7 @@ func claimOf(name string, modes ...corev1.PersistentVolumeAccessMode) *corev1.Pe
 	}
 }
 
-func TestVolumesAreThoseThatAreGivenOrTheSubjects(t *testing.T) {
+func TestVolumes(t *testing.T) {
 	client := fake.NewClientset(claimOf("data", "ReadWriteOnce"), claimOf("old.data", "ReadOnlyMany"))
 	workload := &blueprint.Workload{PersistentVolumeClaims: map[string]map[string]string{"pg-0": {"data": "/var"}, "pg-1": {"old.data": "/var"}}}
 	call := func(volumes map[string]any, action phase.Action) phase.Call {
@@ -176,7 +176,7 @@ func TestVolumesAreThoseThatAreGivenOrTheSubjects(t *testing.T) {
 	}
 }
 
-func TestPrepareDataIgnoresAFailureUnlessFailOnError(t *testing.T) {
+func TestFailOnError(t *testing.T) {
 	for failOnError, want := range map[string]bool{"": true, "false": true, "true": false} {
 		client := fake.NewClientset(claimOf("data", "ReadWriteOnce"))
 		plan := planPrepareData(client)

@@ -89,7 +89,9 @@ func volumesOf(args blueprint.PrepareDataArgs, action phase.Action) (map[string]
 }
 
 // readOnlyClaims are those that cannot be written to. All have to exist. They are read before the intent is recorded, and are in it.
-func readOnlyClaims(ctx context.Context, client kubernetes.Interface, call phase.Call, namespace string, volumes map[string]string) (readOnly []string, _ error) {
+func readOnlyClaims(
+	ctx context.Context, client kubernetes.Interface, call phase.Call, namespace string, volumes map[string]string,
+) (readOnly []string, _ error) {
 	if call.Intent != nil {
 		intent, err := podrun.ReadIntent(call)
 		return intent.ReadOnly, err

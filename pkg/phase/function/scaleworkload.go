@@ -171,7 +171,9 @@ func (s *ScaleWorkload) Poll(ctx context.Context, call phase.Call) (phase.Observ
 }
 
 // observe how it goes with the workload as it is.
-func (s *ScaleWorkload) observe(ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs, found *workload) (phase.Observation, error) {
+func (s *ScaleWorkload) observe(
+	ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs, found *workload,
+) (phase.Observation, error) {
 	scaledBy := found.Annotations[phase.AnnotationScaled]
 	switch {
 	case found.UID != intent.UID:

@@ -52,7 +52,9 @@ func owned(kind schema.GroupVersionKind, name string, by *schema.GroupVersionKin
 	object.SetName(name)
 	object.SetUID("uid-of-" + "web")
 	if by != nil {
-		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: by.GroupVersion().String(), Kind: by.Kind, Name: "web", UID: "uid-of-web", Controller: ptr.To(true)}})
+		object.SetOwnerReferences([]metav1.OwnerReference{
+			{APIVersion: by.GroupVersion().String(), Kind: by.Kind, Name: "web", UID: "uid-of-web", Controller: ptr.To(true)},
+		})
 	}
 	return object
 }
@@ -119,7 +121,8 @@ func (w *ownerWorld) follow() {
 	}
 	if err == nil {
 		_, err = w.client.AppsV1().ReplicaSets("shop").Create(w.t.Context(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
-			GenerateName: "web-", Name: "web-1", Labels: map[string]string{"app": "web"}, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
+			GenerateName: "web-", Name: "web-1", Labels: map[string]string{"app": "web"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
 		}}, metav1.CreateOptions{})
 	}
 	if err != nil {
@@ -158,7 +161,7 @@ func (w *ownerWorld) run(call *phase.Call) phase.Observation {
 	return phase.Observation{}
 }
 
-func TestWhatAControllerOwnsIsScaledThroughItsOwner(t *testing.T) {
+func TestScaleThroughOwner(t *testing.T) {
 	w := newOwnerWorld(t, "apps")
 	call := w.call("deployment", true)
 	if found := w.run(&call); found.State != phase.Running {
@@ -173,7 +176,7 @@ func TestWhatAControllerOwnsIsScaledThroughItsOwner(t *testing.T) {
 	}
 }
 
-func TestTheHighestOwnerThatCanBeScaledIs(t *testing.T) {
+func TestHighestScalableOwner(t *testing.T) {
 	for name, c := range map[string]struct {
 		scalable []string
 		denied   string
@@ -204,7 +207,7 @@ func TestTheHighestOwnerThatCanBeScaledIs(t *testing.T) {
 	}
 }
 
-func TestAnyKindWithAScaleSubresourceIsScaled(t *testing.T) {
+func TestScaleCustomKind(t *testing.T) {
 	for _, kind := range []string{"App", "apps.example.com"} {
 		w := newOwnerWorld(t, "apps")
 		call := w.call(kind, true)
@@ -221,14 +224,15 @@ func TestAnyKindWithAScaleSubresourceIsScaled(t *testing.T) {
 			t.Errorf("%s: %q, want %q", kind, message, want)
 		}
 	}
-	subject := phase.Call{ID: testID, Args: map[string]any{"replicas": 0}, Action: phase.Action{Custom: &phase.Custom{Group: "example.com", Kind: "App", Namespace: "shop", Name: "web"}}}
+	custom := &phase.Custom{Group: "example.com", Kind: "App", Namespace: "shop", Name: "web"}
+	subject := phase.Call{ID: testID, Args: map[string]any{"replicas": 0}, Action: phase.Action{Custom: custom}}
 	w = newOwnerWorld(t, "apps")
 	if found := w.run(&subject); found.State != phase.Succeeded || w.size != 0 {
 		t.Errorf("the subject: %+v", found)
 	}
 }
 
-func TestAScaleThatIsRefusedNamesTheRule(t *testing.T) {
+func TestForbiddenScaleNamesRule(t *testing.T) {
 	const rule = "the operator needs the verbs get and update on apps.example.com/scale"
 	w := newOwnerWorld(t, "apps")
 	call := w.call("deployment", false)
@@ -242,7 +246,7 @@ func TestAScaleThatIsRefusedNamesTheRule(t *testing.T) {
 	wantText(t, "reading", message, rule, "no right")
 }
 
-func TestALostAnswerAndAChangeMeanwhileScaleOnce(t *testing.T) {
+func TestLostAnswerWithChangeScalesOnce(t *testing.T) {
 	w := newOwnerWorld(t, "apps")
 	w.lost = true
 	call := w.call("deployment", false)
@@ -262,6 +266,6 @@ func TestALostAnswerAndAChangeMeanwhileScaleOnce(t *testing.T) {
 	}
 	w.size, w.version = 5, w.version+1
 	if found := w.run(&call); found.State != phase.Failed || w.puts != 1 {
-		t.Errorf("somebody else scales it: %d writes, %+v", w.puts, found)
+		t.Errorf("another client scales it: %d writes, %+v", w.puts, found)
 	}
 }

@@ -92,7 +92,9 @@ func (s *ScaleWorkload) pollScale(ctx context.Context, call phase.Call, intent s
 }
 
 // observeScale reports how the call goes with the scale subresource as it is.
-func (s *ScaleWorkload) observeScale(ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs, found scale) (phase.Observation, error) {
+func (s *ScaleWorkload) observeScale(
+	ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs, found scale,
+) (phase.Observation, error) {
 	_, written := s.scaled.Load(call.ID)
 	waits := ptr.Deref(args.WaitForReady, true)
 	switch {

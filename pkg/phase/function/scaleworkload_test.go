@@ -29,7 +29,7 @@ func succeededFrom(original int64) phase.Observation {
 	return phase.Observation{State: phase.Succeeded, Output: map[string]any{"originalReplicaCount": original}}
 }
 
-func TestAWorkloadIsScaledAndWaitedFor(t *testing.T) {
+func TestScaleAndWait(t *testing.T) {
 	w := newScaleWorld(t, 2)
 	call := w.call(0, replicas("0"))
 	call.StartTime = time.Now()
@@ -60,7 +60,7 @@ func TestAWorkloadIsScaledAndWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAWorkloadIsScaledWithoutWaiting(t *testing.T) {
+func TestScaleWithoutWaiting(t *testing.T) {
 	w := newScaleWorld(t, 2)
 	call := w.call(0, map[string]any{"replicas": 5, "waitForReady": "false"})
 	if diff := cmp.Diff(succeededFrom(2), w.advance(&call)); diff != "" {
@@ -71,8 +71,8 @@ func TestAWorkloadIsScaledWithoutWaiting(t *testing.T) {
 	}
 }
 
-// Even so it is written: see TestALateRequestUndoesNothing.
-func TestAWorkloadThatIsAsWantedIsDoneAtOnce(t *testing.T) {
+// Even so it is written: see TestLateScaleRequest.
+func TestScaledWorkloadSucceedsImmediately(t *testing.T) {
 	w := newScaleWorld(t, 2)
 	call := w.call(0, replicas(2))
 	if diff := cmp.Diff(succeededFrom(2), w.advance(&call)); diff != "" {
@@ -80,7 +80,7 @@ func TestAWorkloadThatIsAsWantedIsDoneAtOnce(t *testing.T) {
 	}
 }
 
-func TestAStartWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
+func TestLostStartScalesOnce(t *testing.T) {
 	w := newScaleWorld(t, 2)
 	call := w.call(0, replicas(0))
 	w.lost = true
@@ -100,7 +100,7 @@ func TestAStartWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
 	}
 }
 
-func TestAWorkloadThatHasChangedIsScaledWhenThatIsRecorded(t *testing.T) {
+func TestChangedWorkloadIsRecordedFirst(t *testing.T) {
 	w := newScaleWorld(t, 2)
 	call := w.call(0, replicas(0))
 	w.change(func(set *appsv1.StatefulSet) { set.Spec.Replicas = ptr.To[int32](3) })
@@ -117,7 +117,7 @@ func TestAWorkloadThatHasChangedIsScaledWhenThatIsRecorded(t *testing.T) {
 	}
 }
 
-func TestALateRequestUndoesNothing(t *testing.T) {
+func TestLateScaleRequest(t *testing.T) {
 	for name, up := range map[string]any{"another number": 3, "the number that there was": 2} {
 		t.Run(name, func(t *testing.T) {
 			w := newScaleWorld(t, 2)
@@ -137,7 +137,7 @@ func TestALateRequestUndoesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyElseScalesIsNotFoughtOver(t *testing.T) {
+func TestForeignScalingFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		other func(set *appsv1.StatefulSet)
 		want  string
@@ -167,7 +167,7 @@ func TestWhatSomebodyElseScalesIsNotFoughtOver(t *testing.T) {
 	}
 }
 
-func TestOnlyAnAnswerThatStaysTheSameEndsAScaling(t *testing.T) {
+func TestScalingNeedsStableObservation(t *testing.T) {
 	resource := schema.GroupResource{Group: "apps", Resource: "statefulsets"}
 	for name, test := range map[string]struct {
 		err  error
@@ -193,7 +193,7 @@ func TestOnlyAnAnswerThatStaysTheSameEndsAScaling(t *testing.T) {
 	}
 }
 
-func TestWhichWorkloadIsScaled(t *testing.T) {
+func TestScaledWorkload(t *testing.T) {
 	statefulSet, deployment := &blueprint.Workload{Namespace: "db", Name: "pg"}, &blueprint.Workload{Namespace: "web", Name: "shop"}
 	for name, test := range map[string]struct {
 		action phase.Action
@@ -225,7 +225,7 @@ func TestWhichWorkloadIsScaled(t *testing.T) {
 	}
 }
 
-func TestWhatIsRecordedBeforeScalingHasTheOriginalCount(t *testing.T) {
+func TestIntentHasOriginalCount(t *testing.T) {
 	w := newScaleWorld(t, 2)
 	call := w.call(0, replicas(0))
 	want := map[string]any{
@@ -243,7 +243,7 @@ func TestWhatIsRecordedBeforeScalingHasTheOriginalCount(t *testing.T) {
 	}
 }
 
-func TestAScalingThatIsCancelledStopsAtOnce(t *testing.T) {
+func TestCancelScaling(t *testing.T) {
 	w := newScaleWorld(t, 2)
 	call := w.call(0, replicas(0))
 	w.advance(&call)
@@ -275,7 +275,7 @@ func replicaSet(name, revision string) *appsv1.ReplicaSet {
 	}}
 }
 
-func TestADeploymentIsReadyWhenTheControllerAndItsPodsSaySo(t *testing.T) {
+func TestDeploymentReadiness(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*appsv1.Deployment)
 		pods   string // one letter each: Running, Pending, Failed, old ReplicaSet's

@@ -99,7 +99,7 @@ func (w *scaleWorld) set() *appsv1.StatefulSet {
 	return object.(*appsv1.StatefulSet).DeepCopy()
 }
 
-// change the StatefulSet as somebody does.
+// change the StatefulSet as another client.
 func (w *scaleWorld) change(how func(*appsv1.StatefulSet)) {
 	w.t.Helper()
 	set := w.set()

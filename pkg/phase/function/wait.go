@@ -95,7 +95,8 @@ func (w *Wait) Poll(ctx context.Context, call phase.Call) (phase.Observation, er
 		return phase.Observation{State: phase.Succeeded}, nil
 	case left > 0:
 		rest := time.Duration(budget.Spent() * float64(budgetPause))
-		return phase.Observation{State: phase.Running, PollAfter: min(max(pollAfter(waited, conditionPoll, maxConditionPoll), rest), left), Waiting: waiting}, nil
+		after := min(max(pollAfter(waited, conditionPoll, maxConditionPoll), rest), left)
+		return phase.Observation{State: phase.Running, PollAfter: after, Waiting: waiting}, nil
 	default:
 		return phase.Observation{State: phase.Failed, Message: fmt.Sprintf("%s, after %s: %s", why, args.Timeout, notMet)}, nil
 	}

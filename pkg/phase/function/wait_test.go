@@ -112,14 +112,14 @@ func untilEnd(t *testing.T, function phase.Function, call phase.Call) (phase.Obs
 			return observed, polls
 		}
 		if observed.PollAfter <= 0 {
-			t.Fatal("nobody polls it any more")
+			t.Fatal("it is not polled again")
 		}
 		time.Sleep(observed.PollAfter)
 		observed, err = function.Poll(t.Context(), call)
 	}
 }
 
-func TestConditionsHoldWhereOneOfAnyOfDoesOrAllOfAllOf(t *testing.T) {
+func TestConditions(t *testing.T) {
 	yes, no, missing := condition("there", "yes"), condition("there", "no"), condition("missing", "yes")
 	list := func(items ...any) []any { return items }
 	for name, test := range map[string]struct {
@@ -168,7 +168,7 @@ func TestConditionsHoldWhereOneOfAnyOfDoesOrAllOfAllOf(t *testing.T) {
 	}
 }
 
-func TestAWaitEndsSoonAfterItsConditionHoldsAndAsksEverMoreRarely(t *testing.T) {
+func TestWaitPollInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitWorld(blueprint.WaitV2Language{})
 		call := validated(t, w, waitFor("10m", map[string]any{"anyOf": []any{condition("later", "yes")}}))
@@ -196,7 +196,7 @@ func TestAWaitEndsSoonAfterItsConditionHoldsAndAsksEverMoreRarely(t *testing.T) 
 	})
 }
 
-func TestTheEndOfAWaitSaysWhatWasWrongAndNotOnlyThatTimeHasPassed(t *testing.T) {
+func TestWaitTimeoutMessage(t *testing.T) {
 	const ending = ", after 3s: Failed to wait for the condition to be met: Context done while polling: context deadline exceeded"
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "there", errors.New("no rule"))
 	for name, test := range map[string]struct {
@@ -242,7 +242,7 @@ func TestTheEndOfAWaitSaysWhatWasWrongAndNotOnlyThatTimeHasPassed(t *testing.T) 
 	}
 }
 
-func TestTheTimeoutGoesOnInAnotherProcess(t *testing.T) {
+func TestTimeoutAcrossProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		objects := configMap("there", map[string]string{"no": "false"})
 		call := validated(t, newWaitWorld(blueprint.WaitV2Language{}, objects), waitFor("10s", map[string]any{"anyOf": []any{condition("there", "no")}}))
@@ -255,7 +255,7 @@ func TestTheTimeoutGoesOnInAnotherProcess(t *testing.T) {
 	})
 }
 
-func TestAProcessThatEndsDoesNotEndAWait(t *testing.T) {
+func TestWaitSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitWorld(blueprint.WaitV2Language{})
 		call := validated(t, w, waitFor("0s", map[string]any{"anyOf": []any{condition("missing", "yes")}}))
@@ -267,7 +267,7 @@ func TestAProcessThatEndsDoesNotEndAWait(t *testing.T) {
 	})
 }
 
-func TestAKindThatIsServedLaterIsFound(t *testing.T) {
+func TestKindServedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitWorld(blueprint.WaitV2Language{})
 		mapper := w.Mapper.(*fakeMapper)
@@ -281,7 +281,7 @@ func TestAKindThatIsServedLaterIsFound(t *testing.T) {
 	})
 }
 
-func TestNothingOfASecretIsShown(t *testing.T) {
+func TestSecretsAreNotShown(t *testing.T) {
 	for _, language := range []blueprint.ConditionLanguage{blueprint.WaitLanguage{}, blueprint.WaitV2Language{}} {
 		for _, text := range []string{
 			`{{ .data.password }}`, `{ $.data.password }`, `{{ fail "{ $.data.password }" }}`, `{{ "{ $.data.password }" | index 3 }}`,
@@ -301,7 +301,7 @@ func TestNothingOfASecretIsShown(t *testing.T) {
 	}
 }
 
-func TestAWaitThatCannotEndWellIsRefused(t *testing.T) {
+func TestInvalidWait(t *testing.T) {
 	reference := map[string]any{"apiVersion": "v1", "resource": "pods", "name": "p"}
 	one := func(condition string, reference map[string]any) map[string]any {
 		return map[string]any{"allOf": []any{map[string]any{"condition": condition, "objectReference": reference}}}
@@ -325,7 +325,7 @@ func TestAWaitThatCannotEndWellIsRefused(t *testing.T) {
 	}
 }
 
-func TestAWaitThatIsCancelledStopsAtOnce(t *testing.T) {
+func TestCancelWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitWorld(blueprint.WaitV2Language{})
 		call := validated(t, w, waitFor("1h", map[string]any{"anyOf": []any{condition("missing", "yes")}}))

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestTheReplicaSetOfADeploymentIsThatOfItsRevision(t *testing.T) {
+func TestCurrentReplicaSet(t *testing.T) {
 	set := func(name string, owner types.UID, revision string) appsv1.ReplicaSet {
 		return appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
 			Name: name, OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: ptr.To(true)}},

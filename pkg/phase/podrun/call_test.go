@@ -18,7 +18,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-func TestATaskPrintsItsOutputsAndSucceeds(t *testing.T) {
+func TestTaskSucceeds(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p, call := c.process(), taskCall(t)
@@ -27,7 +27,7 @@ func TestATaskPrintsItsOutputsAndSucceeds(t *testing.T) {
 		c.print(MainContainer, "hello\n"+`###Phase-output###:{"key":"a","value":"1"}`+"\n"+`###Phase-output###:{"key":"a","value":"2"}`+"\n")
 		c.update(podRunning(MainContainer))
 		if p.wakes(testID) == 0 {
-			t.Error("nobody was told that the Pod runs")
+			t.Error("no wake-up when the Pod runs")
 		}
 		found := call.poll(p)
 		podWantState(t, "while it runs", found, phase.Running)
@@ -37,14 +37,14 @@ func TestATaskPrintsItsOutputsAndSucceeds(t *testing.T) {
 		gets := c.count("get", "pods")
 		c.update(podExited(0))
 		if p.wakes(testID) == 0 {
-			t.Error("nobody was told that the Pod has ended")
+			t.Error("no wake-up when the Pod has ended")
 		}
 		call.poll(p) // its log is read to the end only now
 		if p.wakes(testID) == 0 {
-			t.Error("nobody was told that the log is read")
+			t.Error("no wake-up when the log is read")
 		}
 		podWant(t, "the end", call.poll(p), phase.Observation{State: phase.Succeeded, Output: map[string]any{"a": "2"}})
-		podWant(t, "Pods read beside the watch", c.count("get", "pods"), gets)
+		podWant(t, "Pods read in addition to the watch", c.count("get", "pods"), gets)
 		if logged := p.log(); strings.Contains(logged, "Phase-output") || strings.Contains(logged, "hello") {
 			t.Error("outputs are logged")
 		}
@@ -53,7 +53,7 @@ func TestATaskPrintsItsOutputsAndSucceeds(t *testing.T) {
 	})
 }
 
-func TestOfSeveralProcessesThatStartAPhaseOneLetsOnePodGo(t *testing.T) {
+func TestConcurrentStartsRunOnePod(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		old, late := c.process(), taskCall(t)
@@ -84,7 +84,7 @@ func TestOfSeveralProcessesThatStartAPhaseOneLetsOnePodGo(t *testing.T) {
 	})
 }
 
-func TestAStartWhoseAnswerWasLostIsTakenUpByTheNextProcess(t *testing.T) {
+func TestLostStartIsContinued(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		old, call := c.process(), taskCall(t)
@@ -116,7 +116,7 @@ func TestAStartWhoseAnswerWasLostIsTakenUpByTheNextProcess(t *testing.T) {
 	})
 }
 
-func TestAPodThatSomebodyDeletesFailsThePhase(t *testing.T) {
+func TestDeletedPodFails(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p, call := c.process(), taskCall(t)
@@ -124,12 +124,9 @@ func TestAPodThatSomebodyDeletesFailsThePhase(t *testing.T) {
 		c.update(podRunning(MainContainer))
 		call.poll(p)
 		pod := c.pods()[0]
-		err := c.client.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.delete(&pod)
 		if p.wakes(testID) == 0 {
-			t.Error("nobody was told")
+			t.Error("no wake-up when the Pod was deleted")
 		}
 		found := call.poll(p)
 		podWantState(t, "the Pod is gone", found, phase.Failed)
@@ -137,8 +134,8 @@ func TestAPodThatSomebodyDeletesFailsThePhase(t *testing.T) {
 	})
 }
 
-// A shell that is told to stop may well end with 0.
-func TestATaskThatWasToldToStopHasNotSucceeded(t *testing.T) {
+// A shell that gets SIGTERM may exit with 0.
+func TestPodDeletedWhileRunningFails(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p, call := c.process(), taskCall(t)
@@ -156,7 +153,7 @@ func TestATaskThatWasToldToStopHasNotSucceeded(t *testing.T) {
 	})
 }
 
-func TestAPodThatWasRemovedAfterItsEndIsJudgedByWhatWasSeen(t *testing.T) {
+func TestPodRemovedAfterSuccess(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p, call := c.process(), taskCall(t)
@@ -165,16 +162,13 @@ func TestAPodThatWasRemovedAfterItsEndIsJudgedByWhatWasSeen(t *testing.T) {
 		c.update(podExited(0))
 		call.poll(p)
 		pod := c.pods()[0]
-		err := c.client.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.delete(&pod)
 		p.wakes(testID)
 		podWant(t, "the end", call.finish(p), phase.Observation{State: phase.Succeeded, Output: map[string]any{"a": "1"}})
 	})
 }
 
-func TestWhatTheAPIServerCannotAnswerNowEndsNoPhase(t *testing.T) {
+func TestAPIErrorsEndNoPhase(t *testing.T) {
 	outage := apierrors.NewInternalError(errors.New("etcd"))
 	for verb, step := range map[string]func(context.Context, *podProcess, *podTestCall) error{
 		"create": func(ctx context.Context, p *podProcess, call *podTestCall) error {
@@ -212,7 +206,7 @@ func TestWhatTheAPIServerCannotAnswerNowEndsNoPhase(t *testing.T) {
 	}
 }
 
-func TestANamespaceThatIsNotThereFailsThePhaseWithTheAPIServersText(t *testing.T) {
+func TestMissingNamespaceFails(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		c.deny("create pods", apierrors.NewNotFound(corev1.Resource("namespaces"), "no-such-ns"))

@@ -151,6 +151,15 @@ func (c *podCluster) pods() []corev1.Pod {
 	return list.Items
 }
 
+// delete a Pod.
+func (c *podCluster) delete(pod *corev1.Pod) {
+	c.t.Helper()
+	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
+	if err := c.client.CoreV1().Pods(pod.Namespace).Delete(context.Background(), pod.Name, options); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // update the only Pod.
 func (c *podCluster) update(change func(*corev1.Pod)) {
 	c.t.Helper()

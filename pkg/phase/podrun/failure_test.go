@@ -16,7 +16,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-func TestAFailedTaskSaysItsExitCodeAndItsLastLines(t *testing.T) {
+func TestFailureMessage(t *testing.T) {
 	for name, index := range map[string]int{"a phase": 1, "a deferPhase": phase.Deferred} {
 		t.Run(name, func(t *testing.T) {
 			podBubble(t, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestAFailedTaskSaysItsExitCodeAndItsLastLines(t *testing.T) {
 	}
 }
 
-func TestTheLogOfTheContainerThatHasFailedIsTold(t *testing.T) {
+func TestFailureHasLogOfFailedContainer(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p := c.process()
@@ -58,12 +58,12 @@ func TestTheLogOfTheContainerThatHasFailedIsTold(t *testing.T) {
 		podWantState(t, "the end", found, phase.Failed)
 		podWantText(t, "the failure", found.Message, "container aside exited with code 137 (OOMKilled)", "log of container aside:\ndisk full")
 		if strings.Contains(found.Message, "all is well") {
-			t.Error("the log of the container that did well is told")
+			t.Error("the message has the log of a container that succeeded")
 		}
 	})
 }
 
-func TestATaskMaySucceedAlthoughItsPodFails(t *testing.T) {
+func TestTaskSucceedsWithFailedPod(t *testing.T) {
 	for function, want := range map[string]phase.State{"careless task": phase.Succeeded, "task": phase.Failed} {
 		podBubble(t, func(t *testing.T) {
 			c := newPodCluster(t)
@@ -81,7 +81,7 @@ func TestATaskMaySucceedAlthoughItsPodFails(t *testing.T) {
 	}
 }
 
-func TestAnOutputThatIsNoneFailsTheTaskWhileItRuns(t *testing.T) {
+func TestInvalidOutputFailsRunningTask(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p, call := c.process(), taskCall(t)
@@ -96,7 +96,7 @@ func TestAnOutputThatIsNoneFailsTheTaskWhileItRuns(t *testing.T) {
 	})
 }
 
-func TestOutputsThatCannotBeReadAreNotLostSilently(t *testing.T) {
+func TestInvalidOutput(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		c.logErr = apierrors.NewInternalError(errors.New("node unreachable"))
@@ -109,7 +109,7 @@ func TestOutputsThatCannotBeReadAreNotLostSilently(t *testing.T) {
 	})
 }
 
-func TestAPodThatWasEvictedSaysSo(t *testing.T) {
+func TestEvictedPod(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p, call := c.process(), taskCall(t)
@@ -124,7 +124,7 @@ func TestAPodThatWasEvictedSaysSo(t *testing.T) {
 	})
 }
 
-func TestAPodThatDoesNotBegin(t *testing.T) {
+func TestPodStartTimeout(t *testing.T) {
 	waiting := func(reason, message string) func(*corev1.Pod) {
 		return func(pod *corev1.Pod) {
 			pod.Status.Phase = corev1.PodPending
@@ -196,7 +196,7 @@ func TestAPodThatDoesNotBegin(t *testing.T) {
 	}
 }
 
-func TestEachInitContainerThatEndsGivesTheNextItsTime(t *testing.T) {
+func TestInitContainersExtendDeadline(t *testing.T) {
 	since := time.Now()
 	pod := &corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(since.Add(time.Hour))}},

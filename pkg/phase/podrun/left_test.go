@@ -13,7 +13,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-func TestAPodOfSomebodyElseIsNotTouched(t *testing.T) {
+func TestForeignPodIsNotTouched(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p, call := c.process(), taskCall(t)
@@ -35,7 +35,7 @@ func TestAPodOfSomebodyElseIsNotTouched(t *testing.T) {
 	})
 }
 
-func TestCancelRemovesThePodInEveryState(t *testing.T) {
+func TestCancelRemovesPod(t *testing.T) {
 	for name, until := range map[string]func(*testing.T, *podCluster, *podProcess, *podTestCall){
 		"nothing was made": func(_ *testing.T, _ *podCluster, p *podProcess, call *podTestCall) { call.validate(p) },
 		"made, and not recorded": func(_ *testing.T, _ *podCluster, p *podProcess, call *podTestCall) {
@@ -66,10 +66,10 @@ func TestCancelRemovesThePodInEveryState(t *testing.T) {
 				podWant(t, "Pods left", len(c.pods()), 0)
 				podWantState(t, "after it was cancelled", call.poll(p), phase.Stopped)
 				if p.wakes(testID) == 0 {
-					t.Error("nobody was told that it has stopped")
+					t.Error("no wake-up when it has stopped")
 				}
 				call.cancel(p)
-				podWant(t, "what is told of a second time", p.wakes(testID), 0)
+				podWant(t, "wake-ups after a second cancel", p.wakes(testID), 0)
 				logs := c.count("get", "pods/log")
 				time.Sleep(cancelledFor - time.Minute)
 				podWant(t, "logs that are read still", c.count("get", "pods/log")-logs, 0)
@@ -79,7 +79,7 @@ func TestCancelRemovesThePodInEveryState(t *testing.T) {
 	}
 }
 
-func TestPodsInOtherNamespacesLeadToTheirActionSetAndAreFoundByIt(t *testing.T) {
+func TestPodsInOtherNamespaces(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p, call := c.process(), taskCall(t)
@@ -100,7 +100,7 @@ func TestPodsInOtherNamespacesLeadToTheirActionSetAndAreFoundByIt(t *testing.T) 
 	})
 }
 
-func TestWhetherSomethingIsLeftIsSeenWithoutAskingAndToldByAsking(t *testing.T) {
+func TestLeft(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p, call := c.process(), taskCall(t)

@@ -95,7 +95,7 @@ func (s *logServer) follow(t *testing.T) (log *logReader, done func() *logResult
 	}
 }
 
-func TestLongLinesAndValuesAreReadWhole(t *testing.T) {
+func TestLongLines(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		long, value := strings.Repeat("x", 100_000), strings.Repeat("v", 70_000)
 		s := &logServer{readings: []func(context.Context) (io.ReadCloser, error){text(long, "\n", output("a", value))}}
@@ -106,7 +106,7 @@ func TestLongLinesAndValuesAreReadWhole(t *testing.T) {
 	})
 }
 
-func TestAStreamThatIsCutIsOpenedAgainAndNothingIsLostOrTakenTwice(t *testing.T) {
+func TestLogStreamResumes(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		begin := "one\n" + output("a", "1") + "two\n"
 		s := &logServer{readings: []func(context.Context) (io.ReadCloser, error){
@@ -127,7 +127,7 @@ func TestAStreamThatIsCutIsOpenedAgainAndNothingIsLostOrTakenTwice(t *testing.T)
 	})
 }
 
-func TestWhatIsPrintedBetweenACutAndTheEndIsRead(t *testing.T) {
+func TestLogAfterLostStream(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		s := &logServer{readings: []func(context.Context) (io.ReadCloser, error){
 			text("one\n"), text("one\n", output("a", "late")),
@@ -140,7 +140,7 @@ func TestWhatIsPrintedBetweenACutAndTheEndIsRead(t *testing.T) {
 	})
 }
 
-func TestARotatedLogLosesNoOutputAndItsNewTextIsTaken(t *testing.T) {
+func TestLogRotation(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		s := &logServer{readings: []func(context.Context) (io.ReadCloser, error){
 			text("a long text at first\n", output("a", "1")), text("new\n", output("b", "2")),
@@ -154,7 +154,7 @@ func TestARotatedLogLosesNoOutputAndItsNewTextIsTaken(t *testing.T) {
 	})
 }
 
-func TestAnOutputThatIsNoneEndsTheReadingAtOnce(t *testing.T) {
+func TestInvalidOutputEndsReading(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		s := &logServer{readings: []func(context.Context) (io.ReadCloser, error){hanging("###Phase-output###:nope\n")}}
 		_, done := s.follow(t)
@@ -175,7 +175,7 @@ func TestAnOutputThatIsNoneEndsTheReadingAtOnce(t *testing.T) {
 	})
 }
 
-func TestAStreamThatDoesNotEndWithItsContainerIsLeft(t *testing.T) {
+func TestStreamOutlivesContainer(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		s := &logServer{readings: []func(context.Context) (io.ReadCloser, error){
 			hanging("one\n"), text("one\n", output("a", "1")),
@@ -191,7 +191,7 @@ func TestAStreamThatDoesNotEndWithItsContainerIsLeft(t *testing.T) {
 	})
 }
 
-func TestALogThatCannotBeReadIsGivenUpOnlyWhenTheAPIServerSaysSoForLong(t *testing.T) {
+func TestUnreadableLogGivenUp(t *testing.T) {
 	refused := apierrors.NewInternalError(errors.New("node unreachable"))
 	t.Run("an outage", func(t *testing.T) {
 		podBubble(t, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestALogThatCannotBeReadIsGivenUpOnlyWhenTheAPIServerSaysSoForLong(t *testi
 	})
 }
 
-func TestTheTailOfALogIsShort(t *testing.T) {
+func TestLogTailLimit(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		var printed strings.Builder
 		for i := range 30 {
@@ -260,7 +260,7 @@ func TestTheTailOfALogIsShort(t *testing.T) {
 }
 
 // The streams of a real connection: bytes that were sent are read before the stream ends.
-func TestALogIsFollowedOverHTTP(t *testing.T) {
+func TestFollowLogOverHTTP(t *testing.T) {
 	end := make(chan struct{})
 	requests := make(chan string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -36,7 +36,7 @@ func mustBuild(t *testing.T, call phase.Call) *corev1.Pod {
 	return pod
 }
 
-func TestThePodsOfPhasesHaveNamesOfTheirOwn(t *testing.T) {
+func TestPodNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, uid := range []types.UID{"a", "b"} {
 		for action := range 30 {
@@ -53,12 +53,12 @@ func TestThePodsOfPhasesHaveNamesOfTheirOwn(t *testing.T) {
 	podWant(t, "the name, which is of the UID and the phase alone", podName("job-", here), podName("job-", there))
 }
 
-func TestAPodLeadsToThePhaseThatItWasMadeFor(t *testing.T) {
+func TestIDOfPod(t *testing.T) {
 	for _, id := range []phase.ID{testID, {Namespace: "a", Name: "b.c", UID: "u", Action: 3, Phase: phase.Deferred}} {
 		pod := mustBuild(t, phase.Call{ID: id, Args: map[string]any{"image": "i", "command": "c"}})
 		got, ok := idOf(pod)
 		podWant(t, "the phase", got, id)
-		podWant(t, "is told", ok, true)
+		podWant(t, "whether the Pod is of a phase", ok, true)
 		podWant(t, "is of it", isOf(pod, id), true)
 	}
 	for _, label := range []string{"", "0", "x.1", "1.x", "00.1", "0.-1"} {
@@ -71,7 +71,7 @@ func TestAPodLeadsToThePhaseThatItWasMadeFor(t *testing.T) {
 	}
 }
 
-func TestWhatTheBlueprintAndTheActionSetSayOfAPodIsMerged(t *testing.T) {
+func TestPodOverridesAreMerged(t *testing.T) {
 	pod := mustBuild(t, phase.Call{
 		ID: testID,
 		Args: map[string]any{
@@ -115,7 +115,7 @@ func TestWhatTheBlueprintAndTheActionSetSayOfAPodIsMerged(t *testing.T) {
 	podWant(t, "the gate", gated(pod), true)
 }
 
-func TestANodeThatIsNamedIsWhereThePodMustBe(t *testing.T) {
+func TestNamedNode(t *testing.T) {
 	here := corev1.NodeSelectorRequirement{Key: "metadata.name", Operator: "In", Values: []string{"node-7"}}
 	other := map[string]any{"matchExpressions": []any{map[string]any{"key": "disk", "operator": "Exists"}}}
 	for name, affinity := range map[string]map[string]any{
@@ -138,7 +138,7 @@ func TestANodeThatIsNamedIsWhereThePodMustBe(t *testing.T) {
 	}
 }
 
-func TestAnOverrideThatFitsNoPodIsRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestInvalidOverride(t *testing.T) {
 	for name, override := range map[string]map[string]any{
 		"containers are no list": {"containers": "x"},
 		"a number is a text":     {"terminationGracePeriodSeconds": "soon"},
@@ -153,7 +153,7 @@ func TestAnOverrideThatFitsNoPodIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-func TestNobodySaysWhichAccountSoThatOfTheEnvironmentIsTaken(t *testing.T) {
+func TestDefaultServiceAccount(t *testing.T) {
 	planned, err := planTask(t.Context(), phase.Call{ID: testID, Args: map[string]any{"image": "i", "command": "c"}})
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestNobodySaysWhichAccountSoThatOfTheEnvironmentIsTaken(t *testing.T) {
 	}
 }
 
-func TestNoPodHasAnAccountOfTheOperator(t *testing.T) {
+func TestOperatorAccountIsRefused(t *testing.T) {
 	for _, account := range phase.OperatorAccounts() {
 		for name, c := range map[string]phase.Action{
 			"serviceAccountName": {PodOverride: map[string]any{"serviceAccountName": account}},

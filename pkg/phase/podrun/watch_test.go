@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-func TestWithoutTheRightToWatchPodsAreRead(t *testing.T) {
+func TestPodsAreReadWithoutWatch(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
@@ -46,7 +46,7 @@ func TestWithoutTheRightToWatchPodsAreRead(t *testing.T) {
 	})
 }
 
-func TestAWatchThatNobodyAsksEnds(t *testing.T) {
+func TestIdleWatchEnds(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		p, call := c.process(), taskCall(t)
@@ -60,12 +60,13 @@ func TestAWatchThatNobodyAsksEnds(t *testing.T) {
 		p.wakes(testID)
 		pods := c.client.CoreV1().Pods("apps")
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: "late", Labels: map[string]string{phase.LabelActionSet: "5a11", phase.LabelPhase: "0.1"}, Annotations: map[string]string{phase.AnnotationActionSet: "apps/backup-x"},
+			Name: "late", Labels: map[string]string{phase.LabelActionSet: "5a11", phase.LabelPhase: "0.1"},
+			Annotations: map[string]string{phase.AnnotationActionSet: "apps/backup-x"},
 		}}
 		if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		podWant(t, "what is told of a namespace that nobody asks about", p.wakes(testID), 0)
+		podWant(t, "wake-ups for a namespace without a watch", p.wakes(testID), 0)
 		call.poll(p)
 		if p.wakes(testID) == 0 {
 			t.Error("the watch does not begin again")
@@ -89,7 +90,7 @@ func (c *podCluster) freezeWatches() *[]*watch.FakeWatcher {
 	return opened
 }
 
-func TestAPodThatTheCacheDoesNotHaveIsNotTakenForGone(t *testing.T) {
+func TestPodMissingInCache(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		c.freezeWatches()
@@ -104,7 +105,7 @@ func TestAPodThatTheCacheDoesNotHaveIsNotTakenForGone(t *testing.T) {
 	})
 }
 
-func TestACacheWhoseWatchIsLostIsNotBelieved(t *testing.T) {
+func TestLostWatchIsNotTrusted(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		watchers := c.freezeWatches()

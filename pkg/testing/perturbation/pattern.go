@@ -12,30 +12,30 @@ import (
 	"time"
 )
 
-// freezeTime is how long a watch stays frozen: long enough for a controller to act on its stale cache.
+// freezeTime is how long a frozen watch is held back: long enough for a controller to act on what it does not see.
 const freezeTime = 700 * time.Millisecond
 
-// Pattern is a way to disturb a controller at a point.
+// Pattern is one way to disturb a controller at a point.
 type Pattern struct {
 	Name string
-	// Resource is the one whose cache is disturbed; "" for a pattern that disturbs no cache.
+	// Resource whose cache is disturbed, for the patterns that disturb one.
 	Resource string
-	// loseEvents makes every write of an event fail, during the whole run. Such a pattern has no strike.
+	// loseEvents makes every event post fail, during the whole run. Such a pattern has no strike.
 	loseEvents bool
-	// untilTheEnd holds back a late write until the last act is done, not only its own.
+	// untilTheEnd keeps a late write back until the last act is done, not only its own.
 	untilTheEnd bool
-	// strike handles the write of the point in place of the proxy.
+	// strike does what is to happen to the write of the point.
 	strike func(*strike) (*http.Response, error)
 }
 
-// strike is a write that is disturbed.
+// strike is one write at the moment when it is disturbed.
 type strike struct {
 	proxy *proxy
 	req   *http.Request
 	call  call
 }
 
-// standardPatterns returns the patterns that every test run tries at every point.
+// Standard patterns: those that every test run tries at every point.
 func standardPatterns(watched []string) []Pattern {
 	patterns := []Pattern{
 		{Name: "crash before", strike: crashBefore},
@@ -48,7 +48,7 @@ func standardPatterns(watched []string) []Pattern {
 	return patterns
 }
 
-// morePatterns returns the patterns that are tried if AllPatternsVariable is set.
+// morePatterns are tried where time allows.
 func morePatterns(watched []string, flicker bool) []Pattern {
 	patterns := []Pattern{
 		{Name: "events lost", loseEvents: true},
@@ -69,7 +69,7 @@ func crashBefore(s *strike) (*http.Response, error) {
 	return nil, errKilled
 }
 
-// crashAfter kills the instance after its write has taken effect and before it gets the answer.
+// crashAfter kills the instance when its write has taken effect, before it gets the answer.
 func crashAfter(s *strike) (*http.Response, error) {
 	resp, err := s.proxy.forward(s.req, s.call)
 	if err == nil {
@@ -80,7 +80,7 @@ func crashAfter(s *strike) (*http.Response, error) {
 	return nil, errKilled
 }
 
-// lateWrite holds back the write until another instance has done the work, then sends it.
+// lateWrite holds the write back until another instance has done the work, then lets it through.
 func lateWrite(s *strike) (*http.Response, error) {
 	var body []byte
 	if s.req.Body != nil {
@@ -95,7 +95,7 @@ func lateWrite(s *strike) (*http.Response, error) {
 		late.Body = io.NopCloser(bytes.NewReader(body))
 		resp, err := proxy.next.RoundTrip(late)
 		if err != nil {
-			return fmt.Errorf("sending the late write: %w", err)
+			return fmt.Errorf("letting the late write through: %w", err)
 		}
 		proxy.run.history.add("#%d %s %s/%s arrives late: %s", proxy.instance, call.Verb, call.resource(), call.name, http.StatusText(resp.StatusCode))
 		proxy.run.history.wrote()
@@ -105,13 +105,13 @@ func lateWrite(s *strike) (*http.Response, error) {
 	return nil, errKilled
 }
 
-// freezeWatch freezes the watch of a resource while the write is sent.
+// freezeWatch freezes the watch of a resource while the write goes through.
 func freezeWatch(s *strike) (*http.Response, error) {
 	s.proxy.freeze(s.proxy.run.pattern.Resource)
 	return s.proxy.forward(s.req, s.call)
 }
 
-// restartInThePast kills the instance after its write. The cache of the next instance is first filled with the state before the write.
+// restartInThePast kills the instance after its write; the cache of the next one is first filled with what was before.
 func restartInThePast(s *strike) (*http.Response, error) {
 	version, err := s.proxy.run.currentVersion(s.req.Context(), s.proxy.run.pattern.Resource)
 	if err != nil {
@@ -121,7 +121,7 @@ func restartInThePast(s *strike) (*http.Response, error) {
 	return crashAfter(s)
 }
 
-// unobserved sends the write, cuts all watches and requests the scenario's flicker. The controller lists again after the flicker.
+// unobserved cuts all watches, lets the scenario's flicker come and go, and lets the controller list anew.
 func unobserved(s *strike) (*http.Response, error) {
 	resp, err := s.proxy.forward(s.req, s.call)
 	restore := s.proxy.cutWatches()

@@ -25,12 +25,13 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// Toys test the harness: controllers of a few lines, each once with a classic bug and once without. Undisturbed runs of both are correct.
-// The harness must find the bug with the pattern for it, and must find nothing in the correct toy.
+// The harness is proven by toys: controllers of a few lines, each once with a classic bug and once without. Undisturbed,
+// both do what they should. Disturbed, the harness must see the bug, by the pattern that is made for it, and must see
+// nothing wrong with the other.
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// toy is one instance of a toy controller. It syncs from its cache every 100 ms.
+// toy is one instance of a toy controller. It syncs again and again from its cache, as a controller with many events does.
 type toy struct {
 	client    kubernetes.Interface
 	lister    corelisters.ConfigMapNamespaceLister
@@ -40,7 +41,7 @@ type toy struct {
 
 type syncToy func(ctx context.Context, toy *toy, parent *corev1.ConfigMap) error
 
-func TestClassicBugsAreFound(t *testing.T) {
+func TestTheHarnessFindsTheClassicBugs(t *testing.T) {
 	tests := map[string]struct {
 		buggy, correct syncToy
 		acts           []Act
@@ -81,19 +82,19 @@ func TestClassicBugsAreFound(t *testing.T) {
 			}
 			scenario.Start = startToy(test.correct)
 			if found := explore(t, scenario); len(found) > 0 {
-				t.Errorf("got findings in the correct toy, want none: %v", found)
+				t.Errorf("The correct toy is accused: %v", found)
 			}
 			scenario.Start = startToy(test.buggy)
 			found := explore(t, scenario)
-			if !slices.ContainsFunc(found, func(finding string) bool { return strings.HasPrefix(finding, test.foundBy+" at ") }) {
-				t.Errorf("got the findings %q in the toy with the bug, want one of the pattern %q", found, test.foundBy)
+			if !slices.ContainsFunc(found, func(accusation string) bool { return strings.HasPrefix(accusation, test.foundBy+" at ") }) {
+				t.Errorf("The pattern %q does not find the bug; found was: %q", test.foundBy, found)
 			}
 		})
 	}
 }
 
-// explore runs the scenario with every pattern at every point, and returns a finding for each run that failed.
-func explore(t *testing.T, scenario Scenario) (findings []string) {
+// explore runs the scenario at every point with every pattern and returns what went wrong where.
+func explore(t *testing.T, scenario Scenario) (accusations []string) {
 	t.Helper()
 	cluster := testcluster.Shared(t)
 	undisturbed, err := execute(t, cluster, scenario, Pattern{}, Point{})
@@ -108,11 +109,11 @@ func explore(t *testing.T, scenario Scenario) (findings []string) {
 			}
 			disturbed, err := execute(t, cluster, scenario, pattern, point)
 			if problem := verdict(undisturbed, disturbed, err); disturbed.struck && problem != "" {
-				findings = append(findings, fmt.Sprintf("%s at %s: %s", pattern.Name, point, problem))
+				accusations = append(accusations, fmt.Sprintf("%s at %s: %s", pattern.Name, point, problem))
 			}
 		}
 	}
-	return findings
+	return accusations
 }
 
 func startToy(sync syncToy) func(context.Context, *rest.Config, string) error {
@@ -140,13 +141,13 @@ func startToy(sync syncToy) func(context.Context, *rest.Config, string) error {
 				parent, err = nil, nil
 			}
 			if err == nil {
-				_ = sync(ctx, toy, parent) // the next tick tries again
+				_ = sync(ctx, toy, parent) // tried again at the next tick
 			}
 		}
 	}
 }
 
-// children returns the children in the cache.
+// children in the cache.
 func (t *toy) children() []*corev1.ConfigMap {
 	all, err := t.lister.List(labels.Everything())
 	if err != nil {
@@ -175,7 +176,7 @@ func (t *toy) count(ctx context.Context, parent *corev1.ConfigMap) error {
 	return err
 }
 
-// createUnnamed trusts a stale cache that has no child, and creates a second one with a generated name.
+// createUnnamed trusts its cache that there is no child, and nothing stops a second one.
 func createUnnamed(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	if parent == nil || len(t.children()) > 0 {
 		return nil
@@ -190,7 +191,7 @@ func createNamed(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	return t.create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "child"}})
 }
 
-// countAfterCreate does not count a child if it is killed between the two writes.
+// countAfterCreate loses count when it dies in between.
 func countAfterCreate(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	if parent == nil || len(t.children()) > 0 {
 		return nil
@@ -213,7 +214,7 @@ func countBeforeCreate(ctx context.Context, t *toy, parent *corev1.ConfigMap) er
 	return t.create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "child"}})
 }
 
-// adoptByName mistakes the child of an earlier parent of the same name for its own.
+// adoptByName takes the child of an earlier parent of the same name for its own.
 func adoptByName(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	if parent == nil || len(t.children()) > 0 {
 		return nil
@@ -228,7 +229,7 @@ func adoptByUID(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	return adoptByName(ctx, t, parent)
 }
 
-// cleanUpFromMemory loses the list of what it created in a restart.
+// cleanUpFromMemory does not know after a restart what it made.
 func cleanUpFromMemory(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	if parent != nil {
 		t.memory["child"] = t.memory["child"] || len(t.children()) == 0

@@ -51,7 +51,7 @@ func (s *syncing) wantEvents(want ...string) {
 	}
 }
 
-func TestTheFinalizerIsRemovedAfterEverythingElse(t *testing.T) {
+func TestFinalizerIsRemovedLast(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith(held)), childWith("old", owned))
 	s := newSyncing(t, api, withFinalize, withLabelSelector)
 	if err := s.answered(phaseFinalize, letGo); err != nil {
@@ -63,7 +63,7 @@ func TestTheFinalizerIsRemovedAfterEverythingElse(t *testing.T) {
 	}
 }
 
-func TestTheFinalizerStaysIfAnythingHasFailed(t *testing.T) {
+func TestErrorKeepsFinalizer(t *testing.T) {
 	for _, failing := range []string{"DELETE configmaps/old", "PUT things/thing/status"} {
 		t.Run(failing, func(t *testing.T) {
 			api := startFakeAPI(t, string(parentWith(held)), childWith("old", owned))
@@ -80,7 +80,7 @@ func TestTheFinalizerStaysIfAnythingHasFailed(t *testing.T) {
 	}
 }
 
-func TestAFinalizerIsAddedAndAParentThatIsGoneIsForgotten(t *testing.T) {
+func TestSetFinalizer(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
 	s := newSyncing(t, api, withFinalize)
 	if err := s.setFinalizer(t.Context(), false, false); err != nil || len(api.did()) > 0 {
@@ -108,7 +108,7 @@ func (s *syncing) wantWritten() {
 	s.written.Clear(s.key)
 }
 
-func TestEachWriteIsRememberedUntilTheCacheShowsIt(t *testing.T) {
+func TestWritesInConsistencyStore(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		s := newSyncing(t, startFakeAPI(t, string(parentWith(""))))
 		if !s.written.IsReady(s.key) {
@@ -150,7 +150,7 @@ func TestEachWriteIsRememberedUntilTheCacheShowsIt(t *testing.T) {
 	}
 }
 
-func TestAnObjectInTheWayIsAskedWhoseItIs(t *testing.T) {
+func TestCreateAlreadyExists(t *testing.T) {
 	for name, test := range map[string]struct {
 		child  string
 		events []string
@@ -203,7 +203,7 @@ func TestAnObjectInTheWayIsAskedWhoseItIs(t *testing.T) {
 	}
 }
 
-func TestWhatIsGoneOrAnotherByNowIsNoErrorForADeletion(t *testing.T) {
+func TestDeleteOfGoneChild(t *testing.T) {
 	for _, code := range []int{http.StatusNotFound, http.StatusConflict} {
 		api := startFakeAPI(t, string(parentWith("")), childWith("old", owned))
 		s := newSyncing(t, api)
@@ -215,7 +215,7 @@ func TestWhatIsGoneOrAnotherByNowIsNoErrorForADeletion(t *testing.T) {
 	}
 }
 
-func TestAChildThatIsGoneBeforeItsUpdateIsNoError(t *testing.T) {
+func TestUpdateOfGoneChild(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")), strings.Replace(childWith("a", owned), `"k":"1"`, `"k":"2"`, 1))
 	s := newSyncing(t, api)
 	api.fails("PUT configmaps", http.StatusNotFound, "gone")
@@ -225,7 +225,7 @@ func TestAChildThatIsGoneBeforeItsUpdateIsNoError(t *testing.T) {
 	s.wantEvents()
 }
 
-func TestAChildInANamespaceThatTerminatesIsNotCreatedAndIsNoError(t *testing.T) {
+func TestCreateInTerminatingNamespace(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
 	s := newSyncing(t, api)
 	api.fails("POST", terminating, "the namespace is being terminated")
@@ -236,7 +236,7 @@ func TestAChildInANamespaceThatTerminatesIsNotCreatedAndIsNoError(t *testing.T) 
 }
 
 // Deletions come before creations, and one type after the other, though those of one type are written concurrently.
-func TestStepsAreTakenInTheirOrder(t *testing.T) {
+func TestStepOrder(t *testing.T) {
 	var objects, children []string
 	for i := range 7 {
 		objects = append(objects, childWith(fmt.Sprintf("old%d", i), owned))
@@ -247,7 +247,8 @@ func TestStepsAreTakenInTheirOrder(t *testing.T) {
 	}
 	api := startFakeAPI(t, append(objects, string(parentWith("")))...)
 	s := newSyncing(t, api, func(spec *v1alpha1.CompositeControllerSpec) {
-		spec.ChildResources = append(spec.ChildResources, v1alpha1.CompositeControllerChildResourceRule{ResourceRule: v1alpha1.ResourceRule{APIVersion: "example.com/v1", Resource: "plains"}})
+		plains := v1alpha1.ResourceRule{APIVersion: "example.com/v1", Resource: "plains"}
+		spec.ChildResources = append(spec.ChildResources, v1alpha1.CompositeControllerChildResourceRule{ResourceRule: plains})
 	})
 	if err := s.answered(phaseSync, `{"children":[`+strings.Join(children, ",")+`]}`); err != nil {
 		t.Fatal(err)
@@ -264,7 +265,7 @@ func TestStepsAreTakenInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestWhatAWriteHasTaughtIsKept(t *testing.T) {
+func TestHistoryOfWrites(t *testing.T) {
 	s := newSyncing(t, startFakeAPI(t, string(parentWith("")), strings.Replace(childWith("a", owned), `"k":"1"`, `"k":"2"`, 1)))
 	if err := s.answered(phaseSync, one); err != nil {
 		t.Fatal(err)
@@ -274,7 +275,7 @@ func TestWhatAWriteHasTaughtIsKept(t *testing.T) {
 	}
 }
 
-func TestChildrenThatAreStuckAreReported(t *testing.T) {
+func TestStuckChildrenAreReported(t *testing.T) {
 	s := newSyncing(t, startFakeAPI(t, string(parentWith(""))))
 	if _, err := s.apply(t.Context(), &plan{stuck: []childKey{configMaps.key("ns", "a")}}); err != nil {
 		t.Fatal(err)
@@ -282,7 +283,7 @@ func TestChildrenThatAreStuckAreReported(t *testing.T) {
 	s.wantEvents(eventStuck)
 }
 
-func TestOtherChildrenAndTheStatusAreWrittenThoughOneFails(t *testing.T) {
+func TestOneChildFails(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
 	s := newSyncing(t, api)
 	api.fails("configmaps/b", http.StatusForbidden, "no policy allows it")
@@ -294,12 +295,13 @@ func TestOtherChildrenAndTheStatusAreWrittenThoughOneFails(t *testing.T) {
 	s.wantEvents(eventCreated)
 }
 
-func TestAMissingRightIsNamed(t *testing.T) {
+func TestDeniedError(t *testing.T) {
+	statuses := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things/status"}
 	for request, want := range map[string]deniedError{
 		"POST configmaps/b":       {of: configMaps, verb: "create"},
 		"DELETE configmaps/old":   {of: configMaps, verb: "delete"},
 		"PUT configmaps/a":        {of: configMaps, verb: "update"},
-		"PUT things/thing/status": {of: Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things/status"}, Kind: "Thing", Namespaced: true, Status: true}, verb: "update"},
+		"PUT things/thing/status": {of: Resource{GroupVersionResource: statuses, Kind: "Thing", Namespaced: true, Status: true}, verb: "update"},
 	} {
 		api := startFakeAPI(t, string(parentWith("")), childWith("old", owned), strings.Replace(childWith("a", owned), `"k":"1"`, `"k":"2"`, 1))
 		s := newSyncing(t, api)
@@ -312,7 +314,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	}
 }
 
-func TestWhereAllChildrenFailTheyAreTriedOneByOneAndAFewErrorsAreReported(t *testing.T) {
+func TestSlowStartAfterErrors(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
 	s := newSyncing(t, api)
 	api.fails("POST", http.StatusForbidden, "quota")
@@ -330,7 +332,7 @@ func TestWhereAllChildrenFailTheyAreTriedOneByOneAndAFewErrorsAreReported(t *tes
 	}
 }
 
-func TestAConflictGoesFirstAmongErrors(t *testing.T) {
+func TestConflictIsFirstError(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "things"}, "thing", errors.New("old"))
 	other := errors.New("other")
 	if got := summarize([]error{nil, other, nil, conflict}); !strings.HasPrefix(got.Error(), conflict.Error()) || !apierrors.IsConflict(got) {
@@ -344,7 +346,7 @@ func TestAConflictGoesFirstAmongErrors(t *testing.T) {
 	}
 }
 
-func TestOwnerlessObjectsAreAdoptedIfTheParentIsStillTheSame(t *testing.T) {
+func TestAdoption(t *testing.T) {
 	for name, test := range map[string]struct {
 		live  string // "" if it is gone
 		adopt bool
@@ -374,7 +376,8 @@ func TestOwnerlessObjectsAreAdoptedIfTheParentIsStillTheSame(t *testing.T) {
 			}
 			s.wantDid("GET things/thing", "PUT configmaps/a")
 			adopted := api.stored("configmaps/a")
-			if len(found.byKey) != 1 || adopted.ControllerUID() != "parent" || !strings.Contains(adopted.JSON(), `"uid":"other"`) || !strings.Contains(adopted.JSON(), `"blockOwnerDeletion":true`) {
+			if len(found.byKey) != 1 || adopted.ControllerUID() != "parent" ||
+				!strings.Contains(adopted.JSON(), `"uid":"other"`) || !strings.Contains(adopted.JSON(), `"blockOwnerDeletion":true`) {
 				t.Errorf("the children are %v, and the object is %s", found.byKey, adopted.JSON())
 			}
 			if len(found.groups) != 1 || len(found.groups[0].Objects) != 1 || found.groups[0].Kind != "ConfigMap" {
@@ -384,7 +387,7 @@ func TestOwnerlessObjectsAreAdoptedIfTheParentIsStillTheSame(t *testing.T) {
 	}
 }
 
-func TestAnAdoptionThatFailsEndsTheSync(t *testing.T) {
+func TestAdoptionError(t *testing.T) {
 	for _, request := range []string{"GET things/thing", "PUT configmaps/a"} {
 		api := startFakeAPI(t, string(parentWith("")), childWith("a", orphaned))
 		s := newSyncing(t, api)
@@ -401,7 +404,7 @@ func TestAnAdoptionThatFailsEndsTheSync(t *testing.T) {
 	}
 }
 
-func TestAChildThatIsSelectedNoMoreIsReleased(t *testing.T) {
+func TestRelease(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")), childWith("a", strings.Replace(owned, `"app":"a"`, `"app":"b"`, 1)), childWith("b", owned), childWith("c", foreign))
 	s := newSyncing(t, api)
 	found, err := s.gather(t.Context())
@@ -421,7 +424,7 @@ func TestAChildThatIsSelectedNoMoreIsReleased(t *testing.T) {
 	}
 }
 
-func TestWhatWasObservedIsAnotherThingWhenAChildOrTheParentChanges(t *testing.T) {
+func TestObservedHash(t *testing.T) {
 	observed := map[uint64]string{}
 	for name, objects := range map[string][]string{
 		"one child":        {string(parentWith("")), childWith("b", owned)},
@@ -441,7 +444,7 @@ func TestWhatWasObservedIsAnotherThingWhenAChildOrTheParentChanges(t *testing.T)
 	}
 }
 
-func TestAChildIsDeletedOnlyIfADryRunShowsThatItWouldBeAnotherOne(t *testing.T) {
+func TestRecreationNeedsDryRun(t *testing.T) {
 	applied := strings.NewReplacer(`"labels":{"app":"a"},`, `"annotations":{"metacontroller.k8s.io/last-applied-configuration":`+
 		`"{\"apiVersion\":\"v1\",\"data\":{\"k\":\"1000m\",\"other\":\"x\"},\"kind\":\"ConfigMap\",\"metadata\":{\"labels\":{\"app\":\"a\"},\"name\":\"a\",\"namespace\":\"ns\"}}"},"labels":{"app":"a"},`).Replace(owned)
 	for name, test := range map[string]struct {
@@ -478,7 +481,7 @@ func TestAChildIsDeletedOnlyIfADryRunShowsThatItWouldBeAnotherOne(t *testing.T) 
 	}
 }
 
-func TestAStatusThatIsTooLargeIsSentOnceAndNotRetried(t *testing.T) {
+func TestStatusTooLargeIsPermanent(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
 	s := newSyncing(t, api)
 	api.fails("status", http.StatusInternalServerError, "etcdserver: request is too large")
@@ -496,7 +499,7 @@ func TestAStatusThatIsTooLargeIsSentOnceAndNotRetried(t *testing.T) {
 	}
 }
 
-func TestAParentThatIsGoneNeedsNoStatus(t *testing.T) {
+func TestStatusOfGoneParent(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
 	s := newSyncing(t, api)
 	api.fails("status", http.StatusNotFound, "gone")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestParentsAreBlockedUntilTheObjectGoesOrTheyDo(t *testing.T) {
+func TestBlockedParents(t *testing.T) {
 	b := newBlockedParents()
 	one, two, gone := Key{Name: "one"}, Key{Name: "two"}, Key{Name: "gone"}
 	at := location{0, "ns", "a"}

@@ -33,7 +33,7 @@ func names(objects []object) (names []string) {
 	return names
 }
 
-func TestWhoseAChildIs(t *testing.T) {
+func TestOwnershipOf(t *testing.T) {
 	for name, test := range map[string]struct {
 		parent                    string // more of its metadata
 		candidate                 text
@@ -66,7 +66,7 @@ func TestWhoseAChildIs(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfObservationDoesNotChangeWhoIsClaimed(t *testing.T) {
+func TestClaimIgnoresOrder(t *testing.T) {
 	all := []object{
 		candidate("a", "ns", "parent", "a", ""), candidate("b", "ns", "", "a", ""), candidate("c", "ns", "parent", "b", ""),
 		candidate("d", "ns", "other", "a", ""), candidate("e", "ns", "", "a", ""),
@@ -106,7 +106,7 @@ func permutations(list []object, visit func([]object)) {
 	swap(0)
 }
 
-func TestByWhatLabelsChildrenAreFound(t *testing.T) {
+func TestSelectorOf(t *testing.T) {
 	generated := func(s *v1alpha1.CompositeControllerSpec) { s.GenerateSelector = ptr(true) }
 	for name, test := range map[string]struct {
 		edits      []edit

@@ -30,7 +30,7 @@ var opponents = map[string]struct {
 		func(w *world) { w.setStatus(map[string]any{"theirs": w.version}) }},
 }
 
-func TestAClientThatTakesBackWhatIsWrittenMeetsItEverMoreRarely(t *testing.T) {
+func TestContestedRepairsBackOff(t *testing.T) {
 	for name, opponent := range opponents {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, withMethod(opponent.method))
@@ -71,7 +71,7 @@ func TestAClientThatTakesBackWhatIsWrittenMeetsItEverMoreRarely(t *testing.T) {
 	}
 }
 
-func TestWhatIsRepairedRarely(t *testing.T) {
+func TestRepairBackoff(t *testing.T) {
 	contested := func(t *testing.T) *world {
 		w := newWorld(t)
 		w.sync(oneChild)
@@ -122,7 +122,7 @@ func TestWhatIsRepairedRarely(t *testing.T) {
 	})
 }
 
-func TestARareEditIsRepairedImmediatelyHoweverManyThereAre(t *testing.T) {
+func TestRareEditsAreRepaired(t *testing.T) {
 	w := newWorld(t)
 	w.sync(oneChild)
 	for range 100 {

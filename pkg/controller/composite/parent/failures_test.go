@@ -18,7 +18,7 @@ var (
 	suspended = &Problem{string(hook.ReasonSuspended), "not answering"}
 )
 
-func TestTheProblemThatIsToldStaysTheSameWhileItsParentFails(t *testing.T) {
+func TestReportedProblemIsStable(t *testing.T) {
 	var f failures
 	for i, step := range []struct {
 		parent   string
@@ -47,7 +47,7 @@ func TestTheProblemThatIsToldStaysTheSameWhileItsParentFails(t *testing.T) {
 	}
 }
 
-func TestWhenAHookAnswersAgainTheParentsThatWaitForItAreSyncedOnce(t *testing.T) {
+func TestHookAnswersAgain(t *testing.T) {
 	var f failures
 	f.report(parentNamed("a"), phaseSync, suspended)
 	f.report(parentNamed("b"), phaseSync, suspended)

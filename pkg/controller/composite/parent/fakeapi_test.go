@@ -178,8 +178,10 @@ func newSyncing(t *testing.T, api *fakeAPI, edits ...edit) *syncing {
 		t.Fatal(err)
 	}
 	events := record.NewFakeRecorder(100)
-	c := &Controller{Config: Config{Recorder: events, Writer: writer}, name: t.Name(), spec: specWith(t, edits...), orphans: newOrphanIndex(), blocked: newBlockedParents(),
-		states: map[cache.ObjectName]*parentState{}}
+	c := &Controller{
+		Config: Config{Recorder: events, Writer: writer}, name: t.Name(), spec: specWith(t, edits...),
+		orphans: newOrphanIndex(), blocked: newBlockedParents(), states: map[cache.ObjectName]*parentState{},
+	}
 	acquire := func(of Resource) *objectcache.Handle {
 		handle, err := objects.Acquire(objectcache.Request{Resource: of.GroupVersionResource})
 		if err != nil {
@@ -212,7 +214,11 @@ func (s *syncing) answered(called phase, body string) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.spec.decide(observed{parent: s.parent, selector: s.state.selector, children: children.byKey, called: called, answer: answerOf(s.api.t, s.spec, s.parent, body), history: s.state.history, now: time.Now()}, merge.Update)
+	o := observed{
+		parent: s.parent, selector: s.state.selector, children: children.byKey, called: called,
+		answer: answerOf(s.api.t, s.spec, s.parent, body), history: s.state.history, now: time.Now(),
+	}
+	p, err := s.spec.decide(o, merge.Update)
 	if err != nil {
 		return err
 	}

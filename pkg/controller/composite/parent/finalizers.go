@@ -80,7 +80,9 @@ func (r FinalizerRemover) removeFrom(ctx context.Context, name objectwriter.Name
 }
 
 // updateFinalizers writes an object with other finalizers, with the observed resourceVersion as a precondition.
-func updateFinalizers(ctx context.Context, writer *objectwriter.Writer, name objectwriter.Name, observed object, finalizers []string) (*objectcache.RawObject, error) {
+func updateFinalizers(
+	ctx context.Context, writer *objectwriter.Writer, name objectwriter.Name, observed object, finalizers []string,
+) (*objectcache.RawObject, error) {
 	body, err := withFinalizers(observed, finalizers)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func thing(name, metadata string) string {
 
 const ours = `"finalizers":["metacontroller.io/compositecontroller-cc"]`
 
-func TestRemoveRemovesOurFinalizerAlone(t *testing.T) {
+func TestRemoveFinalizer(t *testing.T) {
 	api := startFakeAPI(t, thing("thing", ours), thing("held", held), thing("theirs", `"finalizers":["example.com/theirs"]`), thing("zero", ours))
 	if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "cc"); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestRemoveRemovesOurFinalizerAlone(t *testing.T) {
 	}
 }
 
-func TestRemoveOfOtherControllersFinalizersWritesNothing(t *testing.T) {
+func TestRemoveKeepsForeignFinalizers(t *testing.T) {
 	api := startFakeAPI(t, thing("thing", ours))
 	if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "another"); err != nil {
 		t.Fatal(err)

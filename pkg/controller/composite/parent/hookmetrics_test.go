@@ -78,7 +78,7 @@ func wantSeries(t *testing.T, controller string, want ...string) {
 // send sends a request through what measures.
 func send(t *testing.T, by http.RoundTripper, method, url string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 	if err != nil {
 		t.Error(err)
 		return
@@ -88,7 +88,7 @@ func send(t *testing.T, by http.RoundTripper, method, url string) {
 	}
 }
 
-func TestCallsAreMeasuredAsMetacontrollerDoes(t *testing.T) {
+func TestCallMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const url = "http://svc.ns:80/sync"
 		wrap, forget := instrument("measured", phaseSync, url)
@@ -117,7 +117,7 @@ func TestCallsAreMeasuredAsMetacontrollerDoes(t *testing.T) {
 	})
 }
 
-func TestTheTimeForNamesAndHandshakesIsMeasuredOncePerConnection(t *testing.T) {
+func TestConnectionMetrics(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	url := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
@@ -145,7 +145,7 @@ func TestTheTimeForNamesAndHandshakesIsMeasuredOncePerConnection(t *testing.T) {
 	}
 }
 
-func TestTheBucketsAreThoseOfMetacontroller(t *testing.T) {
+func TestMetricsBuckets(t *testing.T) {
 	wrap, forget := instrument("buckets", phaseSync, "http://hook/")
 	defer forget()
 	send(t, wrap(answer(http.StatusOK)), http.MethodPost, "http://hook/")
@@ -175,7 +175,7 @@ func TestTheBucketsAreThoseOfMetacontroller(t *testing.T) {
 	}
 }
 
-func TestTheSeriesOfAHookGoWithItAndNoOthers(t *testing.T) {
+func TestHookMetricsAreRemoved(t *testing.T) {
 	const url, other = "http://hook/", "http://other/"
 	old, forgetOld := instrument("gone", phaseSync, url)
 	send(t, old(answer(http.StatusOK)), http.MethodPost, url)
@@ -231,7 +231,7 @@ func TestTheSeriesOfAHookGoWithItAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestAMeasuredTransportCanBeSeenThroughAndClosed(t *testing.T) {
+func TestMeasuredTransportUnwraps(t *testing.T) {
 	wrap, forget := instrument("wrapped", phaseSync, "http://hook/")
 	defer forget()
 	inner := &closable{RoundTripper: answer(http.StatusOK)}
@@ -252,7 +252,7 @@ type closable struct {
 
 func (c *closable) CloseIdleConnections() { c.closed = true }
 
-func TestAHookIsMeasuredByTheAddressThatItShows(t *testing.T) {
+func TestMetricsURL(t *testing.T) {
 	config := hook.Config{Phase: "sync", URL: "http://user:s3cret@hook/sync"}
 	wrap, forget := instrument("shown", phaseSync, config.Address())
 	defer forget()
@@ -278,7 +278,7 @@ func BenchmarkMeasuredCall(b *testing.B) {
 	defer forget()
 	response := &http.Response{StatusCode: http.StatusOK}
 	bare := roundTripper(func(*http.Request) (*http.Response, error) { return response, nil })
-	request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://hook/", http.NoBody)
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, "http://hook/", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

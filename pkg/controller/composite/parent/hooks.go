@@ -71,10 +71,13 @@ func accessOf(access v1alpha1.WebhookAccess) (a hook.Access) {
 		a.ClientTLS = &hook.ClientTLS{Namespace: tls.SecretRef.Namespace, Name: tls.SecretRef.Name, CertKey: tls.CertKey, PrivateKeyKey: tls.PrivateKeyKey}
 	}
 	if token := access.Authorization; token != nil {
-		a.Authorization = &hook.Authorization{Type: token.Type, SecretRef: hook.KeyRef{Namespace: token.SecretRef.Namespace, Name: token.SecretRef.Name, Key: token.SecretRef.Key}}
+		key := hook.KeyRef{Namespace: token.SecretRef.Namespace, Name: token.SecretRef.Name, Key: token.SecretRef.Key}
+		a.Authorization = &hook.Authorization{Type: token.Type, SecretRef: key}
 	}
 	if basic := access.BasicAuth; basic != nil {
-		a.BasicAuth = &hook.BasicAuth{Namespace: basic.SecretRef.Namespace, Name: basic.SecretRef.Name, UsernameKey: basic.UsernameKey, PasswordKey: basic.PasswordKey}
+		a.BasicAuth = &hook.BasicAuth{
+			Namespace: basic.SecretRef.Namespace, Name: basic.SecretRef.Name, UsernameKey: basic.UsernameKey, PasswordKey: basic.PasswordKey,
+		}
 	}
 	return a
 }

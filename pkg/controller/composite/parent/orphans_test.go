@@ -25,20 +25,22 @@ func rawConfigMap(t *testing.T, name, label, owner string) *objectcache.RawObjec
 	return o
 }
 
-func TestAParentIsToldOfTheOwnerlessObjectsThatItSelectsWhileTheyAreOwnerless(t *testing.T) {
+func TestOrphanIndexMatches(t *testing.T) {
 	x := newOrphanIndex()
 	a, b := parentNamed("a"), parentNamed("b")
 	x.setSelector(a, labels.SelectorFromSet(labels.Set{"app": "a"}))
 	x.setSelector(b, labels.SelectorFromSet(labels.Set{"app": "b"}))
 
-	there := map[string]*objectcache.RawObject{"one": rawConfigMap(t, "one", "a", ""), "two": rawConfigMap(t, "two", "a", ""), "other": rawConfigMap(t, "other", "c", "")}
-	for name, o := range there {
+	orphans := map[string]*objectcache.RawObject{
+		"one": rawConfigMap(t, "one", "a", ""), "two": rawConfigMap(t, "two", "a", ""), "other": rawConfigMap(t, "other", "c", ""),
+	}
+	for name, o := range orphans {
 		parents := x.observe(location{0, "ns", name}, o)
 		if want := name != "other"; slices.Contains(parents, a) != want || slices.Contains(parents, b) {
 			t.Errorf("%s concerns %v", name, parents)
 		}
 	}
-	find := func(_, name string) *objectcache.RawObject { return there[name] }
+	find := func(_, name string) *objectcache.RawObject { return orphans[name] }
 	names := func(parent Key, child int) (names []string) {
 		for _, o := range x.list(parent, child, find) {
 			names = append(names, o.GetName())
@@ -52,23 +54,23 @@ func TestAParentIsToldOfTheOwnerlessObjectsThatItSelectsWhileTheyAreOwnerless(t 
 	if got := append(names(a, 1), names(b, 0)...); len(got) > 0 {
 		t.Errorf("of another type, or for another parent, there are %v, want none", got)
 	}
-	there["one"] = rawConfigMap(t, "one", "a", "another")
-	delete(there, "two")
+	orphans["one"] = rawConfigMap(t, "one", "a", "another")
+	delete(orphans, "two")
 	if got := names(a, 0); len(got) > 0 {
 		t.Errorf("a may adopt %v, which are owned or gone", got)
 	}
 	if len(x.matching[a]) > 0 {
 		t.Error("what is owned or gone is kept in mind")
 	}
-	there["one"] = rawConfigMap(t, "one", "a", "")
-	x.observe(location{0, "ns", "one"}, there["one"])
+	orphans["one"] = rawConfigMap(t, "one", "a", "")
+	x.observe(location{0, "ns", "one"}, orphans["one"])
 	x.forget(a)
-	if got := names(a, 0); len(got) > 0 || len(x.observe(location{0, "ns", "one"}, there["one"])) > 0 {
+	if got := names(a, 0); len(got) > 0 || len(x.observe(location{0, "ns", "one"}, orphans["one"])) > 0 {
 		t.Error("a parent that was forgotten still matches")
 	}
 }
 
-func TestWithAnotherSelectorAParentIsNotToldOfWhatTheFirstOneMatched(t *testing.T) {
+func TestOrphanIndexAfterNewSelector(t *testing.T) {
 	x := newOrphanIndex()
 	a := parentNamed("a")
 	o := rawConfigMap(t, "one", "a", "")

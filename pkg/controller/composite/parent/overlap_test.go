@@ -36,7 +36,8 @@ func withChildren(resources ...string) edit {
 	return func(spec *v1alpha1.CompositeControllerSpec) {
 		spec.ChildResources = nil
 		for _, resource := range resources {
-			spec.ChildResources = append(spec.ChildResources, v1alpha1.CompositeControllerChildResourceRule{ResourceRule: v1alpha1.ResourceRule{APIVersion: "v1", Resource: resource}})
+			rule := v1alpha1.ResourceRule{APIVersion: "v1", Resource: resource}
+			spec.ChildResources = append(spec.ChildResources, v1alpha1.CompositeControllerChildResourceRule{ResourceRule: rule})
 		}
 	}
 }
@@ -48,7 +49,7 @@ func withoutSync(spec *v1alpha1.CompositeControllerSpec) {
 // left is to whom children and status of a parent are left.
 type left struct{ children, status string }
 
-func TestOfAParentThatSeveralCountTheOldestHasTheChildrenOfEachTypeAndTheStatus(t *testing.T) {
+func TestOverlapOf(t *testing.T) {
 	deleted := created("a", 0)
 	deleted.DeletionTimestamp = &metav1.Time{}
 	for name, test := range map[string]struct {
@@ -59,28 +60,59 @@ func TestOfAParentThatSeveralCountTheOldestHasTheChildrenOfEachTypeAndTheStatus(
 		// always is whether it is known without looking at a parent.
 		always bool
 	}{
-		"it is alone":                                  {},
-		"an older one is the same":                     {others: list(created("a", 0)), want: left{children: "a"}, always: true},
-		"a younger one is the same":                    {others: list(created("a", 60))},
-		"one of the same second has a name before":     {others: list(created("a", 30)), want: left{children: "a"}, always: true},
-		"one of the same second has a name after":      {others: list(created("z", 30))},
-		"of two older ones it is left to the oldest":   {others: list(created("b", 1), created("c", 0)), want: left{children: "c"}, always: true},
-		"an older one has other children":              {others: list(created("a", 0, withChildren("services"))), want: left{status: "a"}},
-		"an older one has no children":                 {others: list(created("a", 0, withChildren())), want: left{status: "a"}},
-		"one type of children of several is the same":  {others: list(created("a", 0, withChildren("pods", "services"))), edits: []edit{withChildren("services", "configmaps")}, want: left{children: "a"}, always: true},
-		"an older one is deleted":                      {others: list(deleted)},
-		"an older one can never work":                  {others: list(created("a", 0, func(s *v1alpha1.CompositeControllerSpec) { s.Hooks = nil }))},
-		"an older one only finalizes":                  {others: list(created("a", 0, withoutSync))},
-		"it only finalizes":                            {others: list(created("a", 0)), edits: []edit{withoutSync}},
-		"an older one has parents of another type":     {others: list(created("a", 0, func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.Resource = "widgets" }))},
-		"an older one has parents of another version":  {others: list(created("a", 0, func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.APIVersion = "example.com/v2" })), want: left{children: "a"}, always: true},
-		"an older one selects the parent, too":         {others: list(created("a", 0, withParents("on=yes"))), labels: "on=yes", want: left{children: "a"}},
-		"an older one does not select the parent":      {others: list(created("a", 0, withParents("on=yes"))), labels: "on=no"},
-		"both select it by other labels":               {others: list(created("a", 0, withParents("on=yes"))), edits: []edit{withParents("x=y")}, labels: "on=yes,x=y", want: left{children: "a"}},
-		"both select by the same labels":               {others: list(created("a", 0, withParents("on=yes"))), edits: []edit{withParents("on=yes")}, labels: "on=yes", want: left{children: "a"}, always: true},
-		"it selects fewer":                             {others: list(created("a", 0, withParents("on=yes"))), edits: []edit{withParents("on=yes,x=y")}, labels: "on=yes,x=y", want: left{children: "a"}, always: true},
-		"an older one is left to one that is older":    {others: list(created("a", 0, withChildren("pods")), created("b", 1, withChildren("pods", "configmaps"))), want: left{status: "a"}},
-		"an older one is left to one of other parents": {others: list(created("a", 0, withChildren("pods"), withParents("on=yes")), created("b", 1, withChildren("pods", "configmaps"))), labels: "on=no", want: left{children: "b"}, always: true},
+		"it is alone":                              {},
+		"an older one is the same":                 {others: list(created("a", 0)), want: left{children: "a"}, always: true},
+		"a younger one is the same":                {others: list(created("a", 60))},
+		"one of the same second has a name before": {others: list(created("a", 30)), want: left{children: "a"}, always: true},
+		"one of the same second has a name after":  {others: list(created("z", 30))},
+		"of two older ones it is left to the oldest": {
+			others: list(created("b", 1), created("c", 0)),
+			want:   left{children: "c"}, always: true,
+		},
+		"an older one has other children": {others: list(created("a", 0, withChildren("services"))), want: left{status: "a"}},
+		"an older one has no children":    {others: list(created("a", 0, withChildren())), want: left{status: "a"}},
+		"one type of children of several is the same": {
+			others: list(created("a", 0, withChildren("pods", "services"))),
+			edits:  []edit{withChildren("services", "configmaps")}, want: left{children: "a"}, always: true,
+		},
+		"an older one is deleted": {others: list(deleted)},
+		"an older one can never work": {
+			others: list(created("a", 0, func(s *v1alpha1.CompositeControllerSpec) { s.Hooks = nil })),
+		},
+		"an older one only finalizes": {others: list(created("a", 0, withoutSync))},
+		"it only finalizes":           {others: list(created("a", 0)), edits: []edit{withoutSync}},
+		"an older one has parents of another type": {
+			others: list(created("a", 0, func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.Resource = "widgets" })),
+		},
+		"an older one has parents of another version": {
+			others: list(created("a", 0, func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.APIVersion = "example.com/v2" })),
+			want:   left{children: "a"}, always: true,
+		},
+		"an older one selects the parent, too": {
+			others: list(created("a", 0, withParents("on=yes"))),
+			labels: "on=yes", want: left{children: "a"},
+		},
+		"an older one does not select the parent": {others: list(created("a", 0, withParents("on=yes"))), labels: "on=no"},
+		"both select it by other labels": {
+			others: list(created("a", 0, withParents("on=yes"))),
+			edits:  []edit{withParents("x=y")}, labels: "on=yes,x=y", want: left{children: "a"},
+		},
+		"both select by the same labels": {
+			others: list(created("a", 0, withParents("on=yes"))),
+			edits:  []edit{withParents("on=yes")}, labels: "on=yes", want: left{children: "a"}, always: true,
+		},
+		"it selects fewer": {
+			others: list(created("a", 0, withParents("on=yes"))),
+			edits:  []edit{withParents("on=yes,x=y")}, labels: "on=yes,x=y", want: left{children: "a"}, always: true,
+		},
+		"an older one is left to one that is older": {
+			others: list(created("a", 0, withChildren("pods")), created("b", 1, withChildren("pods", "configmaps"))),
+			want:   left{status: "a"},
+		},
+		"an older one is left to one of other parents": {
+			others: list(created("a", 0, withChildren("pods"), withParents("on=yes")), created("b", 1, withChildren("pods", "configmaps"))),
+			labels: "on=no", want: left{children: "b"}, always: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cc := created("m", 30, test.edits...)
@@ -119,7 +151,7 @@ func olderIn(wrong *Problem) string {
 	return name
 }
 
-func TestAnOverlapIsAnotherOneWhenAnOlderControllerChanges(t *testing.T) {
+func TestOverlapEqual(t *testing.T) {
 	cc := created("m", 30)
 	before := OverlapOf(cc, list(created("a", 0), cc))
 	for name, others := range map[string][]*v1alpha1.CompositeController{
@@ -136,7 +168,7 @@ func TestAnOverlapIsAnotherOneWhenAnOlderControllerChanges(t *testing.T) {
 	}
 }
 
-func TestOnlyParentsThatAnOlderControllerTakesOrLeavesAreSyncedAgain(t *testing.T) {
+func TestSetOverlapQueuesParents(t *testing.T) {
 	for name, test := range map[string]struct {
 		before, after []*v1alpha1.CompositeController
 		labels        string
@@ -166,7 +198,7 @@ func TestOnlyParentsThatAnOlderControllerTakesOrLeavesAreSyncedAgain(t *testing.
 	}
 }
 
-func TestTheStatusIsLeftToTheOlderControllerAndADifferenceIsReportedOnceThatHasWritten(t *testing.T) {
+func TestLeaveStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		status   string
 		wanted   map[string]any

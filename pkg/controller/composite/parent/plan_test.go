@@ -53,7 +53,10 @@ func (w *world) decide(called phase, body string) (plan, error) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.spec.decide(observed{parent: w.parent, selector: selector, children: w.children, history: w.history, called: called, answer: answerOf(w.t, w.spec, w.parent, body), sum: maphash.String(seed, body), now: w.now}, merge.Update)
+	return w.spec.decide(observed{
+		parent: w.parent, selector: selector, children: w.children, history: w.history, called: called,
+		answer: answerOf(w.t, w.spec, w.parent, body), sum: maphash.String(seed, body), now: w.now,
+	}, merge.Update)
 }
 
 // sync concludes from the answer, carries it out, and returns what was done.
@@ -164,7 +167,7 @@ func (w *world) want(body string, did ...string) {
 	}
 }
 
-func TestThePlanOfAnAppliedPlanIsEmpty(t *testing.T) {
+func TestAppliedPlanIsEmpty(t *testing.T) {
 	for _, method := range []v1alpha1.ChildUpdateMethod{v1alpha1.ChildUpdateOnDelete, v1alpha1.ChildUpdateRecreate, v1alpha1.ChildUpdateInPlace} {
 		for _, generate := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, selector generated: %v", method, generate), func(t *testing.T) {
@@ -180,7 +183,7 @@ func TestThePlanOfAnAppliedPlanIsEmpty(t *testing.T) {
 	}
 }
 
-func TestWhatBecomesOfAChildThatDiffersIsForItsMethod(t *testing.T) {
+func TestUpdateMethods(t *testing.T) {
 	changedAnswer := strings.ReplaceAll(answered, `"k":"1"`, `"k":"2"`)
 	for method, want := range map[v1alpha1.ChildUpdateMethod][][]string{
 		v1alpha1.ChildUpdateOnDelete: {nil, nil},
@@ -197,7 +200,7 @@ func TestWhatBecomesOfAChildThatDiffersIsForItsMethod(t *testing.T) {
 	}
 }
 
-func TestAFieldThatChangesItsTypeDiffersLikeAnyOther(t *testing.T) {
+func TestFieldOfOtherTypeDiffers(t *testing.T) {
 	retyped := strings.ReplaceAll(answered, `"data":{"k":"1"}`, `"data":["k"]`)
 	for method, want := range map[v1alpha1.ChildUpdateMethod][]string{
 		v1alpha1.ChildUpdateOnDelete: nil,
@@ -212,7 +215,7 @@ func TestAFieldThatChangesItsTypeDiffersLikeAnyOther(t *testing.T) {
 	}
 }
 
-func TestAnEditOfAChildIsUndoneEachTime(t *testing.T) {
+func TestEditIsRevertedEachTime(t *testing.T) {
 	w := newWorld(t)
 	w.sync(answered)
 	for range 5 {
@@ -222,7 +225,7 @@ func TestAnEditOfAChildIsUndoneEachTime(t *testing.T) {
 	}
 }
 
-func TestAnUnchangedChildIsNotReadAgain(t *testing.T) {
+func TestUnchangedChildIsNotParsed(t *testing.T) {
 	w := newWorld(t)
 	w.sync(answered)
 	w.sync(answered)
@@ -237,7 +240,7 @@ type unreadable struct{ object }
 
 func (unreadable) JSON() string { panic("an unchanged child was read") }
 
-func TestAFightWithTheAPIServerGetsEverRarer(t *testing.T) {
+func TestFutileUpdatesBackOff(t *testing.T) {
 	w := newWorld(t)
 	w.mutate = setData("the API server's")
 	w.sync(answered)
@@ -257,7 +260,7 @@ func TestAFightWithTheAPIServerGetsEverRarer(t *testing.T) {
 }
 
 // Each object that is created, in a dry run too, is another one: only what was tried shows that it leads nowhere.
-func TestAChildIsNotDeletedForEverForWhatAdmissionMakesOfItEachTime(t *testing.T) {
+func TestRecreationsAreLimited(t *testing.T) {
 	w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate))
 	w.mutate = func(tree map[string]any) { setData(fmt.Sprint("random ", w.version))(tree) }
 	deleted := 0
@@ -278,7 +281,7 @@ func TestAChildIsNotDeletedForEverForWhatAdmissionMakesOfItEachTime(t *testing.T
 }
 
 // A Pod differs elsewhere once it is scheduled: each difference by itself comes but now and then.
-func TestAChildIsNotDeletedForEverForDifferencesThatTakeTurns(t *testing.T) {
+func TestAlternatingDifferences(t *testing.T) {
 	w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate))
 	round := 0
 	w.mutate = func(tree map[string]any) { setData("odd" + strconv.Itoa(round/2%2))(tree) }
@@ -296,7 +299,7 @@ func TestAChildIsNotDeletedForEverForDifferencesThatTakeTurns(t *testing.T) {
 	}
 }
 
-func TestAnUpdateOfWhichTheAPIServerTakesNothingIsNotRepeated(t *testing.T) {
+func TestIgnoredUpdateIsNotRepeated(t *testing.T) {
 	m := history{children: map[childKey]childHistory{}}
 	key := configMaps.key("ns", "a")
 	step := childStep{verb: verbUpdate, child: key, resourceVersion: "5", attempt: attempt{desired: 42}}
@@ -306,7 +309,7 @@ func TestAnUpdateOfWhichTheAPIServerTakesNothingIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestAChildThatTerminatesIsWaitedFor(t *testing.T) {
+func TestTerminatingChildIsAwaited(t *testing.T) {
 	w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate))
 	w.sync(answered)
 	w.edit("a", func(tree map[string]any) {
@@ -317,7 +320,7 @@ func TestAChildThatTerminatesIsWaitedFor(t *testing.T) {
 	w.want(`{"status":{"ready":1}}`, "delete ConfigMap ns/b")
 }
 
-func TestNothingOfAnAnswerIsUsedIfAChildWouldNotBeFoundAgain(t *testing.T) {
+func TestUnselectedChildFails(t *testing.T) {
 	w := newWorld(t, withFinalize)
 	w.parent = parentWith(`"finalizers":["metacontroller.io/compositecontroller-cc"],` + deleting)
 	body := strings.Replace(answered, `{"app":"a"}`, `{"app":"other"}`, 1)
@@ -327,7 +330,7 @@ func TestNothingOfAnAnswerIsUsedIfAChildWouldNotBeFoundAgain(t *testing.T) {
 	}
 }
 
-func TestFinalizedCountsOnlyInAnAnswerToFinalizing(t *testing.T) {
+func TestFinalizedOfSyncIsIgnored(t *testing.T) {
 	const held = `"finalizers":["metacontroller.io/compositecontroller-cc"]`
 	for _, test := range []struct {
 		called   phase
@@ -349,14 +352,14 @@ func TestFinalizedCountsOnlyInAnAnswerToFinalizing(t *testing.T) {
 	}
 }
 
-func TestTheChildrenOfADeletedParentAreTheGarbageCollectors(t *testing.T) {
+func TestDeletedParentKeepsChildren(t *testing.T) {
 	w := newWorld(t)
 	w.sync(answered)
 	w.parent = parentWith(deleting)
 	w.want(`{}`, "status")
 }
 
-func TestAChildThatCannotBeMergedHoldsUpNoOther(t *testing.T) {
+func TestMergeErrorDelaysNoOther(t *testing.T) {
 	w := newWorld(t)
 	w.sync(answered)
 	p, err := w.decide(phaseSync, strings.Replace(strings.Replace(answered, `"name":"b"`, `"name":"b","annotations":{"a":5}`, 1), `"k":"1"}}]`, `"k":"2"}}]`, 1))
@@ -371,7 +374,7 @@ func TestAChildThatCannotBeMergedHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func TestAnObjectInTheWayIsToldOnceAndLookedForAgain(t *testing.T) {
+func TestForeignObjectIsReportedOnce(t *testing.T) {
 	w := newWorld(t)
 	key := configMaps.key("ns", "a")
 	for i, want := range []bool{true, false} {
@@ -389,7 +392,7 @@ func TestAnObjectInTheWayIsToldOnceAndLookedForAgain(t *testing.T) {
 	}
 }
 
-func TestAChildIsCreatedWithoutWhatOnlyTheAPIServerSets(t *testing.T) {
+func TestNewChildHasNoSystemFields(t *testing.T) {
 	r := specWith(t)
 	parent := parentWith("")
 	answer := answerOf(t, r, parent, `{"children":[{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"b"},"metadata":{"name":"m","labels":{"app":"a"},"annotations":{"x":"y"},

@@ -42,7 +42,7 @@ func set(field, value string) func(map[string]any) {
 // restart forgets what a process has learned: another one leads, or the CompositeController was edited.
 func (w *world) restart() { w.history = history{} }
 
-func TestAChildIsNotDeletedForWhatTheAPIServerMakesOfItWhateverIsRestarted(t *testing.T) {
+func TestNoRecreationAfterRestart(t *testing.T) {
 	inBothKinds(t, func(t *testing.T, w *world) {
 		w.mutate = normalises
 		w.want(one, "create ConfigMap ns/a", "status")
@@ -56,7 +56,7 @@ func TestAChildIsNotDeletedForWhatTheAPIServerMakesOfItWhateverIsRestarted(t *te
 	})
 }
 
-func TestAChildIsNotDeletedForWhatTheAPIServerMakesOfItThoughOthersHaveEditedWhatIsTheirs(t *testing.T) {
+func TestNoRecreationAfterForeignEdits(t *testing.T) {
 	inBothKinds(t, func(t *testing.T, w *world) {
 		w.mutate = normalises
 		w.sync(one)
@@ -72,7 +72,7 @@ func TestAChildIsNotDeletedForWhatTheAPIServerMakesOfItThoughOthersHaveEditedWha
 	})
 }
 
-func TestAnEditedChildIsCreatedAgainEachTime(t *testing.T) {
+func TestRecreateAfterEachEdit(t *testing.T) {
 	for name, edit := range map[string]func(tree map[string]any){
 		"a field": set("other", "mine"),
 		"a field that the API server makes its own": set("k", "2"),
@@ -95,7 +95,7 @@ func TestAnEditedChildIsCreatedAgainEachTime(t *testing.T) {
 	}
 }
 
-func TestAChildOfWhichSomethingElseIsDesiredIsCreatedAgainOnce(t *testing.T) {
+func TestRecreateOnDesiredChange(t *testing.T) {
 	inBothKinds(t, func(t *testing.T, w *world) {
 		w.mutate = normalises
 		w.sync(one)
@@ -110,7 +110,7 @@ func TestAChildOfWhichSomethingElseIsDesiredIsCreatedAgainOnce(t *testing.T) {
 	})
 }
 
-func TestAChildThatIsLeftAloneThoughItDiffersIsToldOfOnce(t *testing.T) {
+func TestStuckChildIsReportedOnce(t *testing.T) {
 	inBothKinds(t, func(t *testing.T, w *world) {
 		w.mutate = normalises
 		w.sync(one)
@@ -127,7 +127,7 @@ func TestAChildThatIsLeftAloneThoughItDiffersIsToldOfOnce(t *testing.T) {
 	})
 }
 
-func TestDifferencesAreFoundWhereTheyAre(t *testing.T) {
+func TestDifferencesOf(t *testing.T) {
 	tree := func(content string) map[string]any {
 		tree, err := treeOf(text(content))
 		if err != nil {

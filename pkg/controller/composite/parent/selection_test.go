@@ -14,7 +14,7 @@ import (
 
 type edit = func(*v1alpha1.CompositeControllerSpec)
 
-func TestWhatIsWrongWithAControllerIsToldAsAReasonItsAuthorCanActOn(t *testing.T) {
+func TestCompileProblems(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit         edit
 		reason, text string
@@ -31,9 +31,11 @@ func TestWhatIsWrongWithAControllerIsToldAsAReasonItsAuthorCanActOn(t *testing.T
 		"a selector that cannot be read": {func(s *v1alpha1.CompositeControllerSpec) {
 			s.ParentResource.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Likes"}}}
 		}, "InvalidSpec", "labelSelector"},
-		"an apiVersion that cannot be read":  {func(s *v1alpha1.CompositeControllerSpec) { s.ChildResources[0].APIVersion = "a/b/c" }, "InvalidSpec", "spec.childResources[0]"},
-		"a parent that is not served":        {func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.Resource = "others" }, "ParentNotServed", "others.example.com"},
-		"a parent without status":            {func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.Resource = "plains" }, "StatusSubresourceMissing", "does not have subresource 'Status' enabled"},
+		"an apiVersion that cannot be read": {func(s *v1alpha1.CompositeControllerSpec) { s.ChildResources[0].APIVersion = "a/b/c" }, "InvalidSpec", "spec.childResources[0]"},
+		"a parent that is not served":       {func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.Resource = "others" }, "ParentNotServed", "others.example.com"},
+		"a parent without status": {func(s *v1alpha1.CompositeControllerSpec) {
+			s.ParentResource.Resource = "plains"
+		}, "StatusSubresourceMissing", "does not have subresource 'Status' enabled"},
 		"a child that is not served":         {func(s *v1alpha1.CompositeControllerSpec) { s.ChildResources[0].Resource = "others" }, "ChildNotServed", "spec.childResources[0]"},
 		"a child that its parent cannot own": {func(s *v1alpha1.CompositeControllerSpec) { s.ChildResources[0].Resource = "namespaces" }, "InvalidSpec", "cluster-scoped"},
 		"a built-in parent is as good as any": {func(s *v1alpha1.CompositeControllerSpec) {
@@ -52,7 +54,7 @@ func TestWhatIsWrongWithAControllerIsToldAsAReasonItsAuthorCanActOn(t *testing.T
 	}
 }
 
-func TestWhichHookIsCalledAndWhatBecomesOfTheFinalizer(t *testing.T) {
+func TestPlanHook(t *testing.T) {
 	const held, on = `"finalizers":["metacontroller.io/compositecontroller-cc"]`, `"labels":{"on":"yes"}`
 	noSync := func(s *v1alpha1.CompositeControllerSpec) { s.Hooks.Sync = nil }
 	emptyFinalize := func(s *v1alpha1.CompositeControllerSpec) { s.Hooks.Finalize = &v1alpha1.Hook{} }
@@ -90,7 +92,7 @@ func TestWhichHookIsCalledAndWhatBecomesOfTheFinalizer(t *testing.T) {
 	}
 }
 
-func TestWhichChangesOfAParentMatter(t *testing.T) {
+func TestNeedsSync(t *testing.T) {
 	ignoring := func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.IgnoreStatusChanges = ptr(true) }
 	for name, test := range map[string]struct {
 		edits         []edit

@@ -21,7 +21,7 @@ import (
 	"millwright.dev/pkg/hook"
 )
 
-func TestTheStatusIsWrittenOnlyIfItDiffers(t *testing.T) {
+func TestStatusDiff(t *testing.T) {
 	for name, test := range map[string]struct {
 		observed, answer string
 		want             map[string]any
@@ -50,7 +50,7 @@ func TestTheStatusIsWrittenOnlyIfItDiffers(t *testing.T) {
 	}
 }
 
-func TestAStatusOfWhichTheAPIServerTakesNothingIsNotWrittenAgain(t *testing.T) {
+func TestIgnoredStatusIsNotRepeated(t *testing.T) {
 	w := newWorld(t)
 	p, err := w.decide(phaseSync, `{"status":{"unknown":1}}`)
 	if err != nil {
@@ -62,7 +62,7 @@ func TestAStatusOfWhichTheAPIServerTakesNothingIsNotWrittenAgain(t *testing.T) {
 	w.want(`{"status":{"unknown":2}}`, "status")
 }
 
-func TestTheFailureOfAHookIsTheReasonThatItsAuthorReads(t *testing.T) {
+func TestHookFailureReason(t *testing.T) {
 	_, invalidAnswer := hook.DecodeComposite([]byte(`{"children":[null]}`), hook.Rules{Phase: "sync", Version: hook.V1})
 	for want, err := range map[string]error{
 		"HookChildInvalid":     fmt.Errorf("syncing: %w", invalidAnswer),
@@ -77,7 +77,7 @@ func TestTheFailureOfAHookIsTheReasonThatItsAuthorReads(t *testing.T) {
 	}
 }
 
-func TestAMissingRightIsNamedAsTheRuleToAdd(t *testing.T) {
+func TestMissingRightMessage(t *testing.T) {
 	message := forbidden(things, "list", "watch").Message
 	for _, part := range []string{`apiGroups: ["example.com"]`, `resources: ["things"]`, `verbs: [list, watch]`, "millwright.dev/aggregate-to-engine=true"} {
 		if !strings.Contains(message, part) {
@@ -86,7 +86,7 @@ func TestAMissingRightIsNamedAsTheRuleToAdd(t *testing.T) {
 	}
 }
 
-func TestWhatHappensToManyChildrenIsOneEvent(t *testing.T) {
+func TestEventsAreCombined(t *testing.T) {
 	var childEvents []childEvent
 	for i := range 12 {
 		childEvents = append(childEvents, childEventOf(childStep{verb: verbCreate, child: configMaps.key("ns", fmt.Sprint("m", i))}))
@@ -106,7 +106,7 @@ func TestWhatHappensToManyChildrenIsOneEvent(t *testing.T) {
 	}
 }
 
-func TestEveryFieldOfAWebhookReachesItsClient(t *testing.T) {
+func TestHookConfig(t *testing.T) {
 	var configured v1alpha1.CompositeControllerHooks
 	err := json.Unmarshal([]byte(`{"sync":{"version":"v2","webhook":{"url":"https://h/s","timeout":"3s","path":"/p",
 		"service":{"name":"n","namespace":"ns","port":8443,"protocol":"https"},"etag":{"enabled":true,"cacheTimeoutSeconds":5},
@@ -138,7 +138,7 @@ func TestEveryFieldOfAWebhookReachesItsClient(t *testing.T) {
 	}
 }
 
-func TestHooksSeeAControllerWithoutItsStatus(t *testing.T) {
+func TestControllerJSON(t *testing.T) {
 	cc := controllerWith()
 	before, err := controllerJSON(cc)
 	if err != nil {
@@ -156,7 +156,7 @@ func TestHooksSeeAControllerWithoutItsStatus(t *testing.T) {
 	}
 }
 
-func TestWhatTheAPIServerDoesNotAcceptIsToldToTheAuthorOfTheHook(t *testing.T) {
+func TestRejectionIsReported(t *testing.T) {
 	of := schema.GroupKind{Kind: "ConfigMap"}
 	for name, test := range map[string]struct {
 		err    error
@@ -178,7 +178,7 @@ func TestWhatTheAPIServerDoesNotAcceptIsToldToTheAuthorOfTheHook(t *testing.T) {
 	}
 }
 
-func TestADelayThatAHookAsksForIsAMinuteAtMost(t *testing.T) {
+func TestRetryAfterLimit(t *testing.T) {
 	for _, asked := range []time.Duration{time.Second, 54 * time.Second, time.Minute, time.Hour} {
 		for range 100 {
 			if got := jitter(asked); got > time.Minute || got < min(asked, 54*time.Second) {

@@ -68,7 +68,7 @@ func (w *world) touch(name string) {
 // most writes in an hour: those that are immediate, the six pauses that grow, and one a minute, some of which are two or three.
 const most = 4 * (controller.FreeRewrites + 6 + 60)
 
-func TestAHookThatNeverAnswersTheSameIsFollowedEverMoreRarelyAndReported(t *testing.T) {
+func TestNeverSettles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for name, test := range map[string]struct {
 		answer func() string
@@ -100,7 +100,7 @@ func TestAHookThatNeverAnswersTheSameIsFollowedEverMoreRarelyAndReported(t *test
 	}
 }
 
-func TestOneChildAfterTheOtherIsNoReasonToWaitAndChildrenWithoutEndAre(t *testing.T) {
+func TestOneChildAfterTheOther(t *testing.T) {
 	one := func(last int) func() string {
 		n := 0
 		return func() string {
@@ -120,7 +120,7 @@ func TestOneChildAfterTheOtherIsNoReasonToWaitAndChildrenWithoutEndAre(t *testin
 	}
 }
 
-func TestAParentWhoseChildrenChangeIsFollowedWithoutAPause(t *testing.T) {
+func TestChangingChildrenAreNotDelayed(t *testing.T) {
 	w, ready := newWorld(t), 0
 	var pods []string
 	for i := range 60 {
@@ -154,7 +154,7 @@ func slowed(t *testing.T, answer func() string) *world {
 	return w
 }
 
-func TestWhileAHookIsFollowedRarely(t *testing.T) {
+func TestThrottledHook(t *testing.T) {
 	answer := counting(wants(configMap("a", "%d"), configMap("same", "1")))
 	t.Run("a new spec is followed immediately", func(t *testing.T) {
 		w := slowed(t, answer)
@@ -216,7 +216,7 @@ func TestWhileAHookIsFollowedRarely(t *testing.T) {
 }
 
 // Whatever happens in whatever order: a hook that answers the same to the same is never held back, and one that does not is.
-func TestInEveryOrderOfEventsOnlyAHookThatNeverSettlesIsHeldBack(t *testing.T) {
+func TestThrottleEventOrders(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		w, spec, children := newWorld(t), 1, 0
@@ -232,7 +232,9 @@ func TestInEveryOrderOfEventsOnlyAHookThatNeverSettlesIsHeldBack(t *testing.T) {
 			switch random.IntN(5) {
 			case 0:
 				spec++
-				w.parent = text(strings.Replace(string(w.parent), fmt.Sprintf(`"generation":%d`, w.parent.GetGeneration()), fmt.Sprintf(`"generation":%d`, w.parent.GetGeneration()+1), 1))
+				generation := func(n int64) string { return fmt.Sprintf(`"generation":%d`, n) }
+				before := w.parent.GetGeneration()
+				w.parent = text(strings.Replace(string(w.parent), generation(before), generation(before+1), 1))
 			case 1:
 				children++
 			case 2:
@@ -262,9 +264,13 @@ func TestInEveryOrderOfEventsOnlyAHookThatNeverSettlesIsHeldBack(t *testing.T) {
 	}
 }
 
-func TestAHookIsNotAskedMoreThanTwiceASecond(t *testing.T) {
+func TestMinResyncAfter(t *testing.T) {
 	for answer, want := range map[string]time.Duration{
-		`{}`: 0, `{"resyncAfterSeconds":0}`: 0, `{"resyncAfterSeconds":0.001}`: minResyncAfter, `{"resyncAfterSeconds":0.7}`: 700 * time.Millisecond, `{"resyncAfterSeconds":60}`: time.Minute,
+		`{}`:                           0,
+		`{"resyncAfterSeconds":0}`:     0,
+		`{"resyncAfterSeconds":0.001}`: minResyncAfter,
+		`{"resyncAfterSeconds":0.7}`:   700 * time.Millisecond,
+		`{"resyncAfterSeconds":60}`:    time.Minute,
 	} {
 		p, err := newWorld(t).decide(phaseSync, answer)
 		if err != nil || p.requeueAfter != want {

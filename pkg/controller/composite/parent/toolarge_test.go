@@ -26,7 +26,7 @@ func large() string {
 	return strings.Replace(answered, `"k":"1"`, `"k":"`+strings.Repeat("x", 300<<10)+`"`, 1)
 }
 
-func TestAChildWhoseRecordIsTooLargeIsNeitherWrittenNorDeletedAndHoldsUpNoOther(t *testing.T) {
+func TestAnnotationTooLarge(t *testing.T) {
 	for _, method := range []v1alpha1.ChildUpdateMethod{v1alpha1.ChildUpdateInPlace, v1alpha1.ChildUpdateRecreate} {
 		for _, there := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, is there: %v", method, there), func(t *testing.T) {
@@ -38,7 +38,8 @@ func TestAChildWhoseRecordIsTooLargeIsNeitherWrittenNorDeletedAndHoldsUpNoOther(
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(p.problems) != 1 || !strings.Contains(p.problems[0].Error(), "ConfigMap ns/b") || !strings.Contains(p.problems[0].Error(), "262144") || !onlyTooLarge(p.problems) {
+				if len(p.problems) != 1 || !strings.Contains(p.problems[0].Error(), "ConfigMap ns/b") ||
+					!strings.Contains(p.problems[0].Error(), "262144") || !onlyTooLarge(p.problems) {
 					t.Errorf("the problems are %v", p.problems)
 				}
 				if len(p.steps) != 1 || p.steps[0].child.name != "a" {
@@ -49,7 +50,7 @@ func TestAChildWhoseRecordIsTooLargeIsNeitherWrittenNorDeletedAndHoldsUpNoOther(
 	}
 }
 
-func TestAChildThatWasRefusedAsTooLargeIsSentAgainOnlyWhenItChanges(t *testing.T) {
+func TestChildTooLargeIsNotRepeated(t *testing.T) {
 	w := newWorld(t)
 	w.sync(answered)
 	other := strings.ReplaceAll(answered, `"k":"1"`, `"k":"2"`)
@@ -77,7 +78,7 @@ func TestAChildThatWasRefusedAsTooLargeIsSentAgainOnlyWhenItChanges(t *testing.T
 	w.want(strings.ReplaceAll(answered, `"k":"1"`, `"k":"3"`), "update ConfigMap ns/b", "update ConfigMap ns/a")
 }
 
-func TestAStatusThatWasRefusedAsTooLargeIsSentAgainOnlyWhenSomethingChanges(t *testing.T) {
+func TestStatusTooLargeIsNotRepeated(t *testing.T) {
 	w := newWorld(t)
 	p, err := w.decide(phaseSync, `{"status":{"large":true}}`)
 	if err != nil || p.status == nil {
@@ -101,8 +102,9 @@ func TestAStatusThatWasRefusedAsTooLargeIsSentAgainOnlyWhenSomethingChanges(t *t
 	}
 }
 
-func TestWhatIsTooLargeIsShownInReadyAndNothingElseIsTakenForIt(t *testing.T) {
-	if got := problemOf(fmt.Errorf("joined: %w", asTooLarge(etcdTooLarge()))); got == nil || got.Reason != v1alpha1.ReasonTooLarge || !strings.Contains(got.Message, "request is too large") {
+func TestTooLargeProblem(t *testing.T) {
+	got := problemOf(fmt.Errorf("joined: %w", asTooLarge(etcdTooLarge())))
+	if got == nil || got.Reason != v1alpha1.ReasonTooLarge || !strings.Contains(got.Message, "request is too large") {
 		t.Errorf("the problem is %v", got)
 	}
 	other := errors.New("another")

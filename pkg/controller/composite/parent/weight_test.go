@@ -96,7 +96,7 @@ func takes(t *testing.T, r *Spec, parent object, body string) (bytes int64) {
 	return bytes
 }
 
-func TestWhatIsReservedForAnAnswerIsNoLessThanItTakes(t *testing.T) {
+func TestReservedMemory(t *testing.T) {
 	r := specWith(t)
 	parent := parentWith("")
 	for name, body := range heavyBodies() {
@@ -105,7 +105,8 @@ func TestWhatIsReservedForAnAnswerIsNoLessThanItTakes(t *testing.T) {
 			defer server.Close()
 			took := takes(t, r, parent, body)
 			reserve := func(allowed int64) error { // for one answer
-				called, err := hook.NewClient(hook.Options{AnswerMemory: 2 * allowed, MaxBody: 1 << 30}).NewHook(t.Context(), hook.Config{Phase: "sync", URL: server.URL})
+				client := hook.NewClient(hook.Options{AnswerMemory: 2 * allowed, MaxBody: 1 << 30})
+				called, err := client.NewHook(t.Context(), hook.Config{Phase: "sync", URL: server.URL})
 				if err != nil {
 					t.Fatal(err)
 				}
