@@ -39,6 +39,8 @@ func TestPlantedExamplesAreFound(t *testing.T) {
 		{"wide by one message", "pkg/a.go", `	fmt.Errorf("` + wide + `")`, ""},
 		{"wide but for one message", "pkg/a.go", `	fmt.Errorf("a", ` + wide + ")", "pkg/a.go:1: width"},
 		{"wide within a literal", "pkg/a.go", "const a = `\n" + wide + "\n`\n" + wide, "pkg/a.go:4: width"},
+		{"long name", "pkg/a_test.go", "func Test" + strings.Repeat("a", 47) + "(t *testing.T) {}", "pkg/a_test.go:1: names: the name of the test has 47"},
+		{"name that is not too long", "pkg/a_test.go", "func Fuzz" + strings.Repeat("a", 46) + "(f *testing.F) {}", ""},
 		{"link", "a.md", "[a](docs/README.md) [b](docs) [c](https://example.com/a) [d](docs/README.md#a-title-of-two)", ""},
 		{"dead link", "a.md", "see [a](docs/none.md)", "a.md:1: links: the link to docs/none.md leads nowhere"},
 		{"dead anchor", "a.md", "see [a](docs/README.md#title)", "a.md:1: links: docs/README.md has no heading #title"},
