@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -204,13 +205,11 @@ func (c *Controller) acquire(of Resource, selector labels.Selector, onChange fun
 
 // Start lets parents be synced, queues all of them, and returns how many there are. HasSynced must have been true.
 func (c *Controller) Start() (parents int) {
-	var keys []Key
 	for _, parent := range c.parents.List("", nil) {
 		if !c.spec.isParent(parent) {
 			continue
 		}
 		k := c.parentKey(parent.GetNamespace(), parent.GetName())
-		keys = append(keys, k)
 		if state, isNew := c.state(k.objectName(), parent.GetUID()); isNew {
 			// A selector that cannot be read is reported by the sync of the parent.
 			if selector, err := c.spec.selectorOf(parent); err == nil {
@@ -226,8 +225,26 @@ func (c *Controller) Start() (parents int) {
 		}
 	}
 	c.started.Store(true)
+	keys := c.knownParents()
 	c.Queue.EnqueueResync(keys...)
 	return len(keys)
+}
+
+// knownParents returns the keys of all parents, and of those that were deleted and not yet forgotten. It is called when changes are queued
+// already: each parent that was created or deleted before, while they were not, is among them.
+func (c *Controller) knownParents() []Key {
+	keys := sets.New[Key]()
+	for _, parent := range c.parents.List("", nil) {
+		if c.spec.isParent(parent) {
+			keys.Insert(c.parentKey(parent.GetNamespace(), parent.GetName()))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name := range c.states {
+		keys.Insert(c.parentKey(name.Namespace, name.Name))
+	}
+	return keys.UnsortedList()
 }
 
 // Started reports whether parents are synced.
