@@ -58,6 +58,8 @@ type report struct {
 	out, log, times io.Writer
 	// outputs are those of tests that have not ended, and of subtests until the test that they are part of has ended.
 	outputs map[test][]string
+	// logged is the test whose output was logged last.
+	logged test
 }
 
 // read reports each line. What is no event, as of a build that failed, is printed as it is.
@@ -88,7 +90,7 @@ func (r *report) report(e event) {
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
 	case "output":
-		fmt.Fprint(r.log, e.Output)
+		r.writeLog(key, e.Output)
 		r.outputs[key] = append(r.outputs[key], e.Output)
 	case "pass", "skip", "fail":
 		if e.Test == "" {
@@ -98,6 +100,18 @@ func (r *report) report(e event) {
 			r.endTest(key, e.Action == "fail")
 		}
 	}
+}
+
+// writeLog logs the output of a test. It names the test where it is another one than before, as go test -v does and test2json leaves out.
+func (r *report) writeLog(of test, output string) {
+	switch line := strings.TrimSpace(output); {
+	case strings.HasPrefix(line, "=== "), strings.HasPrefix(line, "--- "):
+		// The line has the name.
+	case of != r.logged && of.name != "":
+		fmt.Fprintf(r.log, "=== NAME  %s\n", of.name)
+	}
+	r.logged = of
+	fmt.Fprint(r.log, output)
 }
 
 // endTest prints the output of a test that failed, and of its subtests, and forgets it.

@@ -83,3 +83,21 @@ func TestFailedBuildsArePrinted(t *testing.T) {
 		t.Errorf("printed %q", out)
 	}
 }
+
+func TestTheLogNamesTheTestOfEachLine(t *testing.T) {
+	_, log, _ := read(t, events(t, `
+func TestOuter(t *testing.T) {
+	t.Run("inner", func(t *testing.T) { t.Log("of inner") })
+	t.Log("of outer")
+}
+`))
+	named := ""
+	for line := range strings.Lines(log) {
+		if name, found := strings.CutPrefix(line, "=== NAME  "); found {
+			named = strings.TrimSpace(name)
+		}
+		if strings.Contains(line, "of outer") && named != "TestOuter" {
+			t.Errorf("the line of TestOuter comes after %q:\n%s", named, log)
+		}
+	}
+}
