@@ -69,7 +69,7 @@ func TestHelpNamesEveryControllerAndGroupsTheFlags(t *testing.T) {
 	}
 }
 
-func TestTheFlagsOfTheAPIServerAreThereWhenTheyAreAskedFor(t *testing.T) {
+func TestHelpOfAPIServer(t *testing.T) {
 	for _, args := range [][]string{{"apiserver", "--help"}, {"apiserver", "-h"}, {"help", "apiserver"}} {
 		var stdout, stderr bytes.Buffer
 		if code := run(t.Context(), args, &stdout, &stderr); code != 0 || stderr.Len() > 0 {

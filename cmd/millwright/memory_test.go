@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-func TestTheGarbageCollectorKeepsBelowTheLimitOfTheContainer(t *testing.T) {
+func TestMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	for _, test := range []struct {
