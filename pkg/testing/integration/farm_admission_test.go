@@ -25,7 +25,7 @@ import (
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-// install applies a manifest of cluster-wide objects, in which NAME is the test's namespace, and deletes them when the test ends.
+// install applies a manifest of cluster-scoped objects, in which NAME stands for the test's namespace, and deletes them when the test ends.
 func (e *farmEnv) install(manifest string) {
 	e.Helper()
 	file := e.file(strings.ReplaceAll(manifest, "NAME", e.namespace))
@@ -33,8 +33,8 @@ func (e *farmEnv) install(manifest string) {
 	e.Cleanup(func() { e.cluster.Kubectl(e, "delete", "--ignore-not-found", "-f", file) })
 }
 
-// tries to create a Llama, with nothing kept.
-func (e *farmEnv) tries(llama *farmv1alpha.Llama) (*farmv1alpha.Llama, error) {
+// tryCreate creates a Llama as a dry run.
+func (e *farmEnv) tryCreate(llama *farmv1alpha.Llama) (*farmv1alpha.Llama, error) {
 	return e.llamas.Create(e.Context(), llama, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
@@ -65,28 +65,29 @@ spec:
 `)
 	heavy := newLlama("heavy", func(llama *farmv1alpha.Llama) { llama.Spec.Weight = 600 })
 	e.eventually(func() string {
-		_, err := e.tries(heavy)
+		_, err := e.tryCreate(heavy)
 		if err == nil {
-			return "it is still accepted"
+			return "the Llama is still accepted"
 		}
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "a llama of 600 kg is a camel") {
-			t.Fatalf("it is refused so: %v", err)
+			t.Fatalf("create: got %v, want the message of the policy", err)
 		}
 		return ""
 	})
 	e.createLlama(newLlama("dolly"))
-	if said := e.kubectlFails("patch", "llama", "dolly", "--type=merge", "-p", `{"spec":{"weight":501}}`); !strings.Contains(said, "a llama of 501 kg is a camel") {
-		t.Errorf("a change is refused so: %s", said)
+	if got := e.kubectlFails("patch", "llama", "dolly", "--type=merge", "-p", `{"spec":{"weight":501}}`); !strings.Contains(got, "a llama of 501 kg is a camel") {
+		t.Errorf("kubectl patch: got %s, want the message of the policy", got)
 	}
 	e.createLlama(newLlama("kept"))
 	e.eventually(func() string { // the other server may know of the policy later
-		if err := e.llamas.Delete(t.Context(), "kept", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "this one is kept") {
-			return fmt.Sprintf("deleting it: %v", err)
+		err := e.llamas.Delete(t.Context(), "kept", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "this one is kept") {
+			return fmt.Sprintf("delete: got %v, want forbidden", err)
 		}
 		return ""
 	})
 	if err := e.llamas.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("deleting all: %v", err)
+		t.Errorf("delete collection: got %v, want forbidden", err)
 	}
 	e.llama("kept")
 }
@@ -116,18 +117,18 @@ spec:
   matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAME}}}
 `)
 	e.eventually(func() string {
-		llama, err := e.tries(newLlama("dolly"))
+		llama, err := e.tryCreate(newLlama("dolly"))
 		if err != nil {
 			return err.Error()
 		}
 		if llama.Labels["height"] != "0.5" || llama.Spec.Weight != 32.4 {
-			return fmt.Sprintf("it is not changed: %+v", llama)
+			return fmt.Sprintf("got %+v, want it changed by the policy", llama)
 		}
 		return ""
 	})
 }
 
-// llamaWebhooks adds an annotation to each Llama, and refuses those that are called evil.
+// llamaWebhooks is a webhook server that adds an annotation to each Llama, and refuses those with the name evil.
 type llamaWebhooks struct {
 	mu       sync.Mutex
 	problems []string
@@ -145,19 +146,20 @@ func (h *llamaWebhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	asked := review.Request
+	request := review.Request
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.calls[fmt.Sprint(r.URL.Path, " ", asked.Operation, " dry=", *asked.DryRun)]++
-	if asked.UserInfo.Username != "kubernetes-admin" && !strings.Contains(fmt.Sprint(asked.UserInfo.Groups), "system:masters") || asked.Kind.Kind != "Llama" || asked.Resource.Resource != "llamas" {
-		h.problems = append(h.problems, fmt.Sprintf("asked about a %s of %s by %+v", asked.Kind, asked.Resource, asked.UserInfo))
+	h.calls[fmt.Sprint(r.URL.Path, " ", request.Operation, " dry=", *request.DryRun)]++
+	isAdmin := request.UserInfo.Username == "kubernetes-admin" || strings.Contains(fmt.Sprint(request.UserInfo.Groups), "system:masters")
+	if !isAdmin || request.Kind.Kind != "Llama" || request.Resource.Resource != "llamas" {
+		h.problems = append(h.problems, fmt.Sprintf("got a request about a %s of %s by %+v", request.Kind, request.Resource, request.UserInfo))
 	}
-	review.Response = &admissionv1.AdmissionResponse{UID: asked.UID, Allowed: true}
+	review.Response = &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
 	switch {
 	case r.URL.Path == "/mutate":
 		form := admissionv1.PatchTypeJSONPatch
 		review.Response.PatchType, review.Response.Patch = &form, []byte(`[{"op":"add","path":"/metadata/annotations","value":{"seen-by":"webhook"}}]`)
-	case asked.Name == "evil":
+	case request.Name == "evil":
 		review.Response.Allowed, review.Response.Result = false, &metav1.Status{Message: "no evil llamas"}
 	}
 	review.Request = nil
@@ -189,15 +191,15 @@ webhooks:
 	}
 	e.install(strings.Replace(webhook("MutatingWebhookConfiguration", "/mutate"), ", DELETE", "", 1) + "---" + webhook("ValidatingWebhookConfiguration", "/validate"))
 	e.eventually(func() string {
-		llama, err := e.tries(newLlama("emma"))
+		llama, err := e.tryCreate(newLlama("emma"))
 		if err != nil {
 			return err.Error()
 		}
 		if llama.Annotations["seen-by"] != "webhook" {
-			return "no webhook has seen it"
+			return "the webhook was not called"
 		}
-		if _, err := e.tries(newLlama("evil")); err == nil || !strings.Contains(err.Error(), `admission webhook "llamas.example.com" denied the request: no evil llamas`) {
-			return fmt.Sprintf("an evil one: %v", err)
+		if _, err := e.tryCreate(newLlama("evil")); err == nil || !strings.Contains(err.Error(), `admission webhook "llamas.example.com" denied the request: no evil llamas`) {
+			return fmt.Sprintf("create of a Llama with the name evil: got %v, want it denied", err)
 		}
 		return ""
 	})
@@ -210,9 +212,12 @@ webhooks:
 	}
 	hooks.mu.Lock()
 	defer hooks.mu.Unlock()
-	for _, call := range []string{"/mutate CREATE dry=true", "/validate CREATE dry=true", "/mutate CREATE dry=false", "/validate CREATE dry=false", "/mutate UPDATE dry=false", "/validate UPDATE dry=false", "/validate DELETE dry=false"} {
+	for _, call := range []string{
+		"/mutate CREATE dry=true", "/validate CREATE dry=true", "/mutate CREATE dry=false", "/validate CREATE dry=false",
+		"/mutate UPDATE dry=false", "/validate UPDATE dry=false", "/validate DELETE dry=false",
+	} {
 		if hooks.calls[call] == 0 {
-			t.Errorf("there was no call %s, but %v", call, hooks.calls)
+			t.Errorf("got calls %v, want %s too", hooks.calls, call)
 		}
 	}
 	if len(hooks.problems) > 0 {
@@ -228,20 +233,21 @@ func TestFarmNamespaceLifecycle(t *testing.T) {
 	e := inSharedFarm(t)
 	_, err := e.client.FarmV1alpha().Llamas("nowhere-at-all").Create(t.Context(), newLlama("dolly"), metav1.CreateOptions{})
 	if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `namespaces "nowhere-at-all" not found`) {
-		t.Errorf("where there is no namespace: %v", err)
+		t.Errorf("create in a namespace that does not exist: got %v, want not found", err)
 	}
 	if list, err := e.client.FarmV1alpha().Llamas("nowhere-at-all").List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
-		t.Errorf("the Llamas of no namespace: %v, %v", list, err)
+		t.Errorf("list in a namespace that does not exist: got %v, %v, want an empty list", list, err)
 	}
-	// One that was just made is known at once.
-	fresh, err := e.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "fresh-"}}, metav1.CreateOptions{})
+	// The server accepts Llamas in a new namespace immediately.
+	fresh := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "fresh-"}}
+	fresh, err = e.kube.CoreV1().Namespaces().Create(t.Context(), fresh, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.client.FarmV1alpha().Llamas(fresh.Name).Create(t.Context(), newLlama("dolly"), metav1.CreateOptions{}); err != nil {
-		t.Errorf("in a namespace that was just made: %v", err)
+		t.Errorf("create in a new namespace: %v", err)
 	}
-	// A ConfigMap that waits keeps the namespace ending.
+	// A ConfigMap with a finalizer keeps the namespace terminating.
 	keeper := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "keeper", Finalizers: []string{"example.com/wait"}}}
 	if _, err := e.kube.CoreV1().ConfigMaps(fresh.Name).Create(t.Context(), keeper, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -252,7 +258,7 @@ func TestFarmNamespaceLifecycle(t *testing.T) {
 	e.eventually(func() string {
 		_, err := e.client.FarmV1alpha().Llamas(fresh.Name).Create(t.Context(), newLlama("emma"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return fmt.Sprintf("where the namespace ends: %v", err)
+			return fmt.Sprintf("create in a terminating namespace: got %v, want forbidden", err)
 		}
 		return ""
 	})
@@ -262,7 +268,7 @@ func TestFarmNamespaceLifecycle(t *testing.T) {
 	}
 	e.eventually(func() string {
 		if _, err := e.kube.CoreV1().Namespaces().Get(t.Context(), fresh.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the namespace is still there: %v", err)
+			return fmt.Sprintf("the namespace still exists: %v", err)
 		}
 		return ""
 	})

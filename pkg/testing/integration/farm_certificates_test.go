@@ -22,13 +22,13 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// signer is an authority that signs certificates of clients.
+// signer is a certificate authority that signs certificates of clients.
 type signer struct {
 	certificate *x509.Certificate
 	key         crypto.Signer
 }
 
-// signerOf is an authority of the cluster: "ca" or "front-proxy-ca".
+// signerOf returns an authority of the cluster: "ca" or "front-proxy-ca".
 func signerOf(t *testing.T, cluster *testcluster.Cluster, name string) *signer {
 	t.Helper()
 	folder := filepath.Join(filepath.Dir(cluster.Kubeconfig()), "pki")
@@ -43,7 +43,7 @@ func signerOf(t *testing.T, cluster *testcluster.Cluster, name string) *signer {
 	return &signer{certificate: certificates[0], key: key.(crypto.Signer)}
 }
 
-// newSigner is an authority that nobody knows.
+// newSigner returns an authority that the cluster does not trust.
 func newSigner(t *testing.T, name string) *signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -57,7 +57,7 @@ func newSigner(t *testing.T, name string) *signer {
 	return &signer{certificate: certificate, key: key}
 }
 
-// client is a configuration for a client with a certificate of this name and these groups.
+// client returns a configuration with a client certificate for this name and these groups.
 func (s *signer) client(t *testing.T, name string, groups ...string) rest.TLSClientConfig {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

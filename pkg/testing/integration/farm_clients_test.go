@@ -28,19 +28,19 @@ import (
 	"millwright.dev/pkg/generated/informers/externalversions"
 )
 
-// lister hides from a reflector that its client could begin a watch with all objects.
+// lister is a ListerWatcher that does not support watch lists: the reflector has to list.
 type lister struct{ cache.ListerWatcher }
 
-// IsWatchListSemanticsUnSupported is what client-go looks for.
+// IsWatchListSemanticsUnSupported is a method that client-go looks for.
 func (lister) IsWatchListSemanticsUnSupported() bool { return true }
 
-// objectsSeen are those that an informer knows, and how they came to be known.
+// objectsSeen are the objects in the store of an informer.
 type objectsSeen struct {
 	*farmEnv
 	informer cache.SharedIndexInformer
 }
 
-// runInformer runs it until the test ends, and returns when it has synced.
+// runInformer runs an informer until the test ends, and waits until it has synced.
 func (e *farmEnv) runInformer(informer cache.SharedIndexInformer) *objectsSeen {
 	e.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -62,7 +62,7 @@ func (e *farmEnv) runInformer(informer cache.SharedIndexInformer) *objectsSeen {
 	return &objectsSeen{farmEnv: e, informer: informer}
 }
 
-// awaits that it has just the objects of these names.
+// awaits waits until the informer has exactly the objects of these names.
 func (s *objectsSeen) awaits(wanted ...string) {
 	s.Helper()
 	s.eventually(func() string {
@@ -72,20 +72,20 @@ func (s *objectsSeen) awaits(wanted ...string) {
 		}
 		slices.Sort(names)
 		if !slices.Equal(names, wanted) {
-			return fmt.Sprintf("it has %v, not %v", names, wanted)
+			return fmt.Sprintf("objects of the informer: got %v, want %v", names, wanted)
 		}
 		return ""
 	})
 }
 
-// requestNotes are of the reads that a client has sent.
-type requestNotes struct {
+// sentReads records the reads that a client has sent.
+type sentReads struct {
 	mu    sync.Mutex
 	reads []*url.URL
 }
 
-// noteAllOf the clients that are made of the configuration.
-func (n *requestNotes) noteAllOf(config *rest.Config) {
+// record records the reads of all clients that use the configuration.
+func (n *sentReads) record(config *rest.Config) {
 	config.Wrap(func(transport http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
 			n.mu.Lock()
@@ -101,8 +101,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
 
-// count the lists of a resource, and the watches that begin with all objects.
-func (n *requestNotes) count(resource string) (lists, beginWithAll int) {
+// count returns the numbers of LISTs and of watch lists of a resource.
+func (n *sentReads) count(resource string) (lists, watchLists int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, read := range n.reads {
@@ -111,10 +111,10 @@ func (n *requestNotes) count(resource string) (lists, beginWithAll int) {
 		case !query.Has("watch"):
 			lists++
 		case query.Get("sendInitialEvents") == "true":
-			beginWithAll++
+			watchLists++
 		}
 	}
-	return lists, beginWithAll
+	return lists, watchLists
 }
 
 func TestFarmInformers(t *testing.T) {
@@ -122,10 +122,10 @@ func TestFarmInformers(t *testing.T) {
 	e.createLlama(newLlama("amy"))
 	e.createPod("one", 1)
 	for _, watchList := range []bool{true, false} {
-		t.Run(fmt.Sprintf("a watch that begins with all: %v", watchList), func(t *testing.T) {
-			var asked requestNotes
+		t.Run(fmt.Sprintf("watch list %v", watchList), func(t *testing.T) {
+			var sent sentReads
 			config := e.cluster.Config()
-			asked.noteAllOf(config)
+			sent.record(config)
 			client, err := versioned.NewForConfig(config)
 			if err != nil {
 				t.Fatal(err)
@@ -135,8 +135,9 @@ func TestFarmInformers(t *testing.T) {
 			llamas, pods := factory.Farm().V1alpha().Llamas().Informer(), factory.Farm().V1alpha().FarmPods().Informer()
 			if !watchList {
 				farm := client.FarmV1alpha()
-				llamas = cache.NewSharedIndexInformer(lister{listWatch(farm.Llamas(e.namespace).List, farm.Llamas(e.namespace).Watch)}, &farmv1alpha.Llama{}, 0, cache.Indexers{})
-				pods = cache.NewSharedIndexInformer(lister{listWatch(farm.FarmPods(e.namespace).List, farm.FarmPods(e.namespace).Watch)}, &farmv1alpha.FarmPod{}, 0, cache.Indexers{})
+				listLlamas, listPods := farm.Llamas(e.namespace), farm.FarmPods(e.namespace)
+				llamas = cache.NewSharedIndexInformer(lister{listWatch(listLlamas.List, listLlamas.Watch)}, &farmv1alpha.Llama{}, 0, cache.Indexers{})
+				pods = cache.NewSharedIndexInformer(lister{listWatch(listPods.List, listPods.Watch)}, &farmv1alpha.FarmPod{}, 0, cache.Indexers{})
 			}
 			seenLlamas, seenPods := through.runInformer(llamas), through.runInformer(pods)
 			seenLlamas.awaits("amy")
@@ -155,17 +156,19 @@ func TestFarmInformers(t *testing.T) {
 			seenLlamas.awaits("amy")
 			seenPods.awaits("farm-one")
 			for _, resource := range []string{"llamas", "farmpods"} {
-				lists, begins := asked.count(resource)
-				if watchList && (lists != 0 || begins != 1) || !watchList && (lists != 1 || begins != 0) {
-					t.Errorf("%s: %d lists and %d watches that begin with all", resource, lists, begins)
+				lists, watchLists := sent.count(resource)
+				if watchList && (lists != 0 || watchLists != 1) || !watchList && (lists != 1 || watchLists != 0) {
+					t.Errorf("%s: got %d lists and %d watch lists, want one of the right sort", resource, lists, watchLists)
 				}
 			}
 		})
 	}
 }
 
-// listWatch is what generated clients are for an informer.
-func listWatch[List runtime.Object](list func(context.Context, metav1.ListOptions) (List, error), watch func(context.Context, metav1.ListOptions) (watch.Interface, error)) *cache.ListWatch {
+// listWatch returns a ListWatch of the methods of a generated client.
+func listWatch[List runtime.Object](
+	list func(context.Context, metav1.ListOptions) (List, error), watch func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return list(ctx, options)
@@ -183,7 +186,8 @@ func TestFarmMetadataInformers(t *testing.T) {
 		t.Fatal(err)
 	}
 	follow := func(resource string) *objectsSeen {
-		return e.runInformer(metadatainformer.NewFilteredMetadataInformer(client, farmv1alpha.Resource(resource).WithVersion("v1alpha"), e.namespace, 0, cache.Indexers{}, nil).Informer())
+		gvr := farmv1alpha.Resource(resource).WithVersion("v1alpha")
+		return e.runInformer(metadatainformer.NewFilteredMetadataInformer(client, gvr, e.namespace, 0, cache.Indexers{}, nil).Informer())
 	}
 	llamas, pods := follow("llamas"), follow("farmpods")
 	llamas.awaits("amy")
@@ -194,8 +198,9 @@ func TestFarmMetadataInformers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if amy, ok := object.(*metav1.PartialObjectMetadata); !ok || amy.Labels["herd"] != "north" || amy.UID != e.llama("amy").UID || amy.ResourceVersion != e.llama("amy").ResourceVersion {
-		t.Errorf("it knows %+v", object)
+	want := e.llama("amy")
+	if amy, ok := object.(*metav1.PartialObjectMetadata); !ok || amy.Labels["herd"] != "north" || amy.UID != want.UID || amy.ResourceVersion != want.ResourceVersion {
+		t.Errorf("object of the informer: got %+v, want the metadata of %+v", object, want)
 	}
 }
 
@@ -213,7 +218,7 @@ func TestFarmTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		if table.ResourceVersion == "" || len(table.Rows) != 1 || fmt.Sprint(table.Rows[0].Cells[:3]) != "[amy 31.4 0.5]" {
-			t.Errorf("%s: the table is %s", include, body)
+			t.Errorf("includeObject=%s: got table %s", include, body)
 			continue
 		}
 		var object metav1.TypeMeta
@@ -223,7 +228,7 @@ func TestFarmTables(t *testing.T) {
 			}
 		}
 		if object.Kind != kind {
-			t.Errorf("%s: the row has a %q", include, object.Kind)
+			t.Errorf("includeObject=%s: got kind %q in the row, want %q", include, object.Kind, kind)
 		}
 	}
 }

@@ -23,8 +23,8 @@ const (
 	countRecords = "count/llamarecords.storage.farm.example.com"
 )
 
-// The quota controller counts nothing at all while one resource that it watches does not sync: Pods, which have nothing to do with Llamas,
-// tell whether all do. It looks every half minute which resources there are.
+// The quota controller counts nothing while one of the resources that it watches does not sync. A quota of Pods shows whether all do. The
+// controller looks for new resources every 30 seconds.
 func TestFarmQuota(t *testing.T) {
 	e := inSharedFarm(t)
 	quota := &corev1.ResourceQuota{
@@ -45,7 +45,7 @@ func TestFarmQuota(t *testing.T) {
 			}
 			for name, want := range map[corev1.ResourceName]int{countLlamas: llamas, countRecords: records, "pods": pods} {
 				if count, ok := now.Status.Used[name]; !ok || count.Value() != int64(want) {
-					return fmt.Sprintf("%s: %s is used, not %d", name, &count, want)
+					return fmt.Sprintf("used %s: got %s, want %d", name, &count, want)
 				}
 			}
 			return ""
@@ -58,9 +58,9 @@ func TestFarmQuota(t *testing.T) {
 	e.createPod("one", 1)
 	_, err := e.llamas.Create(t.Context(), newLlama("dolly"), metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota: farm") {
-		t.Errorf("one more than the quota of records has room for: %v", err)
+		t.Errorf("create of one Llama more than the quota of records allows: got %v, want forbidden", err)
 	}
-	// What nobody reserves is counted when something of it goes.
+	// Usage that no admission reserves is counted again after a deletion.
 	if err := e.llamas.Delete(t.Context(), "cora", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -71,18 +71,19 @@ func TestFarmQuota(t *testing.T) {
 	e.createLlama(newLlama("dolly"))
 }
 
-// belongsTo makes it belong to the object, which cannot go in the foreground before it.
+// belongsTo returns a reference to the owner that blocks its foreground deletion.
 func belongsTo(apiVersion, kind string, owner metav1.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), BlockOwnerDeletion: ptr.To(true)}}
 }
 
-// createConfigMap makes one that belongs to somebody. For up to half a minute after a kind was installed the API server refuses that.
+// createConfigMap creates a ConfigMap with owners. The API server refuses owners of a new kind for up to 30 seconds after it was installed.
 func (e *farmEnv) createConfigMap(name string, owners []metav1.OwnerReference) *corev1.ConfigMap {
 	e.Helper()
 	var created *corev1.ConfigMap
 	e.eventually(func() (complaint string) {
 		var err error
-		created, err = e.kube.CoreV1().ConfigMaps(e.namespace).Create(e.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}}, metav1.CreateOptions{})
+		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}}
+		created, err = e.kube.CoreV1().ConfigMaps(e.namespace).Create(e.Context(), configMap, metav1.CreateOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -106,7 +107,7 @@ func TestFarmOwnerDeleted(t *testing.T) {
 	e.awaitGone("dolly")
 	e.llama("emma")
 	e.createLlama(newLlama("orphan", func(llama *farmv1alpha.Llama) { llama.OwnerReferences = belongsTo("v1", "ConfigMap", owner) }))
-	e.awaitGone("orphan") // whose owner had gone before it came
+	e.awaitGone("orphan") // its owner was deleted before it was created
 }
 
 func TestFarmForegroundDeletion(t *testing.T) {
@@ -120,12 +121,12 @@ func TestFarmForegroundDeletion(t *testing.T) {
 	e.kubectl("delete", "llama", "dolly", "--cascade=foreground", "--wait=false")
 	e.eventually(func() string {
 		if now, err := e.configMap("owned"); err != nil || now.DeletionTimestamp == nil {
-			return fmt.Sprintf("what it owns is not deleted: %v", err)
+			return fmt.Sprintf("the dependent is not being deleted: %v", err)
 		}
 		return ""
 	})
 	if now := e.llama("dolly"); now.DeletionTimestamp == nil || len(now.Finalizers) != 1 || now.Finalizers[0] != metav1.FinalizerDeleteDependents {
-		t.Errorf("while it waits it is %+v", now.ObjectMeta)
+		t.Errorf("while it waits for its dependent: got %+v, want the finalizer foregroundDeletion", now.ObjectMeta)
 	}
 	if _, err := e.kube.CoreV1().ConfigMaps(e.namespace).Patch(t.Context(), owned.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -142,7 +143,7 @@ func TestFarmDependents(t *testing.T) {
 	e.kubectl("delete", "llama", "leaver", "--cascade=background")
 	e.eventually(func() string {
 		if _, err := e.configMap("of-leaver"); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("what was owned is still there: %v", err)
+			return fmt.Sprintf("the dependent still exists: %v", err)
 		}
 		return ""
 	})
@@ -151,38 +152,38 @@ func TestFarmDependents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(kept.OwnerReferences) > 0 || kept.DeletionTimestamp != nil {
-		t.Errorf("what was given away is %+v", kept.ObjectMeta)
+		t.Errorf("orphaned dependent: got %+v, want no owner", kept.ObjectMeta)
 	}
 }
 
 func TestFarmFinalizers(t *testing.T) {
 	e := inSharedFarm(t)
-	made := e.createLlama(newLlama("dolly", func(llama *farmv1alpha.Llama) { llama.Finalizers = []string{"example.com/shear"} }))
+	created := e.createLlama(newLlama("dolly", func(llama *farmv1alpha.Llama) { llama.Finalizers = []string{"example.com/shear"} }))
 	e.kubectl("delete", "llama", "dolly", "--wait=false")
 	held := e.llama("dolly")
-	if held.DeletionTimestamp == nil || held.UID != made.UID || ptr.Deref(held.DeletionGracePeriodSeconds, -1) != 0 || held.Generation != 2 {
-		t.Errorf("it is %+v", held.ObjectMeta)
+	if held.DeletionTimestamp == nil || held.UID != created.UID || ptr.Deref(held.DeletionGracePeriodSeconds, -1) != 0 || held.Generation != 2 {
+		t.Errorf("deleted with a finalizer: got %+v", held.ObjectMeta)
 	}
-	// As with every kind: who is deleted gets no new finalizers, and cannot be made anew yet.
+	// As with every kind: a terminating object gets no new finalizers, and its name is still taken.
 	held.Finalizers = append(held.Finalizers, "example.com/late")
 	if _, err := e.llamas.Update(t.Context(), held, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
-		t.Errorf("one more finalizer: %v", err)
+		t.Errorf("update with one more finalizer: got %v, want it refused", err)
 	}
 	if _, err := e.llamas.Create(t.Context(), newLlama("dolly"), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
-		t.Errorf("another one of its name: %v", err)
+		t.Errorf("create of another one of its name: got %v, want already exists", err)
 	}
 	wrong := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("0e5f"))}}
 	if err := e.llamas.Delete(t.Context(), "dolly", wrong); !apierrors.IsConflict(err) {
-		t.Errorf("deleting one of another UID: %v", err)
+		t.Errorf("delete with another UID: got %v, want a conflict", err)
 	}
 	if err := e.llamas.Delete(t.Context(), "dolly", metav1.DeleteOptions{}); err != nil {
-		t.Errorf("deleting it once more: %v", err)
+		t.Errorf("second delete: %v", err)
 	}
 	e.kubectl("patch", "llama", "dolly", "--type=json", "-p", `[{"op":"remove","path":"/metadata/finalizers"}]`)
 	e.awaitGone("dolly")
 	records, err := e.client.FarmStorageV1().LlamaRecords(e.namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(records.Items) > 0 {
-		t.Errorf("its record: %v, %v", records, err)
+		t.Errorf("records: got %v, %v, want none", records, err)
 	}
 }
 
@@ -203,31 +204,32 @@ func TestFarmNamespaceDeletion(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(list.Items) != 1 || list.Items[0].DeletionTimestamp == nil {
-			return fmt.Sprintf("there are %d Llamas", len(list.Items))
+			return fmt.Sprintf("got %d Llamas, want the one with a finalizer", len(list.Items))
 		}
 		return ""
 	})
-	e.eventually(func() string { // the namespace controller has come as far as to the records
+	e.eventually(func() string { // until the namespace controller has deleted the records too
 		namespace, err := e.kube.CoreV1().Namespaces().Get(t.Context(), other.namespace, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, condition := range namespace.Status.Conditions {
-			if condition.Type == corev1.NamespaceFinalizersRemaining && condition.Status == corev1.ConditionTrue && strings.Contains(condition.Message, "example.com/shear") {
+			remaining := condition.Type == corev1.NamespaceFinalizersRemaining && condition.Status == corev1.ConditionTrue
+			if remaining && strings.Contains(condition.Message, "example.com/shear") {
 				return ""
 			}
 		}
-		return fmt.Sprintf("the namespace does not say what it waits for: %+v", namespace.Status.Conditions)
+		return fmt.Sprintf("conditions of the namespace: got %+v, want the remaining finalizer", namespace.Status.Conditions)
 	})
 	if held := other.llama("held"); held.DeletionTimestamp == nil || len(held.Finalizers) != 1 {
-		t.Errorf("it is %+v", held.ObjectMeta)
+		t.Errorf("Llama with a finalizer: got %+v, want it terminating", held.ObjectMeta)
 	}
 	if _, err := other.llamas.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	e.eventually(func() string {
 		if _, err := e.kube.CoreV1().Namespaces().Get(t.Context(), other.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the namespace is still there: %v", err)
+			return fmt.Sprintf("the namespace still exists: %v", err)
 		}
 		return ""
 	})

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ask sends a GET as the cluster's aggregation layer does, or a client that goes by, and returns the answer with its body.
-func ask(t *testing.T, config *rest.Config, path string, header map[string]string) (*http.Response, []byte) {
+// httpGet sends a GET, and returns the response with its body.
+func httpGet(t *testing.T, config *rest.Config, path string, header map[string]string) (*http.Response, []byte) {
 	t.Helper()
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -46,7 +46,7 @@ func ask(t *testing.T, config *rest.Config, path string, header map[string]strin
 
 const discoveryV2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// wantedResources are what discovery tells of each resource, verbs sorted. A kind without a group and a version is of those asked about.
+// wantedResources are the resources that discovery shows, with sorted verbs. A kind without group and version is of the group of the farm.
 var wantedResources = []apidiscoveryv2.APIResourceDiscovery{
 	{
 		Resource: "farmpods", ResponseKind: &metav1.GroupVersionKind{Kind: "FarmPod"}, Scope: apidiscoveryv2.ScopeNamespace,
@@ -54,7 +54,8 @@ var wantedResources = []apidiscoveryv2.APIResourceDiscovery{
 	},
 	{
 		Resource: "llamas", ResponseKind: &metav1.GroupVersionKind{Kind: "Llama"}, Scope: apidiscoveryv2.ScopeNamespace,
-		SingularResource: "llama", Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}, ShortNames: []string{"ll"}, Categories: []string{"farm"},
+		SingularResource: "llama", Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		ShortNames: []string{"ll"}, Categories: []string{"farm"},
 	},
 }
 
@@ -62,14 +63,17 @@ func TestFarmAggregatedDiscovery(t *testing.T) {
 	e := inSharedFarm(t)
 	for name, config := range map[string]*rest.Config{"the cluster": e.cluster.Config(), "the server": e.farm.replicas[0].as(e.cluster.Config())} {
 		t.Run(name, func(t *testing.T) {
-			response, body := ask(t, config, "/apis", map[string]string{"Accept": discoveryV2})
+			response, body := httpGet(t, config, "/apis", map[string]string{"Accept": discoveryV2})
 			var list apidiscoveryv2.APIGroupDiscoveryList
 			if err := json.Unmarshal(body, &list); err != nil {
 				t.Fatalf("%v: %s", err, body)
 			}
 			i := slices.IndexFunc(list.Items, func(group apidiscoveryv2.APIGroupDiscovery) bool { return group.Name == "farm.example.com" })
-			if i < 0 || len(list.Items[i].Versions) != 1 || list.Items[i].Versions[0].Version != "v1alpha" || list.Items[i].Versions[0].Freshness == apidiscoveryv2.DiscoveryFreshnessStale {
-				t.Fatalf("the group is not there, or stale: %s", body)
+			if i < 0 || len(list.Items[i].Versions) != 1 {
+				t.Fatalf("got %s, want farm.example.com in one version", body)
+			}
+			if version := list.Items[i].Versions[0]; version.Version != "v1alpha" || version.Freshness == apidiscoveryv2.DiscoveryFreshnessStale {
+				t.Fatalf("got %s, want v1alpha, not stale", body)
 			}
 			resources := list.Items[i].Versions[0].Resources
 			for i := range resources {
@@ -77,11 +81,11 @@ func TestFarmAggregatedDiscovery(t *testing.T) {
 			}
 			slices.SortFunc(resources, func(a, b apidiscoveryv2.APIResourceDiscovery) int { return strings.Compare(a.Resource, b.Resource) })
 			if diff := cmp.Diff(wantedResources, resources); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("resources (-want +got):\n%s", diff)
 			}
-			again, _ := ask(t, config, "/apis", map[string]string{"Accept": discoveryV2, "If-None-Match": response.Header.Get("ETag")})
+			again, _ := httpGet(t, config, "/apis", map[string]string{"Accept": discoveryV2, "If-None-Match": response.Header.Get("ETag")})
 			if response.Header.Get("ETag") == "" || again.StatusCode != http.StatusNotModified {
-				t.Errorf("asked again with the ETag %q it answers %s", response.Header.Get("ETag"), again.Status)
+				t.Errorf("request with the ETag %q: got %s, want 304", response.Header.Get("ETag"), again.Status)
 			}
 		})
 	}
@@ -92,7 +96,7 @@ func TestFarmLegacyDiscovery(t *testing.T) {
 	for name, config := range map[string]*rest.Config{"the cluster": e.cluster.Config(), "the server": e.farm.replicas[1].as(e.cluster.Config())} {
 		t.Run(name, func(t *testing.T) {
 			var groups metav1.APIGroupList
-			_, body := ask(t, config, "/apis", map[string]string{"Accept": "application/json"})
+			_, body := httpGet(t, config, "/apis", map[string]string{"Accept": "application/json"})
 			if err := json.Unmarshal(body, &groups); err != nil {
 				t.Fatal(err)
 			}
@@ -100,32 +104,32 @@ func TestFarmLegacyDiscovery(t *testing.T) {
 			if !slices.ContainsFunc(groups.Groups, func(group metav1.APIGroup) bool {
 				return group.Name == "farm.example.com" && group.PreferredVersion == version
 			}) {
-				t.Errorf("the group is not there: %s", body)
+				t.Errorf("got groups %s, want farm.example.com too", body)
 			}
 			var group metav1.APIGroup
-			_, body = ask(t, config, "/apis/farm.example.com", nil)
+			_, body = httpGet(t, config, "/apis/farm.example.com", nil)
 			if err := json.Unmarshal(body, &group); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(group.Versions, []metav1.GroupVersionForDiscovery{version}) {
-				t.Errorf("the group is: %s", body)
+				t.Errorf("got group %s, want one version", body)
 			}
 			var resources metav1.APIResourceList
-			_, body = ask(t, config, "/apis/farm.example.com/v1alpha", nil)
+			_, body = httpGet(t, config, "/apis/farm.example.com/v1alpha", nil)
 			if err := json.Unmarshal(body, &resources); err != nil {
 				t.Fatal(err)
 			}
-			var told, wanted []string
+			var got, wanted []string
 			for _, r := range resources.APIResources {
 				slices.Sort(r.Verbs)
-				told = append(told, fmt.Sprint(r.Name, r.SingularName, r.Namespaced, r.Kind, []string(r.Verbs), r.ShortNames, r.Categories))
+				got = append(got, fmt.Sprint(r.Name, r.SingularName, r.Namespaced, r.Kind, []string(r.Verbs), r.ShortNames, r.Categories))
 			}
 			for _, r := range wantedResources {
 				wanted = append(wanted, fmt.Sprint(r.Resource, r.SingularResource, true, r.ResponseKind.Kind, r.Verbs, r.ShortNames, r.Categories))
 			}
-			slices.Sort(told)
-			if diff := cmp.Diff(wanted, told); diff != "" || resources.GroupVersion != version.GroupVersion {
-				t.Errorf("of %q (-want +got):\n%s", resources.GroupVersion, diff)
+			slices.Sort(got)
+			if diff := cmp.Diff(wanted, got); diff != "" || resources.GroupVersion != version.GroupVersion {
+				t.Errorf("resources of %q (-want +got):\n%s", resources.GroupVersion, diff)
 			}
 		})
 	}
@@ -133,19 +137,19 @@ func TestFarmLegacyDiscovery(t *testing.T) {
 
 func TestFarmOpenAPI(t *testing.T) {
 	e := inSharedFarm(t)
-	// The cluster asks for what it merges into its own when an APIService comes, and then now and then.
+	// The cluster fetches the document of an APIService when it is created, and then from time to time.
 	e.eventually(func() string {
-		_, body := ask(t, e.cluster.Config(), "/openapi/v2", map[string]string{"Accept": "application/json"})
+		_, body := httpGet(t, e.cluster.Config(), "/openapi/v2", map[string]string{"Accept": "application/json"})
 		for _, wanted := range []string{"/apis/farm.example.com/v1alpha/namespaces/{namespace}/llamas/{name}", "height at the shoulder"} {
 			if !strings.Contains(string(body), wanted) {
-				return "OpenAPI v2 of the cluster does not have " + wanted
+				return "the OpenAPI v2 document of the cluster lacks " + wanted
 			}
 		}
 		return ""
 	})
 	for name, config := range map[string]*rest.Config{"the cluster": e.cluster.Config(), "the server": e.farm.replicas[0].as(e.cluster.Config())} {
 		t.Run(name, func(t *testing.T) {
-			_, body := ask(t, config, "/openapi/v3", nil)
+			_, body := httpGet(t, config, "/openapi/v3", nil)
 			var index struct {
 				Paths map[string]struct{ ServerRelativeURL string }
 			}
@@ -154,9 +158,9 @@ func TestFarmOpenAPI(t *testing.T) {
 			}
 			path := index.Paths["apis/farm.example.com/v1alpha"].ServerRelativeURL
 			if !strings.Contains(path, "hash=") {
-				t.Fatalf("the group's document is at %q", path)
+				t.Fatalf("URL of the group's document: got %q, want a hash in it", path)
 			}
-			_, body = ask(t, config, path, nil)
+			_, body = httpGet(t, config, path, nil)
 			var document struct {
 				Components struct {
 					Schemas map[string]struct {
@@ -172,14 +176,15 @@ func TestFarmOpenAPI(t *testing.T) {
 			spec := document.Components.Schemas["dev.millwright.pkg.apis.farm.v1alpha.LlamaSpec"]
 			for _, field := range []string{"weight", "height"} {
 				if got := spec.Properties[field]; got.Type != "number" || got.Format != "double" {
-					t.Errorf("spec.%s is %+v", field, got)
+					t.Errorf("spec.%s: got %+v, want a double", field, got)
 				}
 			}
-			if kinds := document.Components.Schemas["dev.millwright.pkg.apis.farm.v1alpha.Llama"].Gvk; !slices.Equal(kinds, []metav1.GroupVersionKind{{Group: "farm.example.com", Version: "v1alpha", Kind: "Llama"}}) {
-				t.Errorf("the schema of Llama is said to be of %v", kinds)
+			want := []metav1.GroupVersionKind{{Group: "farm.example.com", Version: "v1alpha", Kind: "Llama"}}
+			if got := document.Components.Schemas["dev.millwright.pkg.apis.farm.v1alpha.Llama"].Gvk; !slices.Equal(got, want) {
+				t.Errorf("kinds of the schema of Llama: got %v, want %v", got, want)
 			}
 			if _, writes := document.Paths["/apis/farm.example.com/v1alpha/namespaces/{namespace}/farmpods/{name}"]["put"]; writes {
-				t.Error("FarmPods are said to be writable")
+				t.Error("the document has a PUT of FarmPods")
 			}
 		})
 	}

@@ -22,8 +22,8 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// sharedFarm is that of most of its tests: each has a namespace of its own, and none disturbs what the others use. It is not in the cluster
-// of the other kinds' tests: where the server of an APIService is away, every client of the cluster feels it.
+// sharedFarm is the farm of most tests. Each test has a namespace of its own and does not disturb the others. The farm has a cluster of
+// its own, because every client of a cluster is affected when the server of an APIService is away.
 var sharedFarm = struct {
 	cluster *testcluster.Lazy
 	mu      sync.Mutex
@@ -31,7 +31,7 @@ var sharedFarm = struct {
 	farm    *farm // nil if it did not start
 }{cluster: testcluster.NewLazy(clusterOptions...)}
 
-// farmEnv is what a test of the farm has: a namespace, and clients of an administrator.
+// farmEnv is the environment of a test of the farm: a namespace, and clients with the rights of an administrator.
 type farmEnv struct {
 	*env
 	farm   *farm
@@ -39,7 +39,7 @@ type farmEnv struct {
 	pods   typedfarm.FarmPodInterface
 }
 
-// inSharedFarm is for a test that needs a farm, whichever.
+// inSharedFarm returns an environment for a parallel test that shares the farm with other tests.
 func inSharedFarm(t *testing.T) *farmEnv {
 	t.Helper()
 	t.Parallel()
@@ -54,7 +54,7 @@ func inSharedFarm(t *testing.T) *farmEnv {
 		sharedFarm.farm = started
 	}
 	if sharedFarm.farm == nil {
-		t.Fatal("the farm does not run: see the first test that asked for it")
+		t.Fatal("the farm has not started: see the first test that uses it")
 	}
 	return newFarmEnv(t, sharedFarm.farm)
 }
@@ -66,7 +66,7 @@ func newFarmEnv(t *testing.T, f *farm) *farmEnv {
 	return &farmEnv{env: e, farm: f, llamas: farm.Llamas(e.namespace), pods: farm.FarmPods(e.namespace)}
 }
 
-// newLlama builds a Llama of 31.4 kg and half a metre.
+// newLlama returns a Llama of 31.4 kg and half a metre.
 func newLlama(name string, changes ...func(*farmv1alpha.Llama)) *farmv1alpha.Llama {
 	llama := &farmv1alpha.Llama{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: farmv1alpha.LlamaSpec{Weight: 31.4, Height: 0.5}}
 	for _, change := range changes {
@@ -75,7 +75,7 @@ func newLlama(name string, changes ...func(*farmv1alpha.Llama)) *farmv1alpha.Lla
 	return llama
 }
 
-// labelled puts a label on it.
+// labelled returns a change that sets a label.
 func labelled(key, value string) func(*farmv1alpha.Llama) {
 	return func(llama *farmv1alpha.Llama) { metav1.SetMetaDataLabel(&llama.ObjectMeta, key, value) }
 }
@@ -98,7 +98,7 @@ func (e *farmEnv) llama(name string) *farmv1alpha.Llama {
 	return llama
 }
 
-// awaitGone waits until there is no such Llama.
+// awaitGone waits until the Llama does not exist any more.
 func (e *farmEnv) awaitGone(name string) {
 	e.Helper()
 	e.eventually(func() string {
@@ -109,11 +109,11 @@ func (e *farmEnv) awaitGone(name string) {
 		case err != nil:
 			return err.Error()
 		}
-		return fmt.Sprintf("Llama %s is there: finalizers %v, deleted %v", name, llama.Finalizers, llama.DeletionTimestamp)
+		return fmt.Sprintf("Llama %s still exists: finalizers %v, deletionTimestamp %v", name, llama.Finalizers, llama.DeletionTimestamp)
 	})
 }
 
-// createPod makes a Pod that the simulated node runs, with so many containers.
+// createPod creates a Pod with this number of containers, which the simulated node runs.
 func (e *farmEnv) createPod(name string, containers int, changes ...func(*corev1.Pod)) *corev1.Pod {
 	e.Helper()
 	created, err := e.kube.CoreV1().Pods(e.namespace).Create(e.Context(), newPod(name, containers, changes...), metav1.CreateOptions{})
@@ -134,10 +134,10 @@ func newPod(name string, containers int, changes ...func(*corev1.Pod)) *corev1.P
 	return pod
 }
 
-// onNoNode makes it one that no node runs.
+// onNoNode makes a Pod unschedulable.
 func onNoNode(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"no": "node"} }
 
-// kubectlFails runs a kubectl command in the test's namespace that must fail, and returns what it says.
+// kubectlFails runs a kubectl command in the test's namespace that must fail, and returns its output.
 func (e *farmEnv) kubectlFails(args ...string) string {
 	e.Helper()
 	return e.cluster.KubectlFails(e, append([]string{"--namespace", e.namespace}, args...)...)
@@ -157,7 +157,7 @@ func (e *farmEnv) file(text string) string {
 	return filepath.Clean(file.Name())
 }
 
-// dolly is the first Llama.
+// dolly is a manifest of the Llama that newLlama returns.
 const dolly = `apiVersion: farm.example.com/v1alpha
 kind: Llama
 metadata:
@@ -167,7 +167,7 @@ spec:
   height: 0.5
 `
 
-// table is what kubectl prints, without what it takes to align the columns.
+// table returns the fields of each row of kubectl's output.
 func table(output string) (rows [][]string) {
 	for line := range strings.Lines(output) {
 		if fields := strings.Fields(line); len(fields) > 0 {
@@ -177,7 +177,7 @@ func table(output string) (rows [][]string) {
 	return rows
 }
 
-// next event of the watch, which must come.
+// next returns the next event of the watch. The test fails if there is none.
 func next(t testing.TB, watcher watch.Interface) watch.Event {
 	t.Helper()
 	select {
@@ -187,7 +187,7 @@ func next(t testing.TB, watcher watch.Interface) watch.Event {
 		}
 		return event
 	case <-time.After(patience):
-		t.Fatalf("no event came within %s", patience)
+		t.Fatalf("no event within %s", patience)
 	}
 	panic("unreachable")
 }

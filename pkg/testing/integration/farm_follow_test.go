@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/generated/clientset/versioned"
 )
 
-// follow the Llamas and the FarmPods by informers of the client until the test ends.
+// follow runs informers of Llamas and FarmPods until the test ends.
 func (e *farmFault) follow(client versioned.Interface) *followed {
 	e.Helper()
 	f := &followed{farmFault: e}
@@ -25,8 +25,9 @@ func (e *farmFault) follow(client versioned.Interface) *followed {
 		f.deleted = append(f.deleted, fmt.Sprintf("%T", object))
 	}}
 	farm := client.FarmV1alpha()
-	f.llamas = cache.NewSharedIndexInformer(listWatch(farm.Llamas(e.namespace).List, farm.Llamas(e.namespace).Watch), &farmv1alpha.Llama{}, 0, cache.Indexers{})
-	f.pods = cache.NewSharedIndexInformer(listWatch(farm.FarmPods(e.namespace).List, farm.FarmPods(e.namespace).Watch), &farmv1alpha.FarmPod{}, 0, cache.Indexers{})
+	llamas, pods := farm.Llamas(e.namespace), farm.FarmPods(e.namespace)
+	f.llamas = cache.NewSharedIndexInformer(listWatch(llamas.List, llamas.Watch), &farmv1alpha.Llama{}, 0, cache.Indexers{})
+	f.pods = cache.NewSharedIndexInformer(listWatch(pods.List, pods.Watch), &farmv1alpha.FarmPod{}, 0, cache.Indexers{})
 	for _, informer := range []cache.SharedIndexInformer{f.llamas, f.pods} {
 		if _, err := informer.AddEventHandler(handler); err != nil {
 			e.Fatal(err)
@@ -43,7 +44,7 @@ func (e *farmFault) follow(client versioned.Interface) *followed {
 	return f
 }
 
-// followed is what informers know.
+// followed has the informers, the deletions that they saw, and their errors.
 type followed struct {
 	*farmFault
 	llamas, pods cache.SharedIndexInformer
@@ -53,7 +54,7 @@ type followed struct {
 	errors  []string
 }
 
-// sees waits until both know of the object with the name.
+// sees creates a Llama and a Pod of this name, and waits until both informers have them.
 func (f *followed) sees(name string) {
 	f.Helper()
 	f.createLlama(newLlama(name))
@@ -61,14 +62,14 @@ func (f *followed) sees(name string) {
 	f.eventually(func() string {
 		for informer, key := range map[cache.SharedIndexInformer]string{f.llamas: f.namespace + "/" + name, f.pods: f.namespace + "/farm-" + name} {
 			if _, there, err := informer.GetStore().GetByKey(key); !there || err != nil {
-				return fmt.Sprintf("%s is not seen: %v", key, err)
+				return fmt.Sprintf("%s is not in the informer's store: %v", key, err)
 			}
 		}
 		return ""
 	})
 }
 
-// complaints are the errors that the informers were told, and what they believed to be gone for a while.
+// complaints returns the errors of the watches, and the objects that the informers saw deleted.
 func (f *followed) complaints() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// front is where the Service leads to. It passes each connection on to one of the servers that say that they are ready, in turn, as
-// kube-proxy does with the endpoints of a Service.
+// front is the endpoint of the Service. It forwards each connection to the next server that is ready, as kube-proxy does with the
+// endpoints of a Service.
 type front struct {
 	listener net.Listener
 	health   *http.Client
@@ -23,9 +23,9 @@ type front struct {
 
 	mu          sync.Mutex
 	servers     []string
-	anyServer   bool // whether it says that it is ready or not
+	anyServer   bool // also those that are not ready
 	turn        int
-	connections map[net.Conn]string // to which server
+	connections map[net.Conn]string // the server of each
 }
 
 func openFront() (*front, error) {
@@ -34,8 +34,10 @@ func openFront() (*front, error) {
 		return nil, err
 	}
 	f := &front{
-		listener:    listener,
-		health:      &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
+		listener: listener,
+		health: &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
+			DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		}},
 		connections: map[net.Conn]string{},
 	}
 	f.running.Go(func() {
@@ -58,21 +60,21 @@ func (f *front) add(server string) {
 	f.servers = append(f.servers, server)
 }
 
-// remove a server: no new connection gets there. Those that are stay until either side ends them.
+// remove removes a server. It gets no new connections. Existing ones stay until either side closes them.
 func (f *front) remove(server string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.servers = slices.DeleteFunc(f.servers, func(other string) bool { return other == server })
 }
 
-// ignoresReadiness makes it use servers that are not ready too, as a Service with publishNotReadyAddresses.
+// ignoresReadiness sets whether servers that are not ready get connections too, as with a Service with publishNotReadyAddresses.
 func (f *front) ignoresReadiness(yes bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.anyServer = yes
 }
 
-// cut all connections.
+// cut closes all connections.
 func (f *front) cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +83,7 @@ func (f *front) cut() {
 	}
 }
 
-// servedBy tells how many connections lead to the server.
+// servedBy returns how many connections the server has.
 func (f *front) servedBy(server string) (count int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +95,7 @@ func (f *front) servedBy(server string) (count int) {
 	return count
 }
 
-// close it with all that goes through it.
+// close closes the listener and all connections.
 func (f *front) close() {
 	_ = f.listener.Close()
 	f.cut()
@@ -125,7 +127,7 @@ func (f *front) pass(client net.Conn) {
 	back.Wait()
 }
 
-// dial the next server that is ready; nil if none is.
+// dial returns a connection to the next server that is ready, or nil if none is.
 func (f *front) dial() (net.Conn, string) {
 	f.mu.Lock()
 	f.turn++

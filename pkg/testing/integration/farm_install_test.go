@@ -16,13 +16,13 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// farmManifests are what is installed of the farm.
+// farmManifests are the manifests of the farm.
 const farmManifests = "../../../manifests/farm/*.yaml"
 
-// notInstalled are kinds of objects in the manifests that are about Pods: the servers of these tests run beside the cluster.
+// notInstalled are kinds in the manifests that concern Pods. The servers of these tests run outside the cluster.
 var notInstalled = []string{"Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service", "Kustomization"}
 
-// installFarmManifests does what kubectl apply does with them, but that the Service leads to a port of this machine.
+// installFarmManifests applies the manifests, but with a Service that leads to a port of this machine.
 func installFarmManifests(t *testing.T, cluster *testcluster.Cluster, port int) {
 	t.Helper()
 	objects := []*unstructured.Unstructured{externalService(farmNamespace)}
@@ -46,7 +46,7 @@ func installFarmManifests(t *testing.T, cluster *testcluster.Cluster, port int) 
 	applyObjects(t, cluster, objects)
 }
 
-// externalService is what kube-apiserver accepts for one that is on no node.
+// externalService returns a Service of a server outside the cluster.
 func externalService(namespace string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Service",
@@ -55,7 +55,7 @@ func externalService(namespace string) *unstructured.Unstructured {
 	}}
 }
 
-// setPort of an APIService.
+// setPort sets the port of an APIService.
 func setPort(t *testing.T, apiService *unstructured.Unstructured, port int) {
 	t.Helper()
 	if err := unstructured.SetNestedField(apiService.Object, int64(port), "spec", "service", "port"); err != nil {
@@ -63,7 +63,7 @@ func setPort(t *testing.T, apiService *unstructured.Unstructured, port int) {
 	}
 }
 
-// applyObjects as hack/deploy.sh does.
+// applyObjects applies objects as hack/deploy.sh does.
 func applyObjects(t *testing.T, cluster *testcluster.Cluster, objects []*unstructured.Unstructured) {
 	t.Helper()
 	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})

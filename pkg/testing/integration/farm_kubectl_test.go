@@ -15,10 +15,10 @@ import (
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-// age is what kubectl prints of how old something is.
+// age matches what kubectl prints as the age of an object.
 var age = regexp.MustCompile(`^\d+m?s$`)
 
-// prints compares what kubectl has printed with rows of columns, where AGE stands for any age.
+// prints checks that kubectl prints these rows of columns, in which AGE stands for any age.
 func (e *farmEnv) prints(wanted string, args ...string) {
 	e.Helper()
 	got := table(e.kubectl(args...))
@@ -35,14 +35,14 @@ func (e *farmEnv) prints(wanted string, args ...string) {
 	}
 }
 
-// says fails unless kubectl prints all of these.
+// says checks that kubectl prints all of these texts.
 func (e *farmEnv) says(args []string, wanted ...string) {
 	e.Helper()
 	output := e.kubectl(args...)
 	plain := strings.Join(strings.Fields(output), " ")
 	for _, want := range wanted {
 		if !strings.Contains(plain, want) {
-			e.Errorf("kubectl %s does not print %q:\n%s", strings.Join(args, " "), want, output)
+			e.Errorf("kubectl %s: want %q, got:\n%s", strings.Join(args, " "), want, output)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func (e *farmEnv) says(args []string, wanted ...string) {
 func TestFarmKubectlGet(t *testing.T) {
 	e := inSharedFarm(t)
 	if output := e.kubectl("apply", "-f", "../../../manifests/samples/llama/llama.yaml"); output != "llama.farm.example.com/dolly created\n" {
-		t.Errorf("it is created so: %s", output)
+		t.Errorf("kubectl apply: got %s", output)
 	}
 	e.kubectl("label", "llama", "dolly", "herd=north")
 	const rows = "NAME WEIGHT HEIGHT AGE\ndolly 31.4 0.5 AGE"
@@ -62,18 +62,22 @@ func TestFarmKubectlGet(t *testing.T) {
 	e.prints("NAME WEIGHT HEIGHT AGE\nllama.farm.example.com/dolly 31.4 0.5 AGE", "get", "farm")
 	e.prints("NAME WEIGHT HEIGHT AGE LABELS\ndolly 31.4 0.5 AGE herd=north", "get", "llamas", "--show-labels")
 	e.prints("NAME WEIGHT HEIGHT AGE HERD\ndolly 31.4 0.5 AGE north", "get", "llamas", "-L", "herd")
-	e.prints("NAMESPACE NAME WEIGHT HEIGHT AGE\n"+e.namespace+" dolly 31.4 0.5 AGE", "get", "llamas", "--field-selector", "metadata.namespace="+e.namespace, "--all-namespaces")
+	e.prints("NAMESPACE NAME WEIGHT HEIGHT AGE\n"+e.namespace+" dolly 31.4 0.5 AGE",
+		"get", "llamas", "--field-selector", "metadata.namespace="+e.namespace, "--all-namespaces")
 	e.prints("llama.farm.example.com/dolly", "get", "llamas", "-o", "name")
 	e.prints("31.4 0.5", "get", "llama", "dolly", "-o", "jsonpath={.spec.weight} {.spec.height}")
 	e.says([]string{"get", "llama", "dolly", "-o", "yaml"}, "apiVersion: farm.example.com/v1alpha", "kind: Llama", "generation: 1", "weight: 31.4")
-	e.says([]string{"describe", "llama", "dolly"}, "Name: dolly", "Namespace: "+e.namespace, "Labels: herd=north", "API Version: farm.example.com/v1alpha", "Kind: Llama", "Spec: Height: 0.5 Weight: 31.4", "Events: <none>")
-	e.says([]string{"get", "--raw", "/apis/farm.example.com/v1alpha/namespaces/" + e.namespace + "/llamas/dolly"}, `"kind":"Llama"`, `"spec":{"weight":31.4,"height":0.5}`)
+	e.says([]string{"describe", "llama", "dolly"}, "Name: dolly", "Namespace: "+e.namespace, "Labels: herd=north",
+		"API Version: farm.example.com/v1alpha", "Kind: Llama", "Spec: Height: 0.5 Weight: 31.4", "Events: <none>")
+	path := "/apis/farm.example.com/v1alpha/namespaces/" + e.namespace + "/llamas/dolly"
+	e.says([]string{"get", "--raw", path}, `"kind":"Llama"`, `"spec":{"weight":31.4,"height":0.5}`)
 	e.prints("yes", "auth", "can-i", "create", "llamas")
 }
 
 func TestFarmKubectlExplain(t *testing.T) {
 	e := inSharedFarm(t)
-	e.says([]string{"explain", "llama"}, "GROUP: farm.example.com", "KIND: Llama", "VERSION: v1alpha", "Llama is an animal of the farm.", "spec <LlamaSpec> -required-", "spec is what the llama is like.")
+	e.says([]string{"explain", "llama"}, "GROUP: farm.example.com", "KIND: Llama", "VERSION: v1alpha",
+		"Llama is an animal of the farm.", "spec <LlamaSpec> -required-", "spec is what the llama is like.")
 	e.says([]string{"explain", "llamas.spec.weight"}, "FIELD: weight <number>", "weight in kilograms; more than 0, and at most 1000.")
 	e.says([]string{"explain", "farmpod.status.reason"}, "KIND: FarmPod", "CrashLoopBackOff")
 	e.says([]string{"explain", "fp", "--recursive"}, "readyContainers <integer>", "images <[]string>")
@@ -84,7 +88,7 @@ func TestFarmKubectlExplain(t *testing.T) {
 	}
 	want := [][]string{{"farmpods", "fp", "farm.example.com/v1alpha", "true", "FarmPod"}, {"llamas", "ll", "farm.example.com/v1alpha", "true", "Llama"}}
 	if diff := cmp.Diff(want, named); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("kubectl api-resources (-want +got):\n%s", diff)
 	}
 }
 
@@ -108,7 +112,7 @@ func TestFarmKubectlWatch(t *testing.T) {
 	e.kubectl("delete", "llama", "dolly")
 	sees("DELETED", "dolly", "40", "0.5")
 	if header := table(watched())[0]; !slices.Equal(header, []string{"EVENT", "NAME", "WEIGHT", "HEIGHT", "AGE"}) {
-		t.Errorf("the columns are %s", header)
+		t.Errorf("got columns %s", header)
 	}
 }
 
@@ -123,7 +127,8 @@ func TestFarmKubectlSelectors(t *testing.T) {
 	}
 	names := func(args ...string) string {
 		t.Helper()
-		return strings.Join(strings.Fields(strings.ReplaceAll(e.kubectl(append([]string{"get", "llamas", "-o", "name"}, args...)...), "llama.farm.example.com/", "")), " ")
+		output := e.kubectl(append([]string{"get", "llamas", "-o", "name"}, args...)...)
+		return strings.Join(strings.Fields(strings.ReplaceAll(output, "llama.farm.example.com/", "")), " ")
 	}
 	for _, test := range []struct{ flag, selector, want string }{
 		{"-l", "herd=north", "amy bea"},
@@ -137,25 +142,26 @@ func TestFarmKubectlSelectors(t *testing.T) {
 		{"--field-selector", "metadata.namespace=elsewhere", ""},
 	} {
 		if got := names(test.flag, test.selector); got != test.want {
-			t.Errorf("%s %s: %s, want %s", test.flag, test.selector, got, test.want)
+			t.Errorf("%s %s: got %s, want %s", test.flag, test.selector, got, test.want)
 		}
 	}
 	if got := names("-l", "herd=north", "--field-selector", "metadata.name=bea"); got != "bea" {
-		t.Errorf("both selectors: %s", got)
+		t.Errorf("both selectors: got %s, want bea", got)
 	}
-	if said := e.kubectlFails("get", "llamas", "--field-selector", "spec.weight=31.4"); !strings.Contains(said, "(BadRequest)") || !strings.Contains(said, "\"spec.weight\" is not a known field selector") {
-		t.Errorf("a field that nothing is selected by: %s", said)
+	unknown := e.kubectlFails("get", "llamas", "--field-selector", "spec.weight=31.4")
+	if !strings.Contains(unknown, "(BadRequest)") || !strings.Contains(unknown, "\"spec.weight\" is not a known field selector") {
+		t.Errorf("unknown field selector: got %s, want a bad request", unknown)
 	}
 	e.kubectl("delete", "llamas", "-l", "herd=north")
 	if got := names(); got != "cora dolly" {
-		t.Errorf("those with the label were deleted, and left are: %s", got)
+		t.Errorf("after kubectl delete -l: got %s, want cora dolly", got)
 	}
 	e.kubectl("delete", "llamas", "--all")
 	if got := names(); got != "" {
-		t.Errorf("all were deleted, and left are: %s", got)
+		t.Errorf("after kubectl delete --all: got %s, want none", got)
 	}
-	if output := e.kubectl("get", "llamas"); output != "" { // it says so on standard error
-		t.Errorf("where there is none it prints: %s", output)
+	if output := e.kubectl("get", "llamas"); output != "" { // kubectl prints on standard error that there are none
+		t.Errorf("kubectl get without Llamas: got %s, want nothing", output)
 	}
 }
 
@@ -173,7 +179,7 @@ func TestFarmDeleteCollection(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 1 || list.Items[0].Name != "dolly" {
-		t.Errorf("left are %v", llamaNames(list))
+		t.Errorf("got %v, want dolly", llamaNames(list))
 	}
 }
 

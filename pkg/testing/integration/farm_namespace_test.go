@@ -31,11 +31,11 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// tutorialNamespace is where the component farm-tutorial has the farm, and where an earlier version had it.
+// tutorialNamespace is the namespace of the farm with the component farm-tutorial, and in an earlier version.
 const tutorialNamespace = metav1.NamespaceDefault
 
-// kustomizeFarm returns the objects of the farm as hack/deploy.sh renders them, without those that are about Pods. The patches are of a
-// kustomization.
+// kustomizeFarm returns the objects of the farm as hack/deploy.sh renders them, without those that concern Pods. The patches are those of
+// a kustomization.
 func kustomizeFarm(t *testing.T, cluster *testcluster.Cluster, tutorial bool, patches string) (objects []*unstructured.Unstructured) {
 	t.Helper()
 	manifests, err := filepath.Abs("../../../manifests")
@@ -66,6 +66,7 @@ func kustomizeFarm(t *testing.T, cluster *testcluster.Cluster, tutorial bool, pa
 	return objects
 }
 
+// No object of the farm is in a namespace in which other users may edit objects.
 func TestFarmNamespaceOfManifests(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Shared(t)
@@ -74,7 +75,8 @@ func TestFarmNamespaceOfManifests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if namespace := object.GetNamespace(); namespace != "" && namespace != farmNamespace && namespace != metav1.NamespaceSystem || strings.Contains(string(text), "default/") || strings.Contains(string(text), "namespace: default") {
+		elsewhere := !slices.Contains([]string{"", farmNamespace, metav1.NamespaceSystem}, object.GetNamespace())
+		if elsewhere || strings.Contains(string(text), "default/") || strings.Contains(string(text), "namespace: default") {
 			t.Errorf("%s %s is in the namespace default, or refers to it:\n%s", object.GetKind(), object.GetName(), text)
 		}
 	}
@@ -91,7 +93,8 @@ func TestFarmNamespaceOfManifests(t *testing.T) {
 	}
 }
 
-// TestFarmEditorOfNamespaceDefault is what an attacker would try, with a token of his own.
+// TestFarmEditorOfNamespaceDefault acts as an attacker who may edit the namespace default: he gets neither the key of the authority nor the
+// right to list Pods.
 func TestFarmEditorOfNamespaceDefault(t *testing.T) {
 	e := inSharedFarm(t)
 	cluster := e.cluster
@@ -106,7 +109,7 @@ func TestFarmEditorOfNamespaceDefault(t *testing.T) {
 	}
 	for _, secret := range secrets.Items {
 		if _, has := secret.Data[certs.DataAuthorityKeys]; has || secret.Name == servingSecret {
-			t.Errorf("Secret %s is readable by who edits the namespace %s", secret.Name, tutorialNamespace)
+			t.Errorf("an editor of the namespace %s can read the Secret %s", tutorialNamespace, secret.Name)
 		}
 	}
 	accounts, err := e.kube.CoreV1().ServiceAccounts(tutorialNamespace).List(t.Context(), metav1.ListOptions{})
@@ -120,7 +123,7 @@ func TestFarmEditorOfNamespaceDefault(t *testing.T) {
 		}}
 		review, err := e.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
 		if err != nil || review.Status.Allowed {
-			t.Errorf("a Pod that runs as %s there lists all Pods of the cluster (%v)", account.Name, err)
+			t.Errorf("list of Pods as ServiceAccount %s of the namespace default: got allowed (%v), want denied", account.Name, err)
 		}
 	}
 	serving, err := e.kube.CoreV1().Secrets(farmNamespace).Get(t.Context(), servingSecret, metav1.GetOptions{})
@@ -129,7 +132,7 @@ func TestFarmEditorOfNamespaceDefault(t *testing.T) {
 	}
 	for key := range serving.Data {
 		if key != corev1.TLSCertKey && key != corev1.TLSPrivateKeyKey && key != certs.DataBundle {
-			t.Errorf("the server reads %s", key)
+			t.Errorf("Secret that the server reads: got the key %s", key)
 		}
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -137,7 +140,7 @@ func TestFarmEditorOfNamespaceDefault(t *testing.T) {
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: farmNamespace, Name: authoritySecret},
 	}}
 	if review, err = e.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{}); err != nil || review.Status.Allowed {
-		t.Errorf("the server reads the key of the authority (%v)", err)
+		t.Errorf("get of the authority's key by the server: got allowed (%v), want denied", err)
 	}
 }
 
@@ -158,7 +161,7 @@ source hack/farm.sh
 	return string(output)
 }
 
-// place is one of the two namespaces of the farm, with a server of its own behind its Service.
+// place is one of the two namespaces of the farm, with a Service and a server of its own.
 type place struct {
 	namespace string
 	tutorial  bool
@@ -166,7 +169,7 @@ type place struct {
 	server    *farmServer
 }
 
-// install what is not about Pods, and the Service, with the APIService or without it.
+// install applies the Service and the objects that do not concern Pods, with or without the APIService.
 func (p *place) install(t *testing.T, cluster *testcluster.Cluster, patches string, withAPIService bool) {
 	t.Helper()
 	objects := []*unstructured.Unstructured{externalService(p.namespace)}
@@ -184,7 +187,7 @@ func (p *place) install(t *testing.T, cluster *testcluster.Cluster, patches stri
 	applyObjects(t, cluster, objects)
 }
 
-// start a server in the namespace, with the rights of its account there.
+// start starts a server with the rights of the account in the namespace.
 func (p *place) start(t *testing.T, cluster *testcluster.Cluster) {
 	t.Helper()
 	account := cluster.Account(t, p.namespace, string(farmOperator))
@@ -202,8 +205,8 @@ func (p *place) start(t *testing.T, cluster *testcluster.Cluster) {
 	})
 }
 
-// TestFarmMovesFromNamespaceDefault does what make deploy does over an installation of an earlier version,
-// which had one Secret for all in the namespace default.
+// TestFarmMovesFromNamespaceDefault upgrades, as make deploy does, an installation of an earlier version, which had one Secret in the
+// namespace default. No request may fail meanwhile.
 func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Start(t, clusterOptions...)
@@ -231,7 +234,7 @@ func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 	from.start(t, cluster)
 	cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.String(), "apiservice", farmAPIService)
 	stop()
-	// So it was in the earlier version: all in one Secret, and the rights of millwright-core to it by another name.
+	// Restore the state of the earlier version: all keys in one Secret, and the rights of millwright-core in a Role of another name.
 	authority, err := e.kube.CoreV1().Secrets(farmNamespace).Get(t.Context(), authoritySecret, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +254,7 @@ func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 
 	load := startLlamaLoad(t, e)
 	if got := strings.TrimSpace(script(t, cluster, "former_farm "+farmNamespace)); got != tutorialNamespace {
-		t.Fatalf("the farm is said to be in %q", got)
+		t.Fatalf("former_farm: got %q, want %q", got, tutorialNamespace)
 	}
 	to.install(t, cluster, script(t, cluster, "both_farms "+tutorialNamespace+" "+farmNamespace), false)
 	keepCertificate(farmNamespace)
@@ -269,25 +272,25 @@ func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 	left := cluster.Kubectl(t, "get", "services,serviceaccounts,roles,rolebindings,secrets", "-n", tutorialNamespace, "-o", "name")
 	for name := range strings.Lines(left) {
 		if strings.Contains(name, "farm-operator") && !strings.HasPrefix(name, "service/") || strings.Contains(name, "millwright") {
-			t.Errorf("there is still %s", name)
+			t.Errorf("%s still exists", strings.TrimSpace(name))
 		}
 	}
 	if got := strings.TrimSpace(script(t, cluster, "former_farm "+farmNamespace)); got != "" {
-		t.Errorf("the farm is said to be in %q still", got)
+		t.Errorf("former_farm after the move: got %q, want none", got)
 	}
 	if _, err := e.client.FarmV1alpha().Llamas(e.namespace).Create(t.Context(), newLlama("last"), metav1.CreateOptions{}); err != nil {
-		t.Errorf("creating a Llama after the move: %v", err)
+		t.Errorf("create after the move: %v", err)
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User:               serviceaccount.MakeUsername(tutorialNamespace, string(farmOperator)),
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"},
 	}}
 	if review, err = e.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{}); err != nil || review.Status.Allowed {
-		t.Errorf("the account in the namespace default keeps its rights (%v)", err)
+		t.Errorf("list of Pods by the account in the namespace default: got allowed (%v), want denied", err)
 	}
 }
 
-// llamaLoad creates Llamas one after the other, and reads them.
+// llamaLoad creates and reads Llamas, one after the other.
 type llamaLoad struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -320,7 +323,7 @@ func startLlamaLoad(t *testing.T, e *env) *llamaLoad {
 	return l
 }
 
-// more waits until so much more has been done.
+// more waits until n more Llamas were created.
 func (l *llamaLoad) more(t *testing.T, n int64) {
 	t.Helper()
 	begin := l.done.Load()
@@ -328,7 +331,7 @@ func (l *llamaLoad) more(t *testing.T, n int64) {
 		return l.done.Load() >= begin+n, nil
 	})
 	if err != nil {
-		t.Fatalf("only %d Llamas were created: %v", l.done.Load()-begin, err)
+		t.Fatalf("got %d more Llamas, want %d: %v", l.done.Load()-begin, n, err)
 	}
 }
 
@@ -336,7 +339,7 @@ func (l *llamaLoad) stop(t *testing.T) {
 	t.Helper()
 	l.cancel()
 	l.ended.Wait()
-	t.Logf("%d Llamas were created and read", l.done.Load())
+	t.Logf("created and read %d Llamas", l.done.Load())
 	if l.failed != nil {
 		t.Errorf("requests failed: %v", l.failed)
 	}

@@ -20,6 +20,7 @@ import (
 	"millwright.dev/pkg/manager"
 )
 
+// killed: when a server is killed, its watches continue at the other one.
 func (e *farmFault) killed() {
 	follows := e.follow(e.client)
 	follows.sees("before-the-kill")
@@ -44,12 +45,12 @@ func (e *farmFault) killed() {
 	}
 	follows.sees("after-the-kill")
 	if len(follows.deleted) > 0 {
-		e.Errorf("the informers have lost %v", follows.deleted)
+		e.Errorf("informers: got deletions of %v, want none", follows.deleted)
 	}
 	e.farm.add(e.T).awaitReady(e.T, e.cluster)
 }
 
-// shown is the certificate that a server shows.
+// shown returns the serial number of the certificate that a server presents.
 func shown(t testing.TB, server *farmServer) string {
 	t.Helper()
 	connection, err := tls.Dial("tcp", server.address, &tls.Config{InsecureSkipVerify: true, ServerName: servedAs})
@@ -60,8 +61,8 @@ func shown(t testing.TB, server *farmServer) string {
 	return connection.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// Each time the controller makes a certificate: by the same authority where the Secret has lost it; and by a new one, in another Secret, where
-// that was deleted, which is how certificates are revoked.
+// newCertificate: the controller replaces the certificate while watches continue. The same authority signs it if the Secret has lost it. A
+// new authority signs it, in a new Secret, if the Secret was deleted. Deleting the Secret is how certificates are revoked.
 func (e *farmFault) newCertificate() {
 	follows := e.follow(e.client)
 	follows.sees("before-the-certificate")
@@ -71,10 +72,10 @@ func (e *farmFault) newCertificate() {
 	defer stop()
 	secrets := e.kube.CoreV1().Secrets(farmNamespace)
 	for name, lose := range map[string]func() error{
-		"the certificate is lost": func() error {
-			return cause(secrets.Patch(e.Context(), servingSecret, types.MergePatchType, []byte(`{"data":{"tls.crt":"","tls.key":""}}`), metav1.PatchOptions{}))
+		"certificate lost": func() error {
+			return errorOf(secrets.Patch(e.Context(), servingSecret, types.MergePatchType, []byte(`{"data":{"tls.crt":"","tls.key":""}}`), metav1.PatchOptions{}))
 		},
-		"the Secret is deleted": func() error { return secrets.Delete(e.Context(), servingSecret, metav1.DeleteOptions{}) },
+		"Secret deleted": func() error { return secrets.Delete(e.Context(), servingSecret, metav1.DeleteOptions{}) },
 	} {
 		before := shown(e, e.farm.replicas[0])
 		if err := lose(); err != nil {
@@ -83,7 +84,7 @@ func (e *farmFault) newCertificate() {
 		e.eventually(func() string {
 			for _, server := range e.farm.replicas {
 				if shown(e, server) == before {
-					return name + ", and a server shows the old one"
+					return name + ": a server still presents the old certificate"
 				}
 			}
 			return ""
@@ -92,9 +93,9 @@ func (e *farmFault) newCertificate() {
 	e.farm.awaitAvailable(e)
 	follows.sees("after-the-certificate")
 	if complaints := follows.complaints(); len(complaints) > 0 {
-		e.Errorf("informers were told %v", complaints)
+		e.Errorf("informers: got errors or deletions %v, want none", complaints)
 	}
-	// Connections that are made from now on trust the new authority.
+	// New connections trust the new authority.
 	e.farm.front.cut()
 	e.eventually(func() string {
 		if _, err := e.llamas.Get(e.Context(), "after-the-certificate", metav1.GetOptions{}); err != nil {
@@ -104,6 +105,7 @@ func (e *farmFault) newCertificate() {
 	})
 }
 
+// namespaceMeanwhile: a namespace that is deleted while no server runs is gone soon after one is back.
 func (e *farmFault) namespaceMeanwhile() {
 	other := newFarmEnv(e.T, e.farm)
 	for i := range 5 {
@@ -125,27 +127,28 @@ func (e *farmFault) namespaceMeanwhile() {
 	e.eventually(func() string {
 		namespace, err := namespaces.Get(e.Context(), other.namespace, metav1.GetOptions{})
 		if err != nil {
-			e.Fatalf("the namespace has gone without our Llamas being asked for: %v", err)
+			e.Fatalf("the namespace was deleted before its Llamas: %v", err)
 		}
 		for _, condition := range namespace.Status.Conditions {
-			if condition.Type == corev1.NamespaceDeletionDiscoveryFailure && condition.Status == corev1.ConditionTrue && strings.Contains(condition.Message, "farm.example.com") {
+			failed := condition.Type == corev1.NamespaceDeletionDiscoveryFailure && condition.Status == corev1.ConditionTrue
+			if failed && strings.Contains(condition.Message, "farm.example.com") {
 				return ""
 			}
 		}
-		return fmt.Sprintf("it does not say what it waits for: %+v", namespace.Status.Conditions)
+		return fmt.Sprintf("conditions of the namespace: got %+v, want the failed discovery of farm.example.com", namespace.Status.Conditions)
 	})
 	for range 2 {
 		e.farm.add(e.T).awaitReady(e.T, e.cluster)
 	}
 	e.farm.poke(e)
 	e.farm.awaitAvailable(e)
-	nudge := []byte(`{"metadata":{"labels":{"nudged":"true"}}}`) // else it is tried again only now and then
+	nudge := []byte(`{"metadata":{"labels":{"nudged":"true"}}}`) // else the namespace controller tries again only after a while
 	if _, err := namespaces.Patch(e.Context(), other.namespace, types.MergePatchType, nudge, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		e.Fatal(err)
 	}
 	e.eventually(func() string {
 		if _, err := namespaces.Get(e.Context(), other.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the namespace is still there: %v", err)
+			return fmt.Sprintf("the namespace still exists: %v", err)
 		}
 		return ""
 	})

@@ -42,12 +42,12 @@ func (e *farmEnv) awaitRunning(name string) *corev1.Pod {
 				return ""
 			}
 		}
-		return "the Pod is " + string(pod.Status.Phase)
+		return "the Pod is not ready but " + string(pod.Status.Phase)
 	})
 	return pod
 }
 
-// awaitUnschedulable waits until the scheduler has said that it finds no node for the Pod, which nothing changes any more then.
+// awaitUnschedulable waits until the scheduler has found no node for the Pod. After that nothing changes the Pod.
 func (e *farmEnv) awaitUnschedulable(name string) {
 	e.Helper()
 	e.eventually(func() string {
@@ -73,24 +73,28 @@ func TestFarmPodShowsPod(t *testing.T) {
 	shown := e.farmPod("farm-web")
 	want := &farmv1alpha.FarmPod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "farm-web", Namespace: e.namespace, ResourceVersion: pod.ResourceVersion, UID: shown.UID, Generation: shown.Generation, CreationTimestamp: pod.CreationTimestamp,
-			Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"note": "kept"},
+			Name: "farm-web", Namespace: e.namespace, ResourceVersion: pod.ResourceVersion, UID: shown.UID, Generation: shown.Generation,
+			CreationTimestamp: pod.CreationTimestamp,
+			Labels:            map[string]string{"app": "web"}, Annotations: map[string]string{"note": "kept"},
 		},
 		Spec: farmv1alpha.FarmPodSpec{Containers: 2},
 		Status: farmv1alpha.FarmPodStatus{
-			PodName: "web", NodeName: pod.Spec.NodeName, Phase: corev1.PodRunning, Reason: "Running", ReadyContainers: 2, InitContainers: 1, Images: []string{"nginx:latest", "nginx:latest"},
+			PodName: "web", NodeName: pod.Spec.NodeName, Phase: corev1.PodRunning, Reason: "Running", ReadyContainers: 2, InitContainers: 1,
+			Images: []string{"nginx:latest", "nginx:latest"},
 		},
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("FarmPod (-want +got):\n%s", diff)
 	}
 	if shown.UID == pod.UID || shown.UID == "" || shown.UID != e.farmPod("farm-web").UID {
-		t.Errorf("its UID is %q, the Pod's %q", shown.UID, pod.UID)
+		t.Errorf("got UID %q, want a stable one other than the Pod's %q", shown.UID, pod.UID)
 	}
 	e.prints("NAME CONTAINERS READY STATUS RESTARTS AGE\nfarm-web 2 2/2 Running 0 AGE", "get", "farmpods")
-	e.prints("NAME CONTAINERS READY STATUS RESTARTS AGE POD NODE IMAGES\nfarm-web 2 2/2 Running 0 AGE web "+pod.Spec.NodeName+" nginx:latest,nginx:latest", "get", "fp", "-o", "wide")
+	e.prints("NAME CONTAINERS READY STATUS RESTARTS AGE POD NODE IMAGES\nfarm-web 2 2/2 Running 0 AGE web "+pod.Spec.NodeName+
+		" nginx:latest,nginx:latest", "get", "fp", "-o", "wide")
 	e.says([]string{"describe", "farmpod", "farm-web"}, "Name: farm-web", "Kind: FarmPod", "Pod Name: web", "Ready Containers: 2")
-	e.prints("NAMESPACE NAME CONTAINERS READY STATUS RESTARTS AGE\n"+e.namespace+" farm-web 2 2/2 Running 0 AGE", "get", "farmpods", "-A", "--field-selector", "metadata.namespace="+e.namespace)
+	e.prints("NAMESPACE NAME CONTAINERS READY STATUS RESTARTS AGE\n"+e.namespace+" farm-web 2 2/2 Running 0 AGE",
+		"get", "farmpods", "-A", "--field-selector", "metadata.namespace="+e.namespace)
 	e.kubectl("apply", "-f", e.file(dolly))
 	e.prints("NAME WEIGHT HEIGHT AGE\nllama.farm.example.com/dolly 31.4 0.5 AGE\nNAME CONTAINERS READY STATUS RESTARTS AGE\nfarmpod.farm.example.com/farm-web 2 2/2 Running 0 AGE",
 		"get", "llamas,farmpods", "--ignore-not-found")
@@ -103,20 +107,20 @@ func TestFarmPodNotFound(t *testing.T) {
 	for _, name := range []string{"web", "farm-none", "none"} {
 		_, err := e.pods.Get(t.Context(), name, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `farmpods.farm.example.com "`+name+`" not found`) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("get %s: got %v, want not found", name, err)
 		}
 	}
 	if got := e.farmPod("farm-farm-x").Status.PodName; got != "farm-x" {
-		t.Errorf("farm-farm-x is a view of %s", got)
+		t.Errorf("Pod of farm-farm-x: got %s, want farm-x", got)
 	}
 	longest := strings.Repeat("p", 253)
 	e.createPod(longest, 1)
 	if got := e.farmPod("farm-" + longest); got.Status.PodName != longest {
-		t.Errorf("of a name of 253 characters: %+v", got)
+		t.Errorf("FarmPod of a Pod with a name of 253 characters: got %+v", got)
 	}
 	list, err := e.pods.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=farm-" + longest})
 	if err != nil || len(list.Items) != 1 {
-		t.Errorf("selected by its name of 258 characters: %v, %v", list, err)
+		t.Errorf("list by a name of 258 characters: got %v, %v, want one", list, err)
 	}
 }
 
@@ -138,11 +142,11 @@ func TestFarmPodReadOnly(t *testing.T) {
 			continue
 		}
 		if !apierrors.IsMethodNotSupported(err) {
-			t.Errorf("%s: %v", doing, err)
+			t.Errorf("%s a FarmPod: got %v, want method not supported", doing, err)
 		}
 	}
-	if said := e.kubectlFails("delete", "farmpod", "farm-web"); !strings.Contains(said, "(MethodNotAllowed)") {
-		t.Errorf("kubectl delete: %s", said)
+	if got := e.kubectlFails("delete", "farmpod", "farm-web"); !strings.Contains(got, "(MethodNotAllowed)") {
+		t.Errorf("kubectl delete: got %s, want MethodNotAllowed", got)
 	}
 }
 
@@ -180,11 +184,11 @@ func TestFarmPodSelectors(t *testing.T) {
 			continue
 		}
 		if got := strings.Join(farmPodNames(list), " "); got != test.want || list.ResourceVersion == "" {
-			t.Errorf("%q %q: %q in version %s, want %q", test.labels, test.fields, got, list.ResourceVersion, test.want)
+			t.Errorf("%q %q: got %q in version %q, want %q", test.labels, test.fields, got, list.ResourceVersion, test.want)
 		}
 	}
 	if _, err := e.pods.List(t.Context(), metav1.ListOptions{FieldSelector: "spec.restartPolicy=Always"}); !apierrors.IsBadRequest(err) {
-		t.Errorf("a field that FarmPods are not selected by: %v", err)
+		t.Errorf("unknown field selector: got %v, want a bad request", err)
 	}
 }
 
@@ -195,9 +199,10 @@ func farmPodNames(list *farmv1alpha.FarmPodList) (names []string) {
 	return names
 }
 
+// A watch of FarmPods shows the same events in the same order as one of Pods.
 func TestFarmPodWatchOrder(t *testing.T) {
 	e := inSharedFarm(t)
-	e.createPod("first", 1, onNoNode) // which never changes
+	e.createPod("first", 1, onNoNode) // it never changes
 	e.awaitUnschedulable("first")
 	pods := e.kube.CoreV1().Pods(e.namespace)
 	options := metav1.ListOptions{SendInitialEvents: ptr.To(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true}
@@ -210,10 +215,10 @@ func TestFarmPodWatchOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var reading sync.WaitGroup
-	told := map[string]*[]string{"pods": {}, "farmpods": {}}
+	events := map[string]*[]string{"pods": {}, "farmpods": {}}
 	for name, watcher := range watchers {
 		t.Cleanup(watcher.Stop)
-		reading.Go(func() { *told[name] = tellUntil(watcher, "last") })
+		reading.Go(func() { *events[name] = readUntil(watcher, "last") })
 	}
 	const count = 15
 	for i := range count {
@@ -228,17 +233,17 @@ func TestFarmPodWatchOrder(t *testing.T) {
 	}
 	e.createPod("last", 1)
 	reading.Wait()
-	if diff := cmp.Diff(*told["pods"], *told["farmpods"]); diff != "" {
-		t.Errorf("(-pods +farmpods):\n%s", diff)
+	if diff := cmp.Diff(*events["pods"], *events["farmpods"]); diff != "" {
+		t.Errorf("events (-pods +farmpods):\n%s", diff)
 	}
-	if len(*told["pods"]) < 3*count || !slices.Contains(*told["pods"], "BOOKMARK true") {
-		t.Errorf("of so many Pods it tells only %v", *told["pods"])
+	if len(*events["pods"]) < 3*count || !slices.Contains(*events["pods"], "BOOKMARK true") {
+		t.Errorf("got events %v of %d Pods, want at least three each and a bookmark", *events["pods"], count)
 	}
 }
 
-// tellUntil the object of this name is deleted or made: each event in a line, without what makes a FarmPod another object than its Pod. Bookmarks
-// that come by time are left out.
-func tellUntil(watcher watch.Interface, name string) (lines []string) {
+// readUntil returns the events of a watch up to the one of the object with this name, each as a line that is the same for a FarmPod and
+// its Pod. It leaves out periodic bookmarks.
+func readUntil(watcher watch.Interface, name string) (lines []string) {
 	for event := range watcher.ResultChan() {
 		object, ok := event.Object.(metav1.Object)
 		switch {
@@ -256,5 +261,5 @@ func tellUntil(watcher watch.Interface, name string) (lines []string) {
 			return lines
 		}
 	}
-	return append(lines, "it has ended")
+	return append(lines, "the watch has ended")
 }

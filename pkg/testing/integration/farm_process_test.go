@@ -21,6 +21,7 @@ import (
 	"millwright.dev/pkg/generated/clientset/versioned"
 )
 
+// With the rights of the tutorial alone, the server names the bindings that are missing, and ends.
 func TestFarmMissingBindings(t *testing.T) {
 	e := inSharedFarm(t)
 	account := e.serviceAccount("tutorial")
@@ -41,21 +42,22 @@ func TestFarmMissingBindings(t *testing.T) {
 	}
 	server := startFarmServer(t, account.WriteKubeconfig(t))
 	if code := server.awaitEnd(t, patience); code != 1 {
-		t.Errorf("it ended with exit code %d", code)
+		t.Errorf("got exit code %d", code)
 	}
 	for _, wanted := range []string{
-		account.User, "extension-apiserver-authentication-reader", "kube-system", "system:auth-delegator", "llamarecords", "namespaces", "validatingwebhookconfigurations",
-		"mutatingadmissionpolicies", "manifests/farm",
+		account.User, "extension-apiserver-authentication-reader", "kube-system", "system:auth-delegator", "llamarecords", "namespaces",
+		"validatingwebhookconfigurations", "mutatingadmissionpolicies", "manifests/farm",
 	} {
 		if !strings.Contains(server.log.String(), wanted) {
-			t.Errorf("it does not name %s: %s", wanted, server.log)
+			t.Errorf("log: want %s in it, got: %s", wanted, server.log)
 		}
 	}
 	if strings.Contains(server.log.String(), "goroutine ") {
-		t.Error("it panics")
+		t.Error("the server has panicked")
 	}
 }
 
+// Llamas in memory are lost in a restart, but resourceVersions continue to grow.
 func TestFarmMemoryStorage(t *testing.T) {
 	e := inSharedFarm(t)
 	run := func() (*farmServer, versioned.Interface) {
@@ -70,7 +72,7 @@ func TestFarmMemoryStorage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list, err := e.llamas.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
-		t.Errorf("they are not in memory alone: %v, %v", list, err)
+		t.Errorf("Llamas in records: got %v, %v, want none", list, err)
 	}
 	if err := server.terminate(); err != nil {
 		t.Error(err)
@@ -78,10 +80,10 @@ func TestFarmMemoryStorage(t *testing.T) {
 	_, client = run()
 	list, err := client.FarmV1alpha().Llamas(e.namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) > 0 {
-		t.Fatalf("after a restart there are %v, %v", list, err)
+		t.Fatalf("after a restart: got %v, %v, want none", list, err)
 	}
 	if len(list.ResourceVersion) < len(created.ResourceVersion) || list.ResourceVersion <= created.ResourceVersion {
-		t.Errorf("it was in version %s, and after a restart it is in %s", created.ResourceVersion, list.ResourceVersion)
+		t.Errorf("resourceVersion after a restart: got %s, want one larger than %s", list.ResourceVersion, created.ResourceVersion)
 	}
 	watcher, err := client.FarmV1alpha().Llamas(e.namespace).Watch(t.Context(), metav1.ListOptions{ResourceVersion: created.ResourceVersion})
 	if err == nil {
@@ -89,10 +91,11 @@ func TestFarmMemoryStorage(t *testing.T) {
 		err = apierrors.FromObject(next(t, watcher).Object)
 	}
 	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-		t.Errorf("a watch of a version before the restart: %v", err)
+		t.Errorf("watch from a version before the restart: got %v, want expired", err)
 	}
 }
 
+// With --farmpods-require-pod-access a user who may not read Pods may not read FarmPods.
 func TestFarmPodsCheckPodAccess(t *testing.T) {
 	e := inSharedFarm(t)
 	e.createPod("web", 1)
@@ -138,14 +141,14 @@ func TestFarmPodsCheckPodAccess(t *testing.T) {
 	}
 	for verb, err := range reads(t.Context()) {
 		if !apierrors.IsForbidden(err) || !strings.Contains(fmt.Sprint(err), "pods") {
-			t.Errorf("%s, without a right to the Pods: %v", verb, err)
+			t.Errorf("%s without the right to read Pods: got %v, want forbidden", verb, err)
 		}
 	}
 	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}})
 	if _, err := e.kube.RbacV1().Roles(e.namespace).Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	e.eventually(func() string { // what was refused is remembered for ten seconds
+	e.eventually(func() string { // a denied right is cached for ten seconds
 		for verb, err := range reads(t.Context()) {
 			if err != nil {
 				return fmt.Sprintf("%s: %v", verb, err)
@@ -155,7 +158,8 @@ func TestFarmPodsCheckPodAccess(t *testing.T) {
 	})
 }
 
-// A Pod that is deleted gets SIGTERM at once, and requests until all who send them have learned of it.
+// A Pod that is deleted gets SIGTERM immediately, and requests until all clients know that it is terminating. The server answers them, and
+// reports that it is not ready.
 func TestFarmShutdown(t *testing.T) {
 	e := inSharedFarm(t)
 	server := startFarmServer(t, e.farm.kubeconfig, "--shutdown-delay-duration=4s")
@@ -194,34 +198,34 @@ func TestFarmShutdown(t *testing.T) {
 	begin := time.Now()
 	e.eventually(func() string {
 		if _, err := server.get(t.Context(), e.cluster.Config(), "/readyz"); err == nil {
-			return "it still says that it is ready"
+			return "the server still reports that it is ready"
 		}
 		return ""
 	})
 	notReady := time.Since(begin)
 	if _, err := server.get(t.Context(), e.cluster.Config(), "/livez"); err != nil {
-		t.Errorf("it says that it is not alive: %v", err)
+		t.Errorf("/livez: %v", err)
 	}
-	e.eventually(func() string { // three of the four seconds
+	e.eventually(func() string { // for three of the four seconds
 		if time.Since(begin) < 3*time.Second {
-			return "requests still come"
+			return "requests are still sent"
 		}
 		return ""
 	})
 	close(stop)
 	sending.Wait()
 	if failed.Load() > 0 || answered.Load() < 10 {
-		t.Errorf("of %d requests after SIGTERM %d failed: %v", answered.Load(), failed.Load(), lastFailure.Load())
+		t.Errorf("requests after SIGTERM: %d of %d failed, the last with: %v", failed.Load(), answered.Load(), lastFailure.Load())
 	}
 	if notReady > 2*time.Second {
-		t.Errorf("it said that it is not ready only %s after SIGTERM", notReady)
+		t.Errorf("not ready %s after SIGTERM, want 2 s at most", notReady)
 	}
 	if code := server.awaitEnd(t, patience); code != 0 {
-		t.Errorf("it ended with exit code %d", code)
+		t.Errorf("got exit code %d", code)
 	}
 	for event := range watcher.ResultChan() {
 		if event.Type == "ERROR" {
-			t.Errorf("the watch ends with an error: %+v", event.Object)
+			t.Errorf("watch: got error %+v, want it to end without one", event.Object)
 		}
 	}
 }

@@ -27,21 +27,21 @@ import (
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-// The same random operations on Llamas, on custom resources of the same shape, and on Llamas in memory: each is answered alike, leaves alike
-// objects, and is told alike to who watches.
+// The same random operations are done on Llamas, on custom resources of the same shape, and on Llamas in memory. Each has the same
+// response, the same effect on the objects, and the same watch events in all three.
 
 const (
-	// farmOperations is how many are done by each of farmSeeds.
+	// farmOperations is the number of operations for each of farmSeeds seeds.
 	farmOperations, farmSeeds = 250, 3
 )
 
-// pasture is where the operations are done: one resource in one namespace.
+// pasture is a resource in a namespace on which the operations are done.
 type pasture struct {
 	name    string
 	kind    schema.GroupVersionKind
 	client  dynamic.ResourceInterface
-	history map[string][]string // versions that each object had, by its name
-	watches map[string]*toldEvents
+	history map[string][]string // the resourceVersions of each object, by its name
+	watches map[string]*watchedEvents
 }
 
 var twins = schema.GroupVersionResource{Group: "example.com", Version: "v1alpha", Resource: "twins"}
@@ -52,46 +52,51 @@ func newPasture(t *testing.T, name string, config *rest.Config, resource schema.
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pasture{name: name, kind: resource.GroupVersion().WithKind(kind), client: client.Resource(resource).Namespace(namespace), history: map[string][]string{}, watches: map[string]*toldEvents{}}
+	p := &pasture{
+		name: name, kind: resource.GroupVersion().WithKind(kind), client: client.Resource(resource).Namespace(namespace),
+		history: map[string][]string{}, watches: map[string]*watchedEvents{},
+	}
 	list, err := p.client.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	for selector, options := range map[string]metav1.ListOptions{"all": {}, "north": {LabelSelector: "herd=north"}, "amy": {FieldSelector: "metadata.name=amy"}} {
+	for selector, options := range map[string]metav1.ListOptions{
+		"all": {}, "north": {LabelSelector: "herd=north"}, "amy": {FieldSelector: "metadata.name=amy"},
+	} {
 		options.ResourceVersion = list.GetResourceVersion()
 		watcher, err := p.client.Watch(t.Context(), options)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		t.Cleanup(watcher.Stop)
-		p.watches[selector] = &toldEvents{watcher: watcher, lines: map[string][]string{}}
+		p.watches[selector] = &watchedEvents{watcher: watcher, lines: map[string][]string{}}
 	}
 	return p
 }
 
-// toldEvents are read when they are compared.
-type toldEvents struct {
+// watchedEvents has the events of a watch. They are read when they are compared.
+type watchedEvents struct {
 	watcher watch.Interface
-	// lines are the events of each object: those that are deleted in one request go in any order.
+	// lines are the events by object, because the order of objects that one request deletes is not defined.
 	lines   map[string][]string
 	version uint64
 }
 
-// lastChange is the annotation of the object that is changed after all operations.
+// lastChange is the annotation that the last operation sets.
 const lastChange = "last"
 
-// untilLast reads events until that change.
-func (e *toldEvents) untilLast(t *testing.T) {
+// untilLast reads the events up to the last operation.
+func (e *watchedEvents) untilLast(t *testing.T) {
 	t.Helper()
 	for {
 		event := next(t, e.watcher)
 		object, ok := event.Object.(*unstructured.Unstructured)
 		if !ok {
-			t.Fatalf("a watch ends with %+v", event.Object)
+			t.Fatalf("watch: got %+v, want an object", event.Object)
 		}
 		version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 		if err != nil || version <= e.version {
-			t.Errorf("after version %d comes %s: %v", e.version, object.GetResourceVersion(), err)
+			t.Errorf("watch: got version %s (%v) after %d, want a larger one", object.GetResourceVersion(), err, e.version)
 		}
 		e.version = version
 		if object.GetAnnotations()[lastChange] != "" {
@@ -101,7 +106,7 @@ func (e *toldEvents) untilLast(t *testing.T) {
 	}
 }
 
-// plain is what of an object must be alike in all pastures.
+// plain returns the part of an object that must be the same in all pastures.
 func plain(object *unstructured.Unstructured) string {
 	if object == nil {
 		return "nothing"
@@ -131,7 +136,7 @@ func plain(object *unstructured.Unstructured) string {
 	return string(content) + " " + strings.Join(managers, "; ")
 }
 
-// plainFields leaves out that somebody has set the spec at all: it is kept of custom resources, and not of a Go struct, which always is there.
+// plainFields leaves out the owner of the spec itself: custom resources have it, but a Go struct, which always exists, has not.
 func plainFields(fields *metav1.FieldsV1) string {
 	var tree map[string]map[string]any
 	if err := json.Unmarshal(fields.GetRawBytes(), &tree); err != nil {
@@ -147,7 +152,7 @@ func plainFields(fields *metav1.FieldsV1) string {
 	return string(content)
 }
 
-// answer is what of an answer must be alike.
+// answer returns the part of a response that must be the same in all pastures.
 func answer(object *unstructured.Unstructured, err error) string {
 	if err == nil {
 		return plain(object)
@@ -181,7 +186,7 @@ func TestFarmRandomOperations(t *testing.T) {
 			admin := e.cluster.Config()
 			run := &farmRun{farmEnv: e, random: rand.New(rand.NewPCG(uint64(seed), 0))}
 			llamas := farmv1alpha.Resource("llamas").WithVersion("v1alpha")
-			e.eventually(func() string { // the kind was installed a moment ago
+			e.eventually(func() string { // the kind is new
 				if _, err := dynamic.NewForConfigOrDie(admin).Resource(twins).Namespace(e.namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
 					return err.Error()
 				}
@@ -194,14 +199,14 @@ func TestFarmRandomOperations(t *testing.T) {
 			}
 			e.Cleanup(func() {
 				if e.Failed() {
-					e.Logf("what was done:\n%s\nRun the same operations again:\n  %s=%d go test ./pkg/testing/integration -count=1 -run '^TestFarmRandomOperations$'",
+					e.Logf("operations:\n%s\nRun the same operations again:\n  %s=%d go test ./pkg/testing/integration -count=1 -run '^TestFarmRandomOperations$'",
 						strings.Join(run.done, "\n"), seedVariable, seed)
 				}
 			})
 			for range farmOperations {
 				run.do()
 				if t.Failed() {
-					return // what comes after follows from it
+					return // later differences follow from this one
 				}
 			}
 			run.compareEvents()
@@ -217,7 +222,7 @@ type farmRun struct {
 	done     []string
 }
 
-// do one operation everywhere, and compare.
+// do does one operation in each pasture, and compares the responses.
 func (r *farmRun) do() {
 	r.Helper()
 	o := r.draw()
@@ -239,12 +244,12 @@ func (r *farmRun) do() {
 			continue
 		}
 		if diff := gocmp.Diff(first, got); diff != "" {
-			r.Errorf("%s: %s answer otherwise than %s: %v\n%s", o, p.name, r.pastures[0].name, err, diff)
+			r.Errorf("%s: response of %s differs from that of %s: %v\n%s", o, p.name, r.pastures[0].name, err, diff)
 		}
 	}
 }
 
-// compareEvents of all that was done.
+// compareEvents compares the watch events of all operations.
 func (r *farmRun) compareEvents() {
 	r.Helper()
 	for _, p := range r.pastures {
@@ -263,13 +268,13 @@ func (r *farmRun) compareEvents() {
 			events.untilLast(r.T)
 		}
 	}
-	for selector, told := range r.pastures[0].watches {
-		if len(told.lines) == 0 {
-			r.Errorf("a watch of %s tells nothing: nothing is tested", selector)
+	for selector, first := range r.pastures[0].watches {
+		if len(first.lines) == 0 {
+			r.Errorf("watch of %s: got no event: nothing is tested", selector)
 		}
 		for _, p := range r.pastures[1:] {
-			if diff := gocmp.Diff(told.lines, p.watches[selector].lines); diff != "" {
-				r.Errorf("a watch of %s tells otherwise of %s (-%s +%s):\n%s", selector, p.name, r.pastures[0].name, p.name, diff)
+			if diff := gocmp.Diff(first.lines, p.watches[selector].lines); diff != "" {
+				r.Errorf("watch of %s (-%s +%s):\n%s", selector, r.pastures[0].name, p.name, diff)
 			}
 		}
 	}

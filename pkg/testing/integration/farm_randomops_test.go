@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// differsByNature is where types that are built in are answered otherwise than custom resources, and rightly so. Beside it, only the texts
-// of messages differ; and custom resources have no strategic merge patch: theirs is a merge patch here, which comes to the same.
+// differsByNature has the responses in which built-in types differ from custom resources by design. Apart from these only the texts of
+// messages differ. Custom resources have no strategic merge patch: they get a merge patch here, which has the same effect.
 var differsByNature = map[string]struct{ why, twin, llama string }{
-	"create one whose weight is a word": {"what does not fit a Go type is not decoded, and what does not fit a schema is not valid", "422 Invalid", "400 BadRequest"},
+	"create one whose weight is a word": {"an object that does not fit a Go type is not decoded, and one that does not fit a schema is not valid", "422 Invalid", "400 BadRequest"},
 }
 
-// farmOperation is something that is done to the object of a name, in the same way in each pasture.
+// farmOperation is an operation on the object of a name, the same in each pasture.
 type farmOperation struct {
 	what   string
 	name   string
@@ -29,29 +29,32 @@ type farmOperation struct {
 	do     func(*farmRun, *pasture) (*unstructured.Unstructured, error)
 }
 
-// String tells what is done.
+// String describes the operation.
 func (o farmOperation) String() string {
-	return strings.TrimSpace(fmt.Sprintf("%s: %s %s%s", o.name, o.what, o.detail, map[bool]string{true: " (only tried)"}[o.dryRun]))
+	return strings.TrimSpace(fmt.Sprintf("%s: %s %s%s", o.name, o.what, o.detail, map[bool]string{true: " (dry run)"}[o.dryRun]))
 }
 
 var farmNames = []string{"amy", "bea", "cora"}
 
-// draw the next operation. All that is random is drawn here, so that it is the same in each pasture.
+// draw returns the next random operation. All random numbers are drawn here, so that they are the same in each pasture.
 func (r *farmRun) draw() farmOperation {
 	o := farmOperation{name: farmNames[r.random.IntN(len(farmNames))], dryRun: r.random.IntN(8) == 0}
 	var dry []string
 	if o.dryRun {
 		dry = []string{metav1.DryRunAll}
 	}
-	kinds := []func(*farmOperation, []string){r.create, r.create, r.createBadly, r.read, r.list, r.update, r.update, r.updateBadly, r.merge, r.merge, r.mergeBadly, r.jsonPatch, r.strategic, r.apply, r.apply, r.apply, r.remove, r.remove, r.clear}
+	kinds := []func(*farmOperation, []string){
+		r.create, r.create, r.createBadly, r.read, r.list, r.update, r.update, r.updateBadly, r.merge, r.merge, r.mergeBadly,
+		r.jsonPatch, r.strategic, r.apply, r.apply, r.apply, r.remove, r.remove, r.clear,
+	}
 	kinds[r.random.IntN(len(kinds))](&o, dry)
 	return o
 }
 
-// one of several.
+// one returns a random one of several values.
 func one[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))] }
 
-// object is a valid one, with some labels and perhaps a finalizer.
+// object returns a valid object, perhaps with a label and a finalizer.
 func (p *pasture) object(name string, random *rand.Rand) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{"weight": one[any](random, 31.4, int64(40), 1000.0), "height": one[any](random, 0.5, int64(1))},
@@ -67,7 +70,7 @@ func (p *pasture) object(name string, random *rand.Rand) *unstructured.Unstructu
 	return object
 }
 
-// again are random numbers that are the same in each pasture.
+// again returns a source of random numbers that gives the same numbers in each pasture.
 func (r *farmRun) again() func() *rand.Rand {
 	seed := r.random.Uint64()
 	return func() *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
@@ -120,7 +123,10 @@ func (r *farmRun) read(o *farmOperation, _ []string) {
 }
 
 func (r *farmRun) list(o *farmOperation, _ []string) {
-	options := metav1.ListOptions{LabelSelector: one(r.random, "", "herd=north", "herd!=north", "herd in (south)", "a b"), FieldSelector: one(r.random, "", "", "metadata.name="+o.name, "metadata.name!="+o.name, "spec.weight=40")}
+	options := metav1.ListOptions{
+		LabelSelector: one(r.random, "", "herd=north", "herd!=north", "herd in (south)", "a b"),
+		FieldSelector: one(r.random, "", "", "metadata.name="+o.name, "metadata.name!="+o.name, "spec.weight=40"),
+	}
 	o.what, o.dryRun, o.detail = "list those", true, fmt.Sprintf("%q %q", options.LabelSelector, options.FieldSelector)
 	o.do = func(r *farmRun, p *pasture) (*unstructured.Unstructured, error) {
 		list, err := p.client.List(r.Context(), options)
@@ -135,7 +141,7 @@ func (r *farmRun) list(o *farmOperation, _ []string) {
 	}
 }
 
-// current is the object as it is, or one of its name if there is none.
+// current returns the object as it is, or a new one of its name if it does not exist.
 func (r *farmRun) current(p *pasture, name string, random *rand.Rand) *unstructured.Unstructured {
 	object, err := p.client.Get(r.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -159,7 +165,7 @@ func (r *farmRun) update(o *farmOperation, dry []string) {
 			object.SetFinalizers(one(random, nil, []string{"example.com/shear"}, []string{"example.com/shear", "example.com/feed"}))
 		case "its annotations and more":
 			object.SetAnnotations(map[string]string{"note": fmt.Sprint(random.IntN(3))})
-			object.SetGeneration(99) // which is nobody's to say
+			object.SetGeneration(99) // only the server sets it
 		}
 		return p.client.Update(r.Context(), object, metav1.UpdateOptions{DryRun: dry, FieldManager: one(random, "", "editor")})
 	}
@@ -184,7 +190,7 @@ func (r *farmRun) updateBadly(o *farmOperation, dry []string) {
 	}
 }
 
-// oldVersion is the one before the last that an object of the name was seen in.
+// oldVersion returns the version before the last one of the object.
 func (p *pasture) oldVersion(name string) string {
 	if seen := p.history[name]; len(seen) > 1 {
 		return seen[len(seen)-2]
@@ -192,7 +198,7 @@ func (p *pasture) oldVersion(name string) string {
 	return "1"
 }
 
-// patch it in this form, with the object of the pasture's own kind where the patch is one.
+// patch patches an object.
 func (p *pasture) patch(r *farmRun, name string, form types.PatchType, patch any, options metav1.PatchOptions) (*unstructured.Unstructured, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {

@@ -66,9 +66,12 @@ func (r *farmRun) jsonPatch(o *farmOperation, dry []string) {
 	}
 }
 
-// strategic is the same as merge where there are no lists.
+// strategic has the same effect as merge, because there are no lists.
 func (r *farmRun) strategic(o *farmOperation, dry []string) {
-	patch := map[string]any{"metadata": map[string]any{"labels": map[string]any{"coat": one[any](r.random, "white", nil)}}, "spec": map[string]any{"height": one[any](r.random, 0.8, 11)}}
+	patch := map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"coat": one[any](r.random, "white", nil)}},
+		"spec":     map[string]any{"height": one[any](r.random, 0.8, 11)},
+	}
 	o.what, o.detail = "merge strategically", fmt.Sprint(patch)
 	o.do = func(r *farmRun, p *pasture) (*unstructured.Unstructured, error) {
 		form := types.StrategicMergePatchType

@@ -25,24 +25,26 @@ func TestFarmInvalidLlamas(t *testing.T) {
 		says   string
 		fields []string
 	}{
-		"no weight at all":          {`{"spec":{"height":0.5}}`, 422, "spec.weight: Invalid value: 0", []string{"spec.weight"}},
-		"nothing of it":             {`{}`, 422, "spec.height", []string{"spec.height", "spec.weight"}},
-		"a weight below zero":       {`{"spec":{"weight":-1,"height":0.5}}`, 422, "spec.weight: Invalid value: -1", []string{"spec.weight"}},
-		"two mistakes":              {`{"spec":{"weight":1000.5,"height":11}}`, 422, "spec.height: Invalid value: 11", []string{"spec.height", "spec.weight"}},
-		"the largest that there is": {`{"metadata":{"name":"largest"},"spec":{"weight":1000,"height":10}}`, 201, "", nil},
-		"whole numbers":             {`{"metadata":{"name":"whole"},"spec":{"weight":31,"height":1}}`, 201, "", nil},
-		"a name with capitals":      {`{"metadata":{"name":"Dolly"},"spec":{"weight":31,"height":1}}`, 422, "metadata.name: Invalid value", []string{"metadata.name"}},
-		"a name of 253 characters":  {`{"metadata":{"name":"` + strings.Repeat("n", 253) + `"},"spec":{"weight":31,"height":1}}`, 201, "", nil},
-		"a name of 254 characters":  {`{"metadata":{"name":"` + strings.Repeat("n", 254) + `"},"spec":{"weight":31,"height":1}}`, 422, "metadata.name: Invalid value", []string{"metadata.name"}},
-		"a label that is none":      {`{"metadata":{"labels":{"a b":"c"}},"spec":{"weight":31,"height":1}}`, 422, "metadata.labels: Invalid value", []string{"metadata.labels"}},
-		"a name that is generated":  {`{"metadata":{"name":"","generateName":"lla-"},"spec":{"weight":31,"height":1}}`, 201, "", nil},
-		"neither sort of name":      {`{"metadata":{"name":""},"spec":{"weight":31,"height":1}}`, 422, "name or generateName is required", []string{"metadata.name"}},
-		"a weight that is a word":   {`{"spec":{"weight":"heavy","height":0.5}}`, 400, "cannot unmarshal string into Go struct field LlamaSpec.spec.weight of type float64", nil},
-		"a field that there is not": {`{"spec":{"weight":31,"height":1,"wheels":4}}`, 400, `unknown field "spec.wheels"`, nil},
-		"a field twice":             {`{"spec":{"weight":31,"weight":32,"height":1}}`, 400, `duplicate field "spec.weight"`, nil},
-		"another kind":              {`{"kind":"FarmPod","spec":{"weight":31,"height":1}}`, 400, "FarmPod", nil},
-		"another namespace":         {`{"metadata":{"name":"a","namespace":"default"},"spec":{"weight":31,"height":1}}`, 400, "the namespace of the provided object does not match", nil},
-		"an owner without a UID":    {`{"metadata":{"name":"a","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x"}]},"spec":{"weight":31,"height":1}}`, 422, "uid: Required value", []string{"metadata.ownerReferences[0].uid"}},
+		"no weight":              {`{"spec":{"height":0.5}}`, 422, "spec.weight: Invalid value: 0", []string{"spec.weight"}},
+		"no spec":                {`{}`, 422, "spec.height", []string{"spec.height", "spec.weight"}},
+		"negative weight":        {`{"spec":{"weight":-1,"height":0.5}}`, 422, "spec.weight: Invalid value: -1", []string{"spec.weight"}},
+		"two mistakes":           {`{"spec":{"weight":1000.5,"height":11}}`, 422, "spec.height: Invalid value: 11", []string{"spec.height", "spec.weight"}},
+		"largest values":         {`{"metadata":{"name":"largest"},"spec":{"weight":1000,"height":10}}`, 201, "", nil},
+		"whole numbers":          {`{"metadata":{"name":"whole"},"spec":{"weight":31,"height":1}}`, 201, "", nil},
+		"capitals in name":       {`{"metadata":{"name":"Dolly"},"spec":{"weight":31,"height":1}}`, 422, "metadata.name: Invalid value", []string{"metadata.name"}},
+		"name of 253 characters": {`{"metadata":{"name":"` + strings.Repeat("n", 253) + `"},"spec":{"weight":31,"height":1}}`, 201, "", nil},
+		"name of 254 characters": {`{"metadata":{"name":"` + strings.Repeat("n", 254) + `"},"spec":{"weight":31,"height":1}}`,
+			422, "metadata.name: Invalid value", []string{"metadata.name"}},
+		"invalid label":      {`{"metadata":{"labels":{"a b":"c"}},"spec":{"weight":31,"height":1}}`, 422, "metadata.labels: Invalid value", []string{"metadata.labels"}},
+		"generateName":       {`{"metadata":{"name":"","generateName":"lla-"},"spec":{"weight":31,"height":1}}`, 201, "", nil},
+		"no name":            {`{"metadata":{"name":""},"spec":{"weight":31,"height":1}}`, 422, "name or generateName is required", []string{"metadata.name"}},
+		"weight is a string": {`{"spec":{"weight":"heavy","height":0.5}}`, 400, "cannot unmarshal string into Go struct field LlamaSpec.spec.weight of type float64", nil},
+		"unknown field":      {`{"spec":{"weight":31,"height":1,"wheels":4}}`, 400, `unknown field "spec.wheels"`, nil},
+		"field twice":        {`{"spec":{"weight":31,"weight":32,"height":1}}`, 400, `duplicate field "spec.weight"`, nil},
+		"another kind":       {`{"kind":"FarmPod","spec":{"weight":31,"height":1}}`, 400, "FarmPod", nil},
+		"another namespace":  {`{"metadata":{"name":"a","namespace":"default"},"spec":{"weight":31,"height":1}}`, 400, "the namespace of the provided object does not match", nil},
+		"owner without UID": {`{"metadata":{"name":"a","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x"}]},"spec":{"weight":31,"height":1}}`,
+			422, "uid: Required value", []string{"metadata.ownerReferences[0].uid"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := map[string]any{"apiVersion": "farm.example.com/v1alpha", "kind": "Llama", "metadata": map[string]any{"name": "dolly"}}
@@ -60,7 +62,7 @@ func TestFarmInvalidLlamas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(name, "twice") { // no map has it
+			if strings.Contains(name, "twice") { // a map cannot have a key twice
 				body = []byte(`{"apiVersion":"farm.example.com/v1alpha","kind":"Llama","metadata":{"name":"dolly"},` + test.object[1:])
 			}
 			answer := e.client.FarmV1alpha().RESTClient().Post().Namespace(e.namespace).Resource("llamas").Param("fieldValidation", "Strict").
@@ -69,14 +71,14 @@ func TestFarmInvalidLlamas(t *testing.T) {
 			answer.StatusCode(&code)
 			err = answer.Error()
 			if int32(code) != test.code || (err == nil) != (test.code == 201) {
-				t.Fatalf("it is answered by %d: %v", code, err)
+				t.Fatalf("got %d: %v, want %d", code, err, test.code)
 			}
 			if err == nil {
 				return
 			}
 			status, ok := err.(apierrors.APIStatus)
 			if !ok || status.Status().Code != test.code || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("it does not say %q: %v", test.says, err)
+				t.Errorf("got error %v, want %q in it", err, test.says)
 			}
 			var fields []string
 			if ok && status.Status().Details != nil {
@@ -113,15 +115,17 @@ func TestFarmDryRun(t *testing.T) {
 		{"delete", "llama", "dolly", "--cascade=foreground"},
 	} {
 		output := e.kubectl(append(args, "--dry-run=server")...)
-		if !strings.Contains(output, "(server dry run)") && args[0] != "patch" { // which does not say so
-			t.Errorf("kubectl %s prints: %s", strings.Join(args, " "), output)
+		if !strings.Contains(output, "(server dry run)") && args[0] != "patch" { // patch does not print it
+			t.Errorf("kubectl %s: got %s, want a server dry run", strings.Join(args, " "), output)
 		}
 	}
-	if said := e.kubectlFails("patch", "llama", "dolly", "--type=merge", "-p", `{"spec":{"weight":-1}}`, "--dry-run=server"); !strings.Contains(said, "spec.weight: Invalid value") {
-		t.Errorf("what cannot be: %s", said)
+	invalid := e.kubectlFails("patch", "llama", "dolly", "--type=merge", "-p", `{"spec":{"weight":-1}}`, "--dry-run=server")
+	if !strings.Contains(invalid, "spec.weight: Invalid value") {
+		t.Errorf("dry run of an invalid patch: got %s", invalid)
 	}
-	if said := e.kubectlFails("create", "-f", e.file(dolly), "--dry-run=server"); !strings.Contains(said, "(AlreadyExists)") || !strings.Contains(said, `llamas.farm.example.com "dolly" already exists`) {
-		t.Errorf("what is there: %s", said)
+	exists := e.kubectlFails("create", "-f", e.file(dolly), "--dry-run=server")
+	if !strings.Contains(exists, "(AlreadyExists)") || !strings.Contains(exists, `llamas.farm.example.com "dolly" already exists`) {
+		t.Errorf("dry run of a create of an existing Llama: got %s", exists)
 	}
 	all := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	if err := e.llamas.DeleteCollection(t.Context(), all, metav1.ListOptions{}); err != nil {
@@ -131,21 +135,21 @@ func TestFarmDryRun(t *testing.T) {
 		llama.ResourceVersion, llama.Spec.Weight = before.ResourceVersion, 50
 	}), metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil || tried.Spec.Weight != 50 || tried.Generation != 2 {
-		t.Errorf("a change that is only tried is answered by %+v, %v", tried, err)
+		t.Errorf("dry run of an update: got %+v, %v, want weight 50 and generation 2", tried, err)
 	}
 	list, err := e.llamas.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(list.Items) != 1 || list.Items[0].ResourceVersion != before.ResourceVersion {
-		t.Errorf("there are %+v", list.Items)
+		t.Errorf("after dry runs: got Llamas %+v, want dolly unchanged", list.Items)
 	}
 	records, err := e.client.FarmStorageV1().LlamaRecords(e.namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(records.Items) != 1 || records.Items[0].ResourceVersion != before.ResourceVersion {
-		t.Errorf("the records are %+v", records.Items)
+		t.Errorf("after dry runs: got records %+v, want one unchanged", records.Items)
 	}
 }
 
@@ -163,27 +167,29 @@ func TestFarmUnknownPaths(t *testing.T) {
 		"a resource":      {client.Get().AbsPath(base + "/alpacas").Do(t.Context()).Error(), 404, metav1.StatusReasonNotFound},
 		"a Llama":         {client.Get().AbsPath(base + "/llamas/emma").Do(t.Context()).Error(), 404, metav1.StatusReasonNotFound},
 		"POST to a Llama": {client.Post().AbsPath(base + "/llamas/dolly").Body([]byte("{}")).Do(t.Context()).Error(), 405, metav1.StatusReasonMethodNotAllowed},
-		"a body that is no JSON": {client.Post().AbsPath(base+"/llamas").SetHeader("Content-Type", "application/json").Body([]byte("{")).Do(t.Context()).Error(),
+		"body not JSON": {client.Post().AbsPath(base+"/llamas").SetHeader("Content-Type", "application/json").Body([]byte("{")).Do(t.Context()).Error(),
 			400, metav1.StatusReasonBadRequest},
-		"a body in a format that it does not know": {client.Post().AbsPath(base+"/llamas").SetHeader("Content-Type", "text/csv").Body([]byte("a,b")).Do(t.Context()).Error(),
+		"body of unknown type": {client.Post().AbsPath(base+"/llamas").SetHeader("Content-Type", "text/csv").Body([]byte("a,b")).Do(t.Context()).Error(),
 			415, metav1.StatusReasonUnsupportedMediaType},
-		"a patch in a form that there is not": {client.Patch("application/x-patch").AbsPath(base + "/llamas/dolly").Body([]byte("{}")).Do(t.Context()).Error(),
+		"patch of unknown type": {client.Patch("application/x-patch").AbsPath(base + "/llamas/dolly").Body([]byte("{}")).Do(t.Context()).Error(),
 			415, metav1.StatusReasonUnsupportedMediaType},
-		"an answer in a format that it does not know": {client.Get().AbsPath(base+"/llamas/dolly").SetHeader("Accept", "text/csv").Do(t.Context()).Error(), 406, metav1.StatusReasonNotAcceptable},
-		"an answer in protobuf alone": {client.Get().AbsPath(base+"/llamas/dolly").SetHeader("Accept", "application/vnd.kubernetes.protobuf").Do(t.Context()).Error(),
+		"unknown Accept": {client.Get().AbsPath(base+"/llamas/dolly").SetHeader("Accept", "text/csv").Do(t.Context()).Error(),
 			406, metav1.StatusReasonNotAcceptable},
-		"a list in protobuf or else in JSON": {client.Get().AbsPath(base+"/llamas").SetHeader("Accept", "application/vnd.kubernetes.protobuf,application/json").Do(t.Context()).Error(), 0, ""},
-		"a limit that is no number":          {client.Get().AbsPath(base+"/llamas").Param("limit", "many").Do(t.Context()).Error(), 400, metav1.StatusReasonBadRequest},
+		"Accept protobuf": {client.Get().AbsPath(base+"/llamas/dolly").SetHeader("Accept", "application/vnd.kubernetes.protobuf").Do(t.Context()).Error(),
+			406, metav1.StatusReasonNotAcceptable},
+		"Accept protobuf or JSON": {client.Get().AbsPath(base+"/llamas").
+			SetHeader("Accept", "application/vnd.kubernetes.protobuf,application/json").Do(t.Context()).Error(), 0, ""},
+		"limit not a number": {client.Get().AbsPath(base+"/llamas").Param("limit", "many").Do(t.Context()).Error(), 400, metav1.StatusReasonBadRequest},
 	} {
 		var status metav1.Status
 		if answer, ok := test.err.(apierrors.APIStatus); ok {
 			status = answer.Status()
 		}
 		if (test.err == nil) != (test.code == 0) || status.Code != test.code || status.Reason != test.reason {
-			t.Errorf("%s is answered by %d %s: %v", name, status.Code, status.Reason, test.err)
+			t.Errorf("%s: got %d %s: %v, want %d %s", name, status.Code, status.Reason, test.err, test.code, test.reason)
 		}
 		if test.code == http.StatusNotFound && status.Kind != "" && status.Kind != "Status" {
-			t.Errorf("%s is answered by a %s", name, status.Kind)
+			t.Errorf("%s: got a %s, want a Status", name, status.Kind)
 		}
 	}
 }

@@ -20,13 +20,13 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// reader is what both kinds have in common.
+// reader has the methods that the clients of several kinds have in common.
 type reader struct {
 	list  func(context.Context, metav1.ListOptions) (metav1.ListInterface, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-// readersOf the Llamas and the FarmPods, and of what they are made of.
+// readersOf returns readers of Llamas and FarmPods, and of the records and Pods that they are made of.
 func (e *farmEnv) readersOf() map[string]reader {
 	return map[string]reader{
 		"llamas": {readList(e.llamas.List), e.llamas.Watch}, "farmpods": {readList(e.pods.List), e.pods.Watch},
@@ -44,7 +44,7 @@ func readList[List interface {
 	}
 }
 
-// behind is a client that sends its requests through the proxy.
+// behind returns a client that sends its requests through the proxy.
 func (e *farmFault) behind(proxy *faultproxy.Proxy) versioned.Interface {
 	e.Helper()
 	kubeconfig := filepath.Join(e.TempDir(), "kubeconfig")
@@ -62,8 +62,8 @@ func (e *farmFault) behind(proxy *faultproxy.Proxy) versioned.Interface {
 	return client
 }
 
-// compacted: the whole control plane stops meanwhile, as well. What a watch and a page of the past are answered is what they are answered for the
-// objects beneath.
+// compacted: etcd is compacted and the control plane restarted. Requests for compacted versions return the same errors as for records and
+// Pods, and informers list again.
 func (e *farmFault) compacted() {
 	for i := range 3 {
 		e.createLlama(newLlama(fmt.Sprintf("paged-%d", i)))
@@ -101,11 +101,12 @@ func (e *farmFault) compacted() {
 	for name, read := range e.readersOf() {
 		_, err := read.list(e.Context(), metav1.ListOptions{Limit: 1, Continue: pages[name].GetContinue()})
 		if !apierrors.IsResourceExpired(err) {
-			e.Errorf("%s: a page of a version that is forgotten: %v", name, err)
+			e.Errorf("%s: page of a compacted version: got %v, want expired", name, err)
 		}
-		_, err = read.list(e.Context(), metav1.ListOptions{ResourceVersion: pages[name].GetResourceVersion(), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		exact := metav1.ListOptions{ResourceVersion: pages[name].GetResourceVersion(), ResourceVersionMatch: metav1.ResourceVersionMatchExact}
+		_, err = read.list(e.Context(), exact)
 		if !apierrors.IsResourceExpired(err) {
-			e.Errorf("%s: exactly a version that is forgotten: %v", name, err)
+			e.Errorf("%s: list of exactly a compacted version: got %v, want expired", name, err)
 		}
 		watcher, err := read.watch(e.Context(), metav1.ListOptions{ResourceVersion: pages[name].GetResourceVersion()})
 		if err == nil {
@@ -116,22 +117,22 @@ func (e *farmFault) compacted() {
 			}
 		}
 		if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-			e.Errorf("%s: a watch of a version that is forgotten: %v", name, err)
+			e.Errorf("%s: watch from a compacted version: got %v, want expired", name, err)
 		}
 	}
 	follows.sees("after-the-restart")
 	if len(follows.deleted) > 0 {
-		e.Errorf("the informers have lost %v", follows.deleted)
+		e.Errorf("informers: got deletions of %v, want none", follows.deleted)
 	}
 	for _, resource := range []string{"llamas", "farmpods"} {
 		if len(journal.Select(func(entry faultproxy.Entry) bool {
 			return entry.Resource == resource && entry.Received.After(cameBack) && (entry.Verb == "list" || entry.Query.Get("sendInitialEvents") == "true")
 		})) == 0 {
-			e.Errorf("%s: the informer went on with a version that is forgotten, or knows less than there is", resource)
+			e.Errorf("%s: the informer has not listed again", resource)
 		}
 	}
 	if !slices.Equal(running, e.farm.replicas) {
-		e.Error("the servers are others")
+		e.Error("the servers of the farm were restarted")
 	}
 	for _, server := range running {
 		server.awaitReady(e.T, e.cluster)

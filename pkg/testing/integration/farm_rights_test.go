@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// It is what the right to list is for, as TestPrivilegesListWithoutWatchList says of the controllers.
+// The server needs the right to list if the API server does not support watch lists; see TestPrivilegesListWithoutWatchList.
 func TestFarmListsWithoutWatchList(t *testing.T) {
 	e := inSharedFarm(t)
 	var journal faultproxy.Journal
@@ -48,11 +48,11 @@ func TestFarmListsWithoutWatchList(t *testing.T) {
 			}
 		}
 		if missing := wanted.Difference(listed); len(missing) > 0 {
-			return "these are not listed: " + join(missing)
+			return "resources that were not listed: " + join(missing)
 		}
 		return ""
 	})
 	if _, err := server.client(t, e.cluster).FarmV1alpha().Llamas(e.namespace).Create(t.Context(), newLlama("dolly"), metav1.CreateOptions{}); err != nil {
-		t.Errorf("creating a Llama: %v", err)
+		t.Errorf("create: %v", err)
 	}
 }

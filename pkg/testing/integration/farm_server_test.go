@@ -28,18 +28,18 @@ import (
 )
 
 const (
-	// farmNamespace is where the farm is.
+	// farmNamespace is the namespace of the farm.
 	farmNamespace = accountNamespace
-	// servingSecret has its certificate.
+	// servingSecret is the Secret with its certificate.
 	servingSecret = "farm-operator-serving"
-	// authoritySecret has what that is signed by.
+	// authoritySecret is the Secret with the authority that signs the certificate.
 	authoritySecret = "farm-operator-ca"
-	// servedAs is the name that the aggregation layer wants the certificate to be for.
+	// servedAs is the host name that the aggregation layer checks in the certificate.
 	servedAs = "farm-operator.millwright-system.svc"
 )
 
-// farm is a control plane with the API server of the farm. That one runs beside the cluster, in two processes, with the rights of its
-// ServiceAccount and no others; the Service is of type ExternalName and leads to the front, and that to the processes.
+// farm is a control plane with the API server of the farm, which runs outside the cluster in two processes with the rights of its
+// ServiceAccount only. The Service is of type ExternalName and leads to the front, which forwards to the processes.
 type farm struct {
 	cluster    *testcluster.Cluster
 	account    *testcluster.Account
@@ -64,7 +64,7 @@ func installFarm(t *testing.T, cluster *testcluster.Cluster) *farm {
 	return f
 }
 
-// start two servers with the certificate that the controller keeps, and return when the cluster has taken them in.
+// start starts two servers with the certificate that the controller issues, and waits until the APIService is available.
 func (f *farm) start(t *testing.T) {
 	t.Helper()
 	kubeconfig := operatorAccount(t, f.cluster).WriteKubeconfig(t)
@@ -78,7 +78,7 @@ func (f *farm) start(t *testing.T) {
 	stop()
 }
 
-// add one more server, which is one of those behind the front.
+// add starts one more server behind the front.
 func (f *farm) add(t *testing.T, args ...string) *farmServer {
 	t.Helper()
 	server, err := launchFarmServer(buildBinary(t), f.kubeconfig, append([]string{"--serving-secret=" + farmNamespace + "/" + servingSecret}, args...)...)
@@ -90,19 +90,19 @@ func (f *farm) add(t *testing.T, args ...string) *farmServer {
 	return server
 }
 
-// remove a server that is to end, or has ended.
+// remove removes a server that is about to end or has ended.
 func (f *farm) remove(server *farmServer) {
 	f.replicas = slices.DeleteFunc(f.replicas, func(other *farmServer) bool { return other == server })
 	f.front.remove(server.address)
 }
 
-// awaitAvailable waits until the API server serves what the farm does.
+// awaitAvailable waits until the APIService of the farm is available.
 func (f *farm) awaitAvailable(t testing.TB) {
 	t.Helper()
 	f.cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.String(), "apiservice", "v1alpha.farm.example.com")
 }
 
-// stop the servers, and tell what was wrong with them.
+// stop stops the servers, and returns their errors.
 func (f *farm) stop() (err error) {
 	for _, server := range f.replicas {
 		err = errors.Join(err, server.terminate())
@@ -122,22 +122,27 @@ func launchFarmServer(binary, kubeconfig string, args ...string) (*farmServer, e
 	if err != nil {
 		return nil, err
 	}
-	p, err := launch(binary, append([]string{"apiserver", "--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--secure-port", port, "--shutdown-delay-duration", "0s"}, args...)...)
+	p, err := launch(binary, append(serverArgs(kubeconfig, port), args...)...)
 	return &farmServer{process: p, address: net.JoinHostPort("127.0.0.1", port)}, err
 }
 
-// startFarmServer starts a server of this test alone, to which no Service leads.
+// serverArgs returns the subcommand and the flags that all servers have.
+func serverArgs(kubeconfig, port string) []string {
+	return []string{"apiserver", "--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--secure-port", port, "--shutdown-delay-duration", "0s"}
+}
+
+// startFarmServer starts a server for this test alone, to which no Service leads.
 func startFarmServer(t *testing.T, kubeconfig string, args ...string) *farmServer {
 	t.Helper()
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := startSubcommand(t, append([]string{"apiserver", "--kubeconfig", kubeconfig, "--bind-address", "127.0.0.1", "--secure-port", port, "--shutdown-delay-duration", "0s"}, args...)...)
+	p := startSubcommand(t, append(serverArgs(kubeconfig, port), args...)...)
 	return &farmServer{process: p, address: net.JoinHostPort("127.0.0.1", port)}
 }
 
-// freePort is below those that the system gives to whoever wants any: it stays free until the server takes it.
+// freePort returns a free port below the ephemeral ports of the system, so that it stays free until the server listens.
 func freePort() (string, error) {
 	const lowest, count = 20000, 10000
 	var err error
@@ -151,7 +156,7 @@ func freePort() (string, error) {
 	return "", fmt.Errorf("looking for a free port: %w", err)
 }
 
-// terminate asks the process to stop, waits until it has, and tells what was wrong with it. Races are in the exit code.
+// terminate stops the process, waits until it has ended, and returns an error if it did not end well. A data race shows in its exit code.
 func (s *farmServer) terminate() error {
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("an API server of the farm has ended by itself: %v; its log:\n%s", s.ProcessState, s.log)
@@ -169,7 +174,7 @@ func (s *farmServer) terminate() error {
 	return nil
 }
 
-// as is a configuration for requests straight to the server, by whoever the other one is for. The certificate is not looked at.
+// as returns a configuration for direct requests to the server, by the user of the other configuration. It does not verify the certificate.
 func (s *farmServer) as(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Host = "https://" + s.address
@@ -178,9 +183,8 @@ func (s *farmServer) as(config *rest.Config) *rest.Config {
 	return config
 }
 
-// client of an administrator, straight to the server.
+// client returns a client of an administrator that sends direct requests to the server.
 func (s *farmServer) client(t testing.TB, cluster *testcluster.Cluster) versioned.Interface {
-	t.Helper()
 	t.Helper()
 	client, err := versioned.NewForConfig(s.as(cluster.Config()))
 	if err != nil {
@@ -189,7 +193,7 @@ func (s *farmServer) client(t testing.TB, cluster *testcluster.Cluster) versione
 	return client
 }
 
-// get a path with the configuration and return the answer.
+// get sends a GET to the server as the user of the configuration, and returns the body.
 func (s *farmServer) get(ctx context.Context, config *rest.Config, path string) ([]byte, error) {
 	client, err := kubernetes.NewForConfig(s.as(config))
 	if err != nil {
@@ -205,7 +209,7 @@ func (s *farmServer) awaitReady(t *testing.T, cluster *testcluster.Cluster) {
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-s.ended:
-			return false, fmt.Errorf("it has ended: %v", s.ProcessState)
+			return false, fmt.Errorf("the process has ended: %v", s.ProcessState)
 		default:
 		}
 		_, last = s.get(ctx, cluster.Config(), "/readyz")
@@ -216,7 +220,7 @@ func (s *farmServer) awaitReady(t *testing.T, cluster *testcluster.Cluster) {
 	}
 }
 
-// poke the APIService: the cluster looks at once whether the server is there, which it else does every half minute.
+// poke annotates the APIService. The cluster then checks its availability immediately, not only every 30 seconds.
 func (f *farm) poke(t testing.TB) {
 	t.Helper()
 	f.cluster.Kubectl(t, "annotate", "--overwrite", "apiservice", "v1alpha.farm.example.com", "poked="+metav1.Now().Format(time.RFC3339Nano))

@@ -24,7 +24,7 @@ import (
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-// inParallel does something so often, a few at a time.
+// inParallel calls do for each i below count, with up to 8 calls running concurrently.
 func inParallel(count int, do func(i int) error) error {
 	const atATime = 8
 	var running sync.WaitGroup
@@ -59,9 +59,9 @@ func TestFarmPodPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(first.Items) != 500 || first.Continue == "" || ptr.Deref(first.RemainingItemCount, 0) != count-500 {
-		t.Fatalf("the first page has %d, and %v are to come", len(first.Items), first.RemainingItemCount)
+		t.Fatalf("first page: got %d items and %v remaining, want 500 and %d", len(first.Items), first.RemainingItemCount, count-500)
 	}
-	e.createPod("a-late-one", 1) // which would be on the first page
+	e.createPod("a-late-one", 1) // it would be on the first page
 	e.createPod("pod-1111-late", 1)
 	pages := []*farmv1alpha.FarmPodList{first}
 	for token := first.Continue; token != ""; {
@@ -74,7 +74,7 @@ func TestFarmPodPages(t *testing.T) {
 	var names, want []string
 	for _, page := range pages {
 		if page.ResourceVersion != first.ResourceVersion {
-			t.Errorf("a page is of version %s, the first of %s", page.ResourceVersion, first.ResourceVersion)
+			t.Errorf("version of a page: got %s, want %s as on the first", page.ResourceVersion, first.ResourceVersion)
 		}
 		names = append(names, farmPodNames(page)...)
 	}
@@ -82,14 +82,14 @@ func TestFarmPodPages(t *testing.T) {
 		want = append(want, fmt.Sprintf("farm-pod-%04d", i))
 	}
 	if diff := cmp.Diff(want, names); diff != "" || len(pages) != 3 {
-		t.Errorf("%d pages (-want +got):\n%s", len(pages), diff)
+		t.Errorf("names on %d pages (-want +got):\n%s", len(pages), diff)
 	}
 	if rows := table(e.kubectl("get", "farmpods", "--no-headers", "--chunk-size=500")); len(rows) != count+2 {
-		t.Errorf("kubectl, which reads pages, prints %d", len(rows))
+		t.Errorf("kubectl get --chunk-size=500: got %d rows, want %d", len(rows), count+2)
 	}
 	_, err = e.pods.List(t.Context(), metav1.ListOptions{Limit: 10, Continue: "no-token"})
 	if !apierrors.IsBadRequest(err) {
-		t.Errorf("a token that is none: %v", err)
+		t.Errorf("invalid continue token: got %v, want a bad request", err)
 	}
 }
 
@@ -111,12 +111,12 @@ func TestFarmLlamaPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			if page.ResourceVersion != first.ResourceVersion || len(page.Items) > 10 {
-				t.Errorf("%q: a page of %d in version %s, the first is of %s", selector, len(page.Items), page.ResourceVersion, first.ResourceVersion)
+				t.Errorf("%q: got a page of %d in version %s, want 10 at most in version %s", selector, len(page.Items), page.ResourceVersion, first.ResourceVersion)
 			}
 			names, token = append(names, llamaNames(page)...), page.Continue
 		}
 		if len(first.Items) != 10 || len(names) != count || !slices.IsSorted(names) {
-			t.Errorf("%q: the pages have %v", selector, names)
+			t.Errorf("%q: got %v on all pages, want %d sorted names", selector, names, count)
 		}
 		if err := e.llamas.Delete(t.Context(), late.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestFarmResourceVersions(t *testing.T) {
 	e.awaitUnschedulable("one")
 	shown := e.farmPod("farm-one")
 	if now, err := e.kube.CoreV1().Pods(e.namespace).Get(t.Context(), "one", metav1.GetOptions{}); err != nil || shown.ResourceVersion != now.ResourceVersion {
-		t.Errorf("it is in version %s, the Pod in %s, %v", shown.ResourceVersion, now.ResourceVersion, err)
+		t.Errorf("version of the FarmPod: got %s, want %s as of the Pod (%v)", shown.ResourceVersion, now.ResourceVersion, err)
 	}
 	for resource, test := range map[string]struct {
 		list  func(metav1.ListOptions) (metav1.ListInterface, int, error)
@@ -150,35 +150,39 @@ func TestFarmResourceVersions(t *testing.T) {
 	} {
 		newest, count, err := test.list(metav1.ListOptions{})
 		if err != nil || count != 2 {
-			t.Fatalf("%s: %d, %v", resource, count, err)
+			t.Fatalf("list of %s: got %d, %v, want 2", resource, count, err)
 		}
 		if _, count, err := test.list(metav1.ListOptions{ResourceVersion: "0"}); err != nil || count > 2 {
-			t.Errorf("%s, of any version: %d, %v", resource, count, err)
+			t.Errorf("list of %s in any version: got %d, %v, want 2 at most", resource, count, err)
 		}
 		notOlder := metav1.ListOptions{ResourceVersion: newest.GetResourceVersion(), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 		if _, count, err := test.list(notOlder); err != nil || count != 2 {
-			t.Errorf("%s, not older: %d, %v", resource, count, err)
+			t.Errorf("list of %s not older than the newest: got %d, %v, want 2", resource, count, err)
 		}
 		exact := metav1.ListOptions{ResourceVersion: test.since, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
 		if list, count, err := test.list(exact); err != nil || count != 1 || list.GetResourceVersion() != test.since {
-			t.Errorf("%s, exactly then: %d, %v", resource, count, err)
+			t.Errorf("list of %s in exactly the first version: got %d, %v, want 1", resource, count, err)
 		}
-		// Whoever asks is told to ask again, and must not wait for a server that does so itself.
+		// The client is asked to retry. The server itself does not wait for the version.
 		begin := time.Now()
-		err = e.client.FarmV1alpha().RESTClient().Get().Namespace(e.namespace).Resource(resource).Param("resourceVersion", "99999999999").MaxRetries(0).Do(t.Context()).Error()
-		if took := time.Since(begin); !apierrors.IsTimeout(err) || !strings.Contains(fmt.Sprint(err), "Too large resource version") || took > testcluster.Stretch(10*time.Second, begin) {
-			t.Errorf("%s, of a version to come, after %s: %v", resource, took, err)
+		err = e.client.FarmV1alpha().RESTClient().Get().Namespace(e.namespace).Resource(resource).
+			Param("resourceVersion", "99999999999").MaxRetries(0).Do(t.Context()).Error()
+		if !apierrors.IsTimeout(err) || !strings.Contains(fmt.Sprint(err), "Too large resource version") {
+			t.Errorf("list of %s in a future version: got %v, want a timeout", resource, err)
+		}
+		if took := time.Since(begin); took > testcluster.Stretch(10*time.Second, begin) {
+			t.Errorf("list of %s in a future version: took %s, want 10 s at most", resource, took)
 		}
 		if _, _, err := test.list(metav1.ListOptions{ResourceVersion: "words"}); !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err) {
-			t.Errorf("%s, of no version: %v", resource, err)
+			t.Errorf("list of %s in an invalid version: got %v, want invalid", resource, err)
 		}
 		if _, _, err := test.list(metav1.ListOptions{ResourceVersionMatch: metav1.ResourceVersionMatchExact}); !apierrors.IsInvalid(err) {
-			t.Errorf("%s, exactly no version: %v", resource, err)
+			t.Errorf("list of %s in exactly no version: got %v, want invalid", resource, err)
 		}
 	}
 }
 
-// farmWatch begins a watch of one of the two.
+// farmWatch starts a watch of Llamas or FarmPods.
 type farmWatch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
 func TestFarmWatchFromVersion(t *testing.T) {
@@ -206,27 +210,27 @@ func TestFarmWatchFromVersion(t *testing.T) {
 	if err := e.llamas.Delete(t.Context(), "bea", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var got []string
 	version := old.ResourceVersion
 	for range 4 {
 		event := next(t, north)
 		llama := event.Object.(*farmv1alpha.Llama)
-		told = append(told, fmt.Sprint(event.Type, " ", llama.Name, " ", llama.Labels["herd"]))
+		got = append(got, fmt.Sprint(event.Type, " ", llama.Name, " ", llama.Labels["herd"]))
 		if llama.ResourceVersion <= version && len(llama.ResourceVersion) <= len(version) {
-			t.Errorf("after version %s comes %s", version, llama.ResourceVersion)
+			t.Errorf("watch: got version %s after %s, want a larger one", llama.ResourceVersion, version)
 		}
 		version = llama.ResourceVersion
 	}
-	if diff := cmp.Diff([]string{"ADDED bea north", "DELETED bea north", "ADDED bea north", "DELETED bea north"}, told); diff != "" {
-		t.Errorf("of those in the north (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"ADDED bea north", "DELETED bea north", "ADDED bea north", "DELETED bea north"}, got); diff != "" {
+		t.Errorf("watch with a label selector (-want +got):\n%s", diff)
 	}
-	told = nil
+	got = nil
 	for range 5 {
 		event := next(t, only)
-		told = append(told, fmt.Sprint(event.Type, " ", event.Object.(*farmv1alpha.Llama).Labels["herd"]))
+		got = append(got, fmt.Sprint(event.Type, " ", event.Object.(*farmv1alpha.Llama).Labels["herd"]))
 	}
-	if diff := cmp.Diff([]string{"ADDED ", "MODIFIED north", "MODIFIED south", "MODIFIED north", "DELETED north"}, told); diff != "" {
-		t.Errorf("of the one (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"ADDED ", "MODIFIED north", "MODIFIED south", "MODIFIED north", "DELETED north"}, got); diff != "" {
+		t.Errorf("watch with a field selector (-want +got):\n%s", diff)
 	}
 }
 
@@ -237,7 +241,7 @@ func TestFarmWatchList(t *testing.T) {
 	e.createPod("amy", 1)
 	e.createPod("bea", 1, func(pod *corev1.Pod) { pod.Labels = map[string]string{"herd": "north"} })
 	for resource, begin := range map[string]farmWatch{"llamas": e.llamas.Watch, "farmpods": e.pods.Watch} {
-		for _, options := range []metav1.ListOptions{{}, {LabelSelector: "herd=north"}, {FieldSelector: "metadata.name=nobody"}} {
+		for _, options := range []metav1.ListOptions{{}, {LabelSelector: "herd=north"}, {FieldSelector: "metadata.name=none"}} {
 			options.SendInitialEvents, options.ResourceVersionMatch, options.AllowWatchBookmarks = ptr.To(true), metav1.ResourceVersionMatchNotOlderThan, true
 			watcher, err := begin(t.Context(), options)
 			if err != nil {
@@ -254,7 +258,7 @@ func TestFarmWatchList(t *testing.T) {
 					names = append(names, strings.TrimPrefix(object.GetName(), "farm-"))
 				case event.Type == watch.Bookmark && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true":
 					end = object
-				case event.Type != watch.Modified: // the node may have seen a Pod meanwhile
+				case event.Type != watch.Modified: // the node may have changed a Pod meanwhile
 					t.Fatalf("%s: %s %+v", resource, event.Type, event.Object)
 				}
 			}
@@ -265,25 +269,26 @@ func TestFarmWatchList(t *testing.T) {
 				want = nil
 			}
 			if diff := cmp.Diff(want, names); diff != "" || end.GetName() != "" || end.GetResourceVersion() == "" {
-				t.Errorf("%s, %+v (-want +got):\n%s\nand the end %+v", resource, options, diff, end)
+				t.Errorf("%s, %+v (-want +got):\n%s\nand the bookmark %+v", resource, options, diff, end)
 			}
-			// A watch goes on where it ended.
-			again, err := begin(t.Context(), metav1.ListOptions{ResourceVersion: end.GetResourceVersion(), TimeoutSeconds: ptr.To(int64(1)), LabelSelector: "herd=nowhere"})
+			// A new watch continues from the version of the bookmark.
+			from := metav1.ListOptions{ResourceVersion: end.GetResourceVersion(), TimeoutSeconds: ptr.To(int64(1)), LabelSelector: "herd=nowhere"}
+			again, err := begin(t.Context(), from)
 			if err != nil {
 				t.Errorf("%s: %v", resource, err)
 				continue
 			}
 			ended := time.Now()
 			for event := range again.ResultChan() {
-				t.Errorf("%s: after all was told comes %s %+v", resource, event.Type, event.Object)
+				t.Errorf("%s: watch from the bookmark: got %s %+v, want no event", resource, event.Type, event.Object)
 			}
 			if took := time.Since(ended); took > testcluster.Stretch(10*time.Second, ended) {
-				t.Errorf("%s: a watch of a second took %s", resource, took)
+				t.Errorf("%s: a watch with a timeout of 1 s took %s", resource, took)
 			}
 		}
 		without := metav1.ListOptions{SendInitialEvents: ptr.To(true)}
 		if _, err := begin(t.Context(), without); !apierrors.IsInvalid(err) {
-			t.Errorf("%s: a watch that begins with all, of no version: %v", resource, err)
+			t.Errorf("%s: watch list without resourceVersionMatch: got %v, want invalid", resource, err)
 		}
 	}
 }
