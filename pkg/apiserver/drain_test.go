@@ -84,7 +84,7 @@ func await[F http2.Frame](t *testing.T, from *raw) F {
 	}
 }
 
-func TestWhatIsSentBeforeAConnectionMovesIsAnswered(t *testing.T) {
+func TestRequestsBeforeAMoveAreAnswered(t *testing.T) {
 	s := start(t, "--shutdown-delay-duration=2s")
 	client := s.raw(t)
 	client.get(t, 1, "/livez")
@@ -158,7 +158,7 @@ func TestWhyItIsNotReadyIsLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestOneConnectionHoldsTheRequestsOfManyClients(t *testing.T) {
+func TestClientsShareAConnection(t *testing.T) {
 	settings := await[*http2.SettingsFrame](t, start(t).raw(t))
 	if streams, _ := settings.Value(http2.SettingMaxConcurrentStreams); streams != 1000 {
 		t.Errorf("%d streams at a time", streams)

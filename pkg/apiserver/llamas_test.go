@@ -151,7 +151,7 @@ func TestAFinalizerHoldsALlamaUntilItIsRemoved(t *testing.T) {
 	farmer.expect(t, 404, "GET", llamas+"/dolly", "")
 }
 
-func TestALlamaWithDependentsWaitsForTheGarbageCollector(t *testing.T) {
+func TestForegroundDeletion(t *testing.T) {
 	farmer := start(t).as(t, "farmer")
 	farmer.expect(t, 201, "POST", llamas, body("dolly", dollySpec))
 	farmer.expect(t, 200, "DELETE", llamas+"/dolly?propagationPolicy=Foreground", "")

@@ -35,7 +35,7 @@ func TestMistakesOfTheCommandLineAreTold(t *testing.T) {
 	}
 }
 
-func TestTheDefaultsAreThoseOfTheTutorialAndLetConnectionsMove(t *testing.T) {
+func TestDefaultOptions(t *testing.T) {
 	o := NewOptions()
 	if o.Serving.BindPort != 3000 || o.Serving.ServerCert.CertDirectory != "" || o.LlamaStorage != "records" || o.Features.EnablePriorityAndFairness {
 		t.Errorf("options %+v", o)

@@ -25,7 +25,7 @@ func initializing() *metav1.Status {
 	return &status
 }
 
-func TestWhileTheRecordsAreInitializedEveryClientIsAskedToComeBack(t *testing.T) {
+func TestRetryWhileRecordsAreInitialized(t *testing.T) {
 	s := start(t, "--llama-storage=records")
 	farmer := s.as(t, "farmer")
 	dolly := body("dolly", dollySpec)

@@ -161,7 +161,7 @@ func TestSelectorsSelect(t *testing.T) {
 	farmer.expect(t, 400, "GET", llamas+"?fieldSelector=spec.weight=1", "")
 }
 
-func TestAWatchBeginsWithWhatThereIsAndThenTellsChanges(t *testing.T) {
+func TestWatchStartsWithCurrentState(t *testing.T) {
 	farmer := start(t).as(t, "farmer")
 	farmer.expect(t, 201, "POST", llamas, body("dolly", dollySpec))
 	events := farmer.watch(t, llamas+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")

@@ -125,7 +125,7 @@ func awaitShown(t *testing.T, address, want string) {
 	}
 }
 
-func TestTheCertificateOfASecretIsAwaitedTakenUpAndKept(t *testing.T) {
+func TestCertificateFromSecret(t *testing.T) {
 	s, config := prepare(t, "--serving-secret=default/farm-operator-serving")
 	go func() {
 		for !s.isWatched(secretPath) {
@@ -162,7 +162,7 @@ func TestTheCertificateOfFilesIsAwaited(t *testing.T) {
 	awaitShown(t, s.address, "of-files")
 }
 
-func TestAWaitForACertificateIsToldAndCanBeCalledOff(t *testing.T) {
+func TestWaitForACertificateCanBeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 		ctx, cancel := context.WithTimeout(klog.NewContext(t.Context(), logger), 2*time.Minute)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestAServerThatIsAskedToEndIsNotReadyAndServesOn(t *testing.T) {
+func TestStoppingServerServesButIsNotReady(t *testing.T) {
 	s := start(t, "--shutdown-delay-duration=3s")
 	farmer := s.as(t, "farmer")
 	farmer.until(t, 200, "/readyz")
@@ -46,7 +46,7 @@ func TestAServerThatIsAskedToEndIsNotReadyAndServesOn(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreAskedToMoveHalfwayThroughTheDelay(t *testing.T) {
+func TestConnectionsMoveDuringShutdownDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		move, ended := newMoving(), make(chan struct{})

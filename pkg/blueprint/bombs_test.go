@@ -5,7 +5,7 @@ package blueprint
 
 import "strings"
 
-// nested is 1 within so many pairs.
+// nested is 1 within n pairs.
 func nested(open, shut string, n int) string {
 	return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n)
 }

@@ -37,7 +37,9 @@ func TestComparisonsAreThoseOfTheEngine(t *testing.T) {
 		return text[strings.LastIndex(text, ">: "):]
 	}
 	count := len(data["values"].([]any))
-	for _, does := range []string{"eq $a $b", "eq $a $b 1", "ne $a $b", "lt $a $b", "le $a $b", "gt $a $b", "ge $a $b", "eq $a nil", "index $a $b", "index $a", "index $a $b $b", "eq $a"} {
+	for _, does := range []string{
+		"eq $a $b", "eq $a $b 1", "ne $a $b", "lt $a $b", "le $a $b", "gt $a $b", "ge $a $b", "eq $a nil", "index $a $b", "index $a", "index $a $b $b", "eq $a",
+	} {
 		for i := range count {
 			for j := range count {
 				// The values are taken by range: index is under test.

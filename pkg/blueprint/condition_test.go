@@ -79,7 +79,7 @@ func TestConditionsOfWaitV2AreTemplatesOnTheObject(t *testing.T) {
 	}
 }
 
-func TestAConditionWithAMistakeIsRefusedBeforeItIsEvaluated(t *testing.T) {
+func TestInvalidConditionIsRefused(t *testing.T) {
 	for _, test := range []struct {
 		language        ConditionLanguage
 		condition, want string
@@ -145,7 +145,7 @@ func TestWhatAPathFindsIsNotSearchedForPaths(t *testing.T) {
 	}
 }
 
-func FuzzNoConditionPanicsHangsOrReadsTheEnvironment(f *testing.F) {
+func FuzzCondition(f *testing.F) {
 	for _, seed := range []string{
 		`{{ if (eq "{ $.status.phase }" "Running")}}true{{end}}`, `{ $..* }`, `{ $.status.conditions[0:2:1] }`, `{ $['a','a'] }`,
 		`{ $.status.conditions[?(@.type=="Available")].status }`, `{ $.status.evil }`, `{{ exists . "status" 1 nil }}`, `{ $[-1] }`,

@@ -35,7 +35,7 @@ func TestEveryFunctionOfSprigIsJudgedOnce(t *testing.T) {
 		delete(theirs, name)
 	}
 	for name := range theirs {
-		t.Errorf("nobody has judged sprig's %s: read what it does, then list it as allowed, denied or replaced", name)
+		t.Errorf("sprig's %s is in no list: read what it does, then list it as allowed, denied or replaced", name)
 	}
 }
 

@@ -122,7 +122,7 @@ func TestOutputsThatNoStatusCanHoldFailThePhase(t *testing.T) {
 func TestALineWithoutAnEndTakesLittleMemory(t *testing.T) {
 	reader := NewOutputReader(func(piece []byte) {
 		if len(piece) > 2*maxLogPiece {
-			t.Fatalf("%d bytes are logged at once", len(piece))
+			t.Fatalf("%d bytes are logged in one piece", len(piece))
 		}
 	})
 	piece := []byte(strings.Repeat("x", 64<<10))
@@ -136,7 +136,7 @@ func TestALineWithoutAnEndTakesLittleMemory(t *testing.T) {
 	}
 }
 
-func TestOutputsOfSeveralReadersAreOneTheLastCounts(t *testing.T) {
+func TestLastOutputOfReadersWins(t *testing.T) {
 	merged, err := MergeOutputs(nil, map[string]string{"a": "1", "b": "1"}, nil, map[string]string{"b": "2"})
 	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2"}, merged); diff != "" || err != nil {
 		t.Errorf("they are not put together (%v): %s", err, diff)
@@ -150,7 +150,7 @@ func TestOutputsOfSeveralReadersAreOneTheLastCounts(t *testing.T) {
 	}
 }
 
-func TestATextThatIsReadAgainFromItsStartKeepsItsOutputs(t *testing.T) {
+func TestRereadKeepsOutputs(t *testing.T) {
 	var logged []string
 	reader := NewOutputReader(func(piece []byte) { logged = append(logged, string(piece)) })
 	for _, text := range []string{

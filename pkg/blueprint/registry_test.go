@@ -74,7 +74,7 @@ func TestAVersionThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-func TestEveryArgumentOfAFunctionHasAFieldAndNoOtherHas(t *testing.T) {
+func TestArgumentsMatchFields(t *testing.T) {
 	for name, into := range map[string]any{
 		"KubeExec": KubeExecArgs{}, "KubeExecAll": KubeExecAllArgs{}, "KubeTask": KubeTaskArgs{}, "MultiContainerRun": MultiContainerRunArgs{},
 		"PrepareData": PrepareDataArgs{}, "ScaleWorkload": ScaleWorkloadArgs{}, "KubeOps": KubeOpsArgs{}, "Wait": WaitArgs{}, "WaitV2": WaitArgs{},
@@ -132,7 +132,7 @@ func TestArgumentsAreDecodedWeakly(t *testing.T) {
 	}
 }
 
-func TestAnArgumentOfTheWrongKindIsNamedButNotShown(t *testing.T) {
+func TestErrorHidesArgumentValue(t *testing.T) {
 	for argument, value := range map[string]any{"replicas": "hunter2", "waitForReady": map[string]any{"x": "hunter2"}, "name": []any{"hunter2", "x"}} {
 		err := Decode(map[string]any{argument: value}, &ScaleWorkloadArgs{})
 		if err == nil {

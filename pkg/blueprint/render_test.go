@@ -87,7 +87,7 @@ func TestTheProfileAsJSONHasTheBytesThatToolsParse(t *testing.T) {
 	}
 }
 
-func TestEveryTextOfTheArgumentsIsRenderedAndNothingElse(t *testing.T) {
+func TestOnlyTextsOfArgumentsAreRendered(t *testing.T) {
 	args := map[string]any{
 		"command": []any{"sh", "-c", "echo {{ .Options.tag }}", []any{"{{ .Time }}"}},
 		"labels":  map[string]any{"x-{{ .Options.tag }}": "{{ .StatefulSet.Name }}", "n": int64(3), "f": 1.5, "b": true, "null": nil},
@@ -142,7 +142,7 @@ func TestArtifactsAreRendered(t *testing.T) {
 	wantContains(t, err.Error(), `Failed to render template: "nope" not found`, "outputArtifacts.dump.path")
 }
 
-func TestAnErrorNamesThePhaseTheArgumentAndTheExpression(t *testing.T) {
+func TestErrorNamesTheExpression(t *testing.T) {
 	for of, test := range map[string]struct {
 		source string
 		want   []string

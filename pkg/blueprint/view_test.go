@@ -21,14 +21,16 @@ func fullMeta() metav1.ObjectMeta {
 		Name:     "n", GenerateName: "g", Namespace: "ns", UID: "u", ResourceVersion: "7", Generation: 3, CreationTimestamp: at,
 		DeletionTimestamp: &at, DeletionGracePeriodSeconds: ptr.To[int64](0), Labels: map[string]string{"b": "<", "a": "1"},
 		Annotations: map[string]string{"x": "y"}, Finalizers: []string{"f"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "o", UID: "p", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false)}, {}},
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "v1", Kind: "K", Name: "o", UID: "p", Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false)}, {},
+		},
 		ManagedFields: []metav1.ManagedFieldsEntry{
 			{Manager: "m", Operation: "Apply", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:z": {}, "f:a":"<"}`), Subresource: "status"}, {},
 		},
 	}
 }
 
-func TestPlainSecretsAndConfigMapsHaveTheJSONOfTheirNamesakes(t *testing.T) {
+func TestViewsMatchTheirJSON(t *testing.T) {
 	secret := corev1.Secret{
 		TypeMeta: metav1.TypeMeta{Kind: "Secret", APIVersion: "v1"}, ObjectMeta: fullMeta(), Immutable: ptr.To(true),
 		Data: map[string][]byte{"k": []byte("\x00<v"), "empty": {}, "nil": nil}, StringData: map[string]string{"s": "t"}, Type: "Opaque",

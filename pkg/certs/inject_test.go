@@ -40,7 +40,7 @@ func patched(t *testing.T, before *unstructured.Unstructured, patch []byte) *uns
 	return after
 }
 
-func TestABundleGoesToAllThatCallOurServiceAndToNobodyElse(t *testing.T) {
+func TestInjectionTargets(t *testing.T) {
 	bundle := []byte("the bundle")
 	text := base64.StdEncoding.EncodeToString(bundle)
 	secure := map[string]any{"caBundle": text}
@@ -89,7 +89,7 @@ func TestABundleGoesToAllThatCallOurServiceAndToNobodyElse(t *testing.T) {
 	}
 }
 
-func TestAPatchOfAnObjectThatHasChangedMeanwhileIsAConflict(t *testing.T) {
+func TestPatchConflict(t *testing.T) {
 	target, err := ObserveTarget(object("APIService", "ours", map[string]any{"spec": clientConfig(service.Name, nil)}), service)
 	if err != nil {
 		t.Fatal(err)

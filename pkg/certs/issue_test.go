@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestNoCertificateOutlivesItsAuthorityNorIsOlder(t *testing.T) {
+func TestCertificateWithinAuthorityLifetime(t *testing.T) {
 	f := settled(t)
 	for f.Now.Before(epoch.Add(3 * 365 * day)) {
 		serving, authority := f.State.Serving.Certificate, f.State.issuer().Certificate
@@ -27,7 +27,7 @@ func TestNoCertificateOutlivesItsAuthorityNorIsOlder(t *testing.T) {
 	}
 }
 
-func TestCertificatesAreForServersAndAuthoritiesForSigning(t *testing.T) {
+func TestKeyUsages(t *testing.T) {
 	f := settled(t)
 	serving, authority := f.State.Serving.Certificate, f.State.Authorities[0].Certificate
 	if diff := cmp.Diff([]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, serving.ExtKeyUsage); diff != "" || serving.IsCA {

@@ -202,7 +202,7 @@ func TestAPlanThatWasDoneLeavesNothingToDo(t *testing.T) {
 	}
 }
 
-func TestAnAuthorityThatReachesNobodySignsOnlyWhenNothingElseIsLeft(t *testing.T) {
+func TestUndistributedAuthoritySignsLast(t *testing.T) {
 	f := rotating(t) // and the targets never get the bundle
 	old := f.State.Authorities[0].id()
 	for range 200 {
@@ -231,7 +231,7 @@ func TestAnAuthorityThatReachesNobodySignsOnlyWhenNothingElseIsLeft(t *testing.T
 	t.Fatalf("two hundred steps have not reached the end of the authority, but %s", f.Now)
 }
 
-func TestACertificateThatIsLostInARotationIsMadeAnewByTheOldAuthority(t *testing.T) {
+func TestLostCertificateDuringRotation(t *testing.T) {
 	f := recordedRotation(t)
 	f.State.Serving = nil
 	want := []Step{IssueServing{f.State.Authorities[0].id(), "there is no serving certificate"}}

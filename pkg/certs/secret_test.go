@@ -68,7 +68,7 @@ func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestDamageToTheSecretIsMendedWithoutABreakWhereThatIsPossible(t *testing.T) {
+func TestDamagedSecretIsRepaired(t *testing.T) {
 	other := settled(t).secrets()
 	type data = map[string][]byte
 	tests := map[string]struct {
@@ -119,7 +119,7 @@ func TestDamageToTheSecretIsMendedWithoutABreakWhereThatIsPossible(t *testing.T)
 	}
 }
 
-func TestAnAuthorityOfWhichNoRecordIsLeftIsTrustedUntilItExpires(t *testing.T) {
+func TestUnrecordedAuthorityIsTrusted(t *testing.T) {
 	f := retiring(t, 0)
 	secrets := f.secrets()
 	delete(secrets.Authority.Data, DataRotation)
@@ -185,7 +185,7 @@ func oneSecret(f *fixture) *corev1.Secret {
 	return secrets.Serving
 }
 
-func TestTheAuthoritiesOfOneSecretAreTrustedOnAndSignNoMore(t *testing.T) {
+func TestLegacyAuthoritiesAreTrusted(t *testing.T) {
 	f := settled(t)
 	former := Secrets{Serving: oneSecret(f)}
 	served := f.State.Serving.Certificate

@@ -6,7 +6,7 @@ package certs
 import "testing"
 
 // A simulation is worth what it finds.
-func TestTheSimulationFindsEveryStepInTheWrongOrder(t *testing.T) {
+func TestSimulationFindsWrongOrder(t *testing.T) {
 	for name, broken := range map[string]func(*world){
 		"the new authority signs as soon as it is made": func(w *world) {
 			w.decide = func(o Observed) Plan {

@@ -113,14 +113,14 @@ func rotateAuthority(t *testing.T, serve func(secret *corev1.Secret), connect fu
 	say(t, open, "much later")
 }
 
-func TestAnOpenConnectionOutlivesARotationAndNewOnesSeeTheNewCertificate(t *testing.T) {
+func TestConnectionsDuringRotation(t *testing.T) {
 	source := NewSource("test")
 	address := echo(t, &tls.Config{GetCertificate: source.GetCertificate})
 	rotateAuthority(t, func(s *corev1.Secret) { update(t, source, s.Data["tls.crt"], s.Data["tls.key"]) },
 		func(bundle []byte) *tls.Conn { return dial(t, address, bundle) })
 }
 
-func TestServersOfTheAPIServerLibraryTakeUpANewCertificate(t *testing.T) {
+func TestAPIServerLibraryReloads(t *testing.T) {
 	source := NewSource("test")
 	base := &tls.Config{MinVersion: tls.VersionTLS12}
 	controller := dynamiccertificates.NewDynamicServingCertificateController(base, nil, source, nil, nil)
@@ -156,7 +156,7 @@ func waitUntilReady(controller *dynamiccertificates.DynamicServingCertificateCon
 	return err
 }
 
-func TestAPairThatDoesNotMatchIsRefusedAndTheOldOneServed(t *testing.T) {
+func TestMismatchedPairKeepsTheOldOne(t *testing.T) {
 	source := NewSource("test")
 	certificate, key := selfSigned(t, "a")
 	update(t, source, certificate, key)
@@ -175,7 +175,7 @@ func TestAPairThatDoesNotMatchIsRefusedAndTheOldOneServed(t *testing.T) {
 	}
 }
 
-func TestAServerIsUnhealthyWithoutACertificateAndWhenItIsAboutToExpire(t *testing.T) {
+func TestHealthOfCertificate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := NewSource("test")
 		check := source.HealthCheck(time.Hour)
@@ -203,7 +203,7 @@ func TestAServerIsUnhealthyWithoutACertificateAndWhenItIsAboutToExpire(t *testin
 	})
 }
 
-func TestFilesAreWaitedForAndTakenUpWhenBothAreWritten(t *testing.T) {
+func TestFilesAreLoadedOnceBothExist(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	write := func(path string, content []byte) {

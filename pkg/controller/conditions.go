@@ -17,7 +17,10 @@ const maxConditionMessage = 32768
 
 // SetCondition puts the condition into the list, observed at the generation. Its lastTransitionTime is now if its status
 // is new, and kept otherwise.
-func SetCondition(conditions *[]metav1.Condition, now time.Time, generation int64, conditionType string, status metav1.ConditionStatus, reason, message string) {
+func SetCondition(
+	conditions *[]metav1.Condition, now time.Time, generation int64,
+	conditionType string, status metav1.ConditionStatus, reason, message string,
+) {
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type:               conditionType,
 		Status:             status,

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestAConditionKeepsItsTransitionTimeUntilItsStatusChanges(t *testing.T) {
+func TestTransitionTime(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	at := func(minutes int) metav1.Time { return metav1.NewTime(noon.Add(time.Duration(minutes) * time.Minute)) }
 	var conditions []metav1.Condition
@@ -43,7 +43,7 @@ func TestAConditionKeepsItsTransitionTimeUntilItsStatusChanges(t *testing.T) {
 	}
 }
 
-func TestAConditionsMessageIsCutToWhatTheAPIAccepts(t *testing.T) {
+func TestLongConditionMessage(t *testing.T) {
 	var conditions []metav1.Condition
 	SetCondition(&conditions, time.Now(), 1, "Ready", metav1.ConditionFalse, "Long", strings.Repeat("x", 40000))
 	if got := len(conditions[0].Message); got != 32768 {
@@ -88,7 +88,7 @@ func TestPermanentMarksAnErrorAndHidesNothingOfIt(t *testing.T) {
 		t.Errorf("the error reads %q, want %q", err, want)
 	}
 	if IsPermanent(cause) {
-		t.Error("an error is permanent that nobody marked")
+		t.Error("an error is permanent that was not marked")
 	}
 	if IsPermanent(nil) {
 		t.Error("no error is permanent")

@@ -21,11 +21,11 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-func TestWhatAnEventSaysIsNotLoggedWhereItCannotBePosted(t *testing.T) {
+func TestEventMessagesAreNotLogged(t *testing.T) {
 	for name, answer := range map[string]error{
 		"it is refused": apierrors.NewForbidden(corev1.Resource("events"), "", errors.New("no right")),
 		"an outage":     apierrors.NewInternalError(errors.New("the API server fails")),
-		"nobody there":  errors.New("connection refused"),
+		"no server":     errors.New("connection refused"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -87,7 +87,7 @@ func TestEventsArePostedInTheNameOfTheirComponent(t *testing.T) {
 
 // By default the tenth distinct message of a reason is folded into one "(combined from similar events)", and past 25
 // events of an object only one in five minutes is posted.
-func TestFortyDistinctMessagesOfOneReasonAreAllPostedInOrder(t *testing.T) {
+func TestDistinctMessagesAreAllPosted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		events := startEvents(t, client)
@@ -106,7 +106,7 @@ func TestFortyDistinctMessagesOfOneReasonAreAllPostedInOrder(t *testing.T) {
 	})
 }
 
-func TestABusyObjectMaySayOneThingEveryTenSecondsForEver(t *testing.T) {
+func TestEventRateOfOneObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		events := startEvents(t, client)
@@ -123,7 +123,7 @@ func TestABusyObjectMaySayOneThingEveryTenSecondsForEver(t *testing.T) {
 }
 
 // One broadcaster of client-go drops most of these.
-func TestEveryOneOfEightThousandEventsAtOnceIsPosted(t *testing.T) {
+func TestBurstOfEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		var posted atomic.Int32
@@ -154,7 +154,7 @@ func TestEveryOneOfEightThousandEventsAtOnceIsPosted(t *testing.T) {
 }
 
 // client-go gives an event up for any answer of the API server.
-func TestAnEventIsPostedOnceAFailingAPIServerIsWellAgain(t *testing.T) {
+func TestEventIsPostedAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		failures := []error{apierrors.NewInternalError(errors.New("etcdserver: request timed out")), apierrors.NewTooManyRequests("busy", 0)}
@@ -219,7 +219,7 @@ func TestFlushWaitsForWhatWasRecordedBefore(t *testing.T) {
 	})
 }
 
-func TestSeveralFlushesAtOnceEachSeeTheirEventsPosted(t *testing.T) {
+func TestConcurrentFlushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		events := startEvents(t, client)
@@ -246,7 +246,7 @@ func TestSeveralFlushesAtOnceEachSeeTheirEventsPosted(t *testing.T) {
 	})
 }
 
-func TestFlushEndsWithItsContextWhenTheAPIServerHangs(t *testing.T) {
+func TestFlushEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		answers := make(chan struct{})

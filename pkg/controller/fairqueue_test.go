@@ -48,7 +48,7 @@ func popped(q *FairQueue[string, string]) (keys []string) {
 
 func TestTheOrderOfAFairQueue(t *testing.T) {
 	for name, test := range map[string]struct{ pushed, want string }{
-		"groups take turns, whoever has come first":           {"a/1 a/2 a/3 b/1 c/1 b/2", "a/1 b/1 c/1 a/2 b/2 a/3"},
+		"groups take turns, in whatever order keys come":      {"a/1 a/2 a/3 b/1 c/1 b/2", "a/1 b/1 c/1 a/2 b/2 a/3"},
 		"changes come before resyncs":                         {"~a/1 ~b/1 a/2 b/2", "a/2 b/2 a/1 b/1"},
 		"resyncs take turns too":                              {"~a/1 ~a/2 ~a/3 ~b/1", "a/1 b/1 a/2 a/3"},
 		"a key that waits for a resync and changes moves up":  {"~a/1 ~a/2 ~b/1 a/2", "a/2 a/1 b/1"},
@@ -69,7 +69,7 @@ func TestTheOrderOfAFairQueue(t *testing.T) {
 	}
 }
 
-func TestAGroupWithTenThousandKeysDelaysAnotherByOneKey(t *testing.T) {
+func TestLargeGroupDelaysOthersByOneKey(t *testing.T) {
 	q := NewFairQueue(groupOf)
 	for i := range 10_000 {
 		lineUp(q, fmt.Sprintf("big/%d", i), fmt.Sprintf("~other/%d", i))
@@ -144,7 +144,7 @@ func TestAFairQueueIsItsModelWhateverHappens(t *testing.T) {
 	}
 }
 
-func TestALoopWithAFairQueueServesChangesBeforeResyncs(t *testing.T) {
+func TestLoopWithFairQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, _ := testContext(t)
 		var order []string
@@ -168,7 +168,7 @@ func TestALoopWithAFairQueueServesChangesBeforeResyncs(t *testing.T) {
 	})
 }
 
-func TestAKeyThatAskedToBeSyncedAgainWaitsBehindChangesAndARetryDoesNot(t *testing.T) {
+func TestRequeueIsAResyncAndRetryIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, _ := testContext(t)
 		var order []string

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-func TestWhatHappensToASyncInHandWhenTheLoopIsToldToStop(t *testing.T) {
+func TestRunningSyncWhenTheLoopStops(t *testing.T) {
 	for name, tc := range map[string]struct {
-		takes         time.Duration // what the sync still needs when it is told to stop
+		takes         time.Duration // what the sync still needs when the loop is stopped
 		heedsContext  bool
 		wantCancelled time.Duration // after the stop; 0 for never
 		wantReturn    time.Duration // of Run, after the stop
@@ -99,7 +99,7 @@ func TestRunReturnsOnlyWhenEveryWorkerHasEnded(t *testing.T) {
 	})
 }
 
-func TestTheContextOfASyncCarriesTheValuesOfTheLoops(t *testing.T) {
+func TestSyncContextHasTheLoopsValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type tag struct{}
 		ctx, _ := testContext(t)
@@ -118,7 +118,7 @@ func TestTheContextOfASyncCarriesTheValuesOfTheLoops(t *testing.T) {
 }
 
 // In a bubble a goroutine that is left behind fails the test.
-func TestRunWithAContextThatHasEndedSyncsNothingAndLeavesNoGoroutine(t *testing.T) {
+func TestRunWithEndedContext(t *testing.T) {
 	for name, synced := range map[string][]cache.DoneChecker{
 		"when it watches nothing":                  nil,
 		"when its caches will never be filled":     {make(checker)},
@@ -156,7 +156,7 @@ func closedChecker() checker {
 	return c
 }
 
-func TestALoopThatIsStoppedWhileItWaitsForItsCachesReturns(t *testing.T) {
+func TestStopWhileWaitingForCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, _ := testContext(t)
 		ctx, stop := context.WithCancel(ctx)
@@ -170,7 +170,7 @@ func TestALoopThatIsStoppedWhileItWaitsForItsCachesReturns(t *testing.T) {
 		begin := time.Now()
 		loop.Run(ctx, 1)
 		if got := time.Since(begin); got != time.Minute {
-			t.Errorf("Run returned after %v, want as soon as it was told to", got)
+			t.Errorf("Run returned after %v, want when the context ended", got)
 		}
 	})
 }

@@ -56,11 +56,11 @@ func runLoop(t *testing.T, workers int, sync SyncFunc[string]) *Loop[string] {
 	return loop
 }
 
-func TestOneKeyIsNeverSyncedTwiceAtOnceWhileOthersRunBesideIt(t *testing.T) {
+func TestOneKeyIsNeverSyncedConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		running, most, total := map[string]int{}, map[string]int{}, map[string]int{}
-		mostAtOnce := 0
+		mostConcurrent := 0
 		loop := runLoop(t, 4, func(_ context.Context, key string) (time.Duration, error) {
 			enter := func(by int) {
 				mu.Lock()
@@ -71,7 +71,7 @@ func TestOneKeyIsNeverSyncedTwiceAtOnceWhileOthersRunBesideIt(t *testing.T) {
 				for n := range maps.Values(running) {
 					all += n
 				}
-				mostAtOnce = max(mostAtOnce, all)
+				mostConcurrent = max(mostConcurrent, all)
 			}
 			enter(1)
 			time.Sleep(time.Second)
@@ -89,10 +89,10 @@ func TestOneKeyIsNeverSyncedTwiceAtOnceWhileOthersRunBesideIt(t *testing.T) {
 		synctest.Wait() // what the syncs wrote can be read from here on
 
 		if diff := cmp.Diff(map[string]int{"a": 1, "b": 1, "c": 1}, most); diff != "" {
-			t.Errorf("syncs of one key at once (-want +got):\n%s", diff)
+			t.Errorf("concurrent syncs of one key (-want +got):\n%s", diff)
 		}
-		if mostAtOnce != 3 {
-			t.Errorf("%d keys were synced at once, want 3: four workers were free", mostAtOnce)
+		if mostConcurrent != 3 {
+			t.Errorf("%d keys were synced concurrently, want 3: four workers were free", mostConcurrent)
 		}
 		// What is queued while it is synced is synced once more, however often it was queued.
 		if diff := cmp.Diff(map[string]int{"a": 2, "b": 2, "c": 2}, total); diff != "" {
@@ -101,7 +101,7 @@ func TestOneKeyIsNeverSyncedTwiceAtOnceWhileOthersRunBesideIt(t *testing.T) {
 	})
 }
 
-func TestNoMoreKeysAreSyncedAtOnceThanThereAreWorkers(t *testing.T) {
+func TestConcurrencyIsLimitedByWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := newSyncs()
 		loop := runLoop(t, 2, func(_ context.Context, key string) (time.Duration, error) {
@@ -139,7 +139,7 @@ func TestASyncIsCalledAgainWhenItAsksForIt(t *testing.T) {
 	})
 }
 
-func TestASyncThatSucceedsForgetsTheFailuresBeforeIt(t *testing.T) {
+func TestSuccessResetsTheBackoff(t *testing.T) {
 	for name, after := range map[string]time.Duration{
 		"when it has nothing more to do":     0,
 		"when it asks to be called again":    time.Second,
@@ -198,7 +198,7 @@ func TestTheQueueOfTheConfigDecidesWhoIsNext(t *testing.T) {
 		queue *stack
 		want  []string
 	}{
-		"without one, whoever came first":            {nil, []string{"first", "second", "third"}},
+		"without one, first in, first out":           {nil, []string{"first", "second", "third"}},
 		"with one that puts the newest key in front": {&stack{}, []string{"third", "second", "first"}},
 	} {
 		t.Run(name, func(t *testing.T) {

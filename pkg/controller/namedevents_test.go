@@ -39,7 +39,7 @@ func TestTheLastEventOfABusyObjectIsPosted(t *testing.T) {
 }
 
 // Two processes, of which the second does not know what the first has posted.
-func TestAnEventOfOneNameIsPostedOnceByTwoProcesses(t *testing.T) {
+func TestNamedEventIsPostedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		for range 2 {
@@ -64,7 +64,7 @@ func TestAnEventOfOneNameIsPostedOnceByTwoProcesses(t *testing.T) {
 	})
 }
 
-func TestTheNameOfAnEventFitsHoweverLongThatOfItsObjectIs(t *testing.T) {
+func TestLongEventName(t *testing.T) {
 	event := &corev1.Event{InvolvedObject: corev1.ObjectReference{Name: strings.Repeat("n", 253)}}
 	event.Annotations = NamedEvent("18b0c0ffee", false)
 	if posted, given := named(event); !given || len(posted.Name) > 253 || !strings.HasSuffix(posted.Name, "18b0c0ffee") {

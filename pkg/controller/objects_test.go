@@ -37,8 +37,8 @@ func cacheOf(t testing.TB, containers ...*v1alpha1.ImmortalContainer) *filledCac
 	return &filledCache{store, true}
 }
 
-// containerSaying is one that was made long ago, with conditions that have changed so many seconds ago.
-func containerSaying(name string, ago int, conditions ...metav1.Condition) *v1alpha1.ImmortalContainer {
+// containerWith returns one that was created long ago, with conditions that have changed the given number of seconds ago.
+func containerWith(name string, ago int, conditions ...metav1.Condition) *v1alpha1.ImmortalContainer {
 	now := time.Now()
 	for i := range conditions {
 		conditions[i].LastTransitionTime = metav1.NewTime(now.Add(-time.Duration(ago) * time.Second))
@@ -57,7 +57,7 @@ func conditionsOf(container *v1alpha1.ImmortalContainer) []metav1.Condition {
 	return container.Status.Conditions
 }
 
-// scrapedStates is what a scrape tells of the kind in a metric, by state.
+// scrapedStates returns what a scrape has of the kind in a metric, by state.
 func scrapedStates(t *testing.T, metric, kind string) map[string]float64 {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
@@ -75,17 +75,17 @@ func scrapedStates(t *testing.T, metric, kind string) map[string]float64 {
 	return states
 }
 
-func TestAScrapeCountsObjectsByWhyTheyAreNotReadyAndTellsSinceWhen(t *testing.T) {
+func TestObjectsByState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		CountObjects(t.Context(), cacheOf(t,
-			containerSaying("ready", 50, saying("Ready", "True", "PodReady")),
-			containerSaying("ready-too", 60, saying("Ready", "True", "PodReady"), saying("Conflict", "False", "Resolved")),
-			containerSaying("waiting", 7, saying("Ready", "False", "BackingOff")),
-			containerSaying("waiting-longer", 70, saying("Ready", "False", "BackingOff")),
-			containerSaying("odd", 8, saying("Ready", "False", "SomeWebhookSays")),
-			containerSaying("undecided", 9, saying("Ready", "Unknown", "BackingOff"), saying("Progressing", "True", "Creating")),
-			containerSaying("untouched", 0),
-			containerSaying("in-the-way", 20, saying("Conflict", "True", "ErrResourceExists"), saying("Ready", "True", "PodReady")),
+			containerWith("ready", 50, saying("Ready", "True", "PodReady")),
+			containerWith("ready-too", 60, saying("Ready", "True", "PodReady"), saying("Conflict", "False", "Resolved")),
+			containerWith("waiting", 7, saying("Ready", "False", "BackingOff")),
+			containerWith("waiting-longer", 70, saying("Ready", "False", "BackingOff")),
+			containerWith("odd", 8, saying("Ready", "False", "SomeWebhookSays")),
+			containerWith("undecided", 9, saying("Ready", "Unknown", "BackingOff"), saying("Progressing", "True", "Creating")),
+			containerWith("untouched", 0),
+			containerWith("in-the-way", 20, saying("Conflict", "True", "ErrResourceExists"), saying("Ready", "True", "PodReady")),
 		), "A", conditionsOf, "BackingOff", "Suspended")
 		want := map[string]float64{"Ready": 2, "BackingOff": 3, "Suspended": 0, "Other": 1, "New": 1, "Conflict": 1}
 		if diff := cmp.Diff(want, scrapedStates(t, "millwright_objects", "A")); diff != "" {
@@ -93,13 +93,13 @@ func TestAScrapeCountsObjectsByWhyTheyAreNotReadyAndTellsSinceWhen(t *testing.T)
 		}
 		want = map[string]float64{"BackingOff": 70, "Other": 8, "New": 3600, "Conflict": 20}
 		if diff := cmp.Diff(want, scrapedStates(t, "millwright_objects_longest_unready_seconds", "A")); diff != "" {
-			t.Errorf("not Ready for so many seconds (-want +got):\n%s", diff)
+			t.Errorf("seconds not Ready (-want +got):\n%s", diff)
 		}
 	})
 }
 
 func TestNothingIsCountedInACacheThatIsNotFilled(t *testing.T) {
-	half := cacheOf(t, containerSaying("ready", 0, saying("Ready", "True", "PodReady")))
+	half := cacheOf(t, containerWith("ready", 0, saying("Ready", "True", "PodReady")))
 	half.synced = false
 	CountObjects(t.Context(), half, "B", conditionsOf)
 	if got := scrapedStates(t, "millwright_objects", "B"); len(got) > 0 {
@@ -111,12 +111,12 @@ func TestNothingIsCountedInACacheThatIsNotFilled(t *testing.T) {
 	}
 }
 
-func TestAControllerThatEndsTakesItsNumbersWithItAndNoOthers(t *testing.T) {
+func TestEndedControllerReportsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, endFirst := context.WithCancel(t.Context())
 		second, endSecond := context.WithCancel(t.Context())
-		CountObjects(first, cacheOf(t, containerSaying("a", 0), containerSaying("b", 0)), "C", conditionsOf)
-		CountObjects(second, cacheOf(t, containerSaying("a", 0)), "C", conditionsOf)
+		CountObjects(first, cacheOf(t, containerWith("a", 0), containerWith("b", 0)), "C", conditionsOf)
+		CountObjects(second, cacheOf(t, containerWith("a", 0)), "C", conditionsOf)
 		endFirst()
 		synctest.Wait()
 		if got := scrapedStates(t, "millwright_objects", "C")["New"]; got != 1 {
@@ -137,7 +137,7 @@ func BenchmarkScrapeOfTenThousandObjects(b *testing.B) {
 		if i%10 == 0 {
 			ready = saying("Ready", "False", "BackingOff")
 		}
-		containers[i] = containerSaying(fmt.Sprint(i), i, saying("Progressing", "False", "Running"), ready)
+		containers[i] = containerWith(fmt.Sprint(i), i, saying("Progressing", "False", "Running"), ready)
 	}
 	CountObjects(b.Context(), cacheOf(b, containers...), "D", conditionsOf, "PodStarting", "Suspended", "BackingOff")
 	b.ReportAllocs()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestParallelCallsAreMadeOnceEachAndNotTooManyAtOnce(t *testing.T) {
+func TestParallel(t *testing.T) {
 	for _, count := range []int{0, 1, 2, 7, 100} {
 		synctest.Test(t, func(t *testing.T) {
 			var underWay, most atomic.Int32
@@ -32,7 +32,7 @@ func TestParallelCallsAreMadeOnceEachAndNotTooManyAtOnce(t *testing.T) {
 				}
 			}
 			if most.Load() > 4 {
-				t.Errorf("%d calls of %d were under way at once, want at most 4", most.Load(), count)
+				t.Errorf("%d calls of %d were made concurrently, want at most 4", most.Load(), count)
 			}
 			if want := time.Duration((count+3)/4) * time.Second; time.Since(began) != want {
 				t.Errorf("%d calls took %s, want %s", count, time.Since(began), want)
@@ -41,7 +41,7 @@ func TestParallelCallsAreMadeOnceEachAndNotTooManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestAPanicOfAParallelCallIsOneOfTheCallerAfterAllHaveReturned(t *testing.T) {
+func TestPanicInParallel(t *testing.T) {
 	var returned atomic.Int32
 	defer func() {
 		value := recover()

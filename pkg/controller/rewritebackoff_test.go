@@ -21,7 +21,7 @@ func fight(r RewriteBackoff, now time.Time, takenBackAfter time.Duration, writes
 	return waits, r, now
 }
 
-func TestWritesThatDoNotLastAreImmediateAtFirstAndThenWaitEverLonger(t *testing.T) {
+func TestRewriteBackoff(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	waits, r, now := fight(RewriteBackoff{}, start, 0, 20)
 	want := append(make([]time.Duration, FreeRewrites), time.Second, 2*time.Second, 4*time.Second, 8*time.Second, 16*time.Second, 32*time.Second,
@@ -40,7 +40,9 @@ func TestWritesThatDoNotLastAreImmediateAtFirstAndThenWaitEverLonger(t *testing.
 
 func TestTimeThatPassesIsCreditedToAWait(t *testing.T) {
 	_, r, now := fight(RewriteBackoff{}, time.Unix(0, 0), 0, FreeRewrites+3) // the next pause is 8 s
-	for after, want := range map[time.Duration]time.Duration{0: 8 * time.Second, 5 * time.Second: 3 * time.Second, 8 * time.Second: 0, time.Minute: 0, -time.Hour: 8 * time.Second} {
+	for after, want := range map[time.Duration]time.Duration{
+		0: 8 * time.Second, 5 * time.Second: 3 * time.Second, 8 * time.Second: 0, time.Minute: 0, -time.Hour: 8 * time.Second,
+	} {
 		if got := r.Wait(now.Add(after)); got != want {
 			t.Errorf("%s after the last write the next waits %s, want %s", after, got, want)
 		}
@@ -71,7 +73,7 @@ func TestARowIsOverSomeTimeAfterItsLastWrite(t *testing.T) {
 	}
 }
 
-func TestAChangeOfTheWorldEasesARowAndCountsNothing(t *testing.T) {
+func TestEase(t *testing.T) {
 	_, r, now := fight(RewriteBackoff{}, time.Unix(0, 0), 0, 100)
 	eased := r.Ease()
 	if got := eased.Wait(now); got != minRewriteBackoff || !eased.Slowed(now) {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestASyncThatDoesNotEndMakesTheProcessUnhealthy(t *testing.T) {
+func TestEndlessSyncIsUnhealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, logged := testContext(t)
 		release := make(chan struct{})

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-func TestACacheHoldsOnlyTheMetadataThatDecisionsNeed(t *testing.T) {
+func TestTrimCache(t *testing.T) {
 	object := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", UID: "u", Labels: map[string]string{"app": "x"},
 			Annotations: map[string]string{
@@ -45,7 +45,7 @@ func TestACacheHoldsOnlyTheMetadataThatDecisionsNeed(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOfAnObjectThatWasDeletedUnseenIsNotTrimmed(t *testing.T) {
+func TestTombstonesAreNotTrimmed(t *testing.T) {
 	trimmed := 0
 	informer := &transformed{}
 	TrimCacheOf(informer, func(*corev1.Pod) { trimmed++ })

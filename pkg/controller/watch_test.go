@@ -120,7 +120,7 @@ func TestEveryEventSyncsTheKeysOfItsObject(t *testing.T) {
 	})
 }
 
-func TestADeletionThatTheWatchMissedIsToldWithAnOlderState(t *testing.T) {
+func TestMissedDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(podOf("red"))
 		var missing *watch.FakeWatcher
@@ -135,7 +135,7 @@ func TestADeletionThatTheWatchMissedIsToldWithAnOlderState(t *testing.T) {
 			t.Fatal(err)
 		}
 		expired := apierrors.NewResourceExpired("too old").Status()
-		missing.Error(&expired) // makes the informer list anew
+		missing.Error(&expired) // makes the informer list again
 		time.Sleep(time.Minute)
 		want(t, "the Pod is gone from the new list", done.take(), []string{"gone red, an older state", "sync red"})
 	})
@@ -190,12 +190,14 @@ type registration struct{ checker }
 func (registration) HasSynced() bool                       { return true }
 func (r registration) HasSyncedChecker() cache.DoneChecker { return r.checker }
 
-func (c *capturing) AddTypedEventHandler(handler cache.TypedResourceEventHandler[*corev1.Pod], _ ...cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (c *capturing) AddTypedEventHandler(
+	handler cache.TypedResourceEventHandler[*corev1.Pod], _ ...cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
 	c.handler = handler
 	return registration{closedChecker()}, c.err
 }
 
-func TestADeletionOfWhichNoStateIsKnownIsPassedOver(t *testing.T) {
+func TestDeletionWithoutState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, _ := testContext(t)
 		informer, done := &capturing{}, &journal{}
@@ -234,7 +236,7 @@ func TestDeletedIsOptional(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatCannotBeRegisteredIsAnErrorThatNamesTheController(t *testing.T) {
+func TestRegistrationError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, _ := testContext(t)
 		refused := errors.New("the informer was stopped already")

@@ -75,18 +75,22 @@ func TestARequestEndsWhereNothingComesForTooLong(t *testing.T) {
 		want    string        // "" for a whole answer
 		took    time.Duration // until the end of the answer, or the error
 	}{
-		"no answer":                             {server: server{answers: never}, want: "no answer within 1m0s", took: limit},
-		"an answer in time":                     {server: server{answers: 59 * time.Second, body: &slowBody{}}, took: 59 * time.Second},
-		"an answer that stops":                  {server: server{body: &slowBody{bytes: 1, pause: never}}, want: "did not go on within 1m0s", took: limit},
-		"a large answer that makes progress":    {server: server{body: &slowBody{bytes: 100, pause: 59 * time.Second}}, took: 5900 * time.Second},
-		"a watch that is accepted and no more":  {target: "?watch=true&timeoutSeconds=300", server: server{answers: never}, want: "no answer within 1m0s", took: limit},
-		"a watch that is silent and ends":       {target: "?watch=true&timeoutSeconds=300", server: server{body: &slowBody{bytes: 1, pause: 300 * time.Second}}, took: 300 * time.Second},
-		"a watch that outlasts its own timeout": {target: "?watch=1&timeoutSeconds=300", server: server{body: &slowBody{bytes: 1, pause: never}}, want: "the watch did not end within 6m0s", took: 6 * time.Minute},
-		"a watch without a timeout":             {target: "?watch=true", server: server{body: &slowBody{bytes: 1, pause: 24 * time.Hour}}, took: 24 * time.Hour},
-		"not a watch":                           {target: "?watch=false", server: server{body: &slowBody{bytes: 1, pause: never}}, want: "did not go on", took: limit},
-		"a log that is followed":                {target: "/log?follow=true", server: server{answers: 24 * time.Hour, body: &slowBody{bytes: 1, pause: 24 * time.Hour}}, took: 48 * time.Hour},
-		"a log that is not followed":            {target: "/log", server: server{answers: never}, want: "no answer", took: limit},
-		"a command in a container":              {target: "/exec", upgrade: true, server: server{answers: 24 * time.Hour, body: &slowBody{}}, took: 24 * time.Hour},
+		"no answer":                            {server: server{answers: never}, want: "no answer within 1m0s", took: limit},
+		"an answer in time":                    {server: server{answers: 59 * time.Second, body: &slowBody{}}, took: 59 * time.Second},
+		"an answer that stops":                 {server: server{body: &slowBody{bytes: 1, pause: never}}, want: "did not go on within 1m0s", took: limit},
+		"a large answer that makes progress":   {server: server{body: &slowBody{bytes: 100, pause: 59 * time.Second}}, took: 5900 * time.Second},
+		"a watch that is accepted and no more": {target: "?watch=true&timeoutSeconds=300", server: server{answers: never}, want: "no answer within 1m0s", took: limit},
+		"a watch that is silent and ends": {
+			target: "?watch=true&timeoutSeconds=300", server: server{body: &slowBody{bytes: 1, pause: 300 * time.Second}}, took: 300 * time.Second},
+		"a watch that outlasts its own timeout": {
+			target: "?watch=1&timeoutSeconds=300", server: server{body: &slowBody{bytes: 1, pause: never}},
+			want: "the watch did not end within 6m0s", took: 6 * time.Minute},
+		"a watch without a timeout": {target: "?watch=true", server: server{body: &slowBody{bytes: 1, pause: 24 * time.Hour}}, took: 24 * time.Hour},
+		"not a watch":               {target: "?watch=false", server: server{body: &slowBody{bytes: 1, pause: never}}, want: "did not go on", took: limit},
+		"a log that is followed": {
+			target: "/log?follow=true", server: server{answers: 24 * time.Hour, body: &slowBody{bytes: 1, pause: 24 * time.Hour}}, took: 48 * time.Hour},
+		"a log that is not followed": {target: "/log", server: server{answers: never}, want: "no answer", took: limit},
+		"a command in a container":   {target: "/exec", upgrade: true, server: server{answers: 24 * time.Hour, body: &slowBody{}}, took: 24 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -44,7 +44,7 @@ func call(t *testing.T, hook *Hook) error {
 	return err
 }
 
-func TestAHookThatDoesNotAnswerIsCalledEverMoreRarelyButAtLeastOnceAMinute(t *testing.T) {
+func TestSuspensionBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := &fakeNetwork{}
 		hook := newFakeHook(t, network)
@@ -78,7 +78,7 @@ func TestAHookThatDoesNotAnswerIsCalledEverMoreRarelyButAtLeastOnceAMinute(t *te
 	})
 }
 
-func TestOneCallFindsOutWhetherTheHookIsBackWhileOthersAreTurnedAway(t *testing.T) {
+func TestOneProbeAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := &fakeNetwork{}
 		hook := newFakeHook(t, network)
@@ -107,7 +107,7 @@ func TestOneCallFindsOutWhetherTheHookIsBackWhileOthersAreTurnedAway(t *testing.
 	})
 }
 
-func TestAProbeWhoseCallerGoesAwayLeavesItToTheNext(t *testing.T) {
+func TestCancelledProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := &fakeNetwork{}
 		hook := newFakeHook(t, network)
@@ -159,7 +159,7 @@ func TestOneAnswerMakesUpForEarlierFailures(t *testing.T) {
 	}
 }
 
-func TestCallsThatWereUnderWayWhenTheHookWasSuspendedDoNotProlongIt(t *testing.T) {
+func TestRunningCallsDoNotExtendASuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := &fakeNetwork{delay: 2 * time.Second}
 		hook := newFakeHook(t, network)
@@ -174,7 +174,7 @@ func TestCallsThatWereUnderWayWhenTheHookWasSuspendedDoNotProlongIt(t *testing.T
 	})
 }
 
-func TestAPanicDuringAProbeDoesNotSuspendTheHookForEver(t *testing.T) {
+func TestPanicDuringProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := &fakeNetwork{}
 		panics := false

@@ -56,7 +56,7 @@ func TestASmallAnswerNeverWaits(t *testing.T) {
 	}
 }
 
-func TestWaitingForMemoryIsBoundedByPatienceAndContext(t *testing.T) {
+func TestMemoryWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, sharer, _ := full(t, 8<<20)
 		s := b.share()
@@ -74,7 +74,7 @@ func TestWaitingForMemoryIsBoundedByPatienceAndContext(t *testing.T) {
 	})
 }
 
-func TestMemoryIsGivenInTheOrderInWhichItIsAskedFor(t *testing.T) {
+func TestMemoryIsFirstInFirstOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, sharer, inLane := full(t, 8<<20)
 		var mu sync.Mutex
@@ -106,7 +106,7 @@ func TestMemoryIsGivenInTheOrderInWhichItIsAskedFor(t *testing.T) {
 }
 
 // Any number of answers that all grow step by step, hold what they have meanwhile, and need more than there is together.
-func TestAnswersThatWaitForEachOtherAllGetToTheirEnd(t *testing.T) {
+func TestWaitingAnswersAllComplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const total = 32 << 20
 		b := newBudget(total)
@@ -237,7 +237,7 @@ func (d *drip) Read(p []byte) (int, error) {
 
 func (d *drip) Close() error { return nil }
 
-func TestAnAnswerThatWouldTakeTooMuchOnceItIsDecodedIsRefused(t *testing.T) {
+func TestTooLargeDecodedAnswer(t *testing.T) {
 	body := `{"status":{"a":[` + strings.TrimSuffix(strings.Repeat(`{"a":1},`, 100_000), ",") + `]}}`
 	hook := serveWith(t, NewClient(Options{AnswerMemory: 64 << 20}), Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 	answer, err := hook.Call(t.Context(), "uid", emptyRequest())

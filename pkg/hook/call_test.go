@@ -38,7 +38,7 @@ func serveWith(t *testing.T, client *Client, config Config, handler http.Handler
 	return hook
 }
 
-func TestARequestHasTheHeadersAndTheBodyThatHooksKnow(t *testing.T) {
+func TestRequestFormat(t *testing.T) {
 	type seen struct{ method, path, contentType, agent, key, body string }
 	got := make(chan seen, 1)
 	hook := serve(t, Options{}, Config{}, func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +74,7 @@ func TestOnlyAStatusOf200IsSuccess(t *testing.T) {
 	}
 }
 
-func TestTooManyRequestsSayWhenToComeBackOrLeaveItToTheCaller(t *testing.T) {
+func TestTooManyRequests(t *testing.T) {
 	for header, want := range map[string]time.Duration{"30": 30 * time.Second, "": 0, "yesterday": 0} {
 		hook := serve(t, Options{}, Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", header)
@@ -126,7 +126,7 @@ func TestABodyThatIsCutOffIsNoAnswer(t *testing.T) {
 	wantReason(t, call(t, hook), ReasonUnreachable, "can't read response body: ")
 }
 
-func TestALargerBodyThanAllowedIsRefusedHoweverItComes(t *testing.T) {
+func TestTooLargeBody(t *testing.T) {
 	const limit = 1000
 	body := func(size int) string { return `"` + strings.Repeat("x", size-2) + `"` }
 	for name, send := range map[string]func(w http.ResponseWriter, body string){
@@ -187,7 +187,7 @@ func TestEqualBodiesHaveEqualSumsHoweverTheyCome(t *testing.T) {
 	}
 }
 
-func TestWhereAClientCertificateIsMissingTheErrorSaysWhatToDo(t *testing.T) {
+func TestMissingClientCertificate(t *testing.T) {
 	for _, text := range []string{"remote error: tls: certificate required", "http2: client conn could not be established"} {
 		fail := answering(func(*http.Request) (*http.Response, error) { return nil, errors.New(text) })
 		wantReason(t, call(t, newTestHook(t, Config{URL: "https://hook/", Instrument: fail})), ReasonUnreachable, text, "the controller has no clientTLS for it")
@@ -209,7 +209,7 @@ func TestAnErrorBodyDoesNotCostTheConnection(t *testing.T) {
 	}
 }
 
-func TestABodyThatIsAnnouncedAsTooLargeIsNotReadAndNoRoomIsMadeForIt(t *testing.T) {
+func TestAnnouncedTooLargeBodyIsNotRead(t *testing.T) {
 	announced := int64(1 << 40)
 	hook := newTestHook(t, Config{URL: "http://hook/", Instrument: answering(func(r *http.Request) (*http.Response, error) {
 		body := io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(errors.New("read on"))))
@@ -226,7 +226,7 @@ func TestABodyThatIsAnnouncedAsTooLargeIsNotReadAndNoRoomIsMadeForIt(t *testing.
 	}
 }
 
-func TestReleasedRoomIsUsedForOtherAnswersAndForNoneThatIsStillInUse(t *testing.T) {
+func TestReleasedMemoryIsReused(t *testing.T) {
 	hook := serve(t, Options{}, Config{ETag: &ETag{}}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("ETag", "1")

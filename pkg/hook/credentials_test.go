@@ -92,7 +92,7 @@ func TestTheAuthorizationHeaderIsAsConfigured(t *testing.T) {
 	}
 }
 
-func TestACABundleHasExactlyOneSourceWithSomethingInIt(t *testing.T) {
+func TestCABundleSources(t *testing.T) {
 	inline, empty, garbage := "x", "", "garbage"
 	ref := &KeyRef{Namespace: "ns", Name: "ca"}
 	source := fakeSource{
@@ -123,7 +123,7 @@ func TestACABundleHasExactlyOneSourceWithSomethingInIt(t *testing.T) {
 	}
 }
 
-func TestNewCredentialsEndASuspensionThatTheOldOnesBrought(t *testing.T) {
+func TestNewCredentialsEndASuspension(t *testing.T) {
 	source := fakeSource{secrets: map[string]map[string][]byte{"ns/token": {"token": []byte("old")}}}
 	hook := newTestHook(t, Config{URL: "http://hook/", Source: source, Access: Access{Authorization: &Authorization{SecretRef: KeyRef{"ns", "token", "token"}}},
 		Instrument: answering(func(r *http.Request) (*http.Response, error) {

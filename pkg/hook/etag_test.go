@@ -33,7 +33,7 @@ func newETagHook(t *testing.T, server *etagHook, config ETag) *Hook {
 	return newTestHook(t, Config{URL: "http://hook/", ETag: &config, Instrument: answering(server.RoundTrip)})
 }
 
-func TestAnAnswerIsReusedWhereTheHookSaysThatItIsUnchanged(t *testing.T) {
+func TestETagReuse(t *testing.T) {
 	for _, code := range []int{http.StatusNotModified, http.StatusPreconditionFailed} {
 		server := &etagHook{tag: "1", unchanged: code}
 		hook := newETagHook(t, server, ETag{})
@@ -66,7 +66,7 @@ func TestAnAnswerIsReusedWhereTheHookSaysThatItIsUnchanged(t *testing.T) {
 	}
 }
 
-func TestWithoutETagNothingIsOfferedAnd304IsAFailure(t *testing.T) {
+func TestWithoutETag(t *testing.T) {
 	server := &etagHook{tag: "1"}
 	hook := newTestHook(t, Config{URL: "http://hook/", Instrument: answering(server.RoundTrip)})
 	for range 2 {
@@ -76,7 +76,7 @@ func TestWithoutETagNothingIsOfferedAnd304IsAFailure(t *testing.T) {
 	}
 }
 
-func TestKeptAnswersGoWhenTheyAreTooOldAlsoWhereOnlyOneOfBothTimesIsGiven(t *testing.T) {
+func TestAnswerCacheExpiry(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		config  ETag
@@ -115,7 +115,7 @@ func TestKeptAnswersGoWhenTheyAreTooOldAlsoWhereOnlyOneOfBothTimesIsGiven(t *tes
 	}
 }
 
-func TestKeptAnswersAreBoundedInBytesAndTheLeastUsedGoFirst(t *testing.T) {
+func TestAnswerCacheIsBounded(t *testing.T) {
 	size := (&etagEntry{key: "0", etag: "tag", answer: Answer{Body: make([]byte, 100)}}).size()
 	var room atomic.Int64
 	room.Store(10 * size)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestOfTheBodyOfAFailedAnswerOnlyAShortPrintableTextIsShown(t *testing.T) {
+func TestBodyOfFailedAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		code             int
 		kind, body, want string

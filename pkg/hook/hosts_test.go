@@ -39,7 +39,7 @@ func hooksThatTake(t *testing.T, each time.Duration, options Options, urls ...st
 	return hooks, func() int { return len(running) }
 }
 
-func TestOnlySoManyCallsAreUnderWayToOneHostWhicheverHooksTheyAreOf(t *testing.T) {
+func TestConcurrentCallsPerHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks, underWay := slowHooks(t, Options{PerHost: 3, WaitingPerHost: 2}, "http://a/sync", "http://A:80/finalize", "http://b/sync")
 		began := time.Now()
@@ -95,7 +95,7 @@ func TestFastHookRefusesNoCall(t *testing.T) {
 	})
 }
 
-func TestACallThatWaitsForItsTurnEndsWithItsContext(t *testing.T) {
+func TestWaitingCallEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hooks, _ := slowHooks(t, Options{PerHost: 1}, "http://a/sync")
 		go func() { _, _ = hooks[0].Call(t.Context(), "uid", emptyRequest()) }()

@@ -25,7 +25,7 @@ func elsewhere(t *testing.T) (address string, came *atomic.Int32) {
 	return server.URL, came
 }
 
-func TestARedirectThatKeepsMethodBodyAndServerIsFollowed(t *testing.T) {
+func TestFollowedRedirect(t *testing.T) {
 	for _, code := range []int{http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 		config := Config{
 			Access: Access{Authorization: &Authorization{SecretRef: KeyRef{"ns", "token", "token"}}},
@@ -51,7 +51,7 @@ func TestARedirectThatKeepsMethodBodyAndServerIsFollowed(t *testing.T) {
 	}
 }
 
-func TestAnyOtherRedirectIsAFailureThatNamesTheLocation(t *testing.T) {
+func TestRefusedRedirect(t *testing.T) {
 	other, came := elsewhere(t)
 	otherHost := strings.TrimPrefix(other, "http://")
 	for name, test := range map[string]struct {
@@ -104,7 +104,7 @@ func TestAnyOtherRedirectIsAFailureThatNamesTheLocation(t *testing.T) {
 	}
 }
 
-func TestWhatIsBehindARedirectIsJudgedAsIfItWereTheHook(t *testing.T) {
+func TestAnswerBehindRedirect(t *testing.T) {
 	reply := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) }
 	hook := serve(t, Options{}, Config{ETag: &ETag{}}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/sync" {

@@ -30,7 +30,7 @@ var someObjects = []Object{
 	{"ns", "b", `{"n":"ns/b"}`}, {"", "c", `{"n":"c"}`}, {"other", "a", `{"n":"other/a"}`}, {"ns", "a", `{"n":"ns/a"}`},
 }
 
-func TestObjectsAreKeyedByVersionAndParentAndSorted(t *testing.T) {
+func TestObjectKeys(t *testing.T) {
 	const uniform = `{"c":{"n":"c"},"ns/a":{"n":"ns/a"},"ns/b":{"n":"ns/b"},"other/a":{"n":"other/a"}}`
 	for _, test := range []struct {
 		name, parentNamespace string
@@ -151,7 +151,7 @@ func BenchmarkAssembleRequestWith100Children(b *testing.B) {
 	}
 }
 
-func BenchmarkAssembleAndReadRequestWith100Children(b *testing.B) {
+func BenchmarkAssembleRequest(b *testing.B) {
 	request, _ := bigRequest(100)
 	buffer := make([]byte, 32<<10)
 	b.ReportAllocs()
@@ -167,7 +167,7 @@ func BenchmarkAssembleAndReadRequestWith100Children(b *testing.B) {
 }
 
 // What it costs to encode the same from trees, as most engines do.
-func BenchmarkEncodeRequestWith100ChildrenFromTrees(b *testing.B) {
+func BenchmarkEncodeRequest(b *testing.B) {
 	request, _ := bigRequest(100)
 	children := map[string]any{}
 	for _, object := range request.Children[0].Objects {

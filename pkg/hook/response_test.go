@@ -66,7 +66,7 @@ func child(extra string) string {
 	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}` + extra + `}`
 }
 
-func TestAnAnswerThatBreaksARuleIsRefusedWithAReasonThatItsAuthorCanActOn(t *testing.T) {
+func TestInvalidAnswers(t *testing.T) {
 	const begins = "can't unmarshal webhookResponse (version: v1, type: sync): "
 	for _, test := range []struct {
 		name, body, parentNamespace string
@@ -160,7 +160,7 @@ func TestJSONThatIsNestedTooDeepIsRefused(t *testing.T) {
 	}
 }
 
-func TestUnknownAndDuplicateFieldsAreWarningsWhereLooseAndErrorsWhereStrict(t *testing.T) {
+func TestUnknownFields(t *testing.T) {
 	body := []byte(`{"childs":[{"any":"thing"}],"Status":{},"finalized":true,"finalized":false}`)
 	got, err := DecodeComposite(body, rulesFor("ns", false))
 	if err != nil {
@@ -218,7 +218,7 @@ func TestCustomizeAnswers(t *testing.T) {
 	wantReason(t, err, ReasonInvalidResponse, "the response is no JSON object")
 }
 
-func TestTheNamespaceOfAChildIsThatOfItsParentUnlessItCannotHaveOne(t *testing.T) {
+func TestNamespaceOfAChild(t *testing.T) {
 	got, err := DecodeComposite([]byte(`{"children":[{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a","namespace":"x"}},`+
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"x"}}]}`), rulesFor("", false))
 	if err != nil {
@@ -229,7 +229,7 @@ func TestTheNamespaceOfAChildIsThatOfItsParentUnlessItCannotHaveOne(t *testing.T
 	}
 }
 
-func TestBytesThatAreNoUTF8BecomeReplacementCharacters(t *testing.T) {
+func TestInvalidUTF8(t *testing.T) {
 	got, err := DecodeComposite([]byte("{\"status\":{\"a\":\"\xff\"}}"), rulesFor("ns", false))
 	if err != nil || string(got.Status) != "{\"a\":\"\uFFFD\"}" {
 		t.Errorf("response is %+v, error %v", got, err)

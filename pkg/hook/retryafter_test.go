@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestEveryFormOfRetryAfterIsUnderstoodAndNoneMakesAHotLoop(t *testing.T) {
+func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 8, 3, 10, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
 		name, header string

@@ -39,7 +39,7 @@ func tlsServer(t *testing.T, server, clients *authority) (url string, connection
 	return s.URL, connections
 }
 
-func TestMutualTLSSpeaksHTTP2OnOneConnectionAndFollowsARotation(t *testing.T) {
+func TestMutualTLS(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	cert, key := ca.issue(t, "engine-1")
 	source := fakeSource{
@@ -117,7 +117,7 @@ func (s *rotatingSource) Secret(string, string) (map[string][]byte, error) {
 	return map[string][]byte{"tls.crt": pair[0], "tls.key": pair[1]}, nil
 }
 
-func TestManyCallsAtOnceOutliveRotationsAndTheEndOfTheHook(t *testing.T) {
+func TestConcurrentCallsDuringRotation(t *testing.T) {
 	ca := newAuthority(t)
 	source := &rotatingSource{}
 	for i := range 3 {

@@ -63,7 +63,7 @@ func TestALeaseTellsWhichControllersRun(t *testing.T) {
 	}
 }
 
-func TestTheLabelsOfALeaseAreValidAndNameEachController(t *testing.T) {
+func TestLeaseLabels(t *testing.T) {
 	labels := leaseLabels(Descriptors()[:1], strings.Repeat("n", 63))
 	for key, value := range labels {
 		if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(value)...); len(problems) > 0 {

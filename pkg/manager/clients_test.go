@@ -109,7 +109,7 @@ func discover(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-func TestInformersTryAgainWhereAListOrAWatchIsNeverAnswered(t *testing.T) {
+func TestUnansweredListAndWatch(t *testing.T) {
 	config, requests := hangingServer(t)
 	_, kube, err := config.clients.informerClients("informers", always)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func TestTheFenceLetsReadsThroughAndWritesOnlyWhileWeLead(t *testing.T) {
+func TestWriteFence(t *testing.T) {
 	var mu sync.Mutex
 	var reached []string
 	var userAgent string

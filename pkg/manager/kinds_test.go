@@ -60,7 +60,7 @@ const (
 	recordsGroup    = "storage.farm.example.com"
 )
 
-func TestEveryKindHasItsCRDItsSampleItsGuideAndItsRights(t *testing.T) {
+func TestEveryKindIsComplete(t *testing.T) {
 	sorts := map[string]int{}
 	for _, kind := range ourKinds(t) {
 		sorts[kind.Group]++

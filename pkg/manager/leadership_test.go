@@ -41,7 +41,7 @@ func mustEnd(t *testing.T, p *process) {
 	}
 }
 
-func TestALeaderThatIsStoppedHandsOverWithinASecond(t *testing.T) {
+func TestStoppedLeaderHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		leader, standby, led, stood := startPair(t, cluster)
@@ -64,7 +64,7 @@ func TestALeaderThatIsStoppedHandsOverWithinASecond(t *testing.T) {
 	})
 }
 
-func TestWithoutPermissionToWatchTheLeaseTheHandoverTakesOnePoll(t *testing.T) {
+func TestHandoverWithoutLeaseWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		for _, verb := range []string{"list", "watch"} {
@@ -106,7 +106,7 @@ func TestAStandbyThatIsStoppedLeavesTheLeaseAlone(t *testing.T) {
 	})
 }
 
-func TestALeaderThatCannotRenewEndsBeforeTheNextOneWorks(t *testing.T) {
+func TestLeaderWithoutRenewalEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		leader, standby, _, stood := startPair(t, cluster)
@@ -133,7 +133,7 @@ func TestALeaderThatCannotRenewEndsBeforeTheNextOneWorks(t *testing.T) {
 	})
 }
 
-func TestALeaderWhoseLeaseWasTakenEndsAtItsNextRenewal(t *testing.T) {
+func TestLostLeaseEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		worker := &toy{name: "toy"}
@@ -214,7 +214,7 @@ func TestOfManyStandbysOneLeads(t *testing.T) {
 	})
 }
 
-func TestALeaseLeftByAKilledProcessIsTakenWhenItExpires(t *testing.T) {
+func TestLeaseOfKilledProcessExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		killed := "killed"
@@ -236,7 +236,7 @@ func TestALeaseLeftByAKilledProcessIsTakenWhenItExpires(t *testing.T) {
 	})
 }
 
-func TestMayWriteOnlyBetweenElectionAndRenewDeadline(t *testing.T) {
+func TestWritesUntilRenewDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		leader, standby := newProcess(t, cluster), newProcess(t, cluster)
@@ -285,7 +285,7 @@ func TestMayWriteOnlyBetweenElectionAndRenewDeadline(t *testing.T) {
 	})
 }
 
-func TestAProcessThatWasStoppedMayNotWriteBeforeItNoticesThat(t *testing.T) {
+func TestSuspendedProcessMayNotWrite(t *testing.T) {
 	// As it is when the process goes on: the deadline has passed, and its timer has not come to run.
 	l := &lease{renewDeadline: 10 * time.Second, renewedAt: time.Now().Add(-11 * time.Second)}
 	if err := l.mayWrite(); err == nil || !strings.Contains(err.Error(), "was renewed 11s ago, which is more than the renew deadline 10s") {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestAProcessEndsWhereResourceVersionsRunBackwards(t *testing.T) {
+func TestVersionsRunningBackwardsEndTheProcess(t *testing.T) {
 	for name, tc := range map[string]struct {
 		leads    bool
 		restored func(t *testing.T, c *fakeCluster)
@@ -46,7 +46,7 @@ func TestAProcessEndsWhereResourceVersionsRunBackwards(t *testing.T) {
 	}
 }
 
-func TestVersionsThatGrowOrCannotBeComparedTellNothing(t *testing.T) {
+func TestVersionsThatAreAccepted(t *testing.T) {
 	versions := &leaseVersions{onBackwards: func(err error) { t.Error(err) }}
 	for _, version := range []string{"", "9", "9", "10", "1000", "not a number", "1001"} {
 		versions.observe(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}}, nil)

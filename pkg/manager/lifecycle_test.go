@@ -30,7 +30,7 @@ func served(group, version string, resources ...string) *metav1.APIResourceList 
 	return list
 }
 
-func TestAControllerWaitsForItsCRDAndTheOthersDoNot(t *testing.T) {
+func TestMissingCRDBlocksOneController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		needy, free := &toy{name: "needy", requires: []schema.GroupVersionResource{widgets}}, &toy{name: "free", watches: true}

@@ -19,7 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-func TestAConstructorErrorEndsTheProcessInGoodOrder(t *testing.T) {
+func TestConstructorError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		good, bad := &toy{name: "good"}, &toy{name: "bad", fails: errors.New("no such setting"), requires: []schema.GroupVersionResource{widgets}}
@@ -83,7 +83,7 @@ func TestTheLeaseIsGivenUpAfterTheLastWrite(t *testing.T) {
 	})
 }
 
-func TestAControllerThatHangsIsNamedAndItsLeaseLeftToExpire(t *testing.T) {
+func TestHangingControllerKeepsTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		quick, stuck := &toy{name: "quick"}, &toy{name: "stuck", hangs: make(chan struct{})}
@@ -107,7 +107,7 @@ func TestAControllerThatHangsIsNamedAndItsLeaseLeftToExpire(t *testing.T) {
 	})
 }
 
-func TestWithoutLeaderElectionControllersWorkAtOnce(t *testing.T) {
+func TestWithoutLeaderElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
 		worker := &toy{name: "toy"}

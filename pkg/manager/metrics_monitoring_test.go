@@ -52,7 +52,7 @@ func alerts(t *testing.T) (alerts []alert) {
 // labelOfAlert is how an annotation names a label of what fires.
 var labelOfAlert = regexp.MustCompile(`\$labels\.(\w+)`)
 
-func TestEveryAlertAsksForWhatIsServedAndSaysWhatToDo(t *testing.T) {
+func TestAlerts(t *testing.T) {
 	c := newCatalogue(t, scrape(t))
 	for _, alert := range alerts(t) {
 		t.Run(alert.Alert, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestEveryPanelAsksForWhatIsServed(t *testing.T) {
 	}
 }
 
-func TestTheServiceMonitorsFindThePortsWhereMetricsAreServed(t *testing.T) {
+func TestServiceMonitorPorts(t *testing.T) {
 	for _, tc := range []struct {
 		monitor, services string
 		jobs              []string

@@ -107,7 +107,7 @@ func TestOurMetricsFollowTheConventions(t *testing.T) {
 	}
 }
 
-func TestAMetricThatDoesNotFollowTheConventionsIsFound(t *testing.T) {
+func TestMetricConventions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		metric, help, label, want string
 	}{

@@ -158,7 +158,7 @@ clusters: [{name: c, cluster: {server: "https://192.0.2.1:6443"}}]
 	return path
 }
 
-func TestPhasesMayNotHaveAnAccountOfTheOperatorByDefault(t *testing.T) {
+func TestPhasesHaveNoOperatorAccount(t *testing.T) {
 	options := NewOptions()
 	if err := options.Set("phase-service-account", "millwright-core"); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ type troubled struct {
 
 func (t *troubled) Ready() error { return t.trouble }
 
-func TestAControllerThatCannotWorkIsNotReadyAndSaysWhy(t *testing.T) {
+func TestBlockedControllerIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		built := &troubled{toy: &toy{name: "foo"}, trouble: errors.New("no status subresource")}
 		d := built.descriptor()

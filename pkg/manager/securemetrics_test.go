@@ -162,7 +162,7 @@ func shownName(t *testing.T, address string) string {
 	return connection.ConnectionState().PeerCertificates[0].DNSNames[0]
 }
 
-func TestACertificateThatChangesOnDiskIsServedWithoutARestart(t *testing.T) {
+func TestCertificateReload(t *testing.T) {
 	dir := t.TempDir()
 	options := SecureMetrics{CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
 	writePair(t, options, "old.example.com")

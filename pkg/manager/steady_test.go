@@ -56,7 +56,7 @@ func request(t *testing.T, ctx context.Context, method, path string) *http.Reque
 	return req
 }
 
-func TestAListIsRepeatedUntilTheAPIServerIsWellAndThatIsSaidOnce(t *testing.T) {
+func TestListRetriesAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &answers{t: t, left: []func() (*http.Response, error){
 			noAnswer,
@@ -103,7 +103,7 @@ func TestWhatTheAPIServerSaysOfItsErrorIsKnown(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotPassByItselfIsTheReflectorsAtOnce(t *testing.T) {
+func TestPermanentErrorsAreReportedImmediately(t *testing.T) {
 	for _, code := range []int{401, 403, 404, 410, 422, 504} {
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(code, strings.NewReader(""))}}
 		resp, err := (&steady{next: server}).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
@@ -133,7 +133,7 @@ func TestAWaitForTheAPIServerEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestAWatchThatBreaksLooksAsIfItHadEndedInPeaceAndNotTooSoon(t *testing.T) {
+func TestBrokenWatchLooksLikeAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, breakIt := io.Pipe()
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(200, broken)}}

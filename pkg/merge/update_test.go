@@ -115,7 +115,7 @@ func TestUpdateTellsDriftFromANewDesire(t *testing.T) {
 	}
 }
 
-func TestUpdateDoesNotChaseTheVersionsOfAHookThatReturnsObjectsAsItGotThem(t *testing.T) {
+func TestHookReturnsObservedObjects(t *testing.T) {
 	observed := recording(t, tree(t, "{spec: {a: 1}, status: {ready: 1}}"), tree(t, "spec: {a: 1}"))
 	for round := range 4 {
 		verdict, err := update(t, observed, runtime.DeepCopyJSON(observed))

@@ -39,7 +39,7 @@ func TestAUserIsToldOfWhatIsThereAndOfEachChange(t *testing.T) {
 	})
 }
 
-func TestAfterACompactionTheListIsComparedWithWhatWasThere(t *testing.T) {
+func TestListAfterCompaction(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		for _, name := range []string{"same", "changed", "deleted"} {
 			server.write("ns", name, "x")
@@ -65,7 +65,7 @@ func TestAfterACompactionTheListIsComparedWithWhatWasThere(t *testing.T) {
 	})
 }
 
-func TestAWatchThatEndsGoesOnWhereItWasWithoutAList(t *testing.T) {
+func TestEndedWatchResumes(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		server.write("ns", "a", "x")
 		u := acquire(t, objects, "", "", "")
@@ -99,7 +99,7 @@ func TestABookmarkRaisesTheVersion(t *testing.T) {
 }
 
 // A user that is notified of its own write acts immediately, and is not notified again when the cache says that it has come so far.
-func TestTheVersionIsThatOfAChangeWhenUsersAreToldOfIt(t *testing.T) {
+func TestVersionAtNotification(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *fakeServer, objects *Cache) {
 		u := acquire(t, objects, "", "", "")
 		synctest.Wait()
@@ -113,7 +113,7 @@ func TestTheVersionIsThatOfAChangeWhenUsersAreToldOfIt(t *testing.T) {
 	})
 }
 
-func TestAnObjectThatLeavesAUsersSelectorIsGoneForHimAlone(t *testing.T) {
+func TestObjectLeavesASelector(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		server.write("ns", "a", "x")
 		x, all := acquire(t, objects, "", "", "app=x"), acquire(t, objects, "", "", "")
@@ -170,7 +170,7 @@ func TestTheWatchIsAsNarrowAsItsUsersAgree(t *testing.T) {
 	})
 }
 
-func TestAWideningUndoesNothingThatIsNewerThanItsList(t *testing.T) {
+func TestWideningKeepsNewerObjects(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		for _, name := range []string{"same", "changed", "deleted", "recreated"} {
 			server.write("ns", name, "x")
@@ -221,7 +221,7 @@ func TestAWideningUndoesNothingThatIsNewerThanItsList(t *testing.T) {
 	})
 }
 
-func TestWhoCannotBeServedDoesNotDisturbThoseWhoAre(t *testing.T) {
+func TestRefusedUserDoesNotDisturbOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		server.set(func() {
 			server.refuse = func(within scope) error {
@@ -284,7 +284,7 @@ func TestAResourceThatIsNotServedIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestASlowUserDelaysNobodyAndIsToldTheSumOfWhatHeMissed(t *testing.T) {
+func TestSlowUserGetsTheSum(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		server.write("ns", "a", "0")
 		proceed := make(chan struct{})

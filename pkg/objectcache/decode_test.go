@@ -114,7 +114,7 @@ func TestARefusalIsTheErrorThatTheServerMeans(t *testing.T) {
 	}
 }
 
-func TestWatchEventsAreRawObjectsAndErrorsAreStatus(t *testing.T) {
+func TestWatchEventFormat(t *testing.T) {
 	large := strings.Repeat("0123456789", 200_000)
 	l, _ := answering(t, scope{}, 200, fmt.Sprintf(`{"type":"ADDED","object":{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"a"},"large":%q}}
 {"object":{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}},"type":"BOOKMARK"}

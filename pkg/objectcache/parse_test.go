@@ -42,7 +42,7 @@ func mustParse(t testing.TB, text string) *RawObject {
 	return o
 }
 
-func TestAnObjectIsKeptAsItWasSentWithoutSpaceAndManagedFields(t *testing.T) {
+func TestStoredForm(t *testing.T) {
 	if diff := cmp.Diff(compact, mustParse(t, spaced).JSON()); diff != "" {
 		t.Error(diff)
 	}

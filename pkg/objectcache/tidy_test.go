@@ -5,7 +5,7 @@ package objectcache
 
 import "testing"
 
-func TestTheLargerTheCacheTheLessGarbageComesTogetherBesideIt(t *testing.T) {
+func TestGarbageTargetShrinksWithTheCache(t *testing.T) {
 	for _, test := range []struct{ mebibytes, percent int }{
 		{0, 100}, {1, 100}, {32, 100}, {64, 50}, {128, 25}, {160, 20}, {10_000, 20},
 	} {

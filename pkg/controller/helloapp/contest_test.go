@@ -99,7 +99,7 @@ func newArena(t *testing.T, takeBack func(*world), options ...appOption) *arena 
 func scaleAway(w *world)          { w.deployment.Spec.Replicas = ptr.To[int32](7) }
 func deleteDeploymentOf(w *world) { w.deployment = nil }
 
-func TestWhatAnotherClientTakesBackIsRepairedEverMoreRarely(t *testing.T) {
+func TestContestedDeploymentBacksOff(t *testing.T) {
 	for name, test := range map[string]struct {
 		takeBack func(*world)
 		options  []appOption
@@ -163,7 +163,7 @@ func TestAContestIsOver(t *testing.T) {
 	})
 }
 
-func TestARareChangeIsRepairedImmediatelyHoweverManyThereAre(t *testing.T) {
+func TestRareDriftIsRepairedImmediately(t *testing.T) {
 	a := newArena(t, scaleAway)
 	for range 100 {
 		a.w.now = a.w.now.Add(time.Minute)

@@ -75,9 +75,9 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 
 	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{Name: ControllerName, Sync: c.syncHandler})
 	err := errors.Join(
-		controller.Watch(ctx, c.Loop, controller.Source[*v1.HelloApp, cache.ObjectName]{Informer: apps.TypedInformer(), Keys: keys[*v1.HelloApp]}),
-		controller.Watch(ctx, c.Loop, controller.Source[*appsv1.Deployment, cache.ObjectName]{Informer: deployments.TypedInformer(), Keys: keys[*appsv1.Deployment]}),
-		controller.Watch(ctx, c.Loop, controller.Source[*corev1.Service, cache.ObjectName]{Informer: services.TypedInformer(), Keys: keys[*corev1.Service]}),
+		watch(ctx, c.Loop, apps.TypedInformer()),
+		watch(ctx, c.Loop, deployments.TypedInformer()),
+		watch(ctx, c.Loop, services.TypedInformer()),
 	)
 	if err != nil {
 		return nil, err
@@ -86,9 +86,15 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 	return c, nil
 }
 
-// keys are the same for a HelloApp, its Deployment and its Service, whatever owns these: all have one name.
-func keys[T metav1.Object](object T) []cache.ObjectName {
-	return []cache.ObjectName{cache.MetaObjectToName(object)}
+// watch syncs the key of each object that changes. A HelloApp, its Deployment and its Service have one name, and so one key.
+func watch[T interface {
+	cache.Object
+	metav1.Object
+}](ctx context.Context, loop *controller.Loop[cache.ObjectName], informer cache.TypedSharedIndexInformer[T]) error {
+	return controller.Watch(ctx, loop, controller.Source[T, cache.ObjectName]{
+		Informer: informer,
+		Keys:     func(object T) []cache.ObjectName { return []cache.ObjectName{cache.MetaObjectToName(object)} },
+	})
 }
 
 // syncHandler brings Deployment and Service to the desired state, then shows in the status what there is.

@@ -23,10 +23,10 @@ import (
 	"millwright.dev/pkg/testing/fakeapi"
 )
 
-// times is the error so many times over.
+// times returns the error n times.
 func times(n int, err error) []error { return slices.Repeat([]error{err}, n) }
 
-func TestWhatTheServerFailsToDoIsDoneAgainAndNothingIsShown(t *testing.T) {
+func TestOutageIsRetriedSilently(t *testing.T) {
 	for name, err := range map[string]error{
 		"internal error":    apierrors.NewInternalError(errors.New("etcd is tired")),
 		"too many requests": apierrors.NewTooManyRequests("later", 1),
@@ -74,7 +74,7 @@ func TestALostAnswerMakesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestWhatQuotaRefusesIsShownOnceAndTriedUntilItFits(t *testing.T) {
+func TestQuotaExceeded(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		quota := apierrors.NewForbidden(deployments.GroupResource(), "x", errors.New("exceeded quota: compute"))
 		a.Fail("patch deployments", times(12, quota)...)
@@ -94,7 +94,7 @@ func TestWhatQuotaRefusesIsShownOnceAndTriedUntilItFits(t *testing.T) {
 		want := []string{"status: generation 1, Ready=False Forbidden", "create deployments", isStarting,
 			fmt.Sprintf("event Warning FailedApply %q", quota.Error()), saysCreated}
 		if diff := cmp.Diff(want, rest); diff != "" {
-			t.Errorf("beside the tries (-want +got):\n%s", diff)
+			t.Errorf("apart from the tries (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func invalid(path ...string) error {
 		field.ErrorList{field.Invalid(field.NewPath(path[0], path[1:]...), "!", "no such name")})
 }
 
-func TestASpecThatIsInvalidIsNotTriedAgainBeforeItIsEdited(t *testing.T) {
+func TestInvalidSpecIsNotRetried(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		err := invalid("spec", "env")
 		a.Fail("patch deployments", times(1, err)...)
@@ -127,7 +127,7 @@ func TestASpecThatIsInvalidIsNotTriedAgainBeforeItIsEdited(t *testing.T) {
 	})
 }
 
-func TestAnEditThatIsInvalidLeavesTheDeploymentAsItIs(t *testing.T) {
+func TestInvalidEditChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		err := invalid("spec", "env")
@@ -143,7 +143,7 @@ func TestAnEditThatIsInvalidLeavesTheDeploymentAsItIs(t *testing.T) {
 	})
 }
 
-func TestADeploymentThatGotAnotherControllerMeanwhileIsAConflict(t *testing.T) {
+func TestLostOwnershipIsAConflict(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		stop := coldStart(a)
 		stop()
@@ -156,7 +156,7 @@ func TestADeploymentThatGotAnotherControllerMeanwhileIsAConflict(t *testing.T) {
 	})
 }
 
-func TestInANamespaceThatIsBeingTerminatedNothingIsSaidNorTriedAgain(t *testing.T) {
+func TestTerminatingNamespace(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		gone := apierrors.NewForbidden(deployments.GroupResource(), "x", errors.New("unable to create new content in namespace default because it is being terminated"))
 		gone.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -192,7 +192,7 @@ func TestAWriteOfAnOlderSpecThatComesLateIsUndone(t *testing.T) {
 	})
 }
 
-func TestACacheThatWasFilledFromThePastRollsNothingBack(t *testing.T) {
+func TestStaleCacheRollsNothingBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		stop := coldStart(a)
 		a.edit(func(s *v1.HelloAppSpec) { s.Image = "nginx:2" })
@@ -213,11 +213,11 @@ func TestACacheThatWasFilledFromThePastRollsNothingBack(t *testing.T) {
 	})
 }
 
-func TestADeploymentThatClaimsALaterGenerationIsPutRight(t *testing.T) {
+func TestLaterGenerationIsRepaired(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.deploymentBecomes(func(d *appsv1.Deployment) { d.Annotations[AnnotationGeneration] = "99" })
-		a.wants("when somebody edits it", "get helloapps", "apply deployments",
+		a.wants("when a user edits it", "get helloapps", "apply deployments",
 			`event Normal DriftRestored "Restored Deployment x, which differed in metadata.annotations.apps.anupam.com/generation"`)
 		a.edit(func(s *v1.HelloAppSpec) { s.Size = 3 })
 		a.took()

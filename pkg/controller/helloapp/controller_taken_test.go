@@ -22,7 +22,7 @@ func foreignDeployment(options ...deploymentOption) *appsv1.Deployment {
 	return deploymentOf(newApp(), append([]deploymentOption{deployed(notOurs), func(d *appsv1.Deployment) { d.UID = "uid-foreign" }}, options...)...)
 }
 
-func TestAForeignDeploymentIsReportedOnceAndReplacedSoonAfterItsGoing(t *testing.T) {
+func TestForeignDeployment(t *testing.T) {
 	for name, options := range map[string][]deploymentOption{
 		"that agrees with all that we would set": nil,
 		"with a selector of its own":             {ofTheOldOperator},
@@ -49,7 +49,7 @@ func TestAForeignDeploymentIsReportedOnceAndReplacedSoonAfterItsGoing(t *testing
 					}
 				}
 				if events != 1 || statuses != 1 {
-					t.Errorf("the conflict is told by %d events and %d status writes, want one each", events, statuses)
+					t.Errorf("the conflict is reported by %d events and %d status writes, want one each", events, statuses)
 				}
 				if diff := cmp.Diff(foreign.ObjectMeta, a.deployment().ObjectMeta); diff != "" {
 					t.Errorf("the foreign Deployment was touched (-before +after):\n%s", diff)
@@ -68,7 +68,7 @@ func TestAForeignDeploymentIsReportedOnceAndReplacedSoonAfterItsGoing(t *testing
 	}
 }
 
-func TestWhileAConflictLastsItIsLookedAtOnceInTenSeconds(t *testing.T) {
+func TestConflictIsCheckedEveryTenSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.deploymentAppears(foreignDeployment())
 		a.operate()
@@ -81,7 +81,7 @@ func TestWhileAConflictLastsItIsLookedAtOnceInTenSeconds(t *testing.T) {
 	})
 }
 
-func TestAForeignServiceIsAConflictAndTheDeploymentGoesOn(t *testing.T) {
+func TestForeignServiceIsAConflict(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		foreign := serviceOf(newApp(withPort(80)), notOurs)
 		a.serviceAppears(foreign)
@@ -108,7 +108,7 @@ func TestAForeignServiceIsAConflictAndTheDeploymentGoesOn(t *testing.T) {
 	}, withPort(80))
 }
 
-func TestTheOldOperatorsDeploymentIsTakenOverWithItsSelector(t *testing.T) {
+func TestOldOperatorsDeploymentIsAdopted(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		old := deploymentOf(newApp(), ofTheOldOperator)
 		a.deploymentAppears(old)
@@ -138,7 +138,7 @@ func TestAnOrphanIsAdoptedAndItsPodsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestADeploymentThatIsOrphanedByTheDeletionOfItsAppIsNotAdopted(t *testing.T) {
+func TestOrphanOfDeletedAppIsNotAdopted(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.Freeze(helloApps.GroupVersionResource)
@@ -151,7 +151,7 @@ func TestADeploymentThatIsOrphanedByTheDeletionOfItsAppIsNotAdopted(t *testing.T
 	})
 }
 
-func TestADeploymentOfAnEarlierAppIsWaitedForCalmly(t *testing.T) {
+func TestDeploymentOfEarlierAppIsWaitedFor(t *testing.T) {
 	for name, options := range map[string][]deploymentOption{"in our watch": nil, "that lost its label": {deployed(unlabelled)}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
@@ -159,7 +159,8 @@ func TestADeploymentOfAnEarlierAppIsWaitedForCalmly(t *testing.T) {
 				a.operate()
 				time.Sleep(time.Minute)
 				lines := a.took()
-				if len(lines) > 20 || slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "event") || strings.HasPrefix(line, "apply") }) {
+				isEventOrApply := func(line string) bool { return strings.HasPrefix(line, "event") || strings.HasPrefix(line, "apply") }
+				if len(lines) > 20 || slices.ContainsFunc(lines, isEventOrApply) {
 					t.Errorf("took %q", lines)
 				}
 				a.deploymentGoes()

@@ -97,7 +97,7 @@ func TestAnEditIsAppliedAndSaid(t *testing.T) {
 	}
 }
 
-func TestAVariableThatIsRemovedIsRemovedFromTheDeployment(t *testing.T) {
+func TestRemovedVariable(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.edit(func(s *v1.HelloAppSpec) { s.Env = s.Env[:1] })
@@ -117,7 +117,7 @@ func TestAnEditOfWhatDoesNotCountIsOneStatusWrite(t *testing.T) {
 	})
 }
 
-func TestDriftIsRestoredAndWhatOthersAddIsLeftAlone(t *testing.T) {
+func TestDriftIsRestored(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.deploymentBecomes(func(d *appsv1.Deployment) {
@@ -195,7 +195,7 @@ func TestWithoutAnImageThereIsNoDeployment(t *testing.T) {
 	}, withoutAnImage)
 }
 
-func TestADeletionThatTheWatchHasYetToTellIsNotAskedForAgain(t *testing.T) {
+func TestUnseenDeletionIsNotRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.Freeze(fakeapi.Services.GroupVersionResource)
@@ -234,7 +234,7 @@ func TestAServiceThatIsChangedOrDeletedIsRestored(t *testing.T) {
 	}, withPort(80))
 }
 
-func TestAnAppThatIsDeletedIsLeftToTheGarbageCollector(t *testing.T) {
+func TestDeletedAppIsLeftAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.objects.Remove("default", "x")

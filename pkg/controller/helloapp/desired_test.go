@@ -18,7 +18,7 @@ import (
 	v1 "millwright.dev/pkg/apis/apps/v1"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // What is in these files is on running clusters: where the template in one changes, an upgrade of the operator rolls every
 // Deployment of that kind. A new file may be added at any time.
@@ -131,7 +131,7 @@ func TestThePodsSatisfyTheSelectorWhateverItIs(t *testing.T) {
 	}
 }
 
-func TestBuildingChangesNeitherTheAppNorTheDeployment(t *testing.T) {
+func TestBuildersDoNotMutate(t *testing.T) {
 	app := newApp(withSpec(specFrom(t, "rich.yaml")))
 	live := deploymentOf(app)
 	appBefore, liveBefore := app.DeepCopy(), live.DeepCopy()

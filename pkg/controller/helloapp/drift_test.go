@@ -55,13 +55,19 @@ func TestWhatIsDriftOfADeploymentAndWhatIsNot(t *testing.T) {
 		"a variable's source": {container(func(c *corev1.Container) { c.Env[3].ValueFrom.SecretKeyRef.Key = "b" }), []string{inContainer + ".env[PASSWORD].valueFrom.secretKeyRef.key"}},
 		"a variable less":     {container(func(c *corev1.Container) { c.Env = c.Env[1:] }), []string{inContainer + ".env[MODE]"}},
 		"a quantity":          {container(func(c *corev1.Container) { c.Resources.Limits["cpu"] = resource.MustParse("2") }), []string{inContainer + ".resources.limits.cpu"}},
-		"no quantities":       {container(func(c *corev1.Container) { c.Resources = corev1.ResourceRequirements{Limits: c.Resources.Limits} }), []string{inContainer + ".resources.requests.cpu", inContainer + ".resources.requests.memory"}},
-		"the port":            {container(func(c *corev1.Container) { c.Ports[0].ContainerPort = 81 }), []string{inContainer + ".ports[8080/TCP]"}},
-		"a pull secret":       {func(d *appsv1.Deployment) { d.Spec.Template.Spec.ImagePullSecrets = nil }, []string{"spec.template.spec.imagePullSecrets[mirror]", "spec.template.spec.imagePullSecrets[registry]"}},
-		"the ServiceAccount":  {func(d *appsv1.Deployment) { d.Spec.Template.Spec.ServiceAccountName = "default" }, []string{"spec.template.spec.serviceAccountName"}},
-		"our label":           {deployed(unlabelled), []string{"metadata.labels.app.kubernetes.io/managed-by"}},
-		"the hash":            {func(d *appsv1.Deployment) { d.Annotations[AnnotationSpecHash] = "0" }, []string{"metadata.annotations.apps.anupam.com/spec-hash"}},
-		"all annotations":     {func(d *appsv1.Deployment) { d.Annotations = nil }, []string{"metadata.annotations." + AnnotationGeneration, "metadata.annotations." + AnnotationSpecHash}},
+		"no quantities": {
+			container(func(c *corev1.Container) { c.Resources = corev1.ResourceRequirements{Limits: c.Resources.Limits} }),
+			[]string{inContainer + ".resources.requests.cpu", inContainer + ".resources.requests.memory"}},
+		"the port": {container(func(c *corev1.Container) { c.Ports[0].ContainerPort = 81 }), []string{inContainer + ".ports[8080/TCP]"}},
+		"a pull secret": {
+			func(d *appsv1.Deployment) { d.Spec.Template.Spec.ImagePullSecrets = nil },
+			[]string{"spec.template.spec.imagePullSecrets[mirror]", "spec.template.spec.imagePullSecrets[registry]"}},
+		"the ServiceAccount": {func(d *appsv1.Deployment) { d.Spec.Template.Spec.ServiceAccountName = "default" }, []string{"spec.template.spec.serviceAccountName"}},
+		"our label":          {deployed(unlabelled), []string{"metadata.labels.app.kubernetes.io/managed-by"}},
+		"the hash":           {func(d *appsv1.Deployment) { d.Annotations[AnnotationSpecHash] = "0" }, []string{"metadata.annotations.apps.anupam.com/spec-hash"}},
+		"all annotations": {
+			func(d *appsv1.Deployment) { d.Annotations = nil },
+			[]string{"metadata.annotations." + AnnotationGeneration, "metadata.annotations." + AnnotationSpecHash}},
 		"the owner":           {deployed(orphaned), []string{"metadata.ownerReferences[uid-x]"}},
 		"the owner's control": {func(d *appsv1.Deployment) { d.OwnerReferences[0].Controller = nil }, []string{"metadata.ownerReferences[uid-x].controller"}},
 		"a label of the Pods": {func(d *appsv1.Deployment) { delete(d.Spec.Template.Labels, "app") }, []string{"spec.template.metadata.labels.app"}},
@@ -102,7 +108,7 @@ func TestWhatIsDriftOfAServiceAndWhatIsNot(t *testing.T) {
 	}
 }
 
-func TestAQuantityBelowAThousandthIsNoDriftOnceTheAPIServerHasRoundedIt(t *testing.T) {
+func TestRoundedQuantityIsNoDrift(t *testing.T) {
 	app := newApp()
 	app.Spec.Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("100u")}
 	live := deploymentOf(app)
@@ -113,7 +119,7 @@ func TestAQuantityBelowAThousandthIsNoDriftOnceTheAPIServerHasRoundedIt(t *testi
 }
 
 // What is generated from the API's types is taken to have their fields: an upgrade of client-go must not end in a panic.
-func TestEveryFieldOfAnApplyConfigurationHasItsCounterpart(t *testing.T) {
+func TestApplyConfigurationFields(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	var walk func(want, have reflect.Type)
 	walk = func(want, have reflect.Type) {

@@ -67,7 +67,7 @@ func (w *world) act() (effects []string, requeueAfter time.Duration) {
 	return append(effects, "looks again and again"), 0
 }
 
-// do returns true where it is to be decided anew.
+// do reports whether to decide again.
 func (w *world) do(s controller.Step, o *observed) (again bool) {
 	switch s := s.(type) {
 	case decideAgain:
@@ -152,8 +152,9 @@ func (w *world) record(events []controller.RecordEvent) {
 // worlds are all combinations of what may be there.
 func worlds() map[string]func() *world {
 	specs := map[string]appOption{
-		"size and image": func(*v1.HelloApp) {}, "a port": withPort(80), "no image": withoutAnImage, "no image and a port": func(app *v1.HelloApp) { withoutAnImage(app); withPort(80)(app) },
-		"an edit": edited(func(s *v1.HelloAppSpec) { s.Image = "nginx:2" }),
+		"size and image": func(*v1.HelloApp) {}, "a port": withPort(80), "no image": withoutAnImage,
+		"no image and a port": func(app *v1.HelloApp) { withoutAnImage(app); withPort(80)(app) },
+		"an edit":             edited(func(s *v1.HelloAppSpec) { s.Image = "nginx:2" }),
 	}
 	deployments := map[string][]deploymentOption{
 		"no Deployment": nil, "ours": {}, "ours, rolled out": {rolledOut}, "ours, changed": {func(d *appsv1.Deployment) { *d.Spec.Replicas = 9 }},
@@ -197,8 +198,8 @@ func worlds() map[string]func() *world {
 	return all
 }
 
-// Deciding anew after a plan took effect gives the rest of the way, never the same steps again: from every state the
-// controller comes to rest, nothing is said twice, what is not ours is not touched, and what the spec says is there.
+// Deciding again after a plan was applied gives the remaining steps, never the same steps again: from every state the
+// controller comes to rest, no event is sent twice, what is not ours is not touched, and what the spec asks for exists.
 func TestFromEveryStateThePlansComeToRest(t *testing.T) {
 	for name, build := range worlds() {
 		w := build()
@@ -239,7 +240,7 @@ func TestFromEveryStateThePlansComeToRest(t *testing.T) {
 	}
 }
 
-// complaint tells what is not as the spec says, unless something is in the way or the API server has said no.
+// complaint returns what differs from the spec, unless something is in the way or the API server has refused.
 func (w *world) complaint() string {
 	ownership := ownershipOf(w.app, w.deployment)
 	switch {

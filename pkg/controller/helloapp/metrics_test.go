@@ -18,7 +18,7 @@ import (
 	"millwright.dev/pkg/testing/metricstest"
 )
 
-func TestEveryApplyThatChangesSomethingIsCountedByItsResult(t *testing.T) {
+func TestAppliesAreCounted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		object string
 		does   func(a *apiServer)
@@ -28,10 +28,10 @@ func TestEveryApplyThatChangesSomethingIsCountedByItsResult(t *testing.T) {
 		"a Service from nothing":    {"Service", func(*apiServer) {}, map[string]float64{"created": 1}},
 		"another image": {"Deployment", func(a *apiServer) { a.edit(func(spec *v1.HelloAppSpec) { spec.Image = "nginx:2" }) },
 			map[string]float64{"created": 1, "updated": 1}},
-		"a Deployment that somebody scales": {"Deployment", func(a *apiServer) {
+		"a Deployment that a user scales": {"Deployment", func(a *apiServer) {
 			a.deploymentBecomes(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](7) })
 		}, map[string]float64{"created": 1, "restored": 1}},
-		"a Service that somebody turns elsewhere": {"Service", func(a *apiServer) {
+		"a Service whose selector a user changes": {"Service", func(a *apiServer) {
 			a.serviceBecomes(func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "mine"} })
 		}, map[string]float64{"created": 1, "restored": 1}},
 		"a Deployment that lost its owner": {"Deployment", func(a *apiServer) { a.deploymentBecomes(deployed(orphaned)) },

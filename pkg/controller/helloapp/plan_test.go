@@ -37,7 +37,7 @@ func TestWhatIsDoneAboutTheDeployment(t *testing.T) {
 		"it is as it should be":                        {deployment: deploymentOf(newApp(), defaulted), want: []string{}},
 		"the app is being deleted":                     {app: func(app *v1.HelloApp) { terminating(app) }, want: []string{}},
 
-		"its replicas were changed by somebody": {deployment: deploymentOf(newApp(), func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](7) }),
+		"its replicas were changed by a user": {deployment: deploymentOf(newApp(), func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](7) }),
 			want: []string{`apply Deployment uid-deployment, event Normal DriftRestored "Restored Deployment x, which differed in spec.replicas"`}},
 		"the size was edited": {app: edited(func(s *v1.HelloAppSpec) { s.Size = 5 }), deployment: deploymentOf(newApp()),
 			want: []string{`apply Deployment uid-deployment, event Normal Scaled "Scaled from 2 to 5"`}},
@@ -62,7 +62,7 @@ func TestWhatIsDoneAboutTheDeployment(t *testing.T) {
 		"ours that terminates":                {deployment: deploymentOf(newApp(), deployed(terminating)), want: []string{againIn10s}},
 		"one of an earlier app":               {deployment: deploymentOf(newApp(), deployed(ofAnEarlierApp)), want: []string{againIn10s}},
 		"a foreign one with our label":        {deployment: deploymentOf(newApp(), deployed(ofAnotherOwner)), want: []string{againIn10s}},
-		"a foreign one of nobody":             {deployment: deploymentOf(newApp(), deployed(notOurs)), live: true, want: []string{againIn10s}},
+		"a foreign one without an owner":      {deployment: deploymentOf(newApp(), deployed(notOurs)), live: true, want: []string{againIn10s}},
 		"none in the cache, after a conflict": {app: conflict, want: []string{"look at the live Deployment"}},
 		"none at all, after a conflict":       {app: conflict, live: true, want: []string{createsDeployment}},
 
@@ -110,21 +110,23 @@ func TestWhatIsDoneAboutTheService(t *testing.T) {
 		"a port and the right one":                                {app: withPort(80), service: serviceOf(withPort80), want: []string{}},
 		"a port and one that was changed":                         {app: withPort(80), service: serviceOf(newApp(withPort(81))), want: []string{`apply Service uid-service, event Normal DriftRestored "Restored Service x, which differed in spec.ports[80/TCP]"`}},
 		"a port and an orphan, which this deletion may have made": {app: withPort(80), service: serviceOf(withPort80, orphaned), want: []string{"look at the live HelloApp"}},
-		"a port and an orphan":                                    {app: withPort(80), service: serviceOf(withPort80, orphaned), appLive: true, want: []string{`apply Service uid-service, event Normal Adopted "Adopted Service x"`}},
-		"a port and a foreign one":                                {app: withPort(80), service: serviceOf(withPort80, notOurs), live: true, want: []string{againIn10s}},
-		"a port and one that goes":                                {app: withPort(80), service: serviceOf(withPort80, terminating), want: []string{againIn10s}},
-		"a port and one of an earlier app":                        {app: withPort(80), service: serviceOf(withPort80, ofAnEarlierApp), want: []string{againIn10s}},
-		"a port and none in the cache, after a conflict":          {app: func(app *v1.HelloApp) { withPort(80)(app); conflict(app) }, want: []string{"look at the live Service"}},
-		"no port and none":                                        {app: withPort(0), want: []string{}},
-		"no port and ours":                                        {app: withPort(0), service: serviceOf(withPort80), want: []string{"delete Service uid-service"}},
-		"no port and ours, of which the deletion was asked for":   {app: withPort(0), service: serviceOf(withPort80), memory: memory{deleting: [2]types.UID{"uid-other", "uid-service"}}, want: []string{}},
-		"no port and ours, which goes":                            {app: withPort(0), service: serviceOf(withPort80, terminating), want: []string{}},
-		"no port and a foreign one":                               {app: withPort(0), service: serviceOf(withPort80, ofAnotherOwner), want: []string{}},
-		"no port and an orphan":                                   {app: withPort(0), service: serviceOf(withPort80, orphaned), want: []string{}},
+		"a port and an orphan": {app: withPort(80), service: serviceOf(withPort80, orphaned), appLive: true,
+			want: []string{`apply Service uid-service, event Normal Adopted "Adopted Service x"`}},
+		"a port and a foreign one":                              {app: withPort(80), service: serviceOf(withPort80, notOurs), live: true, want: []string{againIn10s}},
+		"a port and one that goes":                              {app: withPort(80), service: serviceOf(withPort80, terminating), want: []string{againIn10s}},
+		"a port and one of an earlier app":                      {app: withPort(80), service: serviceOf(withPort80, ofAnEarlierApp), want: []string{againIn10s}},
+		"a port and none in the cache, after a conflict":        {app: func(app *v1.HelloApp) { withPort(80)(app); conflict(app) }, want: []string{"look at the live Service"}},
+		"no port and none":                                      {app: withPort(0), want: []string{}},
+		"no port and ours":                                      {app: withPort(0), service: serviceOf(withPort80), want: []string{"delete Service uid-service"}},
+		"no port and ours, of which the deletion was asked for": {app: withPort(0), service: serviceOf(withPort80), memory: memory{deleting: [2]types.UID{"uid-other", "uid-service"}}, want: []string{}},
+		"no port and ours, which goes":                          {app: withPort(0), service: serviceOf(withPort80, terminating), want: []string{}},
+		"no port and a foreign one":                             {app: withPort(0), service: serviceOf(withPort80, ofAnotherOwner), want: []string{}},
+		"no port and an orphan":                                 {app: withPort(0), service: serviceOf(withPort80, orphaned), want: []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := newApp(tc.app)
-			got := describe(decide(observed{app: app, deployment: deploymentOf(app), service: tc.service, serviceLive: tc.live, appLive: tc.appLive, memory: tc.memory, now: noon}))
+			got := describe(decide(observed{app: app, deployment: deploymentOf(app), service: tc.service,
+				serviceLive: tc.live, appLive: tc.appLive, memory: tc.memory, now: noon}))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
@@ -132,7 +134,7 @@ func TestWhatIsDoneAboutTheService(t *testing.T) {
 	}
 }
 
-func TestAServiceThatComesWithItsDeploymentIsNotSaidTwice(t *testing.T) {
+func TestCreateWithServiceIsOneEvent(t *testing.T) {
 	got := describe(decide(observed{app: newApp(withPort(80)), now: noon}))
 	if diff := cmp.Diff([]string{createsDeployment, "create Service"}, got); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
@@ -140,7 +142,7 @@ func TestAServiceThatComesWithItsDeploymentIsNotSaidTwice(t *testing.T) {
 }
 
 // Else it would depend on what was there before whether there is a Service.
-func TestTheServiceFollowsThePortWhateverBecomesOfTheDeployment(t *testing.T) {
+func TestServiceFollowsThePort(t *testing.T) {
 	const created, deleted = `create Service, event Normal Created "Created Service x"`, "delete Service uid-service"
 	inTheWay := deploymentOf(newApp(), deployed(ofAnotherOwner))
 	said := func(app *v1.HelloApp) { withoutAnImage(app); mirroring(nil, nil)(app) }
@@ -149,11 +151,12 @@ func TestTheServiceFollowsThePortWhateverBecomesOfTheDeployment(t *testing.T) {
 		o    observed
 		want []string
 	}{
-		"a port, and a Deployment in the way":     {newApp(withPort(80)), observed{deployment: inTheWay}, []string{created, againIn10s}},
-		"no port, and a Deployment in the way":    {newApp(), observed{deployment: inTheWay, service: serviceOf(newApp(withPort(80)))}, []string{deleted, againIn10s}},
-		"a port, and no image":                    {newApp(withPort(80), said), observed{}, []string{created}},
-		"no port, and no image":                   {newApp(said), observed{service: serviceOf(newApp(withPort(80)))}, []string{deleted}},
-		"neither any more":                        {newApp(withoutAnImage), observed{deployment: deploymentOf(newApp()), service: serviceOf(newApp(withPort(80)))}, []string{"delete Deployment uid-deployment", deleted}},
+		"a port, and a Deployment in the way":  {newApp(withPort(80)), observed{deployment: inTheWay}, []string{created, againIn10s}},
+		"no port, and a Deployment in the way": {newApp(), observed{deployment: inTheWay, service: serviceOf(newApp(withPort(80)))}, []string{deleted, againIn10s}},
+		"a port, and no image":                 {newApp(withPort(80), said), observed{}, []string{created}},
+		"no port, and no image":                {newApp(said), observed{service: serviceOf(newApp(withPort(80)))}, []string{deleted}},
+		"neither any more": {newApp(withoutAnImage), observed{deployment: deploymentOf(newApp()), service: serviceOf(newApp(withPort(80)))},
+			[]string{"delete Deployment uid-deployment", deleted}},
 		"no image, and a Service that is refused": {newApp(withPort(80), said, withCondition("Ready", "False", "Invalid", "")), observed{deploymentLive: true}, []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {

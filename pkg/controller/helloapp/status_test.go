@@ -17,6 +17,8 @@ import (
 )
 
 func TestReadyIsTrueOnlyOnceAllIsRolledOut(t *testing.T) {
+	pastDeadline := reporting("Progressing", "False", "ProgressDeadlineExceeded")
+	cannotCreate := reporting("ReplicaFailure", "True", "FailedCreate")
 	for name, tc := range map[string]struct {
 		size    int32
 		options []deploymentOption
@@ -33,10 +35,10 @@ func TestReadyIsTrueOnlyOnceAllIsRolledOut(t *testing.T) {
 		"one is old":           {2, []deploymentOption{counts(1, 2, 1, 2)}, "False Progressing 2 of 2 Pods are available, 1 are of the newest version"},
 		"an old one is left":   {2, []deploymentOption{counts(1, 3, 2, 2)}, "False Progressing 2 of 2 Pods are available, 2 are of the newest version"},
 		"more than are wanted": {1, []deploymentOption{counts(1, 2, 2, 2)}, "False Progressing 2 of 1 Pods are available, 2 are of the newest version"},
-		"the deadline is past": {2, []deploymentOption{counts(1, 2, 2, 1), reporting("Progressing", "False", "ProgressDeadlineExceeded")}, "False ProgressDeadlineExceeded says the Deployment"},
-		"Pods cannot be made":  {2, []deploymentOption{counts(1, 0, 0, 0), reporting("ReplicaFailure", "True", "FailedCreate")}, "False FailedCreate says the Deployment"},
-		"neither, and past":    {2, []deploymentOption{counts(1, 0, 0, 0), reporting("ReplicaFailure", "True", "FailedCreate"), reporting("Progressing", "False", "ProgressDeadlineExceeded")}, "False ProgressDeadlineExceeded says the Deployment"},
-		"the deadline of the spec before was past": {2, []deploymentOption{counts(1, 2, 2, 1), reporting("Progressing", "False", "ProgressDeadlineExceeded"), func(d *appsv1.Deployment) { d.Generation = 2 }},
+		"the deadline is past": {2, []deploymentOption{counts(1, 2, 2, 1), pastDeadline}, "False ProgressDeadlineExceeded says the Deployment"},
+		"Pods cannot be made":  {2, []deploymentOption{counts(1, 0, 0, 0), cannotCreate}, "False FailedCreate says the Deployment"},
+		"neither, and past":    {2, []deploymentOption{counts(1, 0, 0, 0), cannotCreate, pastDeadline}, "False ProgressDeadlineExceeded says the Deployment"},
+		"the deadline of the spec before was past": {2, []deploymentOption{counts(1, 2, 2, 1), pastDeadline, func(d *appsv1.Deployment) { d.Generation = 2 }},
 			"False Progressing 1 of 2 Pods are available, 2 are of the newest version"},
 		"ours is being deleted":   {2, []deploymentOption{counts(1, 2, 2, 2), deployed(terminating)}, "False Progressing Deployment x is being deleted; then it is created again"},
 		"an earlier one is there": {2, []deploymentOption{counts(1, 2, 2, 2), deployed(ofAnEarlierApp)}, "False Progressing Deployment x is being deleted; then it is created again"},
@@ -96,7 +98,7 @@ func TestWhatTheDeploymentSaidGoesWithIt(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsInTheWayIsAConflictAndTheDeploymentGoesOn(t *testing.T) {
+func TestForeignServiceKeepsTheDeployment(t *testing.T) {
 	app := newApp(withPort(80))
 	status := statusOf(observed{app: app, deployment: deploymentOf(app, rolledOut), service: serviceOf(app, notOurs), now: noon})
 	c := meta.FindStatusCondition(status.Conditions, "Conflict")
@@ -130,7 +132,8 @@ func TestNewsIsToldAtOnceAndProgressOnceInASecond(t *testing.T) {
 		"the deadline":                  {before: with(), now: with(reporting("Progressing", "False", "ProgressDeadlineExceeded")), news: true},
 		"a failure":                     {before: with(), now: with(reporting("ReplicaFailure", "True", "FailedCreate")), news: true},
 		"a Service in the way":          {before: with(), now: with(), change: func(o *observed) { o.service = serviceOf(app, notOurs) }, news: true},
-		"a refusal":                     {before: with(), now: with(), change: func(o *observed) { o.rejection = &controller.Rejection{Reason: "Forbidden", Message: "quota"} }, news: true},
+		"a refusal": {before: with(), now: with(), news: true,
+			change: func(o *observed) { o.rejection = &controller.Rejection{Reason: "Forbidden", Message: "quota"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mirrored := newApp(withPort(80))
@@ -147,7 +150,7 @@ func TestNewsIsToldAtOnceAndProgressOnceInASecond(t *testing.T) {
 				got := describe(mirror(o))
 				switch {
 				case len(got) == 0:
-					t.Fatal("nothing is told")
+					t.Fatal("no step")
 				case tc.news || want == "":
 					if !strings.HasPrefix(got[0], "status: ") {
 						t.Errorf("%s after the last write: %q, want a write", since, got)
@@ -165,9 +168,11 @@ func TestWarningsAreGivenOnce(t *testing.T) {
 		o    observed
 		want string
 	}{
-		"no image":                        {observed{app: newApp(withoutAnImage)}, `event Warning ImageNotSet "spec.image is empty: there is nothing to run"`},
-		"a foreign Deployment":            {observed{app: newApp(), deployment: deploymentOf(newApp(), deployed(notOurs))}, `event Warning ErrResourceExists "Deployment \"x\" already exists and is not managed by this HelloApp"`},
-		"a foreign Service":               {observed{app: newApp(withPort(80)), deployment: deploymentOf(newApp(withPort(80))), service: serviceOf(newApp(withPort(80)), notOurs)}, `event Warning ErrResourceExists "Service \"x\" already exists and is not managed by this HelloApp"`},
+		"no image":             {observed{app: newApp(withoutAnImage)}, `event Warning ImageNotSet "spec.image is empty: there is nothing to run"`},
+		"a foreign Deployment": {observed{app: newApp(), deployment: deploymentOf(newApp(), deployed(notOurs))}, `event Warning ErrResourceExists "Deployment \"x\" already exists and is not managed by this HelloApp"`},
+		"a foreign Service": {
+			observed{app: newApp(withPort(80)), deployment: deploymentOf(newApp(withPort(80))), service: serviceOf(newApp(withPort(80)), notOurs)},
+			`event Warning ErrResourceExists "Service \"x\" already exists and is not managed by this HelloApp"`},
 		"a refusal":                       {observed{app: newApp(), rejection: &controller.Rejection{Reason: "Invalid", Message: "no such name"}}, `event Warning FailedApply "no such name"`},
 		"a refusal with words of its own": {observed{app: newApp(), rejection: &controller.Rejection{Reason: "not a reason!", Message: "no"}}, `event Warning FailedApply "no"`},
 	} {

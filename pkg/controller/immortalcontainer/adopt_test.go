@@ -33,9 +33,11 @@ func TestPlanOfAnOrphan(t *testing.T) {
 		"so is one of a suspended container, which is stopped then": {
 			observed: observed{container: newContainer(suspended), pod: podOf(3, podReady, podOrphan)}, want: []string{adopts, isAdopted}},
 		"so is one whose owner was taken away by hand": {
-			observed: observed{container: is, pod: podOf(3, podReady, without(func(p *corev1.Pod) { p.OwnerReferences = nil }))}, want: []string{adopts, isAdopted}},
+			observed: observed{container: is, pod: podOf(3, podReady, without(func(p *corev1.Pod) { p.OwnerReferences = nil }))},
+			want:     []string{adopts, isAdopted}},
 		"so is one that was in the way of a start that is counted": {
-			observed: observed{container: newContainer(withStatus(creating(1, reserved))), live: true, pod: podOf(3, podReady, podOrphan)}, want: []string{adopts, isAdopted}},
+			observed: observed{container: newContainer(withStatus(creating(1, reserved))), live: true, pod: podOf(3, podReady, podOrphan)},
+			want:     []string{adopts, isAdopted}},
 		"one that terminates is waited for": {
 			observed: observed{container: is, pod: podOf(3, podReady, podOrphan, podTerminating(-5))},
 			want:     []string{"status: start 0, seen 0, generation 1, Ready=False WaitingForTermination, Progressing=True WaitingForTermination", looksAgain},
@@ -47,9 +49,11 @@ func TestPlanOfAnOrphan(t *testing.T) {
 		"nor one without the UID of its owner": {
 			observed: observed{container: is, pod: podOf(3, podOrphan, without(func(p *corev1.Pod) { delete(p.Labels, LabelControllerUID) }))}, want: inTheWay},
 		"nor one without a start": {
-			observed: observed{container: is, pod: podOf(3, podOrphan, without(func(p *corev1.Pod) { delete(p.Annotations, AnnotationStart) }))}, want: inTheWay},
+			observed: observed{container: is, pod: podOf(3, podOrphan, without(func(p *corev1.Pod) { delete(p.Annotations, AnnotationStart) }))},
+			want:     inTheWay},
 		"nor one without the hash of a spec": {
-			observed: observed{container: is, pod: podOf(3, podOrphan, without(func(p *corev1.Pod) { delete(p.Annotations, AnnotationSpecHash) }))}, want: inTheWay},
+			observed: observed{container: is, pod: podOf(3, podOrphan, without(func(p *corev1.Pod) { delete(p.Annotations, AnnotationSpecHash) }))},
+			want:     inTheWay},
 		"nor one that another controller has": {
 			observed: observed{container: is, pod: podOf(3, podOrphan, without(func(p *corev1.Pod) {
 				p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "x", UID: "rs", Controller: new(true)}}
@@ -102,7 +106,7 @@ func TestAnOrphanIsAdoptedWithItsCountOfStarts(t *testing.T) {
 	})
 }
 
-func TestAnOrphanOfAnOlderSpecIsAdoptedThenReplaced(t *testing.T) {
+func TestOrphanOfOldSpecIsReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		leaveOrphan(a, podOfOldSpec)
 		a.operate()
@@ -115,7 +119,7 @@ func TestAnOrphanOfAnOlderSpecIsAdoptedThenReplaced(t *testing.T) {
 }
 
 // The cache still has the container that is being deleted without its Pod: the Pod must not be given back to it.
-func TestAnOrphanIsNotAdoptedByAContainerThatIsGone(t *testing.T) {
+func TestOrphanOfDeletedContainerIsNotAdopted(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.Freeze()

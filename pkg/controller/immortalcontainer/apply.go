@@ -58,7 +58,8 @@ func (r *reconciler) Apply(ctx context.Context, step controller.Step) error {
 
 // writeStatus writes the status against the version that was decided from, and goes on from the answer.
 func (r *reconciler) writeStatus(ctx context.Context, status v1alpha1.ImmortalContainerStatus) error {
-	updated, err := r.client.ImmortalcontainersV1alpha1().ImmortalContainers(r.key.Namespace).UpdateStatus(ctx, withStatusOnly(r.observed.container, status), metav1.UpdateOptions{})
+	client := r.client.ImmortalcontainersV1alpha1().ImmortalContainers(r.key.Namespace)
+	updated, err := client.UpdateStatus(ctx, withStatusOnly(r.observed.container, status), metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("writing the status of ImmortalContainer %s: %w", r.key, err)
 	}

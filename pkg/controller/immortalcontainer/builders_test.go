@@ -55,7 +55,7 @@ func withStatus(status v1alpha1.ImmortalContainerStatus) containerOption {
 
 type statusOption func(*v1alpha1.ImmortalContainerStatus)
 
-// newStatus is one of generation 1 with so many starts, the Pods of which were seen.
+// newStatus is one of generation 1 with that number of starts, the Pods of which were seen.
 func newStatus(starts int64, options ...statusOption) v1alpha1.ImmortalContainerStatus {
 	status := v1alpha1.ImmortalContainerStatus{StartTimes: starts, ObservedStart: starts, ObservedGeneration: 1}
 	for _, option := range options {
@@ -154,7 +154,7 @@ func podReady(pod *corev1.Pod) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 }
 
-// podCreatedAt: it was created so many seconds after noon.
+// podCreatedAt: it was created that number of seconds after noon.
 func podCreatedAt(at int) podOption {
 	return func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.NewTime(after(at)) }
 }
@@ -168,7 +168,7 @@ func podWaiting(reason string) podOption {
 	}
 }
 
-// podEnded: our container ended so many seconds after noon.
+// podEnded: our container ended that number of seconds after noon.
 func podEnded(exitCode int32, reason string, at int) podOption {
 	return func(pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodSucceeded
@@ -181,7 +181,7 @@ func podEnded(exitCode int32, reason string, at int) podOption {
 	}
 }
 
-// podTerminating: its deletion was asked for so many seconds after noon, with a grace period of 30.
+// podTerminating: it was deleted that number of seconds after noon, with a grace period of 30.
 func podTerminating(at int) podOption {
 	return func(pod *corev1.Pod) {
 		pod.DeletionTimestamp = timeAt(after(at + 30))
@@ -192,7 +192,7 @@ func podTerminating(at int) podOption {
 func podOfOldSpec(pod *corev1.Pod)  { pod.Annotations[AnnotationSpecHash] = "0123456789abcdef" }
 func podUnlabelled(pod *corev1.Pod) { delete(pod.Labels, controller.LabelManagedBy) }
 
-// podForeign: somebody else has made it, with a label of ours.
+// podForeign: another client has created it, with our label.
 func podForeign(pod *corev1.Pod) { pod.OwnerReferences, pod.Annotations = nil, nil }
 
 // podOrphan: its ImmortalContainer, an earlier one, was deleted with --cascade=orphan.

@@ -46,7 +46,11 @@ var (
 
 func newAPIServer(t *testing.T, objects ...*v1alpha1.ImmortalContainer) *apiServer {
 	server := fakeapi.New(t, containers, fakeapi.Pods)
-	a := &apiServer{Server: server, t: t, containers: fakeapi.Of[v1alpha1.ImmortalContainer](server, containers), pods: fakeapi.Of[corev1.Pod](server, fakeapi.Pods)}
+	a := &apiServer{
+		Server: server, t: t,
+		containers: fakeapi.Of[v1alpha1.ImmortalContainer](server, containers),
+		pods:       fakeapi.Of[corev1.Pod](server, fakeapi.Pods),
+	}
 	a.Log(requestText)
 	a.OnWrite(func(r *fakeapi.Request) {
 		if r.Verb == "create" {
@@ -147,7 +151,7 @@ func (a *apiServer) podGoes() {
 
 func (a *apiServer) removePod() { a.pods.Remove("default", "x-immortalpod") }
 
-// kubelet does its work for so many minutes: Pods that terminate go, the others become ready.
+// kubelet simulates a kubelet for that number of minutes: Pods that terminate go, the others become ready.
 func (a *apiServer) kubelet(minutes int) {
 	for range minutes {
 		time.Sleep(30 * time.Second)

@@ -82,7 +82,7 @@ func TestAContestedPodIsCreatedEverMoreRarely(t *testing.T) {
 	})
 }
 
-func TestAPodThatIsDeletedNowAndThenIsCreatedImmediately(t *testing.T) {
+func TestRareDeletionIsRepairedImmediately(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		if got := creations(a.deletes(time.Hour, 4*time.Second)); got < 800 {
@@ -106,7 +106,7 @@ func TestAnEditEndsThePauseOfAContestedPod(t *testing.T) {
 	})
 }
 
-func TestAnotherProcessWaitsOutThePauseOfAContestedPod(t *testing.T) {
+func TestContestedPauseSurvivesARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		stop := coldStart(a)
 		a.deletes(5*time.Minute, 0)

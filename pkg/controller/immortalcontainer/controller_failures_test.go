@@ -25,7 +25,7 @@ const (
 	getsPod       = "get Pod x-immortalpod"
 )
 
-// times is the error so many times over.
+// times returns the error n times.
 func times(n int, err error) []error {
 	errs := make([]error, n)
 	for i := range errs {
@@ -34,7 +34,7 @@ func times(n int, err error) []error {
 	return errs
 }
 
-func TestAStatusThatIsNotTheNewestStopsTheStartBeforeThePod(t *testing.T) {
+func TestConflictStopsTheStart(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		conflict := apierrors.NewConflict(containers.GroupResource(), "x", errors.New("modified"))
 		a.Fail("update immortalcontainers/status", conflict)
@@ -50,7 +50,7 @@ func TestAStatusThatIsNotTheNewestStopsTheStartBeforeThePod(t *testing.T) {
 	})
 }
 
-func TestAStartThatTheServerFailsToDoIsDoneUnderItsNumberAndNothingIsShown(t *testing.T) {
+func TestOutageKeepsTheStartNumber(t *testing.T) {
 	for name, err := range map[string]error{
 		"internal error":    apierrors.NewInternalError(errors.New("etcd is tired")),
 		"too many requests": apierrors.NewTooManyRequests("later", 1),
@@ -69,7 +69,7 @@ func TestAStartThatTheServerFailsToDoIsDoneUnderItsNumberAndNothingIsShown(t *te
 	}
 }
 
-func TestAPodThatQuotaRefusesIsShownOnceAndTriedUntilItFits(t *testing.T) {
+func TestQuotaExceeded(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		quota := apierrors.NewForbidden(fakeapi.Pods.GroupResource(), "x-immortalpod", errors.New("exceeded quota: compute"))
 		a.Fail("create pods", times(12, quota)...)
@@ -93,12 +93,12 @@ func TestAPodThatQuotaRefusesIsShownOnceAndTriedUntilItFits(t *testing.T) {
 			"status: start 1, seen 1, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating",
 			fmt.Sprintf("event Warning FailedCreate %q", quota.Error()), startedFirst}
 		if diff := diffLines(want, rest); diff != "" {
-			t.Errorf("beside the tries (-want +got):\n%s", diff)
+			t.Errorf("apart from the tries (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestAPodThatIsInvalidIsNotTriedAgainBeforeTheSpecIsEdited(t *testing.T) {
+func TestInvalidPodIsNotRetried(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "x-immortalpod",
 			field.ErrorList{field.Required(field.NewPath("spec", "volumes"), "no volume of that name")})
@@ -124,14 +124,14 @@ func TestAPodThatIsInvalidIsNotTriedAgainBeforeTheSpecIsEdited(t *testing.T) {
 	})
 }
 
-func TestInANamespaceThatIsBeingTerminatedNothingIsSaidNorTriedAgain(t *testing.T) {
+func TestTerminatingNamespace(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		terminating := apierrors.NewForbidden(fakeapi.Pods.GroupResource(), "x-immortalpod", errors.New("unable to create new content in namespace default because it is being terminated"))
 		terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 		a.Fail("create pods", times(100, terminating)...)
 		_, logged := a.operate()
 		time.Sleep(time.Second)
-		// The reservation and every event of it brings a try, depending on which the watch tells first.
+		// The reservation and each of its events cause a try, depending on which the watch shows first.
 		if took := a.took(); len(took) > 4 {
 			t.Errorf("took %d requests, want a reservation and at most three tries: %q", len(took), took)
 		}
@@ -145,7 +145,7 @@ func TestInANamespaceThatIsBeingTerminatedNothingIsSaidNorTriedAgain(t *testing.
 	})
 }
 
-func TestALostAnswerMakesNoSecondPodAndNoSecondStart(t *testing.T) {
+func TestLostAnswerOfACreate(t *testing.T) {
 	for name, err := range map[string]error{
 		"with a timeout of the server": apierrors.NewTimeoutError("the answer was lost", 1),
 		"with a broken connection":     errors.New("unexpected EOF"),
@@ -165,7 +165,7 @@ func TestALostAnswerMakesNoSecondPodAndNoSecondStart(t *testing.T) {
 	}
 }
 
-func TestALostAnswerOfAReservationIsNotReservedAgain(t *testing.T) {
+func TestLostAnswerOfAReservation(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.Lose("update immortalcontainers/status", errors.New("unexpected EOF"))
 		a.operate()
@@ -174,7 +174,7 @@ func TestALostAnswerOfAReservationIsNotReservedAgain(t *testing.T) {
 	})
 }
 
-func TestAForeignPodIsReportedOnceAndReplacedWithinAMinuteOfItsGoing(t *testing.T) {
+func TestForeignPod(t *testing.T) {
 	for name, options := range map[string][]podOption{
 		"that is not in our watch":        {podForeign, podUnlabelled},
 		"that carries our label":          {podForeign},
@@ -200,7 +200,7 @@ func TestAForeignPodIsReportedOnceAndReplacedWithinAMinuteOfItsGoing(t *testing.
 					}
 				}
 				if events != 1 || writes != 1 {
-					t.Errorf("the conflict is told by %d events and %d status writes, want one each", events, writes)
+					t.Errorf("the conflict is reported by %d events and %d status writes, want one each", events, writes)
 				}
 				a.removePod()
 				time.Sleep(time.Minute)
@@ -224,7 +224,7 @@ func TestANameThatIsTakenByOurOwnPodIsNoConflict(t *testing.T) {
 	})
 }
 
-func TestANameThatIsTakenByAPodOfAnEarlierOwnerIsWaitedForCalmly(t *testing.T) {
+func TestNameTakenByEarlierOwner(t *testing.T) {
 	for name, options := range map[string][]podOption{"in our watch": nil, "that lost its label": {podUnlabelled}} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
@@ -294,7 +294,7 @@ func TestADeletionOfAPodThatIsGoneAlreadyIsDone(t *testing.T) {
 		a.podIsDeleted()
 		a.podGoes()
 		time.Sleep(10 * time.Second)
-		a.wants("when the watch tells that it is gone",
+		a.wants("when the watch shows that it is gone",
 			"status: start 2, seen 1, generation 2, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating", createsSecond, startedNext)
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// The bubbles begin at midnight: a Pod that fails at once is started again at 00:00:10.
+// The bubbles begin at midnight: a Pod that fails immediately is started again at 00:00:10.
 const (
 	isReadyFirst   = "status: start 1, seen 1, generation 1, Pod x-immortalpod Running, Ready=True PodReady, Progressing=False Running"
 	createsFirst   = "create Pod x-immortalpod, start 1"
@@ -54,7 +54,7 @@ func TestAColdStartTakesFourRequests(t *testing.T) {
 }
 
 func TestADeletedPodComesBackInFourRequests(t *testing.T) {
-	for name, grace := range map[string]time.Duration{"at once": 0, "in less than a second": 900 * time.Millisecond} {
+	for name, grace := range map[string]time.Duration{"immediately": 0, "in less than a second": 900 * time.Millisecond} {
 		t.Run("when it goes "+name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
 				coldStart(a)
@@ -72,7 +72,7 @@ func TestADeletedPodComesBackInFourRequests(t *testing.T) {
 	}
 }
 
-func TestAPodThatTakesItsTimeToTerminateIsShownToTerminateAndComesBackInFourRequestsAllTheSame(t *testing.T) {
+func TestSlowTerminationTakesFourRequests(t *testing.T) {
 	const terminating = "status: start 2, seen 1, generation 1, Pod x-immortalpod Running, Ready=False PodTerminating, Progressing=True WaitingForTermination"
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
@@ -89,7 +89,7 @@ func TestAPodThatTakesItsTimeToTerminateIsShownToTerminateAndComesBackInFourRequ
 	})
 }
 
-func TestAPodThatTakesItsTimeToStartAfterOneThatTookItsTimeToTerminateIsShownToStart(t *testing.T) {
+func TestSlowStartAfterSlowTermination(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.podIsDeleted()
@@ -102,7 +102,7 @@ func TestAPodThatTakesItsTimeToStartAfterOneThatTookItsTimeToTerminateIsShownToS
 	})
 }
 
-func TestAPodThatFailsIsRecordedDeletedAndMadeAgainAfterItsWait(t *testing.T) {
+func TestFailedPodIsReplacedAfterBackoff(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.podFails()
@@ -122,7 +122,7 @@ func TestAPodThatFailsIsRecordedDeletedAndMadeAgainAfterItsWait(t *testing.T) {
 	})
 }
 
-func TestAnotherProcessWaitsOutTheWaitThatWasRecorded(t *testing.T) {
+func TestBackoffSurvivesARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		stop := coldStart(a)
 		a.podFails()
@@ -156,7 +156,7 @@ func TestAnEditedSpecReplacesThePod(t *testing.T) {
 	})
 }
 
-func TestASuspendedContainerHasNoPodUntilItIsResumed(t *testing.T) {
+func TestSuspendAndResume(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.edit(suspended)
@@ -198,7 +198,7 @@ func TestAPodThatWentWhileNoOperatorRanIsMadeAgain(t *testing.T) {
 	})
 }
 
-func TestAContainerThatIsDeletedIsLeftToTheGarbageCollector(t *testing.T) {
+func TestDeletedContainerIsLeftAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.containers.Remove("default", "x")
@@ -210,7 +210,7 @@ func TestAContainerThatIsDeletedIsLeftToTheGarbageCollector(t *testing.T) {
 	})
 }
 
-func TestAnotherContainerOfTheSameNameWaitsForThePodOfTheFirst(t *testing.T) {
+func TestPodOfEarlierContainerIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.containers.Remove("default", "x")
@@ -240,7 +240,7 @@ func TestAStrippedLabelIsPutBack(t *testing.T) {
 	})
 }
 
-func TestAPodWhoseLabelIsStrippedAsItTerminatesIsMadeAgainAllTheSame(t *testing.T) {
+func TestUnlabelledTerminatingPod(t *testing.T) {
 	for name, inOrder := range map[string][]func(a *apiServer){
 		"first stripped, then deleted": {func(a *apiServer) { a.podBecomes(podUnlabelled) }, (*apiServer).podIsDeleted},
 		"first deleted, then stripped": {(*apiServer).podIsDeleted, func(a *apiServer) { a.podBecomes(podUnlabelled) }},
@@ -265,7 +265,7 @@ func TestAPodWhoseLabelIsStrippedAsItTerminatesIsMadeAgainAllTheSame(t *testing.
 	}
 }
 
-func TestASuspendedContainerWhoseLabelIsStrippedHasNoPodEither(t *testing.T) {
+func TestSuspendedUnlabelledPodIsDeleted(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		stop := coldStart(a)
 		stop()

@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // specFrom reads a spec as a user writes it.
 func specFrom(t testing.TB, file string) v1alpha1.ImmortalContainerSpec {
@@ -83,7 +83,7 @@ func TestThePodOfASpecIsTheGoldenOne(t *testing.T) {
 	}
 }
 
-func TestThePodSharesNothingWithTheTemplateItIsMadeOf(t *testing.T) {
+func TestPodIsADeepCopy(t *testing.T) {
 	container := newContainer(withSpec(specFrom(t, "rich.yaml")))
 	before := container.DeepCopy()
 	pod := newPod(container, 1)
@@ -95,7 +95,7 @@ func TestThePodSharesNothingWithTheTemplateItIsMadeOf(t *testing.T) {
 	}
 }
 
-func TestOurContainerRunsTheImageWhateverTheTemplateSays(t *testing.T) {
+func TestImageOverridesTheTemplate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		option containerOption
 		want   []string // name and image
@@ -125,7 +125,7 @@ func TestOurContainerRunsTheImageWhateverTheTemplateSays(t *testing.T) {
 	}
 }
 
-func TestRestartPolicyIsOnFailureUnlessTheTemplateSaysOtherwise(t *testing.T) {
+func TestRestartPolicy(t *testing.T) {
 	for template, want := range map[corev1.RestartPolicy]corev1.RestartPolicy{
 		"": corev1.RestartPolicyOnFailure, corev1.RestartPolicyAlways: corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure: corev1.RestartPolicyOnFailure,
 	} {
@@ -157,7 +157,7 @@ func TestOurMarksWinOverThoseOfTheTemplate(t *testing.T) {
 	}
 }
 
-func TestTheLongestNameMakesAPodThatTheAPIServerAccepts(t *testing.T) {
+func TestLongestName(t *testing.T) {
 	name := strings.Repeat("n", 241)
 	container := newContainer(func(c *v1alpha1.ImmortalContainer) {
 		c.Name, c.UID = name, "7f3c9d52-0d0c-4a55-9e22-7f3c9d520d0c"
@@ -187,7 +187,7 @@ func TestAPodsNameLeadsBackToItsContainer(t *testing.T) {
 	}
 }
 
-func TestAPodThatDoesNotSayWhichStartItIsIsStartZero(t *testing.T) {
+func TestPodWithoutStartIsStartZero(t *testing.T) {
 	for annotation, want := range map[string]int64{"5": 5, "": 0, "five": 0, "1e3": 0, "99999999999999999999": 0} {
 		pod := podOf(1)
 		pod.Annotations[AnnotationStart] = annotation

@@ -81,7 +81,7 @@ func parse(t testing.TB, text string) v1alpha1.ImmortalContainerSpec {
 	return spec
 }
 
-func TestAQuantityHashesTheSameWhetherItWasPrintedBeforeOrNot(t *testing.T) {
+func TestHashOfAQuantity(t *testing.T) {
 	specOf := func(quantity resource.Quantity) v1alpha1.ImmortalContainerSpec {
 		var spec v1alpha1.ImmortalContainerSpec
 		spec.Template = &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{

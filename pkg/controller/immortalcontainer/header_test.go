@@ -46,7 +46,7 @@ func heldBytes(t *testing.T, object any) int {
 	return len(content)
 }
 
-func TestTheCacheHoldsOfALargeContainerWhatDecisionsNeed(t *testing.T) {
+func TestCacheOfALargeContainer(t *testing.T) {
 	whole := newContainer(large, annotated, suspended, withStatus(suspendedIdle(3)))
 	held := trimmed(whole)
 	if size := heldBytes(t, held); size > 4096 {
@@ -64,7 +64,7 @@ func TestTheCacheHoldsOfALargeContainerWhatDecisionsNeed(t *testing.T) {
 	}
 }
 
-func TestASmallContainerIsHeldWithoutItsAnnotations(t *testing.T) {
+func TestCacheOfASmallContainer(t *testing.T) {
 	whole := newContainer(annotated)
 	held := trimmed(whole)
 	if isHeader(held) || wantedHash(held) != specHash(whole.Spec) || held.Annotations != nil || held.Spec.Image != whole.Spec.Image {
@@ -75,15 +75,20 @@ func TestASmallContainerIsHeldWithoutItsAnnotations(t *testing.T) {
 func TestTheCacheHoldsOfAPodWhatDecisionsNeed(t *testing.T) {
 	pod := podOf(3, podReady, podTerminating(-1))
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "BALLAST", Value: strings.Repeat("x", 900_000)}}
-	pod.Annotations["somebody"] = strings.Repeat("x", 200_000)
+	pod.Annotations["example.com/ballast"] = strings.Repeat("x", 200_000)
 	held := pod.DeepCopy()
 	trimPod(held)
 	if size := heldBytes(t, held); size > 4096 {
 		t.Errorf("%d bytes are held", size)
 	}
 	// Each decision is the same, whichever is decided from.
-	for _, container := range []*v1alpha1.ImmortalContainer{newContainer(), newContainer(suspended), newContainer(large), newContainer(withStatus(running(3)))} {
-		for _, options := range [][]podOption{{}, {podReady}, {podOfOldSpec}, {podOrphan}, {podForeign}, {podUnlabelled}, {podEnded(1, "Error", -1)}, {podTerminating(-5)}, {podWaiting("ImagePullBackOff")}} {
+	containers := []*v1alpha1.ImmortalContainer{newContainer(), newContainer(suspended), newContainer(large), newContainer(withStatus(running(3)))}
+	pods := [][]podOption{
+		{}, {podReady}, {podOfOldSpec}, {podOrphan}, {podForeign}, {podUnlabelled}, {podEnded(1, "Error", -1)}, {podTerminating(-5)},
+		{podWaiting("ImagePullBackOff")},
+	}
+	for _, container := range containers {
+		for _, options := range pods {
 			whole := podOf(3, options...)
 			held := whole.DeepCopy()
 			trimPod(held)
@@ -101,7 +106,7 @@ const (
 	resumes        = "status: start 1, seen 0, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating"
 )
 
-func TestAPodOfALargeContainerIsMadeFromAllOfItsSpec(t *testing.T) {
+func TestPodOfALargeContainer(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.operate()
 		time.Sleep(time.Second)
@@ -115,7 +120,7 @@ func TestAPodOfALargeContainerIsMadeFromAllOfItsSpec(t *testing.T) {
 	}, large)
 }
 
-func TestAReservedStartOfALargeContainerReadsItOnce(t *testing.T) {
+func TestLargeContainerIsReadOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.operate()
 		time.Sleep(time.Hour)
@@ -139,7 +144,7 @@ func TestAnEditOfALargeContainerReplacesItsPod(t *testing.T) {
 }
 
 // Suspend comes before the hash: nothing is to be replaced that is to be stopped.
-func TestASuspendedContainerWithAPodOfAnOlderSpecIsStoppedAndNotReplaced(t *testing.T) {
+func TestSuspendWithPodOfOldSpec(t *testing.T) {
 	testPlans(t, map[string]planCase{
 		"suspended, with an edit in the same write": {
 			observed: observed{container: newContainer(suspended, edited, withStatus(running(1))), pod: podOf(1, podReady, podOfOldSpec)},

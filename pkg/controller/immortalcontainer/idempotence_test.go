@@ -129,8 +129,8 @@ func worlds() map[string]func() *world {
 	return all
 }
 
-// Deciding anew after a plan took effect gives the rest of the way, never the same steps again: from every state the
-// controller comes to rest, with at most one Pod created, and nothing said or done twice.
+// Deciding again after a plan was applied gives the remaining steps, never the same steps again: from every state the
+// controller comes to rest, with at most one Pod created, and no event or write twice.
 func TestFromEveryStateThePlansComeToRest(t *testing.T) {
 	for name, build := range worlds() {
 		w := build()
@@ -158,7 +158,7 @@ func TestFromEveryStateThePlansComeToRest(t *testing.T) {
 }
 
 // At rest time alone makes a difference, and only when the plan has asked for it.
-func TestAtRestNothingHappensBeforeThePlanAsksToLookAgain(t *testing.T) {
+func TestAtRestUntilTheRequeue(t *testing.T) {
 	for name, build := range worlds() {
 		w := build()
 		for range 5 {

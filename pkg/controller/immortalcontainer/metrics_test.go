@@ -93,7 +93,7 @@ func TestAScrapeTellsTheStateThatAUserSees(t *testing.T) {
 		time.Sleep(time.Minute)
 		wantStates("while its image is not there", map[string]float64{"ImagePullBackOff": 1})
 		a.podBecomes(podWaiting("ABadDay"))
-		wantStates("for a reason that nobody knows", map[string]float64{"Other": 1})
+		wantStates("for an unknown reason", map[string]float64{"Other": 1})
 		a.edit(func(c *v1alpha1.ImmortalContainer) { c.Spec.Suspend = true })
 		time.Sleep(time.Minute)
 		wantStates("when it is suspended", map[string]float64{"Suspended": 1})
@@ -102,7 +102,7 @@ func TestAScrapeTellsTheStateThatAUserSees(t *testing.T) {
 	})
 }
 
-func TestAConflictIsCountedOnceAndShowsUntilItIsOver(t *testing.T) {
+func TestConflictMetrics(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		kind := map[string]string{"kind": "ImmortalContainer"}
 		met, _ := testutil.GetCounterMetricValue(conflictsMet)

@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 )
 
-// happening is what somebody does while the controller works.
+// happening is what another client does while the controller works.
 type happening struct {
 	name string
 	do   func(a *apiServer)
@@ -73,9 +73,9 @@ func (a *apiServer) wantAlive() {
 	}
 }
 
-func TestWhateverHappensInWhateverOrderOnePodIsAliveInTheEnd(t *testing.T) {
+func TestEventOrders(t *testing.T) {
 	paces := map[string]func(){
-		"all at once":     func() {},
+		"together":        func() {},
 		"one by one":      synctest.Wait,
 		"seconds between": func() { time.Sleep(3 * time.Second) },
 	}
@@ -100,7 +100,7 @@ func TestWhateverHappensInWhateverOrderOnePodIsAliveInTheEnd(t *testing.T) {
 	}
 }
 
-// interleavings are all orders of so many events of each of two watches.
+// interleavings are all orders of the events of two watches.
 func interleavings(pods, containers int) [][]string {
 	if pods == 0 && containers == 0 {
 		return [][]string{nil}
@@ -121,10 +121,10 @@ func interleavings(pods, containers int) [][]string {
 }
 
 // The watches of two resources are not ordered among each other: what happened in one order may be seen in any other.
-func TestHoweverTheWatchesLagBehindEachOtherOnePodIsAliveInTheEnd(t *testing.T) {
+func TestLaggingWatches(t *testing.T) {
 	for name, podGoes := range map[string]func(a *apiServer){
 		"the Pod is deleted": func(a *apiServer) { a.podIsDeleted(); a.podGoes() },
-		"the Pod fails and is labelled by somebody": func(a *apiServer) {
+		"the Pod fails and is labelled by a user": func(a *apiServer) {
 			a.podFails()
 			a.podBecomes(func(p *corev1.Pod) { p.Labels["seen"] = "by a user" })
 		},

@@ -41,7 +41,7 @@ func TestPlanWhereOurPodLives(t *testing.T) {
 			observed: observed{container: newContainer(withStatus(terminatingOf(2))), pod: podOf(2, podCreatedAt(-10))},
 			want:     []string{"status: start 2, seen 2, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating"},
 		},
-		"what ails it is said at once": {
+		"a problem of its container is shown immediately": {
 			observed: observed{container: newContainer(withStatus(terminatingOf(2))), pod: podOf(2, podCreatedAt(-4), podWaiting("ImagePullBackOff"))},
 			want:     []string{"status: start 2, seen 2, generation 1, Pod x-immortalpod Pending, Ready=False ImagePullBackOff, Progressing=True Creating"},
 		},
@@ -59,9 +59,10 @@ func TestPlanWhereOurPodLives(t *testing.T) {
 			observed: observed{container: newContainer(withStatus(creating(1, reserved))), pod: podOf(1, func(p *corev1.Pod) { p.Status.Phase = "Running" })},
 			want:     []string{"status: start 1, seen 1, generation 1, Pod x-immortalpod Running, Ready=False PodNotReady, Progressing=True Creating"},
 		},
-		"an edit that does not touch the Pod is said to be seen": {
-			observed: observed{container: newContainer(withStatus(running(1)), edited, func(c *v1alpha1.ImmortalContainer) { c.Spec.Backoff.MaxSeconds = 60 }), pod: podOf(1, podReady)},
-			want:     []string{"status: start 1, seen 1, generation 2, Pod x-immortalpod Running, Ready=True PodReady, Progressing=False Running"},
+		"an edit that does not change the Pod is observed": {
+			observed: observed{container: newContainer(withStatus(running(1)), edited,
+				func(c *v1alpha1.ImmortalContainer) { c.Spec.Backoff.MaxSeconds = 60 }), pod: podOf(1, podReady)},
+			want: []string{"status: start 1, seen 1, generation 2, Pod x-immortalpod Running, Ready=True PodReady, Progressing=False Running"},
 		},
 		"a Pod that starts after a back-off ends it": {
 			observed: observed{container: newContainer(withStatus(backingOff(1, 1, after(-10)))), pod: podOf(1)},
@@ -75,7 +76,7 @@ func TestPlanWhereOurPodLives(t *testing.T) {
 			observed: observed{container: newContainer(withStatus(running(3))), pod: podOf(7, podReady)},
 			want:     []string{"status: start 7, seen 7, generation 1, Pod x-immortalpod Running, Ready=True PodReady, Progressing=False Running"},
 		},
-		"a Pod that we have asked to be deleted is not touched until the watch tells that it goes": {
+		"a Pod that we have deleted is not touched until the watch shows that it terminates": {
 			observed: observed{container: newContainer(edited), pod: podOf(1, podReady, podOfOldSpec), memory: podMemory{seen: 1, deleting: "uid-pod-1"}},
 		},
 		"another Pod than the one that we have asked to be deleted is": {
@@ -88,7 +89,8 @@ func TestPlanWhereOurPodLives(t *testing.T) {
 			want:     []string{"label Pod uid-pod-1"},
 		},
 		"a container that is being deleted leaves its Pod to the garbage collector": {
-			observed: observed{container: newContainer(func(c *v1alpha1.ImmortalContainer) { c.DeletionTimestamp = timeAt(noon) }), pod: podOf(1, podEnded(1, "Error", -1))},
+			observed: observed{container: newContainer(func(c *v1alpha1.ImmortalContainer) { c.DeletionTimestamp = timeAt(noon) }),
+				pod: podOf(1, podEnded(1, "Error", -1))},
 		},
 	})
 }
@@ -108,8 +110,9 @@ func TestPlanWhereOurPodIsNotWanted(t *testing.T) {
 			want:     []string{isReady},
 		},
 		"a new image makes another spec": {
-			observed: observed{container: newContainer(edited, withStatus(running(1)), func(c *v1alpha1.ImmortalContainer) { c.Spec.Image = "nginx:2" }), pod: podOf(1, podReady)},
-			want:     []string{isReplacing, `event Normal Replaced "Deleting Pod x-immortalpod to replace it: the spec has changed"`, deleteFirst},
+			observed: observed{container: newContainer(edited, withStatus(running(1)),
+				func(c *v1alpha1.ImmortalContainer) { c.Spec.Image = "nginx:2" }), pod: podOf(1, podReady)},
+			want: []string{isReplacing, `event Normal Replaced "Deleting Pod x-immortalpod to replace it: the spec has changed"`, deleteFirst},
 		},
 		"an image that a webhook rewrote in the Pod does not": {
 			observed: observed{container: newContainer(withStatus(running(1))), pod: podOf(1, podReady, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "mirror.example/nginx:1" })},
@@ -232,7 +235,8 @@ func TestPlanWhereOurPodHasEnded(t *testing.T) {
 			want: []string{isTerminated, `event Warning Terminated "Pod x-immortalpod terminated: Error, exit code 1"`, backOff, deleteFirst, "again after 9s"},
 		},
 		"one that ended soon again is waited for longer": {
-			observed: observed{container: newContainer(withStatus(running(1, terminationOfPod(1, "Error", -100), func(s *v1alpha1.ImmortalContainerStatus) { s.ConsecutiveTerminations = 1 }))),
+			observed: observed{container: newContainer(withStatus(running(1, terminationOfPod(1, "Error", -100),
+				func(s *v1alpha1.ImmortalContainerStatus) { s.ConsecutiveTerminations = 1 }))),
 				pod: podOf(1, podEnded(1, "Error", -1))},
 			want: []string{
 				"status: start 1, seen 1, generation 1, Ready=False BackingOff, Progressing=True BackingOff, last Error 1, 2 in a row, next 12:00:19",
@@ -250,7 +254,8 @@ func TestPlanWhereOurPodHasEnded(t *testing.T) {
 			want:     []string{"status: start 1, seen 1, generation 2, Ready=False Replacing, Progressing=True Replacing, last Error 1", deleteFirst},
 		},
 		"the same end of an earlier Pod is another one": {
-			observed: observed{container: newContainer(withStatus(running(1, terminationOfPod(1, "Error", -2), func(s *v1alpha1.ImmortalContainerStatus) { s.ConsecutiveTerminations = 1 }))),
+			observed: observed{container: newContainer(withStatus(running(1, terminationOfPod(1, "Error", -2),
+				func(s *v1alpha1.ImmortalContainerStatus) { s.ConsecutiveTerminations = 1 }))),
 				pod: podOf(1, podEnded(1, "Error", -1))},
 			want: []string{
 				"status: start 1, seen 1, generation 1, Ready=False BackingOff, Progressing=True BackingOff, last Error 1, 2 in a row, next 12:00:19",
@@ -258,8 +263,9 @@ func TestPlanWhereOurPodHasEnded(t *testing.T) {
 				`event Normal BackingOff "Next start at 2026-03-01T12:00:19Z, after 2 terminations in a row"`, deleteFirst, "again after 19s"},
 		},
 		"one that terminates by a finalizer after it is recorded keeps the time of the next start": {
-			observed: observed{container: newContainer(ended()), pod: podOf(1, podEnded(1, "Error", -1), podTerminating(-31), func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](0) }), now: after(3)},
-			want:     []string{"status: start 1, seen 1, generation 1, Pod x-immortalpod Failed, Ready=False PodTerminating, Progressing=True WaitingForTermination, last Error 1, 1 in a row, next 12:00:09"},
+			observed: observed{container: newContainer(ended()), now: after(3), pod: podOf(1, podEnded(1, "Error", -1), podTerminating(-31),
+				func(p *corev1.Pod) { p.DeletionGracePeriodSeconds = ptr.To[int64](0) })},
+			want: []string{"status: start 1, seen 1, generation 1, Pod x-immortalpod Failed, Ready=False PodTerminating, Progressing=True WaitingForTermination, last Error 1, 1 in a row, next 12:00:09"},
 		},
 	})
 }

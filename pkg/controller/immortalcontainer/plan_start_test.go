@@ -62,7 +62,7 @@ func TestPlanWhereThereIsNoPod(t *testing.T) {
 			observed: observed{},
 			want:     []string{reserveFirst, createFirst, startedFirst},
 		},
-		"a Pod that was seen to go is started anew, counted": {
+		"a Pod that was seen to go is started again, counted": {
 			observed: observed{container: newContainer(withStatus(running(1))), memory: gone},
 			want:     []string{reserveNext, createSecond, startedNext},
 		},
@@ -70,7 +70,7 @@ func TestPlanWhereThereIsNoPod(t *testing.T) {
 			observed: observed{container: newContainer(withStatus(running(1)))},
 			want:     []string{lookAtPod},
 		},
-		"a Pod that the API server does not have either is started anew": {
+		"a Pod that the API server does not have either is started again": {
 			observed: observed{container: newContainer(withStatus(running(1))), live: true},
 			want:     []string{reserveNext, createSecond, startedNext},
 		},
@@ -135,7 +135,7 @@ func TestPlanWhereThePodMayNotBeStartedYet(t *testing.T) {
 			observed: observed{container: waiting, now: after(10)},
 			want:     []string{lookAtPod},
 		},
-		"one whose spec is edited is started at once, and afresh": {
+		"one whose spec is edited is started immediately, with a new backoff": {
 			observed: observed{container: newContainer(withStatus(backingOff(1, 5, after(160))), edited), memory: gone},
 			want: []string{
 				"status: start 2, seen 1, generation 2, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating",
@@ -226,7 +226,7 @@ func TestPlanOfWhatTheAPIServerRefuses(t *testing.T) {
 	}
 }
 
-func TestAConditionChangesItsTransitionTimeOnlyWithItsStatus(t *testing.T) {
+func TestTransitionTime(t *testing.T) {
 	container := newContainer(withStatus(running(1)))
 	p := decide(observed{container: container, pod: podOf(1), now: noon})
 	got := map[string]metav1.Time{}

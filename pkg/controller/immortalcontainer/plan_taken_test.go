@@ -28,7 +28,7 @@ func TestPlanWhereTheNameIsTaken(t *testing.T) {
 		"status: start 1, seen 0, generation 1, Ready=False Conflict, Progressing=True Creating, Conflict=True ErrResourceExists", event, looksAgain}
 	is := newContainer(withStatus(creating(1, reserved)))
 	testPlans(t, map[string]planCase{
-		"a Pod of nobody is said to be in the way, once, and looked at again": {
+		"a Pod without an owner is a conflict, reported once, and checked again": {
 			observed: observed{container: is, pod: podOf(0, podForeign, podUnlabelled), live: true},
 			want:     isConflicting,
 		},
@@ -95,9 +95,9 @@ func TestPlanWhereTheNameIsTaken(t *testing.T) {
 	})
 }
 
-// A Pod without our label is not in our watch: nobody tells when it goes, so it has to be put back into the watch, or
-// looked at again.
-func TestPlanOfAPodThatTheWatchDoesNotShowAlwaysLooksAgain(t *testing.T) {
+// A Pod without our label is not in our watch, which does not show when it goes. So it has to be labelled, or checked
+// again later.
+func TestUnwatchedPodIsCheckedAgain(t *testing.T) {
 	for name, options := range map[string][]podOption{
 		"one that runs":                           {podReady},
 		"one that terminates":                     {podReady, podTerminating(-5)},
@@ -126,7 +126,7 @@ func TestPlanOfAPodThatTheWatchDoesNotShowAlwaysLooksAgain(t *testing.T) {
 						}
 					}
 					if p.RequeueAfter <= 0 {
-						t.Errorf("nobody will tell when the Pod is gone, and the plan does not look again: %q", describe(p))
+						t.Errorf("no event shows when the Pod is gone, and the plan does not check again: %q", describe(p))
 					}
 				})
 			}

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestReadyIsThePodsOwnAndSaysTheMostTellingReason(t *testing.T) {
+func TestReadyReasons(t *testing.T) {
 	type answer struct {
 		Status          metav1.ConditionStatus
 		Reason, Message string
@@ -116,7 +116,7 @@ func TestReadyIsThePodsOwnAndSaysTheMostTellingReason(t *testing.T) {
 }
 
 // An admission webhook may give any reason it likes, or none.
-func TestARefusalWithAnOddReasonStillMakesAConditionThatTheAPIServerAccepts(t *testing.T) {
+func TestOddReasonMakesAValidCondition(t *testing.T) {
 	for _, reason := range []string{"", "policy violation: no latest tag", "Bad-Reason", "42", "Forbidden"} {
 		t.Run(reason, func(t *testing.T) {
 			o := observed{container: newContainer(withStatus(creating(1, reserved))), now: noon}

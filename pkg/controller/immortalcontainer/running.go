@@ -23,7 +23,8 @@ const startTime = 10 * time.Second
 // reportRunning shows in the status how our live Pod is, unless the Pod will be Ready in a moment.
 func reportRunning(o observed) controller.Plan {
 	steps := statusStep(o, runningStatus(o))
-	if _, reason, _ := readiness(o.pod); len(steps) == 0 || reason != reasonPodStarting || !isProgressing(&o.container.Status, v1alpha1.ReasonWaitingForTermination) {
+	_, reason, _ := readiness(o.pod)
+	if len(steps) == 0 || reason != reasonPodStarting || !isProgressing(&o.container.Status, v1alpha1.ReasonWaitingForTermination) {
 		return controller.Plan{Steps: steps}
 	}
 	if wait := min(o.pod.CreationTimestamp.Add(startTime).Sub(o.now), startTime); wait > 0 {
@@ -57,7 +58,8 @@ func readiness(pod *corev1.Pod) (status metav1.ConditionStatus, reason, message 
 	if ready != nil && ready.Status == corev1.ConditionTrue {
 		return metav1.ConditionTrue, reasonPodReady, ""
 	}
-	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse && conditionReason.MatchString(scheduled.Reason) {
+	scheduled := podCondition(pod, corev1.PodScheduled)
+	if scheduled != nil && scheduled.Status == corev1.ConditionFalse && conditionReason.MatchString(scheduled.Reason) {
 		return metav1.ConditionFalse, scheduled.Reason, scheduled.Message
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {

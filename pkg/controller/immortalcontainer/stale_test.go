@@ -17,7 +17,7 @@ import (
 	listers "millwright.dev/pkg/generated/listers/immortalcontainers/v1alpha1"
 )
 
-func TestNothingIsDoneBeforeTheCachesHaveSeenOurOwnWrites(t *testing.T) {
+func TestStaleCacheWaits(t *testing.T) {
 	for lagging, inTime := range map[string]string{"pods": "immortalcontainers", "immortalcontainers": "pods"} {
 		t.Run("while the watch of "+lagging+" lags", func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
@@ -58,7 +58,7 @@ func (c catchingUpNamespace) Get(string) (*v1alpha1.ImmortalContainer, error) {
 	return newContainer(), nil
 }
 
-func TestAStateThatWasReadBeforeTheCacheCaughtUpIsNotDecidedFrom(t *testing.T) {
+func TestReadBeforeCacheCaughtUp(t *testing.T) {
 	key := cache.NewObjectName("default", "x")
 	containers := &catchingUp{version: "4"}
 	c := &Controller{
@@ -98,17 +98,17 @@ func TestMemoryIsOfOneObjectAndGoesWithIt(t *testing.T) {
 	}
 }
 
-func TestOnlyADeletionThatWasSeenToTheEndProvesThatAPodIsGone(t *testing.T) {
+func TestProofThatAPodIsGone(t *testing.T) {
 	key := cache.NewObjectName("default", "x")
 	for name, tc := range map[string]struct {
 		pod   *corev1.Pod
 		final bool
 		want  int64
 	}{
-		"it terminated and went":                     {podOf(3, podTerminating(0)), true, 3},
-		"it was gone when the Pods were listed anew": {podOf(3, podTerminating(0)), false, 0},
-		"it may only have lost its label":            {podOf(3), true, 0},
-		"it was nobody's":                            {podOf(3, podTerminating(0), podForeign), true, 0},
+		"it terminated and went":                      {podOf(3, podTerminating(0)), true, 3},
+		"it was gone when the Pods were listed again": {podOf(3, podTerminating(0)), false, 0},
+		"it may only have lost its label":             {podOf(3), true, 0},
+		"it had no owner":                             {podOf(3, podTerminating(0), podForeign), true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &Controller{}

@@ -23,7 +23,7 @@ func ended(name string, exitCode int32, reason, message string, at int) corev1.C
 		ExitCode: exitCode, Reason: reason, Message: message, FinishedAt: metav1.NewTime(after(at))}}}
 }
 
-func TestHowAPodEndedIsToldByWhoKnowsBest(t *testing.T) {
+func TestTermination(t *testing.T) {
 	transition := func(conditionType corev1.PodConditionType, at int) corev1.PodCondition {
 		return corev1.PodCondition{Type: conditionType, LastTransitionTime: metav1.NewTime(after(at))}
 	}
@@ -54,7 +54,7 @@ func TestHowAPodEndedIsToldByWhoKnowsBest(t *testing.T) {
 			v1alpha1.Termination{Reason: "DeadlineExceeded", ExitCode: ptr.To[int32](143),
 				Message: "Pod was active on the node longer than the specified deadline", FinishedAt: metav1.NewTime(after(5))},
 		},
-		"its node was lost: no container tells, the last transition was the end": {
+		"its node was lost: no container has ended, the last transition was the end": {
 			corev1.PodStatus{Phase: corev1.PodFailed, Reason: "NodeLost",
 				ContainerStatuses: []corev1.ContainerStatus{{Name: "acontainer", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
 				Conditions:        []corev1.PodCondition{transition(corev1.PodReady, 7), transition(corev1.PodScheduled, -50)}},
@@ -64,11 +64,11 @@ func TestHowAPodEndedIsToldByWhoKnowsBest(t *testing.T) {
 			corev1.PodStatus{Phase: corev1.PodFailed, Reason: "UnexpectedAdmissionError", Message: "no devices left"},
 			v1alpha1.Termination{Reason: "UnexpectedAdmissionError", Message: "no devices left", FinishedAt: metav1.NewTime(after(-60))},
 		},
-		"nobody says anything: the phase has to do": {
+		"no status at all: the phase is the reason": {
 			corev1.PodStatus{Phase: corev1.PodFailed},
 			v1alpha1.Termination{Reason: "Failed", FinishedAt: metav1.NewTime(after(-60))},
 		},
-		"a sidecar failed and ours did not: the sidecar tells": {
+		"a sidecar failed and ours did not: the sidecar counts": {
 			corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{
 				ended("acontainer", 0, "Completed", "", 5), ended("proxy", 2, "Error", "bad certificate", 9)}},
 			v1alpha1.Termination{Reason: "Error", ExitCode: ptr.To[int32](2), Message: "bad certificate", FinishedAt: metav1.NewTime(after(9))},
@@ -77,12 +77,12 @@ func TestHowAPodEndedIsToldByWhoKnowsBest(t *testing.T) {
 			corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: "acontainer"}, ended("proxy", 2, "Error", "", 9)}},
 			v1alpha1.Termination{Reason: "Error", ExitCode: ptr.To[int32](2), FinishedAt: metav1.NewTime(after(9))},
 		},
-		"both failed: ours tells, the last to end says when": {
+		"both failed: ours counts, the last to end has the time": {
 			corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{
 				ended("proxy", 2, "Error", "", 9), ended("acontainer", 3, "Error", "mine", 5)}},
 			v1alpha1.Termination{Reason: "Error", ExitCode: ptr.To[int32](3), Message: "mine", FinishedAt: metav1.NewTime(after(9))},
 		},
-		"a sidecar ended well and ours failed: ours tells": {
+		"a sidecar ended well and ours failed: ours counts": {
 			corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{
 				ended("proxy", 0, "Completed", "bye", 4), ended("acontainer", 3, "Error", "", 5)}},
 			v1alpha1.Termination{Reason: "Error", ExitCode: ptr.To[int32](3), FinishedAt: metav1.NewTime(after(5))},
@@ -101,7 +101,7 @@ func TestHowAPodEndedIsToldByWhoKnowsBest(t *testing.T) {
 	}
 }
 
-func TestALongTerminationMessageIsCutBetweenCharacters(t *testing.T) {
+func TestLongTerminationMessage(t *testing.T) {
 	pod := podOf(1, podEnded(1, "Error", 0))
 	pod.Status.ContainerStatuses[0].State.Terminated.Message = "x" + strings.Repeat("€", 1000)
 	got := terminationOf(pod)
@@ -145,7 +145,9 @@ func TestTheWaitDoublesUpToItsLimit(t *testing.T) {
 	}{
 		"by default from 10 seconds to 5 minutes": {
 			v1alpha1.Backoff{},
-			map[int32]time.Duration{1: 10 * time.Second, 2: 20 * time.Second, 3: 40 * time.Second, 5: 160 * time.Second, 6: 300 * time.Second, 7: 300 * time.Second},
+			map[int32]time.Duration{
+				1: 10 * time.Second, 2: 20 * time.Second, 3: 40 * time.Second, 5: 160 * time.Second, 6: 300 * time.Second, 7: 300 * time.Second,
+			},
 		},
 		"as the spec says": {
 			v1alpha1.Backoff{InitialSeconds: 3, MaxSeconds: 10},

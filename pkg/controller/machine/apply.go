@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 	"millwright.dev/pkg/controller"
@@ -230,7 +229,7 @@ func (r *reconciler) patchSwitch(ctx context.Context, name string, patch patch) 
 
 func (r *reconciler) deleteSwitch(ctx context.Context, sw *v1alpha1.Switch) error {
 	r.memory.startDeleting(sw.UID)
-	err := r.client.UselessV1alpha1().Switches(sw.Namespace).Delete(ctx, sw.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(sw.UID)}})
+	err := r.client.UselessV1alpha1().Switches(sw.Namespace).Delete(ctx, sw.Name, *metav1.NewPreconditionDeleteOptions(string(sw.UID)))
 	if err != nil {
 		r.memory.stopDeleting(sw.UID)
 		return r.failed("deleting", sw, err)

@@ -16,7 +16,7 @@ import (
 // noon is now in the tests of what is pure.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// at so many seconds after noon.
+// at returns the time that number of seconds after noon.
 func at(seconds float64) time.Time {
 	return noon.Add(time.Duration(seconds * float64(time.Second)))
 }
@@ -25,7 +25,7 @@ func microAt(seconds float64) *metav1.MicroTime { return timeAt(at(seconds)) }
 
 type machineOption func(*v1alpha1.Machine)
 
-// newMachine is default/m with so many switches, as the API server returns it after its first apply.
+// newMachine is default/m with that number of switches, as the API server returns it after its first apply.
 func newMachine(switches int32, options ...machineOption) *v1alpha1.Machine {
 	machine := &v1alpha1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "m", UID: "uid-m", Generation: 1, ResourceVersion: "1",
@@ -46,7 +46,7 @@ func withSelector(selector metav1.LabelSelector) machineOption {
 	return func(m *v1alpha1.Machine) { m.Spec.Selector = &selector }
 }
 
-// leverSeen: the lever has this position, and was seen so many seconds after noon.
+// leverSeen: the lever has this position, and was seen that number of seconds after noon.
 func leverSeen(position string, seenAt float64) machineOption {
 	return func(m *v1alpha1.Machine) { m.Spec.SwitchPosition, m.Status.SeenAt = position, microAt(seenAt) }
 }
@@ -102,10 +102,10 @@ func position(position string) switchOption {
 	}
 }
 
-// up: it was flipped, and nobody has seen it.
+// up: it was flipped, and the controller has not seen it.
 func up(sw *v1alpha1.Switch) { position("up")(sw) }
 
-// upSince: it was flipped and seen so many seconds after noon.
+// upSince: it was flipped and seen that number of seconds after noon.
 func upSince(seconds float64) switchOption {
 	return func(sw *v1alpha1.Switch) {
 		up(sw)

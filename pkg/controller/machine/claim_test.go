@@ -28,7 +28,7 @@ func (a *apiServer) started(machines ...*v1alpha1.Machine) (stop func()) {
 	return stop
 }
 
-func TestASwitchThatIsLabelledForAnotherMachineMovesThereAndBothAreRightInTheEnd(t *testing.T) {
+func TestSwitchMovesToAnotherMachine(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(2), newMachine(2, named("n")))
 		a.label("switch-pdxzk", map[string]string{"machine": "n"})
@@ -46,7 +46,7 @@ func TestASwitchThatIsLabelledForAnotherMachineMovesThereAndBothAreRightInTheEnd
 			"release switch-pdxzk",
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("requests\n%q, want\n%q: neither status changes, and nobody is warned", got, want)
+			t.Errorf("requests\n%q, want\n%q: neither status changes, and there is no warning", got, want)
 		}
 		if got, want := a.ownedBy("uid-m"), []string{"switch-b566m", "switch-kjfqt"}; !slices.Equal(got, want) {
 			t.Errorf("m owns %v, want %v", got, want)
@@ -57,7 +57,7 @@ func TestASwitchThatIsLabelledForAnotherMachineMovesThereAndBothAreRightInTheEnd
 	})
 }
 
-func TestASwitchWithoutItsLabelIsReleasedAndReplaced(t *testing.T) {
+func TestUnlabelledSwitchIsReleased(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(1))
 		a.label("switch-pdxzk", nil)
@@ -72,7 +72,7 @@ func TestASwitchWithoutItsLabelIsReleasedAndReplaced(t *testing.T) {
 	})
 }
 
-func TestASwitchThatWaitsForItsMachineIsAdoptedWhenThatAppears(t *testing.T) {
+func TestWaitingSwitchIsAdopted(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(1))
 		a.label("switch-pdxzk", map[string]string{"machine": "later"})
@@ -86,7 +86,7 @@ func TestASwitchThatWaitsForItsMachineIsAdoptedWhenThatAppears(t *testing.T) {
 	})
 }
 
-func TestASwitchMadeByHandIsAdoptedAndTrimmedIfItIsTheNewestOfTooMany(t *testing.T) {
+func TestManualSwitchIsAdoptedOrDeleted(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(1))
 		a.make(switchOf("mine", orphaned, position("up")))
@@ -106,7 +106,7 @@ func TestASwitchMadeByHandIsAdoptedAndTrimmedIfItIsTheNewestOfTooMany(t *testing
 	})
 }
 
-func TestTheOtherOwnersOfASwitchStayWhenItIsAdoptedAndReleased(t *testing.T) {
+func TestOtherOwnersOfASwitchStay(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		house := metav1.OwnerReference{APIVersion: "v1", Kind: "House", Name: "h", UID: "uid-h"}
 		a.make(switchOf("mine", orphaned, func(sw *v1alpha1.Switch) { sw.OwnerReferences = []metav1.OwnerReference{house} }))
@@ -122,12 +122,12 @@ func TestTheOtherOwnersOfASwitchStayWhenItIsAdoptedAndReleased(t *testing.T) {
 	})
 }
 
-func TestASwitchOfSomethingElseIsNotCountedAndSaidOnce(t *testing.T) {
+func TestForeignSwitchIsReportedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.make(switchOf("theirs", ownedByStranger, position("up")))
 		a.apply(newMachine(1))
 		a.operate()
-		a.wants("beside it",
+		a.wants("after the start",
 			"create switch-pdxzk",
 			`status of m: 1 "d", Ready=True Complete`,
 			`event Normal SwitchCreated "Created: switch-pdxzk"`,
@@ -143,7 +143,7 @@ func TestASwitchOfSomethingElseIsNotCountedAndSaidOnce(t *testing.T) {
 	})
 }
 
-func TestASelectorOfExpressionsAloneFindsItsSwitches(t *testing.T) {
+func TestSelectorOfExpressions(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(2, withSelector(metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "spare", Operator: metav1.LabelSelectorOpDoesNotExist}}})))
@@ -158,7 +158,7 @@ func TestASelectorOfExpressionsAloneFindsItsSwitches(t *testing.T) {
 	})
 }
 
-func TestOfTwoMachinesWithOverlappingSelectorsTheYoungerSaysSoAndBothWork(t *testing.T) {
+func TestOverlappingSelectors(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		shared := metav1.LabelSelector{MatchLabels: map[string]string{"room": "hall"}}
 		a.started(newMachine(2, withSelector(shared)))
@@ -188,7 +188,7 @@ func TestOfTwoMachinesWithOverlappingSelectorsTheYoungerSaysSoAndBothWork(t *tes
 	})
 }
 
-func TestNothingIsDoneForAMachineThatIsBeingDeleted(t *testing.T) {
+func TestDeletedMachineIsLeftAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(2))
 		a.edit("m", func(m *v1alpha1.Machine) {
@@ -204,7 +204,7 @@ func TestNothingIsDoneForAMachineThatIsBeingDeleted(t *testing.T) {
 	})
 }
 
-func TestACacheThatDoesNotKnowThatTheMachineGoesGivesItNothing(t *testing.T) {
+func TestStaleCacheOfDeletedMachine(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(1))
 		a.Freeze(machines.GroupVersionResource)
@@ -217,7 +217,7 @@ func TestACacheThatDoesNotKnowThatTheMachineGoesGivesItNothing(t *testing.T) {
 	})
 }
 
-func TestAMachineOfTheNameOfAnotherMakesItsOwnSwitchesWhileTheOthersTerminate(t *testing.T) {
+func TestMachineOfAnEarlierName(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(2))
 		a.change("switch-pdxzk", func(sw *v1alpha1.Switch) {

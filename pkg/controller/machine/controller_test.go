@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestAMachineFromNothingCostsItsSwitchesOneStatusAndOneEvent(t *testing.T) {
+func TestRequestsOfANewMachine(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.apply(newMachine(3))
 		a.operate()

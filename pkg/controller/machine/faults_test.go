@@ -67,8 +67,8 @@ func TestAReleaseThatFailsIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// TestWhereTheCacheCannotSayWhatBecameOfAReservationTheAPIServerIsAsked goes through all of its answers.
-func TestWhereTheCacheCannotSayWhatBecameOfAReservationTheAPIServerIsAsked(t *testing.T) {
+// TestReservationWithStaleCache goes through all of its answers.
+func TestReservationWithStaleCache(t *testing.T) {
 	reserved := switchOf("a")
 	other := reserved.DeepCopy()
 	other.UID = "another"
@@ -110,7 +110,7 @@ func TestWhereTheCacheCannotSayWhatBecameOfAReservationTheAPIServerIsAsked(t *te
 	}
 }
 
-func TestASelectorThatCannotBeUsedAnyMoreLeavesTheStatus(t *testing.T) {
+func TestInvalidSelectorKeepsTheStatus(t *testing.T) {
 	machine := newMachine(1)
 	machine.Status.Selector = "machine=m"
 	if got := nextStatus(&observed{machine: machine, invalid: "it is invalid", now: time.Now()}).Selector; got != "" {
@@ -118,7 +118,7 @@ func TestASelectorThatCannotBeUsedAnyMoreLeavesTheStatus(t *testing.T) {
 	}
 }
 
-func TestWhatWasWrittenForAMachineThatIsGoneIsForgotten(t *testing.T) {
+func TestRecordsOfDeletedMachineAreCleared(t *testing.T) {
 	switches := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	c := &Controller{machines: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), switches: switches}
 	behind := storeAt("5")
@@ -157,7 +157,7 @@ type storeAt string
 
 func (s storeAt) LastStoreSyncResourceVersion() string { return string(s) }
 
-func TestSwitchesThatAreGoneAreNotRememberedAsBeingDeleted(t *testing.T) {
+func TestDeletedSwitchesAreForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		ctx, stop := context.WithCancel(klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig())))
 		client := a.client(a.Do)

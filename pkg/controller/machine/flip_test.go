@@ -35,7 +35,7 @@ func (a *apiServer) wantFlips(want map[string]string) {
 	}
 }
 
-func TestThreeSwitchesThatAreFlippedAtOnceComeDownOneByOne(t *testing.T) {
+func TestThreeFlippedSwitchesComeDownInTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(3))
 		for _, name := range []string{"switch-pdxzk", "switch-b566m", "switch-kjfqt"} {
@@ -53,7 +53,7 @@ func TestThreeSwitchesThatAreFlippedAtOnceComeDownOneByOne(t *testing.T) {
 	})
 }
 
-func TestASwitchThatIsFlippedUpRightAfterItWasMovedDownWaitsForItsDelayAgain(t *testing.T) {
+func TestFlippedAgainWaitsAgain(t *testing.T) {
 	for name, seen := range map[string]bool{"after it was seen down": true, "before it was seen down": false} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
@@ -94,7 +94,7 @@ func TestARestartInMidWaitNeitherForgetsNorHurries(t *testing.T) {
 	})
 }
 
-func TestTimesInTheFutureAreNotWaitedForLongerThanTheDelayAndTheInterval(t *testing.T) {
+func TestTimesInTheFuture(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		hour := timeAt(time.Now().Add(time.Hour))
 		machine := newMachine(1, withLever("up"))
@@ -110,7 +110,7 @@ func TestTimesInTheFutureAreNotWaitedForLongerThanTheDelayAndTheInterval(t *test
 	})
 }
 
-func TestTheLeverIsMovedDownAfterItsDelayWhateverTheSwitchesDo(t *testing.T) {
+func TestLeverMovesAfterItsDelay(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(1))
 		a.edit("m", func(m *v1alpha1.Machine) { m.Spec.SwitchPosition = "up" })
@@ -145,7 +145,7 @@ func TestAFlipWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
 	})
 }
 
-func TestNobodyReservesAnotherFlipWhileTheCacheDoesNotProveTheEndOfTheFirst(t *testing.T) {
+func TestOneReservationAtATime(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		stop := a.started(newMachine(2))
 		a.flip("switch-b566m", "up")
@@ -183,7 +183,7 @@ func TestAReservationIsCompletedByWhoeverLeadsNext(t *testing.T) {
 	})
 }
 
-func TestThePositionsAreFirstLettersInTheOrderOfTheNames(t *testing.T) {
+func TestPositions(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		machine := newMachine(4)
 		machine.Spec.FlipDelaySeconds = 3600
@@ -203,7 +203,7 @@ func TestThePositionsAreFirstLettersInTheOrderOfTheNames(t *testing.T) {
 	})
 }
 
-func TestAMachineRecreatedByABackupWithAReservationOfASwitchThatIsGoneGoesOn(t *testing.T) {
+func TestRestoredReservationOfALostSwitch(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		machine := newMachine(1, reservedFlip("gone", "10"))
 		a.started(machine)

@@ -21,7 +21,7 @@ func TestFlipsAreCountedWithHowLateTheyWere(t *testing.T) {
 		want map[string]float64
 		late float64 // seconds, the sum
 	}{
-		"three switches at once are flipped in their turn, none of them late": {func(a *apiServer, _ func()) {
+		"three switches flipped together move in turn, none of them late": {func(a *apiServer, _ func()) {
 			for _, name := range []string{"switch-pdxzk", "switch-b566m", "switch-kjfqt"} {
 				a.flip(name, "up")
 			}

@@ -38,7 +38,8 @@ func TestDecide(t *testing.T) {
 			o: observe(newMachine(2, settled("dd")), switchOf("a"), switchOf("b")),
 		},
 		"a Machine that is being deleted does nothing": {
-			o: observe(newMachine(2, func(m *v1alpha1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: noon} }), switchOf("a", labelled("n")), switchOf("b", orphaned)),
+			o: observe(newMachine(2, func(m *v1alpha1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: noon} }),
+				switchOf("a", labelled("n")), switchOf("b", orphaned)),
 		},
 		"a switch that is up is stamped": {
 			o:    observe(newMachine(2, settled("dd")), switchOf("a"), switchOf("b", up)),

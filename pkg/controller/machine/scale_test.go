@@ -48,17 +48,17 @@ func TestScalingDownDeletesTheNewestFirst(t *testing.T) {
 	})
 }
 
-func TestADeletionThatTheCacheHasNotSeenIsNotAskedForAgain(t *testing.T) {
+func TestUnseenDeletionIsNotRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(2))
 		synctest.Wait()
 		a.Freeze(switches.GroupVersionResource)
 		a.scale("m", 1)
-		a.wants("at once", "delete switch-pdxzk by UID",
+		a.wants("immediately", "delete switch-pdxzk by UID",
 			`status of m: 1 "d", Ready=True Complete`, `event Normal SwitchDeleted "Deleted: switch-pdxzk"`)
 		a.edit("m", withLever("down"))
 		time.Sleep(time.Minute)
-		a.wants("while the watch is frozen", `status of m: 1 "d", Ready=True Complete`)
+		a.wants("while the watch is stale", `status of m: 1 "d", Ready=True Complete`)
 	})
 }
 
@@ -103,15 +103,15 @@ func TestARefusedCreateDoesNotCauseAHundredErrors(t *testing.T) {
 				rest = append(rest, line)
 			}
 		}
-		// Of 1, 2 and 4 at once the last three are refused; then one each time when our own writes are seen.
+		// Of 1, 2 and 4 concurrent creates the last three are refused; then one each time our own writes are seen.
 		if refused < 3 || refused > 10 {
-			t.Errorf("%d creates were refused at once, want 3 and a few", refused)
+			t.Errorf("%d creates were refused, want 3 and a few", refused)
 		}
 		want := []string{`status of m: 4 "dddd", Ready=False CreateFailed`,
 			fmt.Sprintf("event Normal SwitchCreated %q", "Created: "+strings.Join(a.ownedBy("uid-m"), ", ")),
 			fmt.Sprintf("event Warning FailedCreate %q", quota.Error())}
 		if !slices.Equal(rest, want) {
-			t.Errorf("beside the creates\n%q, want\n%q", rest, want)
+			t.Errorf("apart from the creates\n%q, want\n%q", rest, want)
 		}
 		one, other := a.ownedBy("uid-m")[0], a.ownedBy("uid-m")[1]
 		// The refusal holds up nothing else.
@@ -136,7 +136,7 @@ func TestARefusedCreateDoesNotCauseAHundredErrors(t *testing.T) {
 	})
 }
 
-func TestNothingIsCreatedNorSaidInANamespaceThatTerminates(t *testing.T) {
+func TestTerminatingNamespace(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		terminating := apierrors.NewForbidden(switches.GroupResource(), "x", errors.New("the namespace is being terminated"))
 		terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -171,7 +171,7 @@ func TestANameThatIsTakenUnseenLeadsToTheNextSlot(t *testing.T) {
 	})
 }
 
-func TestANameThatIsTakenUnseenIsNoReasonToTryTheOthersAgain(t *testing.T) {
+func TestUnseenNameIsNotRetriedWithOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.started(newMachine(1))
 		synctest.Wait()
@@ -197,7 +197,7 @@ func TestANameThatIsTakenUnseenIsNoReasonToTryTheOthersAgain(t *testing.T) {
 	})
 }
 
-func TestASelectorThatCannotBeUsedIsShownAndNothingIsCreated(t *testing.T) {
+func TestInvalidSelectorCreatesNothing(t *testing.T) {
 	for name, selector := range map[string]metav1.LabelSelector{
 		"the labels of a new switch do not satisfy it": {MatchLabels: map[string]string{"room": "hall"},
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "floor", Operator: metav1.LabelSelectorOpExists}}},

@@ -26,7 +26,7 @@ var (
 
 // Whatever is stale, late, lost or killed: never two flips of a Machine within the interval, none before the delay, and in the
 // end every switch is down and every status right.
-func TestWhateverGoesWrongThePaceIsKeptAndNoFlipIsLost(t *testing.T) {
+func TestSimulation(t *testing.T) {
 	total := 0
 	for seed := *firstSeed; seed < *firstSeed+uint64(*simulations); seed++ {
 		faults, steps, flips := simulate(t, seed, *disturbances)
@@ -102,7 +102,7 @@ func (s *simulation) use() {
 	}
 }
 
-// check tells whether all is as it should be in the end, and whether the pace was kept all the time.
+// check returns what is not as it should be in the end, and each flip that came too early.
 func (s *simulation) check() (faults []string) {
 	last := map[string]time.Time{}
 	for _, f := range s.flips {
@@ -135,7 +135,7 @@ func (s *simulation) check() (faults []string) {
 	}
 	for _, sw := range s.switches.List() {
 		if metav1.GetControllerOf(sw) == nil {
-			faults = append(faults, "nobody owns "+sw.Name)
+			faults = append(faults, "no Machine owns "+sw.Name)
 		}
 	}
 	return faults

@@ -24,9 +24,9 @@ import (
 	"millwright.dev/pkg/testing/fakeapi"
 )
 
-// simulation is the whole controller in a world where everything goes wrong that can: several instances that all believe to
-// lead, caches that lag behind and begin in the past, requests that are slow, lost, or arrive long after whoever sent them has
-// died. What comes next is drawn from a seed; time is virtual.
+// simulation is the whole controller in a world where everything fails that can: several instances that all believe that they
+// lead, caches that are stale, also at their start, requests that are slow or lost, or arrive long after the process that sent
+// them has died. What happens next is drawn from a seed; time is virtual.
 type simulation struct {
 	*apiServer
 	random    *rand.Rand

@@ -31,7 +31,7 @@ func TestNoKeyOfASecretIsCached(t *testing.T) {
 }
 
 // The manager takes a controller that returns for one that has failed.
-func TestWhereNothingIsToBeDoneTheControllerRunsUntilItIsStopped(t *testing.T) {
+func TestIdleControllerRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := false

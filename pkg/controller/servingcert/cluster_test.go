@@ -226,7 +226,7 @@ func (a *apiServer) verify(bundle []byte) error {
 	return err
 }
 
-// foreign is a Secret that somebody else keeps.
+// foreign is a Secret that another client manages.
 func foreign(name types.NamespacedName) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},

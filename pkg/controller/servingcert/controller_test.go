@@ -36,7 +36,7 @@ func expectMade(t *testing.T, requests []string) {
 	}
 }
 
-func TestACertificateIsMadeAndTheAPIServiceToldToTrustIt(t *testing.T) {
+func TestCertificateIsCreatedAndTrusted(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.start("")
 		requests, events := a.took()
@@ -53,8 +53,13 @@ func TestACertificateIsMadeAndTheAPIServiceToldToTrustIt(t *testing.T) {
 		if kind := a.kept().Serving.Type; kind != corev1.SecretTypeTLS {
 			t.Errorf("the Secret is of type %s", kind)
 		}
-		if diff := cmp.Diff([]string{"apiservices  millwright.dev/inject-ca=true", "secrets millwright-system metadata.name=farm-operator-ca", "secrets millwright-system metadata.name=farm-operator-serving"}, sorted(a.Watches())); diff != "" {
-			t.Errorf("what is watched (-want +got):\n%s", diff)
+		watches := []string{
+			"apiservices  millwright.dev/inject-ca=true",
+			"secrets millwright-system metadata.name=farm-operator-ca",
+			"secrets millwright-system metadata.name=farm-operator-serving",
+		}
+		if diff := cmp.Diff(watches, sorted(a.Watches())); diff != "" {
+			t.Errorf("watches (-want +got):\n%s", diff)
 		}
 		if at, err := testutil.GetGaugeMetricValue(expiration); err != nil || at != float64(time.Now().Add(90*day).Unix()) {
 			t.Errorf("the metric says that it expires at %v (%v)", at, err)
@@ -66,7 +71,7 @@ func TestACertificateIsMadeAndTheAPIServiceToldToTrustIt(t *testing.T) {
 	}, ours())
 }
 
-func TestAnAPIServiceThatVerifiesNothingIsSwitchedInOnePatch(t *testing.T) {
+func TestInsecureAPIServiceIsSwitched(t *testing.T) {
 	insecure := ours()
 	insecure.Object["spec"].(map[string]any)["insecureSkipTLSVerify"] = true
 	inBubble(t, func(t *testing.T, a *apiServer) {
@@ -105,7 +110,7 @@ func TestWhatDoesNotAskForItIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestASecretOfSomebodyElseIsAConflictUntilItGoes(t *testing.T) {
+func TestForeignSecretIsAConflict(t *testing.T) {
 	for _, name := range []types.NamespacedName{authority, serving} {
 		t.Run(name.Name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, a *apiServer) {
@@ -124,7 +129,7 @@ func TestASecretOfSomebodyElseIsAConflictUntilItGoes(t *testing.T) {
 					t.Errorf("the conflict is reported again: %q", events)
 				}
 				if len(a.bundle()) > 0 {
-					t.Error("the APIService was given what nobody has made for it")
+					t.Error("the APIService has a bundle that was not made for it")
 				}
 				a.deleteSecret(name)
 				a.took()
@@ -134,7 +139,7 @@ func TestASecretOfSomebodyElseIsAConflictUntilItGoes(t *testing.T) {
 	}
 }
 
-func TestWhoeverLosesTheRaceTakesWhatTheOtherHasMade(t *testing.T) {
+func TestLoserOfARaceUsesWhatTheWinnerMade(t *testing.T) {
 	conflict := apierrors.NewConflict(secrets.GroupResource(), authority.Name, errors.New("old version"))
 	for request, lost := range map[string]error{
 		"create secrets":    apierrors.NewAlreadyExists(secrets.GroupResource(), authority.Name),
@@ -151,7 +156,7 @@ func TestWhoeverLosesTheRaceTakesWhatTheOtherHasMade(t *testing.T) {
 					t.Errorf("nothing was lost: %q", requests)
 				}
 				if len(events) != 4 {
-					t.Errorf("what was lost is told, or what was done is not: %q", events)
+					t.Errorf("what was lost is reported, or what was done is not: %q", events)
 				}
 				if strings.Contains(a.logs(), "failed") {
 					t.Errorf("a lost race is logged as a failure:\n%s", a.logs())
@@ -194,7 +199,7 @@ func TestDeletingTheSecretRevokesAtOnce(t *testing.T) {
 	}, ours())
 }
 
-func TestACertificateIsRenewedEvenWhereAnAPIServiceCannotBeWritten(t *testing.T) {
+func TestRenewalWithoutWritableAPIService(t *testing.T) {
 	second := apiServiceNamed("v2.farm.example.com", "farm-operator")
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.lifetimes.Authority, a.lifetimes.Serving = a.lifetimes.Authority/100, a.lifetimes.Serving/100

@@ -13,10 +13,10 @@ import (
 	"millwright.dev/pkg/testing/fakeapi"
 )
 
-// Servers and clients take up at once what is written here, but for kube-apiserver, which trusts on what the APIService said up to the
-// time of its distribution ago. Delays of all others are the affair of the simulation in package certs. A work queue wakes up every ten
-// seconds, also in virtual time, so a year here is three days and a half.
-func TestInTenYearsEveryCertificateIsVerifiedByWhoKnowsWhatTheAPIServiceSaid(t *testing.T) {
+// Servers and clients see what is written here immediately, except kube-apiserver, which may still trust what the APIService had
+// before, for as long as its distribution takes. The simulation in package certs has the delays of all others. A work queue wakes up
+// every ten seconds, also in virtual time, so a year here is three days and a half.
+func TestTrustForTenYears(t *testing.T) {
 	type said struct {
 		until  time.Time
 		bundle []byte

@@ -38,7 +38,7 @@ func TestTheServersReadNoKeyThatSigns(t *testing.T) {
 	}, ours())
 }
 
-func TestInTheNamespaceOfTheTutorialTheAuthorityStaysWithTheOperator(t *testing.T) {
+func TestTutorialNamespace(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.serving = tutorial
 		a.start("")
@@ -57,7 +57,7 @@ func TestInTheNamespaceOfTheTutorialTheAuthorityStaysWithTheOperator(t *testing.
 	}, apiServiceIn("default", farm, "farm-operator"))
 }
 
-func TestBeforeTheAPIServiceLeadsHereTheCertificateIsThereAndItIsLeftAlone(t *testing.T) {
+func TestCertificateBeforeTheAPIServiceMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.start("")
 		requests, _ := a.took()
@@ -126,7 +126,7 @@ func TestOneSecretOfAnEarlierVersionIsTakenApart(t *testing.T) {
 	}, apiServiceIn("default", farm, "farm-operator"))
 }
 
-func TestAProcessThatEndsBetweenTheTwoWritesLeavesNothingBehind(t *testing.T) {
+func TestCrashBetweenTheWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.Fail("create secrets", nil, apierrors.NewInternalError(errors.New("gone")))
 		a.start("")

@@ -42,7 +42,7 @@ func errForbidden() error {
 	return apierrors.NewForbidden(corev1.Resource("secrets"), "token", errors.New(`User "engine" cannot list resource "secrets"`))
 }
 
-func TestWhoIsRefusedIsToldTheRuleAndNotKeptWaiting(t *testing.T) {
+func TestRefusedCallDoesNotWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var granted atomic.Bool
 		tries := 0
@@ -101,7 +101,7 @@ func TestWhatWasReadStaysWhenTheRightIsTakenAway(t *testing.T) {
 	}, secret("token", "secret"))
 }
 
-func TestThatARightIsTakenAwayIsToldWhereThereWasNothing(t *testing.T) {
+func TestRevokedRight(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var refused atomic.Bool
 		var watched watch.Interface
@@ -149,7 +149,7 @@ func TestAnAPIServerThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	}, secret("token", "secret"))
 }
 
-func TestANameThatNoObjectCanHaveIsRefusedWithoutARequest(t *testing.T) {
+func TestImpossibleName(t *testing.T) {
 	for name, ref := range map[string]Ref{
 		"no namespace is given":        {Secret, "", "token"},
 		"no name is given":             {Secret, "ns", ""},

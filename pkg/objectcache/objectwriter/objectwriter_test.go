@@ -92,7 +92,7 @@ func TestEachObjectHasItsPath(t *testing.T) {
 
 var configMap = Name{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "shop", "web"}
 
-func TestWhatTheAPIServerHasMadeOfAnObjectComesBack(t *testing.T) {
+func TestWriteReturnsTheStoredObject(t *testing.T) {
 	writer, _ := serve(t, http.StatusCreated, webConfig)
 	object, err := writer.Create(t.Context(), configMap, []byte(`{}`))
 	if err != nil {

@@ -47,7 +47,7 @@ func overwrite(t testing.TB, store storage.Interface, times int) {
 	}
 }
 
-func TestAWatchThatIsSlowerThanTheHistoryIsLongIsToldSo(t *testing.T) {
+func TestSlowWatchExpires(t *testing.T) {
 	store := New("/llamas", newLlama)
 	w, err := store.Watch(t.Context(), "/llamas", storage.ListOptions{Recursive: true, Predicate: storage.Everything})
 	if err != nil {
@@ -76,7 +76,7 @@ func weighing(weight int) storage.UpdateFunc {
 	})
 }
 
-func TestAWatchWhereNothingHappensTellsTheTimeEachMinute(t *testing.T) {
+func TestWatchBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := New("/llamas", newLlama)
 		predicate := storage.Everything
@@ -105,7 +105,7 @@ func TestAWatchWhereNothingHappensTellsTheTimeEachMinute(t *testing.T) {
 	})
 }
 
-func TestTheNextProcessKnowsThatItDoesNotKnowThePast(t *testing.T) {
+func TestWatchBeforeProcessStartExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		last := New("/llamas", newLlama)
 		overwrite(t, last, 1000)

@@ -13,7 +13,7 @@ import (
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-func TestWhatIsRememberedIsNeverWhatSomebodyElseHasChanged(t *testing.T) {
+func TestCachedObjectIsNotStale(t *testing.T) {
 	store, _ := newServer(t, answering(200, applied("dolly", 7)), answering(200, strings.Replace(applied("dolly", 8), "31.4", "33", 1)),
 		answering(200, applied("dolly", 9)))
 	for i, want := range []float64{31.4, 33, 31.4, 31.4} { // the last answer comes twice
@@ -41,7 +41,7 @@ func TestTheSameObjectUnderAnotherNameIsNoObject(t *testing.T) {
 	}
 }
 
-func TestWhatIsAskedForIsRememberedLongerAndNothingForEver(t *testing.T) {
+func TestCacheEviction(t *testing.T) {
 	remembers := &decoded[farmv1alpha.Llama, *farmv1alpha.Llama]{}
 	text := func(i int) []byte { return []byte(fmt.Sprintf("%d%s", i, strings.Repeat(" ", 1<<20))) }
 	has := func(i int) bool { return remembers.copy(text(i), &farmv1alpha.Llama{}) }

@@ -63,7 +63,7 @@ func TestErrorsOfRecordsAreToldAsErrorsOfLlamas(t *testing.T) {
 	}
 }
 
-func TestAnApiServerThatDoesNotAnswerIsToldAsOneThatIsUnavailable(t *testing.T) {
+func TestUnansweredRequestIsUnavailable(t *testing.T) {
 	store, _ := newServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	for name, err := range map[string]error{
 		"get":   store.Get(t.Context(), "/llamas/default/dolly", storage.GetOptions{}, &farmv1alpha.Llama{}),

@@ -55,7 +55,7 @@ func TestALlamaIsCreatedByOneRequest(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedRightlyIsChangedAndDeletedByOneRequest(t *testing.T) {
+func TestCachedObjectSavesARequest(t *testing.T) {
 	store, server := newServer(t, answering(200, dolly(6, 32.4)))
 	out := &farmv1alpha.Llama{}
 	if err := store.GuaranteedUpdate(t.Context(), "/llamas/default/dolly", out, false, nil, storage.SimpleUpdate(heavier), newDolly("5")); err != nil {
@@ -77,7 +77,7 @@ func TestWhatIsRememberedRightlyIsChangedAndDeletedByOneRequest(t *testing.T) {
 	}
 }
 
-func TestAConflictThatIsNotOfTheRecordIsNotTriedForEver(t *testing.T) {
+func TestOtherConflictsAreNotRetriedForever(t *testing.T) {
 	conflict := apierrors.NewConflict(recordsResource, "dolly", errors.New("a webhook says so"))
 	store, server := newServer(t, answering(200, dolly(5, 1)), refusing(conflict), answering(200, dolly(5, 1)))
 	err := store.GuaranteedUpdate(t.Context(), "/llamas/default/dolly", &farmv1alpha.Llama{}, false, nil, storage.SimpleUpdate(heavier), nil)

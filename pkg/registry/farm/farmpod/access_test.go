@@ -67,7 +67,7 @@ func (j *judge) Authorize(_ context.Context, attributes authorizer.Attributes) (
 	return j.decision, "because", j.err
 }
 
-func TestWhoMayNotReadPodsSeesNoFarmPodsWhereThatIsAsked(t *testing.T) {
+func TestAccessRequiresPodRights(t *testing.T) {
 	for way, try := range ways {
 		t.Run(way, func(t *testing.T) {
 			api := newUpstream(t, answering(http.StatusOK, testPod("dolly")))
@@ -102,7 +102,7 @@ func TestWhoMayReadPodsSeesFarmPods(t *testing.T) {
 	}
 }
 
-func TestWhenNobodyKnowsWhetherHeMayReadPodsHeSeesNone(t *testing.T) {
+func TestFailedAccessReviewHidesPods(t *testing.T) {
 	api := newUpstream(t, answering(http.StatusOK, &corev1.PodList{}))
 	access := &judge{decision: authorizer.DecisionNoOpinion, err: errors.New("the API server is down")}
 	if err := ways["list pods/"](testContext(t, ""), api.rest(t, access)); !apierrors.IsInternalError(err) {

@@ -45,7 +45,7 @@ func TestAFarmPodShowsItsPod(t *testing.T) {
 	}
 }
 
-func TestAFarmPodNeverHasTheUIDOfItsPodAndAnotherPodGivesAnotherOne(t *testing.T) {
+func TestFarmPodUID(t *testing.T) {
 	pod, other := testPod("dolly"), testPod("dolly")
 	other.UID = "b1f0b0d4-53b2-4c94-8b9a-2f7b7a9f9c11"
 	if convert(pod).UID == pod.UID {

@@ -22,7 +22,7 @@ import (
 	farm "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-func TestGetAsksForThePodByItsNameAndTheSameResourceVersion(t *testing.T) {
+func TestGetRequest(t *testing.T) {
 	api := newUpstream(t, answering(http.StatusOK, testPod("dolly")))
 	got, err := api.rest(t, nil).Get(testContext(t, "barn"), "farm-dolly", &metav1.GetOptions{ResourceVersion: "5"})
 	if err != nil {
@@ -53,7 +53,7 @@ func TestPodsAreAskedForAsProtobuf(t *testing.T) {
 	}
 }
 
-func TestANameWithoutThePrefixIsNotFoundAndNobodyIsAsked(t *testing.T) {
+func TestNameWithoutPrefixIsNotFound(t *testing.T) {
 	api := newUpstream(t, answering(http.StatusOK, testPod("dolly")))
 	for _, name := range []string{"dolly", "farm-", "FARM-dolly"} {
 		_, err := api.rest(t, nil).Get(testContext(t, "barn"), name, &metav1.GetOptions{})
@@ -125,7 +125,7 @@ func TestTheRequestForPodsEndsWithThatForFarmPods(t *testing.T) {
 	<-gone
 }
 
-func TestErrorsOfTheAPIServerPassButSpeakOfFarmPods(t *testing.T) {
+func TestErrorsNameFarmPods(t *testing.T) {
 	pods := schemaResource("pods")
 	for _, test := range []struct {
 		name   string
@@ -175,7 +175,7 @@ func TestItIsTheCallerWhoIsToldToTryAgainLater(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatCannotBeReachedIsServiceUnavailable(t *testing.T) {
+func TestUnreachableAPIServer(t *testing.T) {
 	api := newUpstream(t, nil)
 	r := api.rest(t, nil)
 	api.Close()

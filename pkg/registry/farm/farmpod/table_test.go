@@ -25,7 +25,7 @@ func tableOf(t *testing.T, object runtime.Object, options *metav1.TableOptions) 
 	return table
 }
 
-func TestTheTableHasTheColumnsOfPodsAndMoreWhenItIsWide(t *testing.T) {
+func TestTableColumns(t *testing.T) {
 	pod := testPod("dolly", containers(restarted(2, running("main")), notReady(running("log"))))
 	pod.CreationTimestamp = metav1.NewTime(time.Now().Add(-5 * time.Minute))
 	fresh := testPod("fresh", phase(corev1.PodPending), containers(), func(pod *corev1.Pod) { pod.Spec.NodeName, pod.CreationTimestamp = "", metav1.Time{} })
@@ -62,7 +62,7 @@ func TestTheTableHasTheColumnsOfPodsAndMoreWhenItIsWide(t *testing.T) {
 	}
 }
 
-func TestTheTableOfOneFarmPodHasItsResourceVersionAndNoColumnsTwice(t *testing.T) {
+func TestTableOfOneFarmPod(t *testing.T) {
 	table := tableOf(t, convert(testPod("dolly")), &metav1.TableOptions{NoHeaders: true})
 	if len(table.Rows) != 1 || table.ResourceVersion != "41" || len(table.ColumnDefinitions) != 0 {
 		t.Errorf("table is %+v", table)

@@ -123,7 +123,7 @@ func TestAWatchAsksWithTheSameOptions(t *testing.T) {
 	}
 }
 
-func TestANameThatNoFarmPodHasIsWatchedAsOneThatNoPodHas(t *testing.T) {
+func TestWatchOfImpossibleName(t *testing.T) {
 	events := make(chan watch.Event, 1)
 	events <- watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}}}
 	close(events)
@@ -151,7 +151,7 @@ func TestTheAPIServerKnowsWhenTheWatchWillEnd(t *testing.T) {
 	}
 }
 
-func TestWhenTheTimeOfAWatchIsUpItEndsWithoutAnError(t *testing.T) {
+func TestWatchTimeoutEndsWithoutError(t *testing.T) {
 	handler, over := ending(streaming(nil))
 	ctx, cancel := context.WithTimeout(testContext(t, "barn"), 50*time.Millisecond)
 	defer cancel()
@@ -168,8 +168,8 @@ func TestAStoppedWatchEndsThatOfThePods(t *testing.T) {
 	wantOver(t, over)
 }
 
-// TestAClientThatDoesNotReadHoldsNothingUpWhenHeGoes also proves, by goleak, that nothing is left of the watch.
-func TestAClientThatDoesNotReadHoldsNothingUpWhenHeGoes(t *testing.T) {
+// TestSlowClientHoldsNothingUp also proves, by goleak, that nothing is left of the watch.
+func TestSlowClientHoldsNothingUp(t *testing.T) {
 	events := make(chan watch.Event, 4*buffered)
 	for range 4 * buffered {
 		events <- watch.Event{Type: watch.Modified, Object: testPod("a")}
@@ -185,8 +185,8 @@ func TestAClientThatDoesNotReadHoldsNothingUpWhenHeGoes(t *testing.T) {
 	wantOver(t, over)
 }
 
-// TestAWatchThatIsCutEndsAsAWatchOfTheAPIServerDoes: an ERROR would make its client list everything again.
-func TestAWatchThatIsCutEndsAsAWatchOfTheAPIServerDoes(t *testing.T) {
+// TestCutWatch: an ERROR would make its client list everything again.
+func TestCutWatch(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"in an event": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")
@@ -211,7 +211,7 @@ func TestAWatchThatIsCutEndsAsAWatchOfTheAPIServerDoes(t *testing.T) {
 	}
 }
 
-func TestAWatchThatCannotBeReadLeavesNoneOfPodsBehind(t *testing.T) {
+func TestUnreadableWatchIsClosed(t *testing.T) {
 	events := make(chan watch.Event, 1)
 	events <- watch.Event{Type: "STRANGE", Object: testPod("a")}
 	handler, over := ending(streaming(events)) // which goes on
@@ -220,7 +220,7 @@ func TestAWatchThatCannotBeReadLeavesNoneOfPodsBehind(t *testing.T) {
 	wantOver(t, over)
 }
 
-func TestAWatchThatIsRefusedIsRefusedWithTheSameError(t *testing.T) {
+func TestRefusedWatch(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old resource version: 1 (7)")
 	api := newUpstream(t, refusing(expired.ErrStatus))
 	r := api.rest(t, nil)
