@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")) // runs as long as the process
 }
 
-func TestMistakesAreToldInOneLine(t *testing.T) {
+func TestMistakesAreReportedInOneLine(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", "")
 	for _, tc := range []struct {

@@ -42,7 +42,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-func TestEveryDeploymentSaysItsMemoryLimit(t *testing.T) {
+func TestEveryDeploymentHasAMemoryLimit(t *testing.T) {
 	files, err := filepath.Glob("../../manifests/30-*.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -238,7 +238,7 @@ func TestAPushedImageIsTheOneThatWasWritten(t *testing.T) {
 	}
 }
 
-func TestMistakesAreToldWithWhatToDo(t *testing.T) {
+func TestMistakesAreReportedWithAdvice(t *testing.T) {
 	context := buildContext(t)
 	for name, tc := range map[string]struct {
 		args []string

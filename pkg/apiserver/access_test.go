@@ -41,7 +41,7 @@ func TestATokenIsReviewed(t *testing.T) {
 	s.client(t, nil, http.Header{"Authorization": {"Bearer bad"}}).expect(t, 401, "GET", llamas, "")
 }
 
-func TestWhoMayNotIsToldSo(t *testing.T) {
+func TestForbiddenIsReported(t *testing.T) {
 	s := start(t)
 	s.forbid("thief")
 	s.as(t, "thief").expect(t, 403, "POST", llamas, body("dolly", dollySpec))

@@ -110,7 +110,7 @@ func TestRequestsBeforeAMoveAreAnswered(t *testing.T) {
 	}
 }
 
-func TestNothingIsSaidInTheMidstOfAFrame(t *testing.T) {
+func TestNothingIsWrittenWithinAFrame(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
 		var stream bytes.Buffer

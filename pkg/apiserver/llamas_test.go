@@ -116,7 +116,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsToldFieldByField(t *testing.T) {
+func TestInvalidFieldsAreReported(t *testing.T) {
 	farmer := start(t).as(t, "farmer")
 	refused := farmer.expect(t, 422, "POST", llamas, body("Dolly", `{"weight":1000.5,"height":-1}`))
 	var got []string

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestMistakesOfTheCommandLineAreTold(t *testing.T) {
+func TestInvalidCommandLine(t *testing.T) {
 	for _, tc := range []struct {
 		set  func(*Options)
 		want string

@@ -69,7 +69,7 @@ func TestProtobufAloneIsRefusedAndElseNotChosen(t *testing.T) {
 	farmer.expect(t, 415, "POST", llamas, "k8s\x00", "Content-Type", protobuf)
 }
 
-func TestDiscoveryTellsWhatIsServed(t *testing.T) {
+func TestDiscovery(t *testing.T) {
 	farmer := start(t).as(t, "farmer")
 	const accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 	aggregated := farmer.expect(t, 200, "GET", "/apis", "", "Accept", accept)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-func TestMissingRightsAreToldWithWhatGrantsThem(t *testing.T) {
+func TestMissingRightsAreReported(t *testing.T) {
 	s, config := prepare(t, "--serving-secret=default/farm-operator-serving", "--llama-storage=records")
 	for _, right := range []string{"list configmaps", "create tokenreviews", "watch llamarecords", "create llamarecords", "list secrets"} {
 		s.refused[right] = true
@@ -65,7 +65,7 @@ func TestRightsThatComeLaterAreFound(t *testing.T) {
 	s.as(t, "farmer").expect(t, 200, "GET", llamas, "")
 }
 
-func TestAPortInUseIsToldAsSuch(t *testing.T) {
+func TestPortInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestAPortInUseIsToldAsSuch(t *testing.T) {
 	}
 }
 
-func TestAClusterWithoutAggregationIsToldAsSuch(t *testing.T) {
+func TestClusterWithoutAggregation(t *testing.T) {
 	s, config := prepare(t)
 	delete(s.objects[configMapPath].(*corev1.ConfigMap).Data, requestHeaderAuthority)
 	if err := Run(t.Context(), config); err == nil || !strings.Contains(err.Error(), "the aggregation layer of this kube-apiserver is off") {
@@ -87,7 +87,7 @@ func TestAClusterWithoutAggregationIsToldAsSuch(t *testing.T) {
 	}
 }
 
-func TestNobodyIsServedBeforeTheFrontProxyIsKnown(t *testing.T) {
+func TestNoServingBeforeTheFrontProxyIsKnown(t *testing.T) {
 	s, config := prepare(t)
 	s.held = configMapPath
 	s.run(t, config)

@@ -73,7 +73,7 @@ func TestConnectionsMoveDuringShutdownDelay(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForAServerThatHasNotStarted(t *testing.T) {
+func TestNoWaitForAServerThatHasNotStarted(t *testing.T) {
 	s, config := prepare(t, "--serving-secret=default/farm-operator-serving")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {

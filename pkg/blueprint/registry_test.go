@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAllFunctionsThatBlueprintsKnowAreKnown(t *testing.T) {
+func TestAllFunctionsOfBlueprintsExist(t *testing.T) {
 	if n := len(supported) + len(unsupported); n != 28 {
 		t.Errorf("there are %d functions", n)
 	}

@@ -34,7 +34,7 @@ func TestWhatIsStoredIsReadBack(t *testing.T) {
 	}
 }
 
-func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestForeignSecretIsLeftAlone(t *testing.T) {
 	ours := settled(t).secrets()
 	tests := map[string]struct {
 		change  func(*corev1.Secret)

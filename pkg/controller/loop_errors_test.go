@@ -210,7 +210,7 @@ func syncsCounted(t *testing.T, controller string) map[string]float64 {
 	return counted
 }
 
-func TestPanicIsLoggedAndTheWorkerGoesOn(t *testing.T) {
+func TestPanicIsLoggedAndTheWorkerContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, logged := testContext(t)
 		seen := newSyncs()

@@ -255,7 +255,7 @@ func TestRegistrationError(t *testing.T) {
 	})
 }
 
-func TestAnInformerThatMayNotListSaysWhatToDo(t *testing.T) {
+func TestForbiddenListIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, logged := testContext(t)
 		client := fake.NewClientset()

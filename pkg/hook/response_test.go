@@ -133,7 +133,7 @@ func TestManyKeysAreComparedToo(t *testing.T) {
 	wantReason(t, decode(`"last":1,"kxb`+strings.Repeat("y", 0)+`":1`), ReasonInvalidJSON, `children[0].data has the key "kxb" twice`)
 }
 
-func TestErrorsFitAnEventWhateverTheHookSays(t *testing.T) {
+func TestErrorsFitAnEvent(t *testing.T) {
 	long := strings.Repeat("ü", 5000)
 	for _, body := range []string{
 		`{"status":` + strings.Repeat(`{"`+long[:20]+`":`, 5000) + `{"a":1,"a":2}` + strings.Repeat(`}`, 5000) + `}`,

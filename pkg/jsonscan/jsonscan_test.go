@@ -21,7 +21,7 @@ func scan(text []byte) (value []byte, err error) {
 	return value, err
 }
 
-func TestCorpusIsWhatItSays(t *testing.T) {
+func TestCorpusMatchesItsNames(t *testing.T) {
 	for want, texts := range map[bool][]string{true: jsoncorpus.Valid, false: jsoncorpus.Invalid} {
 		for _, text := range texts {
 			if got := json.Valid([]byte(text)); got != want {

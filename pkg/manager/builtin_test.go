@@ -34,7 +34,7 @@ func leaseOf(renewed time.Time, duration int32, namespace string, running ...str
 	}
 }
 
-func TestALeaseTellsWhichControllersRun(t *testing.T) {
+func TestLeaseNamesItsControllers(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
 		lease *coordinationv1.Lease
@@ -77,7 +77,7 @@ func TestLeaseLabels(t *testing.T) {
 	}
 }
 
-func TestAProcessKnowsWhatItRunsItself(t *testing.T) {
+func TestOwnControllers(t *testing.T) {
 	b := &builtIns{table: Descriptors(), running: []string{immortalcontainer.ControllerName}}
 	for resource, want := range map[schema.GroupResource]struct {
 		name string
@@ -94,7 +94,7 @@ func TestAProcessKnowsWhatItRunsItself(t *testing.T) {
 }
 
 // A controller that writes the status of a kind of ours has to say so, or a CompositeController for that kind fights with it.
-func TestEachControllerThatWritesAStatusSaysSo(t *testing.T) {
+func TestStatusWritersAreDeclared(t *testing.T) {
 	for _, d := range Descriptors() {
 		for _, required := range d.Requires {
 			marker := "groups=" + required.Group + ",resources=" + required.Resource + "/status"

@@ -59,7 +59,7 @@ func TestMissingCRDBlocksOneController(t *testing.T) {
 	})
 }
 
-func TestMissingAPIsAreToldApart(t *testing.T) {
+func TestMissingAPIs(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		served []*metav1.APIResourceList

@@ -169,7 +169,7 @@ func TestPhasesHaveNoOperatorAccount(t *testing.T) {
 	}
 }
 
-func TestTheNamespaceOfTheProcessIsWhatItsPodSays(t *testing.T) {
+func TestNamespaceOfTheProcess(t *testing.T) {
 	t.Setenv(podNamespace, "")
 	if got := ownNamespace("kubeconfig"); got != "" {
 		t.Errorf("outside of a cluster it is %q", got)

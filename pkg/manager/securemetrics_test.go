@@ -96,7 +96,7 @@ func scraper(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-func TestMetricsAreForThoseWhomTheAPIServerAllows(t *testing.T) {
+func TestMetricsRequireRights(t *testing.T) {
 	address := serveSecurely(t, SecureMetrics{})
 	client := scraper(t)
 	for name, tc := range map[string]struct {
@@ -194,7 +194,7 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
-func TestAKeyThatDoesNotFitIsToldWithItsFlags(t *testing.T) {
+func TestMismatchedKeyNamesItsFlags(t *testing.T) {
 	dir := t.TempDir()
 	options := SecureMetrics{Address: "127.0.0.1:0", CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
 	client := func() (kubernetes.Interface, error) { return reviewer(t), nil }

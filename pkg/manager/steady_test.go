@@ -88,7 +88,7 @@ func TestListRetriesAreLoggedOnce(t *testing.T) {
 	})
 }
 
-func TestWhatTheAPIServerSaysOfItsErrorIsKnown(t *testing.T) {
+func TestErrorReasons(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"kind":"Status","apiVersion":"v1","message":"etcdserver: no leader"}`: "etcdserver: no leader",
 		"not JSON": "Internal Server Error",
@@ -155,7 +155,7 @@ func TestBrokenWatchLooksLikeAnEnd(t *testing.T) {
 	})
 }
 
-func TestABrokenWatchCanBeClosedAtOnce(t *testing.T) {
+func TestBrokenWatchClosesImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, breakIt := io.Pipe()
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(200, broken)}}

@@ -27,7 +27,7 @@ func TestHashDoesNotDependOnHowTheSameIsWritten(t *testing.T) {
 	}
 }
 
-func TestHashTellsApart(t *testing.T) {
+func TestHashDiffers(t *testing.T) {
 	seen := map[uint64]string{}
 	for _, text := range []string{
 		`{}`, `[]`, `null`, `true`, `false`, `0`, `1`, `-1`, `""`, `"0"`, `"null"`, `" "`, `[[]]`, `[{}]`, `[null]`, `[0]`, `[1,2]`, `[2,1]`, `[[1],2]`, `[1,[2]]`,

@@ -51,7 +51,7 @@ binary: [1, 2.5, 1e30, true, null]`)
 	}
 }
 
-func TestUpdateLeavesARecordThatSaysTheSame(t *testing.T) {
+func TestUpdateKeepsAnEqualRecord(t *testing.T) {
 	desired := child(tree(t, "{spec: {a: 1}, status: {}, metadata: {creationTimestamp: null, ownerReferences: [{name: p}], annotations: {x: z}}}"))
 	for name, annotation := range map[string]string{
 		"written by this engine":             `{"apiVersion":"example.com/v1","kind":"Child","metadata":{"annotations":{"x":"z"},"creationTimestamp":null,"name":"c"},"spec":{"a":1},"status":{}}`,
@@ -104,7 +104,7 @@ func TestUpdateReplacesTheRecord(t *testing.T) {
 	}
 }
 
-func TestUpdateTellsDriftFromANewDesire(t *testing.T) {
+func TestUpdateDistinguishesDrift(t *testing.T) {
 	was := tree(t, "spec: {a: 1}")
 	drifted := recording(t, tree(t, "spec: {a: 5}"), was)
 	if verdict, err := update(t, drifted, child(was)); err != nil || !verdict.Differs || verdict.DesiredChanged || verdict.RecordOnly {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-func TestAUserIsToldOfWhatIsThereAndOfEachChange(t *testing.T) {
+func TestUserIsNotified(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		server.write("ns", "a", "x")
 		u := acquire(t, objects, "", "", "")

@@ -60,7 +60,7 @@ func TestAListOfABuiltInKindGivesItsItemsTheirKind(t *testing.T) {
 	}
 }
 
-func TestAListOfCustomResourcesMayTellItsKindLast(t *testing.T) {
+func TestListWithKindLast(t *testing.T) {
 	l, _ := answering(t, scope{}, 200, `{"apiVersion":"example.com/v1","items":[{"apiVersion":"example.com/v1","kind":"Widget"}],"kind":"WidgetList","metadata":{"resourceVersion":"7"}}`)
 	list, err := l.list(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.(*rawList).Items) != 1 || list.(*rawList).ResourceVersion != "7" {

@@ -128,7 +128,7 @@ func TestSelectorsMatchLabelsWithoutAllocation(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatIsKnownIsNotMadeAgain(t *testing.T) {
+func TestKnownObjectIsNotCreatedAgain(t *testing.T) {
 	known := mustParse(t, spaced)
 	p := parser{known: func(namespace, name []byte) *RawObject {
 		if string(namespace) == "ns" && string(name) == "a" {

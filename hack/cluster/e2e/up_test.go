@@ -162,7 +162,7 @@ func testListeners(t *testing.T, c *cluster) {
 	}
 }
 
-func TestUpSaysWhatIsWrong(t *testing.T) {
+func TestUpErrors(t *testing.T) {
 	t.Run("a component that cannot start is named", func(t *testing.T) {
 		dir := t.TempDir()
 		if err := os.MkdirAll(filepath.Join(dir, "etcd"), 0o700); err != nil {

@@ -96,7 +96,7 @@ func TestTheSameBinaryGivesTheSameArchive(t *testing.T) {
 	}
 }
 
-func TestPackSaysWhatIsWrong(t *testing.T) {
+func TestPackErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		image Image
 		want  string

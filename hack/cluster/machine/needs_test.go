@@ -37,7 +37,7 @@ func lacking(feature string) func(*Facts) {
 
 func noAPT(f *Facts) { f.APT = false }
 
-func TestWhatAMachineLacksIsSaidExactly(t *testing.T) {
+func TestObstaclesAndMissingPrograms(t *testing.T) {
 	for name, tc := range map[string]struct {
 		facts Facts
 		want  []string // each in the obstacle of the same place

@@ -28,7 +28,7 @@ func rendered(t *testing.T) map[string][]byte {
 	return files
 }
 
-func TestKubeletKnowsAllOfItsConfiguration(t *testing.T) {
+func TestKubeletConfigurationIsValid(t *testing.T) {
 	_, codecs, err := kubeletscheme.NewSchemeAndCodecs(serializer.EnableStrict)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestKubeletKnowsAllOfItsConfiguration(t *testing.T) {
 	}
 }
 
-func TestKubeProxyKnowsAllOfItsConfiguration(t *testing.T) {
+func TestKubeProxyConfigurationIsValid(t *testing.T) {
 	object, _, err := proxyscheme.Codecs.UniversalDecoder().Decode(rendered(t)[kubeProxyConfig], nil, nil)
 	if err != nil {
 		t.Fatal(err)

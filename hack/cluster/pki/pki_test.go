@@ -174,7 +174,7 @@ func TestDamagedAuthority(t *testing.T) {
 	}
 }
 
-func TestAHalfMadeAuthorityIsMadeAnew(t *testing.T) {
+func TestIncompleteAuthorityIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	p := load(t, dir, time.Now())
 	if err := os.Remove(p.Certificate("ca")); err != nil {
@@ -183,7 +183,7 @@ func TestAHalfMadeAuthorityIsMadeAnew(t *testing.T) {
 	verify(t, load(t, dir, time.Now()), "apiserver", "ca", x509.ExtKeyUsageServerAuth, time.Now())
 }
 
-func TestNobodyElseMayReadTheKeys(t *testing.T) {
+func TestKeysAreReadableByTheUserOnly(t *testing.T) {
 	dir := t.TempDir()
 	load(t, dir, time.Now())
 	entries, err := os.ReadDir(dir)

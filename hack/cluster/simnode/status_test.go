@@ -42,7 +42,7 @@ func TestAPodOnTheHostsNetworkHasItsAddress(t *testing.T) {
 	}
 }
 
-func TestAnEndedPodSaysHow(t *testing.T) {
+func TestStatusOfAnEndedPod(t *testing.T) {
 	for code, want := range map[string]struct{ container, pod string }{"0": {"Completed", podCompleted}, "1": {"Error", podFailed}} {
 		pod := newPod()
 		exits(corev1.RestartPolicyNever, code, "")(pod)

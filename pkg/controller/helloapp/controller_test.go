@@ -69,7 +69,7 @@ func TestASlowRolloutIsShownOnceInASecond(t *testing.T) {
 	}, func(app *v1.HelloApp) { app.Spec.Size = 100 })
 }
 
-func TestAnEditIsAppliedAndSaid(t *testing.T) {
+func TestEditIsAppliedAndReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1.HelloAppSpec)
 		event  string
@@ -142,7 +142,7 @@ func TestDriftIsRestored(t *testing.T) {
 	})
 }
 
-func TestADeploymentThatIsDeletedIsMadeAnew(t *testing.T) {
+func TestDeletedDeploymentIsCreatedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		a.deploymentGoes()

@@ -54,7 +54,7 @@ func TestAppliesAreCounted(t *testing.T) {
 	}
 }
 
-func TestAScrapeTellsOfARolloutAndOfAConflict(t *testing.T) {
+func TestMetricsOfRolloutAndConflict(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		wantStates := func(what string, want map[string]float64) {
 			t.Helper()

@@ -72,7 +72,7 @@ func TestTheStatusMirrorsTheDeployment(t *testing.T) {
 	}
 }
 
-func TestWhatTheDeploymentSaidGoesWithIt(t *testing.T) {
+func TestConditionsOfADeletedDeploymentAreRemoved(t *testing.T) {
 	app := newApp()
 	mirroring(deploymentOf(app, rolledOut), nil)(app)
 	for name, tc := range map[string]struct {
@@ -110,7 +110,7 @@ func TestForeignServiceKeepsTheDeployment(t *testing.T) {
 	}
 }
 
-func TestNewsIsToldAtOnceAndProgressOnceInASecond(t *testing.T) {
+func TestProgressIsWrittenOncePerSecond(t *testing.T) {
 	app := newApp(withPort(80))
 	onItsWay := []deploymentOption{counts(1, 2, 2, 0), reporting("Available", "False", "MinimumReplicasUnavailable"), reporting("Progressing", "True", "ReplicaSetUpdated")}
 	with := func(options ...deploymentOption) *appsv1.Deployment {
@@ -209,7 +209,7 @@ func TestThatASpecIsInvalidStaysUntilItIsEdited(t *testing.T) {
 	}
 }
 
-func TestAConflictThatIsOverIsSaidToBe(t *testing.T) {
+func TestResolvedConflict(t *testing.T) {
 	app := newApp()
 	app.Status = statusOf(observed{app: app, deployment: deploymentOf(app, deployed(notOurs)), now: noon})
 	want := "status: generation 1, Deployment x 0/0/0/0, Ready=False Progressing, Conflict=False Resolved"

@@ -57,7 +57,7 @@ func creations(requests []string) int {
 	return len(slices.DeleteFunc(slices.Clone(requests), func(r string) bool { return !strings.HasPrefix(r, "create Pod") }))
 }
 
-func TestAContestedPodIsCreatedEverMoreRarely(t *testing.T) {
+func TestContestedPodBacksOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		requests := a.deletes(10*time.Minute, 0)

@@ -260,7 +260,7 @@ func TestALivePodThatCannotBeReadIsNotTakenForGone(t *testing.T) {
 	})
 }
 
-func TestADeletionThatFailsIsTriedAgainAndSaidOnce(t *testing.T) {
+func TestFailedDeletionIsRetried(t *testing.T) {
 	replaced := `event Normal Replaced "Deleting Pod x-immortalpod to replace it: the spec has changed"`
 	for name, tc := range map[string]struct {
 		err  error

@@ -73,7 +73,7 @@ func deleteSlowly(a *apiServer) {
 	a.podGoes()
 }
 
-func TestAScrapeTellsTheStateThatAUserSees(t *testing.T) {
+func TestMetricsOfStates(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		wantStates := func(what string, want map[string]float64) {
 			t.Helper()

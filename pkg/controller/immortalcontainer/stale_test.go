@@ -76,7 +76,7 @@ func TestReadBeforeCacheCaughtUp(t *testing.T) {
 	}
 }
 
-func TestMemoryIsOfOneObjectAndGoesWithIt(t *testing.T) {
+func TestMemoryIsPerObject(t *testing.T) {
 	key := cache.NewObjectName("default", "x")
 	var m memories
 	m.saw(key, podOf(2))

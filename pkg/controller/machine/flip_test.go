@@ -166,7 +166,7 @@ func TestOneReservationAtATime(t *testing.T) {
 	})
 }
 
-func TestAReservationIsCompletedByWhoeverLeadsNext(t *testing.T) {
+func TestNextLeaderCompletesAReservation(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		stop := a.started(newMachine(2))
 		a.failIf(failing("flip", -1, errors.New("the process is killed")))

@@ -103,7 +103,7 @@ func TestSwitchesThatComeAndGoAreCounted(t *testing.T) {
 	})
 }
 
-func TestAScrapeTellsTheStatesOfMachines(t *testing.T) {
+func TestMetricsOfStates(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.apply(newMachine(3))
 		a.apply(newMachine(1, named("n"), withSelector(metav1.LabelSelector{MatchLabels: map[string]string{"machine": "m"}})))

@@ -185,7 +185,7 @@ func TestTwoProcessesEndWithOneCertificate(t *testing.T) {
 	}, ours())
 }
 
-func TestDeletingTheSecretRevokesAtOnce(t *testing.T) {
+func TestDeletedSecretIsRevokedImmediately(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.start("")
 		a.took()

@@ -78,7 +78,7 @@ func (w *world) wantToken(want string) {
 	}
 }
 
-func TestARotationIsSeenAndToldAtOnce(t *testing.T) {
+func TestRotationIsNotifiedImmediately(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		hold, calls := w.hold(token, bundle)
 		w.wantToken("old")
@@ -103,7 +103,7 @@ func TestARotationIsSeenAndToldAtOnce(t *testing.T) {
 	}, secret("token", "old"), configMap("bundle", "a CA"))
 }
 
-func TestWhatDoesNotChangeTheDataIsNotTold(t *testing.T) {
+func TestUnchangedDataIsNotNotified(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		_, calls := w.hold(token)
 		synctest.Wait()
@@ -201,7 +201,7 @@ func TestTheWatchEndsWithItsLastHold(t *testing.T) {
 	}, secret("token", "old"))
 }
 
-func TestAHoldMayBeReleasedWhileItIsTold(t *testing.T) {
+func TestReleaseDuringNotification(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var hold *Hold
 		ready, done := make(chan struct{}), make(chan struct{})

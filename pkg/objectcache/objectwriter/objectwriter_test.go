@@ -128,7 +128,7 @@ func TestADeletionIsOfOneObjectAndOfWhatItOwns(t *testing.T) {
 }
 
 // The object itself comes back from a deletion that has to wait for a finalizer.
-func TestADeletionThatGoesOnIsNoError(t *testing.T) {
+func TestDeletionInProgressIsNoError(t *testing.T) {
 	writer, _ := serve(t, http.StatusOK, webConfig)
 	if err := writer.Delete(t.Context(), configMap, "u-1"); err != nil {
 		t.Error(err)
@@ -190,7 +190,7 @@ func TestAnAnswerThatIsNoObjectIsAnError(t *testing.T) {
 }
 
 // A gateway between us and the API server speaks no JSON.
-func TestAnErrorOfAGatewayTellsItsStatusCode(t *testing.T) {
+func TestGatewayErrorHasItsStatusCode(t *testing.T) {
 	writer, _ := serve(t, http.StatusBadGateway, "<html>no upstream</html>")
 	_, err := writer.Update(t.Context(), configMap, []byte(webConfig))
 	status, ok := errors.AsType[*apierrors.StatusError](err)

@@ -18,7 +18,7 @@ import (
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-func TestErrorsOfRecordsAreToldAsErrorsOfLlamas(t *testing.T) {
+func TestErrorsNameLlamas(t *testing.T) {
 	quota := apierrors.NewForbidden(recordsResource, "dolly", errors.New("exceeded quota: q, requested: count/llamarecords.storage.farm.example.com=1"))
 	terminating := apierrors.NewForbidden(recordsResource, "dolly", errors.New("unable to create new content in namespace default because it is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating"}}
@@ -79,7 +79,7 @@ func TestUnansweredRequestIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestARequestWhoseTimeIsOverIsToldSo(t *testing.T) {
+func TestRequestTimeout(t *testing.T) {
 	store, _ := newServer(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -14,9 +14,9 @@ import (
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 )
 
-// TestARefusalForTheMomentSaysForHowLong covers every method that makes a request: the storage asks once, and who has called it is answered so that
+// TestRetryAfterOfARefusal covers every method that makes a request: the storage asks once, and who has called it is answered so that
 // client-go asks again, whatever the verb.
-func TestARefusalForTheMomentSaysForHowLong(t *testing.T) {
+func TestRetryAfterOfARefusal(t *testing.T) {
 	plain := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "3")
 		http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)

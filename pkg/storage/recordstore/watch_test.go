@@ -91,7 +91,7 @@ func TestEventsOfRecordsAreEventsOfLlamas(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheWatchIsToldAndEndsIt(t *testing.T) {
+func TestWatchErrorEndsTheWatch(t *testing.T) {
 	for name, test := range map[string]struct {
 		event string
 		is    func(error) bool

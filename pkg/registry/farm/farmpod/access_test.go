@@ -113,7 +113,7 @@ func TestFailedAccessReviewHidesPods(t *testing.T) {
 	}
 }
 
-func TestARefusalForAllNamespacesSaysSo(t *testing.T) {
+func TestRefusalForAllNamespaces(t *testing.T) {
 	api := newUpstream(t, answering(http.StatusOK, &corev1.PodList{}))
 	err := ways["list pods/"](testContext(t, ""), api.rest(t, &judge{decision: authorizer.DecisionDeny}))
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "at the cluster scope") {

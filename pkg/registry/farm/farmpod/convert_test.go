@@ -56,7 +56,7 @@ func TestFarmPodUID(t *testing.T) {
 	}
 }
 
-func TestABookmarkSaysOnlyHowFarTheWatchHasCome(t *testing.T) {
+func TestBookmark(t *testing.T) {
 	got := convertBookmark(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9",
 		Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}})
 	want := &farm.FarmPod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}

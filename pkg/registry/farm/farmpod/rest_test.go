@@ -157,7 +157,7 @@ func TestErrorsNameFarmPods(t *testing.T) {
 	}
 }
 
-func TestItIsTheCallerWhoIsToldToTryAgainLater(t *testing.T) {
+func TestCallerIsAskedToRetryLater(t *testing.T) {
 	for way, try := range ways {
 		t.Run(way, func(t *testing.T) {
 			api := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

@@ -139,7 +139,7 @@ func TestWatchOfImpossibleName(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerKnowsWhenTheWatchWillEnd(t *testing.T) {
+func TestWatchTimeoutIsPassedOn(t *testing.T) {
 	events := make(chan watch.Event)
 	close(events)
 	api := newUpstream(t, streaming(events))

@@ -138,7 +138,7 @@ func TestWhatIsNoListOfPodsIsNotTakenForOne(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheConnectionIsTold(t *testing.T) {
+func TestConnectionErrorIsReported(t *testing.T) {
 	data := encode(t, protobuf(t).Serializer, &corev1.PodList{Items: randomPods(5, 2)})
 	broken := io.MultiReader(bytes.NewReader(data[:len(data)/2]), iotest.ErrReader(io.ErrClosedPipe))
 	if _, err := ReadList(broken, func(*corev1.Pod) {}); err == nil || !strings.Contains(err.Error(), io.ErrClosedPipe.Error()) {
@@ -175,7 +175,7 @@ func TestAnEventThatIsNoneIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnEventWithoutAnObjectIsToldAsWhatItIs(t *testing.T) {
+func TestEventWithoutObject(t *testing.T) {
 	if _, err := NewEvents(bytes.NewReader([]byte{0, 0, 0, 0})).Next(nil); !errors.Is(err, errNotProtobuf) {
 		t.Errorf("error is %v", err)
 	}
