@@ -1,15 +1,15 @@
-# What there is to make: make help
+# make help lists the targets.
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
-# The cluster that run, install and uninstall work on: empty for the local one, current for that of the kubeconfig's current
-# context. Only the command line says it: a variable of that name in the environment may be about something else.
+# The cluster that run, install and uninstall use: empty for the local one, current for that of the kubeconfig's current
+# context. Only the command line sets it: a variable of that name in the environment may be for something else.
 ifeq ($(origin CLUSTER),environment)
 override CLUSTER :=
 endif
 export CLUSTER
-# Where deploy and bundle have the API server of Llamas: empty for millwright-system, tutorial for the namespace default. Likewise.
+# The namespace of the API server of Llamas for deploy and bundle: empty for millwright-system, tutorial for the namespace default.
 ifeq ($(origin FARM),environment)
 override FARM :=
 endif
@@ -24,15 +24,15 @@ go_build_small := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s 
 ##@ Use
 
 .PHONY: run
-run: build bin/leash $(if $(filter current,$(CLUSTER)),,bin/cluster) ## See it at work: a control plane, the controllers and a sample, until Ctrl-C (CLUSTER=current: in your cluster)
+run: build bin/leash $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Run a control plane, the controllers and samples, until Ctrl-C (CLUSTER=current: the controllers and samples in your cluster)
 	@exec hack/run.sh
 
 .PHONY: cluster
-cluster: bin/cluster ## Run the control plane alone, until Ctrl-C: for controllers that you start yourself, in a debugger
+cluster: bin/cluster ## Run only the control plane, until Ctrl-C: for controllers that you start yourself, for instance in a debugger
 	@exec bin/cluster up --dir .local/cluster --simulated-nodes 1
 
 .PHONY: cluster-node
-cluster-node: check-go ## Likewise, with a real node, on which containers run: on Linux as root, see hack/cluster/README.md
+cluster-node: check-go ## Run the control plane with a real node, on which containers run: on Linux as root, see hack/cluster/README.md
 	@hack/cluster/build.sh node
 	@exec bin/cluster up --dir .local/cluster --node
 
@@ -69,11 +69,11 @@ image-context: check-go ## Build what the Dockerfile copies; after it, docker bu
 	@mv bin/image/ca-certificates.crt.new bin/image/ca-certificates.crt
 
 .PHONY: deploy
-deploy: $(if $(filter current,$(CLUSTER)),,bin/cluster image) ## Run the image IMG as Pods of the local cluster with a node; or of yours, which pulls it (CLUSTER=current; FARM=tutorial: with Llamas as their tutorial has them)
+deploy: $(if $(filter current,$(CLUSTER)),,bin/cluster image) ## Install the operator with the image IMG into the local cluster with a node (CLUSTER=current: into yours; FARM=tutorial: with Llamas as in their tutorial)
 	@IMG="$(IMG)" exec hack/deploy.sh deploy
 
 .PHONY: undeploy
-undeploy: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Remove what deploy has installed, but not the CRDs and what users have made
+undeploy: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Remove what deploy has installed, but not the CRDs and the objects of users
 	@exec hack/deploy.sh undeploy
 
 .PHONY: bundle
@@ -103,7 +103,7 @@ test-node: bin/cluster ## Run the tests of the local cluster's real node: on Lin
 	@cd hack/cluster && NODE_TESTS=yes CGO_ENABLED=0 go test -trimpath -count=1 -timeout 1h ./e2e -run Node
 
 .PHONY: test-memory
-test-memory: bin/cluster ## Run the tests of the memory that is shipped, minutes each: on Linux as root, on a machine that does nothing else
+test-memory: bin/cluster ## Run the tests of the memory limits in the manifests, minutes each: on Linux as root, on an idle machine
 	MEMORY_TESTS=yes go test -count=1 -timeout 2h -run 'TestCoreMemory|TestActionSetTemplateMemory|TestCompositeHookMemory' ./pkg/testing/integration
 
 .PHONY: e2e
@@ -111,11 +111,11 @@ e2e: bin/cluster ## Run the end-to-end tests, with the image and the manifests, 
 	@exec hack/e2e.sh
 
 .PHONY: perturb
-perturb: check-race bin/cluster ## Kill, blind and delay the controllers at every write, by every pattern; make test has time for some
+perturb: check-race bin/cluster ## Disturb the controllers at every write, by every pattern (kill, stale cache, late write, ...); make test runs some patterns
 	@exec hack/perturb.sh all
 
 .PHONY: bench
-bench: build bin/bench bin/leash bin/cluster ## Measure speed and size against what the API server allows (BENCH_FLAGS=--quick: in minutes, BENCH_FLAGS=--help: what else)
+bench: build bin/bench bin/leash bin/cluster ## Measure speed and memory, compared with a bare client (BENCH_FLAGS=--quick: in minutes, BENCH_FLAGS=--help: all flags)
 	@mkdir -p .local && exec bin/bench --json .local/bench.json $(BENCH_FLAGS)
 
 .PHONY: generate
@@ -123,7 +123,7 @@ generate: check-go ## Generate clients, deep copies, OpenAPI models and CRDs fro
 	@exec hack/update-codegen.sh
 
 .PHONY: verify
-verify: bin/cluster ## Check everything that can be checked without running it: generated files, imports, words, dead code, vet, ...
+verify: bin/cluster ## Run all static checks: generated files, imports, words, dead code, vet, ...
 	@exec hack/verify.sh
 
 .PHONY: fmt

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# deploy.sh WHAT: Millwright as Pods of the cluster that CLUSTER names (target-cluster.sh), of the image $IMG.
-#   deploy    installs it, or changes what is installed to this image and these manifests, and returns when it is at work
-#   undeploy  removes it, but neither the CRDs nor what its users have made, except for CompositeControllers with a finalizer; ActionSets
-#             that run are cancelled (drain.sh). Llamas are kept, as records, and are there again after the next deploy
+# deploy.sh WHAT: runs Millwright as Pods of the cluster that CLUSTER names (target-cluster.sh), with the image $IMG.
+#   deploy    installs it, or updates it to this image and these manifests, and returns when all replicas are ready
+#   undeploy  removes it, but not the CRDs, nor the objects of users, except CompositeControllers with a finalizer; running ActionSets
+#             are cancelled (drain.sh). Llamas are kept as records, and are served again after the next deploy
 #   bundle    writes all that deploy applies to $BUNDLE
-# FARM=tutorial has the API server of Llamas in the namespace default, where its tutorial has it: manifests/farm-tutorial says what that implies.
-# Where it is in the other namespace, deploy moves it, without a request that fails, and removes what it leaves there.
-# The local cluster needs a real node ("make cluster-node"), which has the image from bin/image/image.tar. Any other pulls it.
+# With FARM=tutorial, the API server of Llamas is in the namespace default, as in its tutorial: manifests/farm-tutorial describes what that
+# implies. If it is in the other namespace, deploy moves it, without a request that fails, and removes what is left there.
+# The local cluster needs a real node ("make cluster-node"), which gets the image from bin/image/image.tar. Other clusters pull it.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,7 +17,7 @@ source hack/drain.sh
 source hack/farm.sh
 
 namespace=millwright-system
-# What deploy installs and undeploy removes: not the CRDs, which hold what users own.
+# What deploy installs and undeploy removes: not the CRDs, because the objects of users would be deleted with them.
 installed=(manifests/[2-9][0-9]-*.yaml manifests/farm/[2-9][0-9]-*.yaml)
 farm_namespace=$namespace
 components=()
@@ -27,22 +27,22 @@ tutorial)
   farm_namespace=default
   components=(manifests/farm-tutorial)
   ;;
-*) fail "FARM=$FARM is neither empty, for the API server of Llamas in namespace $namespace, nor tutorial, for namespace default." ;;
+*) fail "invalid FARM=$FARM: must be empty, for the API server of Llamas in namespace $namespace, or tutorial, for namespace default" ;;
 esac
 
-# render [PATCHES...]: prints manifests/ with the image in its place, and with these patches.
+# render [PATCHES...]: prints manifests/ with the image and these patches.
 render() {
   local overlay=$local_dir/deploy name=$IMG version=
   case $IMG in
   *@*) name=${IMG%%@*} version="digest: \"${IMG#*@}\"" ;;
   *:*)
-    # A colon before the last slash is that of a port.
+    # A colon before the last slash belongs to a port.
     if [[ ${IMG##*/} == *:* ]]; then
       name=${IMG%:*} version="newTag: \"${IMG##*:}\""
     fi
     ;;
   esac
-  [ -n "$version" ] || fail "IMG=$IMG has no tag and no digest: what would run is whatever is called latest. Give one, as in IMG=$IMG:v1.0.0"
+  [ -n "$version" ] || fail "invalid IMG=$IMG: must have a tag or a digest, for instance IMG=$IMG:v1.0.0"
   mkdir -p "$overlay"
   ln -sfn "$PWD/manifests" "$overlay/manifests" # kustomize takes no absolute path
   cat >"$overlay/kustomization.yaml" <<EOF
@@ -61,7 +61,7 @@ EOF
   kubectl kustomize "$overlay"
 }
 
-# image_patch makes the local cluster run what was just built, also where it has the same tag as what runs already.
+# image_patch makes the local cluster run the image that was just built, also if it has the same tag as the running one.
 image_patch() {
   cat <<EOF
 - target: {kind: Deployment}
@@ -70,11 +70,11 @@ image_patch() {
 EOF
 }
 
-# bring_image to the local node, which cannot pull one.
+# bring_image loads the image into the local node, which cannot pull images.
 bring_image() {
   [ -n "$(kubectl get nodes --selector type=real --output name)" ] ||
     fail "The local cluster has no real node for Pods to run on. Stop it, and start in another terminal: make cluster-node"
-  echo "Bringing $IMG to the node"
+  echo "Loading $IMG into the node"
   bin/cluster image load --dir "$cluster_dir" bin/image/image.tar
 }
 
@@ -94,15 +94,15 @@ deploy() {
     await_work
     switch_farm "$farm_namespace"
   fi
-  # What was applied by a client-side apply, and what was just patched, would have fields, defaulted ones too, that belong to another owner.
+  # After a client-side apply, and after the patch above, fields (also defaulted ones) have another field manager.
   [ -z "$former$tutorial" ] || kubectl apply --server-side --force-conflicts --selector "$farm_labels" -f "$work/all.yaml"
   kubectl apply --server-side -f "$work/all.yaml"
-  # Versions before had it: it allowed phases to create Pods in the namespace of the operator, with its rights.
+  # Earlier versions had it: it allowed phases to create Pods in the namespace of the operator, with its rights.
   kubectl delete rolebinding --namespace "$namespace" millwright-actions-application --ignore-not-found
   await_work
   kubectl wait --for=condition=Available --timeout=1m apiservice/v1alpha.farm.example.com || {
     kubectl describe apiservice v1alpha.farm.example.com >&2
-    fail "" "The servers of Llamas run, but kube-apiserver does not reach them, see above: no namespace can be deleted until it does, or until" \
+    fail "" "The servers of Llamas run, but kube-apiserver does not reach them, see above. No namespace can be deleted until it does, or until you run" \
       "  kubectl delete apiservice v1alpha.farm.example.com"
   }
   local each
@@ -113,37 +113,37 @@ deploy() {
   kubectl get pods --namespace "$namespace"
   [ "$farm_namespace" = "$namespace" ] || kubectl get pods --namespace "$farm_namespace" --selector app="$farm"
   echo
-  echo "Millwright is at work. Try a sample, and see what it says:"
+  echo "Millwright is ready. Try a sample, and look at its log:"
   [ -n "${CLUSTER:-}" ] || echo "  export KUBECONFIG=$(printf %q "$kubeconfig") PATH=$(printf %q "$PWD/bin"):\$PATH"
   echo "  kubectl apply -f $(printf %q "$PWD/manifests/samples/machine/machine-switches.yaml")"
   echo "  kubectl get machines,switches"
   echo "  kubectl logs --namespace $namespace --selector app.kubernetes.io/name=millwright --prefix"
 }
 
-# tutorials_farm prints the Deployment of the tutorial, if that is in the cluster, and ends the script unless ours is to take its place.
+# tutorials_farm prints the Deployment of the tutorial, if it is in the cluster, and ends the script unless ours is to replace it.
 tutorials_farm() {
   local deployment
   deployment=$(kubectl get deployment --namespace default --selector "app=$farm,app.kubernetes.io/name!=millwright" --output name)
   [ -n "$deployment" ] || return 0
-  [ "$farm_namespace" = default ] || fail "Namespace default has the farm-operator of the tutorial. Nothing was changed. Either take its place there," \
-    "manifests/farm-tutorial/kustomization.yaml says what that implies:" \
+  [ "$farm_namespace" = default ] || fail "Namespace default has the farm-operator of the tutorial. Nothing was changed. Either replace it there" \
+  "(manifests/farm-tutorial/kustomization.yaml describes what that implies):" \
     "  make deploy FARM=tutorial${CLUSTER:+ CLUSTER=$CLUSTER}" \
     "or remove it first, with its manifest: kubectl delete -f app.yaml"
   echo "Taking over Deployment $farm in namespace default, and what belongs to it" >&2
   echo "$deployment"
 }
 
-# await_work returns when all Deployments are at work.
+# await_work returns when all replicas of all Deployments are ready.
 await_work() {
   await_rollout "$namespace"
   [ "$farm_namespace" = "$namespace" ] || await_rollout "$farm_namespace" "$farm"
 }
 
-# await_rollout NAMESPACE [DEPLOYMENT]: of one, or of all.
+# await_rollout NAMESPACE [DEPLOYMENT]: waits for one Deployment, or for all.
 await_rollout() {
   kubectl rollout status --namespace "$1" --timeout=3m deployment "${@:2}" && return
   kubectl describe pods --namespace "$1" --selector app.kubernetes.io/name=millwright >&2
-  fail "" "Millwright is not at work after 3 minutes. Above is what its Pods say; what they log is shown by:" \
+  fail "" "Millwright is not ready after 3 minutes. The status of its Pods is above. To see their logs:" \
     "  kubectl logs --namespace $1 --selector app.kubernetes.io/name=millwright --prefix"
 }
 
@@ -151,7 +151,7 @@ undeploy() {
   local files=() file
   for file in "${installed[@]}"; do files+=(--filename "$file"); done
   drain
-  # First those who work, and in peace: they need their rights until they have ended.
+  # First the Deployments: they need their rights until they have ended.
   local each
   for each in "$namespace" default; do
     kubectl delete --ignore-not-found --timeout=2m --namespace "$each" deployment --selector app.kubernetes.io/name=millwright --cascade=foreground
@@ -160,12 +160,12 @@ undeploy() {
   for each in "${farm_namespaces[@]}"; do remove_farm "$each"; done
   remove_farm_secret "$namespace" "$farm-ca"
   remove_namespace
-  echo "The CRDs and all ${drained:+other }objects of our kinds are still there, and what was made for them runs on. Llamas are kept in"
-  echo "LlamaRecords, and served again after the next deploy. To delete all that:"
+  echo "The CRDs and all ${drained:+other }objects of our kinds were kept, and what was created for them keeps running. Llamas are kept in"
+  echo "LlamaRecords, and are served again after the next deploy. To delete all of them:"
   echo "  make uninstall${CLUSTER:+ CLUSTER=$CLUSTER}"
 }
 
-# remove_namespace unless another client has put something there.
+# remove_namespace removes it, unless other clients have created objects there.
 remove_namespace() {
   local others kinds
   [ -n "$(kubectl get namespace "$namespace" --ignore-not-found --output name)" ] || return 0
@@ -173,7 +173,7 @@ remove_namespace() {
   others=$(kubectl get "$kinds" --namespace "$namespace" --ignore-not-found --output name |
     grep -vxE 'configmap/kube-root-ca\.crt|serviceaccount/default' || true)
   if [ -n "$others" ]; then
-    printf '%s\n' "Namespace $namespace stays, for there is what we have not put there:" "$others"
+    printf '%s\n' "Namespace $namespace was kept, because it has objects that Millwright did not create:" "$others"
     return
   fi
   kubectl delete --timeout=2m namespace "$namespace"
@@ -183,7 +183,7 @@ bundle() {
   render >"$work/all.yaml"
   mkdir -p "$(dirname "$BUNDLE")"
   mv "$work/all.yaml" "$BUNDLE"
-  echo "$BUNDLE has all of Millwright, with the image $IMG: kubectl apply --server-side -f $BUNDLE"
+  echo "Wrote all of Millwright, with the image $IMG, to $BUNDLE. To install it: kubectl apply --server-side -f $BUNDLE"
 }
 
 case ${1:-} in
@@ -192,5 +192,5 @@ deploy | undeploy)
   "$1"
   ;;
 bundle) bundle ;;
-*) fail "deploy.sh: deploy, undeploy or bundle?" ;;
+*) fail "deploy.sh: invalid argument \"${1:-}\": must be deploy, undeploy or bundle" ;;
 esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sourced after target-cluster.sh by scripts that remove what objects with a finalizer of ours need.
+# Sourced after target-cluster.sh by scripts that remove the controllers that our finalizers need.
 
-# with_finalizer RESOURCE FINALIZER lists the objects, as "namespace name" or "name", from which only a running controller removes it.
+# with_finalizer RESOURCE FINALIZER lists the objects with the finalizer, as "namespace name" or "name".
 with_finalizer() {
   [ -n "$(kubectl get crd "$1" --ignore-not-found --output name)" ] || return 0
   kubectl get "$1" --all-namespaces --output go-template='{{range .items}}{{$meta := .metadata}}{{range .metadata.finalizers}}{{
@@ -11,18 +11,18 @@ with_finalizer() {
 # kept lists the CompositeControllers with a finalize hook.
 kept() { with_finalizer compositecontrollers.metacontroller.k8s.io millwright.dev/compositecontroller; }
 
-# running lists the ActionSets in the middle of a run that has to be cleaned up after.
+# running lists the ActionSets whose run has not ended.
 running() { with_finalizer actionsets.cr.kanister.io millwright.dev/actionset; }
 
-# drain lets both go while their controllers run, and ends the script if that does not come to an end.
+# drain removes both kinds of finalizers while the controllers run, and ends the script if that does not succeed.
 drain() {
   drain_compositecontrollers
   drain_actionsets
   retire_farm
 }
 
-# retire_farm before its server or its records go: as long as there is an APIService without a server, no namespace of the cluster
-# can be deleted. It is ours by its label: the tutorial's has the same name.
+# retire_farm deletes the APIService before its server or its records are deleted: while an APIService has no server, no namespace of the
+# cluster can be deleted. The label selects ours: the tutorial's has the same name.
 retire_farm() {
   local services=(apiservices.apiregistration.k8s.io --selector app.kubernetes.io/name=millwright)
   [ -z "$(kubectl get "${services[@]}" --ignore-not-found --output name)" ] || kubectl delete "${services[@]}" --timeout=2m
@@ -37,38 +37,38 @@ drain_compositecontrollers() {
   [ -n "$list" ] || return 0
   mapfile -t names <<<"$list"
   drained=yes
-  echo "Deleting the CompositeControllers with a finalize hook, so that the engine takes its finalizers from them and from their parents."
-  echo "Parents and children stay, and no hook is called:"
+  echo "Deleting the CompositeControllers with a finalize hook, so that the engine removes its finalizers from them and from their parents."
+  echo "Parents and children are kept, and no hook is called:"
   kubectl delete compositecontrollers.metacontroller.k8s.io --ignore-not-found --timeout=2m "${names[@]}" || {
     kubectl get compositecontrollers.metacontroller.k8s.io --output wide "${names[@]}" >&2 || true
-    fail "" "They are not gone after two minutes, and nothing else was removed: parents with a finalizer could not be deleted any more." \
-      "Is an engine running, and what does it say? Where it lacks a right, the column REASON says Forbidden:" \
+    fail "" "They are not deleted after two minutes, so nothing else was removed: parents with a finalizer could not be deleted any more." \
+    "Check that an engine runs, and its log. If it lacks a right, the column REASON shows Forbidden:" \
       "  kubectl logs --namespace millwright-system --selector app.kubernetes.io/component=engine --prefix" \
       "  kubectl describe compositecontrollers" \
-      "Start one if there is none, in another terminal, and then do the same again:" \
+      "If none runs, start one in another terminal, and then run this command again:" \
       "  bin/millwright controllers --controllers=compositecontroller --kubeconfig ..." \
-      "Without an engine, take away by kubectl edit: from each of their parents the finalizer metacontroller.io/compositecontroller-NAME," \
-      "and then from the CompositeController the finalizer millwright.dev/compositecontroller."
+      "Without an engine, remove the finalizers with kubectl edit: metacontroller.io/compositecontroller-NAME from each of the parents, and then" \
+      "millwright.dev/compositecontroller from the CompositeController."
   }
 }
 
-# drain_actionsets cancels them: what runs is stopped, each deferPhase puts right what its action has begun, and the ActionSet stays as a
-# record of it. A phase has a minute to stop, and a deferPhase five.
+# drain_actionsets cancels them: what runs is stopped, each deferPhase cleans up after its action, and the ActionSet is kept as a record. A
+# phase has a minute to stop, and a deferPhase five.
 drain_actionsets() {
   local list namespace name deadline=$((SECONDS + 420))
   list=$(running)
   [ -n "$list" ] || return 0
-  echo "Cancelling the ActionSets that run, so that nothing is left half done:"
+  echo "Cancelling the running ActionSets, so that their deferPhases clean up:"
   while read -r namespace name; do
     kubectl patch actionsets.cr.kanister.io --namespace "$namespace" "$name" --type=merge --patch '{"spec":{"cancel":true}}' || true # it may have gone
   done <<<"$list"
   while list=$(running) && [ -n "$list" ]; do
-    [ "$SECONDS" -lt "$deadline" ] || fail "" "After seven minutes these still wait for their controller, and could not be deleted without it:" "$list" \
-      "Is it running, does it serve their namespaces (--namespace), and what does it say?" \
+    [ "$SECONDS" -lt "$deadline" ] || fail "" "After seven minutes these ActionSets still wait for their controller, and could not be deleted without it:" "$list" \
+    "Check that it runs, that it serves their namespaces (--namespace), and its log:" \
       "  kubectl logs --namespace millwright-system --selector app.kubernetes.io/component=actions --prefix" \
-      "Start one if there is none, in another terminal, and then do the same again:" \
+      "If none runs, start one in another terminal, and then run this command again:" \
       "  bin/millwright controllers --controllers=actionset --kubeconfig ..." \
-      "Without one, take the finalizer millwright.dev/actionset away from them by kubectl edit, and delete by hand the Pods that they have left:" \
+      "Without one, remove the finalizer millwright.dev/actionset from them with kubectl edit, and delete the Pods that they have left:" \
       "  kubectl get pods --all-namespaces --selector millwright.dev/actionset-uid"
     sleep 1
   done

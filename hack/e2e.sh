@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# e2e.sh [FLAGS OF go test]: the end-to-end tests, of pkg/testing/e2e, on a real node: it builds two versions of the image, and the images that
-# the tests run in containers. Exit code 3 and a word why where this machine cannot have a node.
+# e2e.sh [FLAGS OF go test]: runs the end-to-end tests, pkg/testing/e2e, on a real node. It builds two versions of the image, and the images
+# that the tests run in containers. If this machine cannot have a node, it prints why and exits with code 3.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,7 +21,7 @@ for version in 1 2; do
   bin/cluster image pack --name "millwright.dev/e2e/app:$version" --entrypoint "/app,serve,$version" "$images/app" "$images/app-$version.tar"
 done
 
-# unpack PACKAGE...: makes $work/root of packages of this machine's Debian, or of what is like it. It fails where there are none.
+# unpack PACKAGE...: unpacks packages of this machine's Debian, or of a similar distribution, into $work/root. It fails if there are none.
 unpack() {
   local root=$work/root package
   mkdir -p "$root"/usr/{bin,lib,lib64}
@@ -43,7 +43,7 @@ python_root() {
   rm -rf "$work/root/usr/share"
 }
 
-# libraries PACKAGE...: lists the libraries that the packages need, and those that these need, but for compilers and interpreters.
+# libraries PACKAGE...: lists the libraries that the packages need, directly or not, except compilers and interpreters.
 libraries() {
   local list='' next
   next=$(printf '%s\n' "$@" | sort -u)
@@ -69,7 +69,7 @@ postgres_root() {
   echo "postgres:x:999:999::/var/lib/postgresql:/bin/sh" >"$root/etc/passwd"
 }
 
-# root NAME WHAT: what the images have that a sample names, so that it is tested as it is. Once made, it is kept.
+# root NAME WHAT: builds the root file system of the image that a sample names, so that the sample is tested unchanged. It is kept.
 root() {
   [ ! -e "$images/$1-root.tar" ] || return 0
   work=$(mktemp -d "$images/.work.XXXXXX")
@@ -77,7 +77,7 @@ root() {
     tar --create --sort=name --owner=0 --group=0 --numeric-owner --directory "$work/root" --file "$work/root.tar" .
     mv "$work/root.tar" "$images/$1-root.tar"
   else
-    echo "There are no packages to make an image with $1 of: the test of $2 is left out." >&2
+    echo "No packages to build an image with $1 were found: the test of $2 is skipped." >&2
   fi
   rm -rf "$work"
 }

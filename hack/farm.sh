@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Sourced after target-cluster.sh by scripts that install the API server of Llamas: where it is, and how it gets from one namespace to another.
+# Sourced after target-cluster.sh by scripts that install the API server of Llamas: where it is, and how it moves from one namespace to another.
 # shellcheck disable=SC2034 # the variables are for those scripts
 
 farm=farm-operator
 farm_api=v1alpha.farm.example.com
 farm_port=3000
 farm_labels=app.kubernetes.io/name=millwright,app.kubernetes.io/component=farm
-# Where it is by default, and where its tutorial has it: an earlier version of ours was there, too.
+# The default namespace, and that of the tutorial, which was the default of an earlier version.
 farm_namespaces=(millwright-system default)
 
 # former_farm NAMESPACE prints the namespace from which an API server of ours is to move there; nothing if none is.
@@ -38,17 +38,17 @@ both_farms() {
 EOF
 }
 
-# switch_farm NAMESPACE makes kube-apiserver send requests to the servers there, and trust them, in one write: none of them fails.
+# switch_farm NAMESPACE makes kube-apiserver send requests to the servers there, and trust them, in one write, so that no request fails.
 switch_farm() {
   local bundle
   bundle=$(kubectl get secret --namespace "$1" "$farm-serving" --output 'jsonpath={.data.ca\.crt}')
-  [ -n "$bundle" ] || fail "Secret $farm-serving in namespace $1 has no ca.crt: does it belong to another owner? The API server of Llamas stays where it was."
+  [ -n "$bundle" ] || fail "Secret $farm-serving in namespace $1 has no ca.crt: does it belong to another owner? The API server of Llamas was not moved."
   kubectl patch apiservices.apiregistration.k8s.io "$farm_api" --type=merge \
     --patch '{"spec":{"insecureSkipTLSVerify":false,"service":{"namespace":"'"$1"'","name":"'"$farm"'","port":'"$farm_port"'},"caBundle":"'"$bundle"'"}}'
 }
 
-# remove_farm NAMESPACE removes what is there of an API server of Llamas of ours. In an earlier version, the key that signed its certificate
-# was there, too.
+# remove_farm NAMESPACE removes our API server of Llamas from the namespace. In an earlier version, the key that signed its certificate was
+# there, too.
 remove_farm() {
   local kinds=deployments,services,poddisruptionbudgets,networkpolicies,serviceaccounts,roles,rolebindings
   if [ -n "$(kubectl get "$kinds" --namespace "$1" --selector "$farm_labels" --ignore-not-found --output name)" ]; then
@@ -61,12 +61,12 @@ remove_farm() {
   fi
 }
 
-# remove_former_rights that millwright-core had in the namespace default in an earlier version.
+# remove_former_rights removes the rights that millwright-core had in the namespace default in an earlier version.
 remove_former_rights() {
   kubectl delete roles,rolebindings --namespace default --field-selector metadata.name=millwright-core --ignore-not-found >/dev/null
 }
 
-# remove_farm_secret NAMESPACE NAME, if it is one of ours.
+# remove_farm_secret NAMESPACE NAME removes the Secret if it is ours.
 remove_farm_secret() {
   local secret=(--namespace "$1" secrets --selector app.kubernetes.io/managed-by=millwright --field-selector "metadata.name=$2")
   [ -z "$(kubectl get "${secret[@]}" --ignore-not-found --output name)" ] || kubectl delete "${secret[@]}" --ignore-not-found --timeout=2m

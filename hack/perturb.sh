@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# perturb.sh [all]: kills, blinds and delays the controllers at every one of their writes, on a real control plane, and prints how many
-# of these runs reached the same final state. With all, by every pattern; without, by those that every test run has time for.
+# perturb.sh [all]: kills and delays the controllers and freezes their caches at each of their writes, on a real control plane, and prints how
+# many of these runs reached the same final state. With all, it uses every pattern; without, those for which every test run has time.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# require.sh WHAT...: says what is missing on this machine, and how to get it, before something fails less clearly.
+# require.sh WHAT...: reports what is missing on this machine, and how to install it, before something fails with a less clear message.
 #   go     the version of Go that go.mod asks for
 #   race   a C compiler, for go test -race
 set -o errexit -o nounset -o pipefail
@@ -18,16 +18,16 @@ require_go() {
   have=$(go env GOVERSION 2>/dev/null) || have=$(cd / && go env GOVERSION)
   have=${have#go}
   [ "$(printf '%s\n' "$wanted" "${have%% *}" | sort -V | head -n 1)" = "$wanted" ] ||
-    fail "Go $wanted or newer is needed, and this is $have ($(command -v go)). Install it: https://go.dev/dl"
+    fail "Go $wanted or newer is needed, but $(command -v go) is $have. Install it: https://go.dev/dl"
 }
 
 require_race() {
   local cc
   cc=$(go env CC)
   command -v "${cc%% *}" >/dev/null ||
-    fail "The race detector needs a C compiler, and there is no $cc. On Debian and Ubuntu: apt-get install gcc libc6-dev"
+    fail "The race detector needs a C compiler, but $cc was not found. On Debian and Ubuntu: apt-get install gcc libc6-dev"
   echo '#include <stdlib.h>' | $cc -E - >/dev/null 2>&1 ||
-    fail "The race detector needs the C library's headers, and $cc does not find stdlib.h. On Debian and Ubuntu: apt-get install libc6-dev"
+    fail "The race detector needs the headers of the C library, but $cc does not find stdlib.h. On Debian and Ubuntu: apt-get install libc6-dev"
 }
 
 for what in "$@"; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sourced by run.sh: the API server of Llamas and FarmPods, next to the cluster. A Service of type ExternalName leads to this machine, so
-# that kube-apiserver passes on to it what is asked of its API. It has the rights of its ServiceAccount, as in a Pod, by acting as that.
+# Sourced by run.sh: the API server of Llamas and FarmPods, next to the cluster. A Service of type ExternalName refers to this machine, so that
+# kube-apiserver passes on requests for its API. It impersonates its ServiceAccount, and so has the rights that it has in a Pod.
 # shellcheck disable=SC2154 # work, local_dir, kubeconfig, samples_dir
 
 source hack/farm.sh
@@ -8,16 +8,16 @@ farm_namespace=millwright-system
 farm_account=system:serviceaccount:$farm_namespace:$farm
 farm_log=$local_dir/millwright-apiserver.log
 
-# forget_farm when its server ends, and before there is another one: kubectl complains of an API without a server, and no namespace can be
-# deleted. Llamas are kept elsewhere.
+# forget_farm deletes the APIService after its server has ended, and before another one starts: without a server, kubectl reports errors and no
+# namespace can be deleted. Llamas are kept in records.
 forget_farm() {
   kubectl delete --request-timeout=5s --raw "/apis/apiregistration.k8s.io/v1/apiservices/$farm_api" >/dev/null 2>&1 || true
 }
 
-# start_farm returns when the API is served. The controllers have to run: they make its certificate, once there is an APIService.
+# start_farm returns when the API is served. The controllers have to run: they create its certificate, once there is an APIService.
 start_farm() {
   echo "Starting the API server of Llamas and FarmPods"
-  # The state of a local cluster may be that of an earlier version, which had all in the namespace default.
+  # The state of a local cluster may be that of an earlier version, which had everything in the namespace default.
   [ -z "$(kubectl get secret --namespace default "$farm-serving" --ignore-not-found --output 'jsonpath={.data.ca\.key}')" ] || remove_farm default >/dev/null
   kubectl apply --server-side -f manifests/10-namespace.yaml -f manifests/farm/20-account.yaml -f manifests/farm/21-role.yaml -f manifests/farm/22-users.yaml \
     -f manifests/farm/23-policy.yaml -f manifests/farm/40-apiservice.yaml -f - >/dev/null <<YAML
@@ -38,11 +38,11 @@ YAML
   kubectl patch apiservice "$farm_api" --type=merge --patch '{"spec":{"service":{"port":'"$port"'}}}' >/dev/null
   kubectl wait --for=condition=Available --timeout=1m "apiservice/$farm_api" >/dev/null || {
     kubectl describe apiservice "$farm_api" >&2
-    fail "" "The API of Llamas is not served. What its server says is in $farm_log."
+    fail "" "The API of Llamas is not served. The log of its server is $farm_log."
   }
 }
 
-# show_farm is the first minute with it.
+# show_farm shows the first steps with it.
 show_farm() {
   show apply -f "$samples_dir/llama/llama.yaml"
   show get llamas
@@ -50,10 +50,10 @@ show_farm() {
   show get farmpods
 }
 
-say_what_to_try_on_the_farm() {
+print_what_to_try_on_the_farm() {
   cat <<YAML
 
-  kubectl explain llama.spec                                         # Llamas and FarmPods are no CRDs: our own API server serves them
+  kubectl explain llama.spec                                         # Llamas and FarmPods have no CRDs: our own API server serves them
   kubectl patch llama dolly --type=merge -p '{"spec":{"weight":35}}'
   kubectl get farmpods --all-namespaces --watch
 YAML

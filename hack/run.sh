@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# run.sh: the whole of Millwright on this machine, or with CLUSTER=current against a cluster of yours (target-cluster.sh): CRDs,
-# controllers, API server and samples, and then what its user would look at. It runs until Ctrl-C. "make run" builds what it needs.
+# run.sh: runs all of Millwright on this machine, or with CLUSTER=current against a cluster of yours (target-cluster.sh): CRDs,
+# controllers, API server and samples, and then shows what a user would look at. It runs until Ctrl-C. "make run" builds what it needs.
 #
-# The control plane, the controllers and the API server of Llamas run on a leash (hack/leash) each: they end with this script, even after
+# The control plane, the controllers and the API server of Llamas each run under hack/leash: they end with this script, even after
 # kill -9, and get no Ctrl-C from the terminal, so that the control plane stops last.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# A command in the background of a script ignores SIGINT, and bash cannot trap what it ignored from the start.
+# A command in the background of a script ignores SIGINT, and bash cannot trap a signal that it ignored from the start.
 if [ -n "$(trap -p INT)" ] && env --default-signal=INT true 2>/dev/null; then
   exec env --default-signal=INT "$0" "$@"
 fi
@@ -42,18 +42,18 @@ leashed() {
   pids+=($!)
 }
 
-# check_leashed ends the script when something that should run has ended.
+# check_leashed ends the script if one of the commands has ended.
 check_leashed() {
   local i
   for i in "${!pids[@]}"; do
     if ! kill -0 "${pids[i]}" 2>/dev/null; then
       echo >&2
-      fail "The ${names[i]} ended by itself. The end of ${logs[i]}:" "$(tail -n 20 "${logs[i]}")"
+      fail "The ${names[i]} ended unexpectedly. The last lines of ${logs[i]}:" "$(tail -n 20 "${logs[i]}")"
     fi
   done
 }
 
-# finish stops everything, the last started first, and says so. It runs whenever the script ends.
+# finish stops everything, the last started first, and prints each. It runs whenever the script ends.
 finish() {
   local status=$? i
   trap '' INT TERM HUP
@@ -64,33 +64,33 @@ finish() {
   for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
     kill -TERM "${pids[i]}" 2>/dev/null || continue
     printf 'Stopping the %s ... ' "${names[i]}"
-    # 143: it had only just begun, and did not listen to signals yet.
+    # 143: it had just started, and did not handle signals yet.
     if wait "${pids[i]}" || [ $? = 143 ]; then
       echo "stopped."
     else
-      echo "failed. The end of ${logs[i]}:"
+      echo "failed. The last lines of ${logs[i]}:"
       tail -n 20 "${logs[i]}"
       status=1
     fi
   done
-  [ ! -e "$work/installed" ] || say_what_stays
+  [ ! -e "$work/installed" ] || print_what_is_kept
   rm -rf "$work"
   exit "$status"
 }
 
-say_what_stays() {
+print_what_is_kept() {
   if [ "${CLUSTER:-}" = current ]; then
-    echo "The CRDs and the samples stay in context $context. To remove them, and every object of our kinds there:"
+    echo "The CRDs and the samples were kept in context $context. To remove them, and every object of our kinds there:"
     echo "  kubectl delete ${samples[*]}"
     echo "  make uninstall CLUSTER=current"
-    [ -z "$(kept)" ] || printf '%s\n' "But while make run CLUSTER=current runs: without it, these CompositeControllers could not be deleted:" "$(kept)"
-    [ -z "$(running)" ] || printf '%s\n' "And these ActionSets run, and go on with the next make run CLUSTER=current:" "$(running)"
+    [ -z "$(kept)" ] || printf '%s\n' "Do that while make run CLUSTER=current runs: without it, these CompositeControllers could not be deleted:" "$(kept)"
+    [ -z "$(running)" ] || printf '%s\n' "These ActionSets have not ended, and continue with the next make run CLUSTER=current:" "$(running)"
   else
-    echo "The state stays in $cluster_dir: make run goes on from there, make clean removes it."
+    echo "The state is kept in $cluster_dir: make run continues with it, make clean removes it."
   fi
 }
 
-# show ARGUMENTS...: shows a kubectl command and what it prints.
+# show ARGUMENTS...: prints a kubectl command and its output.
 show() {
   printf '\n$ kubectl %s\n' "$*"
   kubectl "$@"
@@ -102,7 +102,7 @@ start_control_plane() {
   echo "Starting the control plane"
   touch "$work/before"
   leashed "control plane" "$local_dir/cluster.out" bin/cluster up --dir "$cluster_dir" --simulated-nodes 1
-  # A file that a killed run has left there is not news.
+  # A run that was killed may have left an old file.
   until [ "$cluster_dir/ready" -nt "$work/before" ]; do
     check_leashed
     sleep 0.1
@@ -118,8 +118,8 @@ start_controllers() {
   leashed controllers "$log" bin/millwright controllers "${flags[@]}"
 }
 
-# apply_samples returns when they are Ready: within seconds on a simulated node, after their images have been pulled elsewhere. Until
-# then what has to make them Ready is watched too.
+# apply_samples returns when they are Ready: on a simulated node within seconds, elsewhere after their images have been pulled. It ends
+# the script if a controller ends before.
 apply_samples() {
   show apply "${samples[@]}"
   "${kubectl_command[@]}" wait --for=condition=Ready --timeout=3m "${samples[@]}" 8<&- 9>&- &
@@ -130,7 +130,7 @@ apply_samples() {
   done
   if ! wait "$waiting"; then
     kubectl describe "${samples[@]}" >&2
-    fail "" "The samples are not Ready after 3 minutes. What the controllers say is in $log."
+    fail "" "The samples are not Ready after 3 minutes. The log of the controllers is $log."
   fi
 }
 
@@ -140,7 +140,7 @@ show_result() {
   show describe ic web
 }
 
-say_what_to_try() {
+print_what_to_try() {
   local where=$log
   echo
   echo "----------------------------------------------------------------------------------------------------"
@@ -156,7 +156,7 @@ say_what_to_try() {
     echo "  export KUBECONFIG=$(printf %q "$kubeconfig") PATH=$(printf %q "$PWD/bin"):\$PATH"
   fi
   cat <<EOF
-  kubectl delete pod web-immortalpod                                 # it comes back:
+  kubectl delete pod web-immortalpod                                 # it is created again:
   kubectl get pods --watch
   kubectl patch ic web --type=merge -p '{"spec":{"suspend":true}}'   # no Pod, until it is false again
   kubectl apply -f $(printf %q "$PWD/$samples_dir/immortalcontainer/immortalcontainer-template.yaml")
@@ -168,10 +168,10 @@ say_what_to_try() {
   kubectl get machine panel --watch                                  # they come down, one every five seconds
   kubectl scale machine panel --replicas=5
 EOF
-  [ -n "${CLUSTER:-}" ] || say_what_to_try_on_the_farm
+  [ -n "${CLUSTER:-}" ] || print_what_to_try_on_the_farm
   cat <<EOF
 
-  kubectl explain immortalcontainer.spec                             # what else there is; or helloapp.spec, machine.spec, actionset.spec, compositecontroller.spec
+  kubectl explain immortalcontainer.spec                             # all fields; or helloapp.spec, machine.spec, actionset.spec, compositecontroller.spec
 Guides: $(printf %q "$PWD/$samples_dir")
 
 Logs: $where
@@ -192,7 +192,7 @@ start_controllers
 apply_samples
 show_result
 [ -n "${CLUSTER:-}" ] || show_farm
-say_what_to_try
+print_what_to_try
 while true; do
   check_leashed
   sleep 1

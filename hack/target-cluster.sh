@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Sourced, with $work being a directory of the script's own, by scripts that work on a cluster. CLUSTER says which one:
+# Sourced, with $work being a directory of the script's own, by scripts that work on a cluster. CLUSTER selects it:
 #   (empty)   the local one of "make run" and "make cluster"
-#   current   the one that the kubeconfig's current context names
-# It sets kubeconfig (a file) and defines kubectl (for that cluster). Nothing else chooses a cluster, least of all a KUBECONFIG that
-# happens to be set.
+#   current   the one of the kubeconfig's current context
+# It sets kubeconfig (a file) and defines kubectl (for that cluster). Nothing else selects a cluster, in particular not the variable
+# KUBECONFIG.
 # shellcheck disable=SC2154 # work
 
 # The state of the local cluster, and the logs. A test has its own.
@@ -29,7 +29,7 @@ current)
   [ -x "$kubectl_binary" ] || fail "kubectl is missing. Install it, or run: make bin/cluster (it takes minutes)"
   context=$("$kubectl_binary" config current-context 2>/dev/null) ||
     fail "CLUSTER=current: ${KUBECONFIG:-~/.kube/config} has no current context. Choose one: kubectl config use-context NAME"
-  # A copy, so that a switch of the context meanwhile does not change the cluster.
+  # A copy, so that a later change of the context does not change the cluster.
   kubeconfig=$work/kubeconfig
   (umask 077 && "$kubectl_binary" config view --minify --flatten --raw >"$kubeconfig") ||
     fail "CLUSTER=current: the context $context is incomplete, see above."
@@ -39,15 +39,14 @@ current)
   echo "Context $context, server $server"
   ;;
 *)
-  fail "CLUSTER=$CLUSTER is neither empty, for the local cluster, nor current, for the kubeconfig's current context."
+  fail "invalid CLUSTER=$CLUSTER: must be empty, for the local cluster, or current, for the kubeconfig's current context"
   ;;
 esac
 
-# What kubectl remembers of this cluster's API is kept apart: else the user's own kubectl would not know a kind that we install, for
-# minutes.
+# A discovery cache of its own: otherwise the user's own kubectl would not find a kind that we install for some minutes.
 kubectl_command=(env "KUBECACHEDIR=$work/kubectl" "$kubectl_binary" --kubeconfig "$kubeconfig")
 
-# Descriptors 8 and 9 are the leash of run.sh, which must not be held by others.
+# Descriptors 8 and 9 are the leash of run.sh, which other processes must not hold open.
 kubectl() {
   "${kubectl_command[@]}" "$@" 8<&- 9>&-
 }
@@ -57,8 +56,8 @@ require_cluster() {
   kubectl get --request-timeout=10s --raw /version >/dev/null 2>"$work/error" || fail "$(cat "$work/error")" "$hint"
 }
 
-# install_crds installs the CRDs and returns when the API server serves them. Their schemas are larger than what kubectl apply
-# could keep in an annotation: hence --server-side.
+# install_crds installs the CRDs and returns when the API server serves them. --server-side is needed because their schemas are larger than
+# the annotation of a client-side apply.
 install_crds() {
   local attempt
   kubectl apply --server-side -f manifests/00-crds

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test-run.sh: types make run, as a newcomer does: is it all there that it promises, does what it says to try work, does Ctrl-C end all
-# of it? And once more on the kept state, where the whole of it is killed.
+# test-run.sh: tests make run as a newcomer uses it: it shows what it should, the commands that it prints work, and Ctrl-C ends all of it.
+# Then it starts again with the kept state, and is killed.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,7 +10,7 @@ output=$work/output
 run=
 
 cleanup() {
-  # Also where a command has failed that nothing is said about: bash then ends without a word.
+  # If a command fails, bash exits without a message.
   [ $? = 0 ] || echo "test-run.sh: failed" >&2
   [ -z "$run" ] || kill -TERM -- "-$run" 2>/dev/null || true
   wait
@@ -55,10 +55,10 @@ begin() {
   echo "make run has shown all of it after $((SECONDS - begun)) s"
 }
 
-# try PATTERN: types the line of the advice that matches.
+# try PATTERN: runs the printed command that matches.
 try() {
   local line
-  line=$(grep -E "^  $1" "$output") || fail "it gives no advice that begins with: $1"
+  line=$(grep -E "^  $1" "$output") || fail "it prints no command that begins with: $1"
   echo "\$ ${line#  }"
   eval "$line"
 }
@@ -111,11 +111,11 @@ kubectl wait --for=jsonpath='{.status.positions}'=ddddd --timeout=10s machine/pa
 echo "Pressing Ctrl-C"
 interrupted=$SECONDS
 kill -INT -- "-$run"
-# make itself always reports that it was interrupted, and would report if hack/run.sh did not end well.
+# make itself always reports that it was interrupted, and would report a failure of hack/run.sh.
 wait "$run" || [ $? = 130 ] || fail "make run ended with exit status $?"
-! prints '^make: [*][*][*]' || fail "hack/run.sh did not end well"
+! prints '^make: [*][*][*]' || fail "hack/run.sh failed"
 for what in "API server" controllers "control plane"; do
-  prints "^Stopping the $what ... stopped" || fail "it did not say that it has stopped the $what"
+  prints "^Stopping the $what ... stopped" || fail "it did not report that it has stopped the $what"
 done
 [ $((SECONDS - interrupted)) -le 15 ] || fail "make run took $((SECONDS - interrupted)) s to end"
 within 1 "make run has left processes behind" test -e "$work/gone"
@@ -124,7 +124,7 @@ begin
 prints '^immortalcontainer[^ ]*/web +nginx:latest +web-immortalpod +3 +True ' || fail "on the kept state, the starts are not the three there have been"
 prints '^llama.farm.example.com/dolly configured' || fail "on the kept state, the Llama is not the one there was"
 echo "Killing make run"
-{ kill -KILL -- "-$run" && wait "$run"; } 2>/dev/null || true # bash would tell about it
+{ kill -KILL -- "-$run" && wait "$run"; } 2>/dev/null || true # bash would print a message
 run=
 within 30 "make run was killed, and has left processes behind" test -e "$work/gone"
 echo "make run works"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # test.sh PART...: runs parts of the tests, prints how long each took, and which tests were the slowest.
-#   unit          of the packages whose tests need no cluster
-#   cluster       of hack/cluster, the module that bin/cluster is built from
-#   integration   of those whose tests import pkg/testing/testcluster: on real control planes, which need bin/cluster; but perturbation
-#   perturbation  the one of them that disturbs the controllers at each of their writes; perturb.sh
+#   unit          packages whose tests need no cluster
+#   cluster       hack/cluster, the module of bin/cluster
+#   integration   packages whose tests import pkg/testing/testcluster, except perturbation: on real control planes, which need bin/cluster
+#   perturbation  the package that disturbs the controllers at each of their writes; perturb.sh
 # The whole output of a part is in .local/tests/PART.log.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,7 +17,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go build -o "$work/testlog" ./hack/testlog
 
-# tests PART ARG...: runs go test and reports it. Vet is left to make verify, which would do the same once more.
+# tests PART ARG...: runs go test and reports it. Vet is part of make verify.
 tests() {
   local part=$1
   shift
@@ -50,7 +50,7 @@ unit() {
   tests unit -race -timeout 1h "${list[@]}"
 }
 
-# Without the race detector and as bin/cluster is built: else all of Kubernetes would have to be compiled once more.
+# Without the race detector and with the flags of the build of bin/cluster: otherwise all of Kubernetes would have to be compiled again.
 cluster() {
   cd hack/cluster
   CGO_ENABLED=0 tests cluster -trimpath -timeout 1h ./...

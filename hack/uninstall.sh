@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# uninstall.sh: removes the CRDs from the cluster that CLUSTER names, and so all objects of our kinds; see target-cluster.sh.
+# uninstall.sh: removes the CRDs from the cluster that CLUSTER names, and with them all objects of our kinds; see target-cluster.sh.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,4 +20,4 @@ for crd in $crds; do
   kubectl get "${crd#*/}" --all-namespaces 2>&1 | sed 's/^/  /'
 done
 kubectl delete --ignore-not-found --timeout=2m -f manifests/00-crds ||
-  fail "Not all of it is gone. Objects with a finalizer wait for their controller: start it, or see which they are with kubectl get."
+  fail "Not everything was deleted. Objects with a finalizer wait for their controller: start it, or list them with kubectl get."

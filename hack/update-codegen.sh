@@ -2,8 +2,7 @@
 # Regenerates everything that is generated: pkg/generated, the zz_generated files next to the types, and the CRDs.
 # What to generate is read from the tags in pkg/apis: a new kind or group needs no change here.
 #
-# An API rule that a type breaks is an error. Where it has to stay broken, UPDATE_API_VIOLATIONS=true takes it into
-# hack/api-violations.list.
+# It is an error if a type breaks an API rule. For an exception, UPDATE_API_VIOLATIONS=true adds it to hack/api-violations.list.
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -11,7 +10,7 @@ module=millwright.dev
 license=$PWD/hack/boilerplate.go.txt
 export LC_ALL=C # what is generated is sorted the same way for everyone
 export GOBIN=$PWD/bin/codegen
-# Compiled packages are then found in the build cache wherever the tree is: verify-codegen.sh works on a copy.
+# With -trimpath, the build cache is used wherever the tree is: verify-codegen.sh works on a copy.
 export GOFLAGS="${GOFLAGS:-} -trimpath"
 mkdir -p "$GOBIN"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What is generated is what would be generated now, no more and no less. It is tried on a copy: the tree is not touched, whatever it
-# looks like, and it need not be a git repository.
+# Generated files are what would be generated now. They are generated in a copy: the tree is not changed, and need not be a git
+# repository.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p bin/codegen "$work/now" "$work/new"
 cp -R cmd pkg hack manifests go.mod go.sum "$work/now"
 cp -R "$work/now/." "$work/new"
-# The generators are linked once and for all.
+# The generators are linked only once.
 mkdir "$work/new/bin"
 ln -s "$PWD/bin/codegen" "$work/new/bin/codegen"
 if ! "$work/new/hack/update-codegen.sh" >"$work/log" 2>&1; then
@@ -19,7 +19,7 @@ if ! "$work/new/hack/update-codegen.sh" >"$work/log" 2>&1; then
 fi
 rm -r "$work/new/bin"
 if ! (cd "$work" && diff -Naur now new) >"$work/diff"; then
-  echo "Generated files are not what they would be now. Run: make generate"
+  echo "Generated files are not current. Run: make generate"
   grep -E '^diff ' "$work/diff" | sed 's|.* new/|  |'
   head -n 40 "$work/diff"
   exit 1

@@ -4,7 +4,7 @@ set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 if ! found=$(go run ./hack/style 2>&1); then
-  printf 'Words, widths or links are not as they should be; the words are in hack/style/words.go.\n%s\n' "$found"
+  printf 'Fix these words, widths and links. The words to use are in hack/style/words.go.\n%s\n' "$found"
   exit 1
 fi
-echo "words, widths and links are as they should be"
+echo "words, widths and links are correct"

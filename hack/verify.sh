@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# verify.sh: runs every verify-*.sh next to it, all of them even if one fails, and prints how long each took. Each prints one line when
-# all is well; otherwise what is wrong, and what to do about it.
+# verify.sh: runs every verify-*.sh next to it, all of them even if one fails, and prints how long each took. Each prints one line if it
+# passes; otherwise what is wrong, and what to do about it.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

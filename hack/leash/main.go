@@ -5,8 +5,8 @@
 //
 //	leash [-grace DURATION] COMMAND [ARGUMENT...]
 //
-// The command is stopped (SIGTERM) when leash's standard input ends, which it does when the process that holds its other end
-// does, even by kill -9; and when leash itself gets SIGTERM or SIGINT. What has not ended after the grace period is killed.
+// The command is stopped (SIGTERM) when the standard input of leash ends, which happens when the process at its other end ends,
+// even by kill -9; and when leash itself gets SIGTERM or SIGINT. If it has not ended after the grace period, it is killed.
 // leash exits with the command's exit status.
 //
 // leash and the command are a process group of their own. So a terminal's Ctrl-C does not reach them, and a script that starts
@@ -82,7 +82,7 @@ func run(args []string, grace time.Duration) (status int, err error) {
 	}
 }
 
-// exitStatus is what a shell would report of a command that has ended.
+// exitStatus returns the status that a shell would report for a command that has ended.
 func exitStatus(command *exec.Cmd, err error) (int, error) {
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		return 1, err

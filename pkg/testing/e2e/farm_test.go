@@ -109,7 +109,7 @@ func (s *suite) testFarmTakesOver(t *testing.T) {
 	}
 	contains(t, "deploy", refusal, "Nothing was changed", "make deploy FARM=tutorial")
 	output := s.deploy(t, "deploy", millwright1, "FARM=tutorial")
-	contains(t, "deploy", output, "Taking over Deployment farm-operator", "Millwright is at work", farmAPIServiceMet)
+	contains(t, "deploy", output, "Taking over Deployment farm-operator", "Millwright is ready", farmAPIServiceMet)
 	s.become(t, tutorialNamespace, farmAPIService, "Available")
 	if spec := s.read(t, tutorialNamespace, farmAPIService, ".spec"); strings.Contains(spec, "insecure") || !strings.Contains(spec, "caBundle") {
 		t.Errorf("got the APIService's spec %s, want one that verifies the server's certificate", spec)

@@ -10,7 +10,7 @@ import (
 
 func (s *suite) testInstallation(t *testing.T) {
 	output := s.deploy(t, "deploy", millwright1)
-	contains(t, "deploy", output, "successfully rolled out", "Millwright is at work")
+	contains(t, "deploy", output, "successfully rolled out", "Millwright is ready")
 	pods := s.Kubectl(t, "get", "pods", "-n", systemNamespace, "-o", `jsonpath={range .items[*]}{.spec.containers[0].image} {.status.phase} {.spec.serviceAccountName}{"\n"}{end}`)
 	want := ""
 	for _, serviceAccount := range []string{"farm-operator", actions, core, engine} {
@@ -83,7 +83,7 @@ func (s *suite) testRemoval(t *testing.T) {
 
 	output := s.deploy(t, "undeploy", "")
 	contains(t, "undeploy", output, `"sharedconfig-controller" deleted`, "actionset.cr.kanister.io/endless patched",
-		"Namespace millwright-system stays", "The CRDs and all other objects of our kinds are still there")
+		"Namespace millwright-system was kept", "The CRDs and all other objects of our kinds were kept")
 	if deferred := s.read(t, systemNamespace, "actionset/endless", ".status.actions[0].deferPhase.state"); deferred != "complete" {
 		t.Errorf("got the deferPhase in the state %q, want %q", deferred, "complete")
 	}
