@@ -21,10 +21,10 @@
 //  2. reads the Secrets, after the targets and from the API server, not from a cache, that of the authorities last: Decode. A sync that
 //     decides from old Secrets has then read old targets too, and its patches end in a conflict; and no certificate is written whose
 //     authorities were read before the certificate that it replaces;
-//  3. asks Decide what to do;
+//  3. calls Decide, which returns what to do;
 //  4. patches the targets in Plan.Inject with the bundle of the state it has read: Target.Patch;
-//  5. does Advance, Store, create or update, in this order. LostRace reports that another was first: then it begins again;
-//  6. comes back after Plan.RequeueAfter, and whenever a Secret or a target changes.
+//  5. does Advance, Store, create or update, in this order. LostRace reports that another process was first: then it begins again;
+//  6. syncs again after Plan.RequeueAfter, and whenever a Secret or a target changes.
 //
 // The targets must be complete: a target that was not listed is not waited for. ErrForeign is a Conflict, shown and not retried.
 //

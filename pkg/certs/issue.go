@@ -26,7 +26,7 @@ type Issuing struct {
 }
 
 // Advance returns the state after the steps of a plan. The state that it is given stays as it is, so that a failure
-// half-way leaves nothing behind.
+// half-way changes nothing.
 func Advance(state State, plan Plan, issuing Issuing) (State, error) {
 	state = state.clone()
 	var created Fingerprint

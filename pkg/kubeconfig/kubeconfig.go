@@ -1,7 +1,7 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig finds the API server that the flag --kubeconfig means.
+// Package kubeconfig loads the client configuration that the flag --kubeconfig names.
 package kubeconfig
 
 import (
@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Load returns the client configuration of the kubeconfig file, or that of a Pod where path is empty. Nothing else decides, least of
-// all a KUBECONFIG that happens to be set. Errors name --kubeconfig and what to do.
+// Load returns the client configuration of the kubeconfig file, or that of the Pod if path is empty. It ignores the variable KUBECONFIG.
+// Errors name --kubeconfig and what to do.
 func Load(path string) (*rest.Config, error) {
 	if path != "" {
 		return fromFile(path)

@@ -45,13 +45,13 @@ func waitForAPIs(ctx context.Context, client discovery.DiscoveryInterfaceWithCon
 			complaint.say(klog.FromContext(ctx), message+"; retrying", err)
 			return false, nil
 		}
-		complaint.settle(klog.FromContext(ctx), "The API server serves what was missing")
+		complaint.settle(klog.FromContext(ctx), "The API server serves the missing APIs now")
 		return true, nil
 	})
 }
 
-// missingAPI says what keeps the resources from being used and what to do about it, and the error where there was one.
-// It is "" if all are served.
+// missingAPI returns why the resources cannot be used and what to do about it, with the error if there was one. It returns
+// "" if all are served.
 func missingAPI(ctx context.Context, client discovery.DiscoveryInterfaceWithContext, required []schema.GroupVersionResource) (string, error) {
 	served := map[schema.GroupVersion][]metav1.APIResource{}
 	for _, resource := range required {
@@ -87,7 +87,7 @@ func notServed(ctx context.Context, client discovery.DiscoveryInterfaceWithConte
 		for _, v := range group.Versions {
 			versions = append(versions, v.Version)
 		}
-		return fmt.Sprintf("Waiting for version %s of %s: the API server serves only %s of this group, so the CustomResourceDefinition is of another release: "+
+		return fmt.Sprintf("Waiting for version %s of %s: the API server serves only %s of this group, so the CustomResourceDefinition is that of another release: "+
 			"install this release's (make install, or kubectl apply --server-side -f manifests/00-crds)",
 			resource.Version, resource.GroupResource(), strings.Join(versions, ", ")), nil
 	}
@@ -96,7 +96,7 @@ func notServed(ctx context.Context, client discovery.DiscoveryInterfaceWithConte
 
 func notInstalled(resource schema.GroupVersionResource) string {
 	if resource.Group == aggregation {
-		return fmt.Sprintf("Waiting for %s: this API server has no aggregation layer; leave out by --controllers=*,-NAME the controller that needs it", resource.GroupResource())
+		return fmt.Sprintf("Waiting for %s: this API server has no aggregation layer; exclude the controller that needs it with --controllers=*,-NAME", resource.GroupResource())
 	}
 	return fmt.Sprintf("Waiting for the CustomResourceDefinition %s: the API server does not serve %s: "+
 		"install it (make install, or kubectl apply --server-side -f manifests/00-crds)",
@@ -112,6 +112,6 @@ func discoveryAdvice(err error) string {
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
 		return "Waiting for the API server: it cannot be reached; check that it runs, and the address in the kubeconfig"
 	default:
-		return "Waiting for the API server: it cannot tell which APIs it serves"
+		return "Waiting for the API server: it cannot list the APIs that it serves"
 	}
 }

@@ -45,7 +45,7 @@ func leaseLabels(running []Descriptor, namespace string) map[string]string {
 	return labels
 }
 
-// builtIns knows which of our controllers run, here or in a process that has its Lease in the same namespace.
+// builtIns records which of our controllers run, here or in a process that has its Lease in the same namespace.
 type builtIns struct {
 	table   []Descriptor
 	running []string
@@ -69,15 +69,15 @@ func newBuiltIns(c *Context) (*builtIns, error) {
 	return b, b.leases.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if apierrors.IsForbidden(err) && !b.forbidden.Swap(true) {
 			klog.FromContext(ctx).Error(err, "No permission to list and watch the Leases of other Deployments of Millwright: a CompositeController for a kind that one of their controllers serves "+
-				"fights with it; bind the verbs list and watch on leases to this account", "namespace", c.LeaseNamespace)
+			"conflicts with it; bind the verbs list and watch on leases to this account", "namespace", c.LeaseNamespace)
 			return
 		}
 		cache.DefaultWatchErrorHandler(ctx, r, err)
 	})
 }
 
-// servedBy returns which of our controllers serves a resource, "" if none ever does, and whether it runs. Where that is not known yet,
-// known is false.
+// servedBy returns which of our controllers serves a resource, "" if none does, and whether it runs. known is false if that is not known
+// yet.
 func (b *builtIns) servedBy(resource schema.GroupResource) (name string, on, known bool) {
 	i := slices.IndexFunc(b.table, func(d Descriptor) bool { return slices.Contains(d.Serves, resource) })
 	if i < 0 {

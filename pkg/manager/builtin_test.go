@@ -93,7 +93,7 @@ func TestOwnControllers(t *testing.T) {
 	}
 }
 
-// A controller that writes the status of a kind of ours has to say so, or a CompositeController for that kind fights with it.
+// A controller that writes the status of a kind of ours is in the table with that kind, or a CompositeController for the kind conflicts with it.
 func TestStatusWritersAreDeclared(t *testing.T) {
 	for _, d := range Descriptors() {
 		for _, required := range d.Requires {

@@ -21,10 +21,10 @@ import (
 type clientBuilder interface {
 	// clients of one component, which refuse to write while mayWrite returns an error.
 	clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error)
-	// informerClients are the same for informers: they wait for an API server that is away, or does not feel well.
+	// informerClients are the same for informers: they wait while the API server cannot be reached or fails.
 	informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error)
-	// restConfig is what the clients of one component are made of, for those who work on objects of any kind; informerConfig is
-	// the same for who watches them.
+	// restConfig is the configuration of the clients of one component, for clients of objects of any kind; informerConfig is the same
+	// for informers.
 	restConfig(component string, mayWrite func() error) *rest.Config
 	informerConfig(component string, mayWrite func() error) *rest.Config
 	// electionClient may always write. Each of its requests ends within the timeout, or else a single slow one could
@@ -78,7 +78,7 @@ func build(config *rest.Config, component string) (versioned.Interface, kubernet
 func (r restClients) electionClient(timeout time.Duration) (coordinationv1client.LeasesGetter, error) {
 	config := asProtobuf(r.named("leader-election"))
 	config.Timeout = timeout
-	// Renewals are never to wait behind other requests.
+	// Renewals must never wait behind other requests.
 	config.QPS, config.RateLimiter = -1, nil
 	client, err := coordinationv1client.NewForConfig(config)
 	if err != nil {
@@ -87,16 +87,16 @@ func (r restClients) electionClient(timeout time.Duration) (coordinationv1client
 	return client, nil
 }
 
-// named is a copy of the config for one component, so that the API server's audit log and metrics tell them apart.
+// named returns a copy of the config for one component, so that the API server's audit log and metrics distinguish the components.
 func (r restClients) named(component string) *rest.Config {
 	config := rest.CopyConfig(r.config)
 	config.UserAgent = fmt.Sprintf("millwright/%s (%s/%s) %s", r.version, runtime.GOOS, runtime.GOARCH, component)
-	// Between an operator and its API server the time to compress is worth more than the bytes.
+	// Without compression: between an operator and its API server, CPU time costs more than bytes.
 	config.DisableCompression = true
 	return config
 }
 
-// asProtobuf is cheaper than JSON on both sides, and understood for the built-in kinds only.
+// asProtobuf makes clients use protobuf, which is cheaper than JSON on both sides. Only the built-in kinds support it.
 func asProtobuf(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.ContentType = k8sruntime.ContentTypeProtobuf

@@ -9,18 +9,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// complaintInterval is how often a state that lasts is complained about.
+// complaintInterval is how often a problem that lasts is logged.
 const complaintInterval = 30 * time.Second
 
-// complaint logs what is wrong immediately, and then every so often while it stays so: often enough for those who look, and
-// seldom enough to leave room for the rest. It is not safe for concurrent use.
+// complaint logs a problem immediately, and then again every complaintInterval while it lasts. It is not safe for concurrent use.
 type complaint struct {
 	about string
 	since time.Time
 	said  time.Time
 }
 
-// say the message. err may be nil.
+// say logs the message. err may be nil.
 func (c *complaint) say(logger klog.Logger, message string, err error, keysAndValues ...any) {
 	now := time.Now()
 	if c.about == "" {
@@ -36,7 +35,7 @@ func (c *complaint) say(logger klog.Logger, message string, err error, keysAndVa
 	logger.WithCallDepth(1).Error(nil, message, keysAndValues...)
 }
 
-// settle says that what was complained about is over, if anything was.
+// settle logs that the problem is over, if one was logged.
 func (c *complaint) settle(logger klog.Logger, message string, keysAndValues ...any) {
 	if c.about != "" {
 		logger.WithCallDepth(1).Info(message, append(keysAndValues, "after", time.Since(c.since).Round(time.Millisecond))...)

@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// serviceAccountNamespace is where a Pod finds the name of its own namespace.
+// serviceAccountNamespace is the file with the namespace of the Pod.
 const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// podNamespace is the variable by which the manifests give a Pod the name of its own namespace.
+// podNamespace is the variable that the manifests set to the namespace of the Pod.
 const podNamespace = "POD_NAMESPACE"
 
 // Config is what Run needs, complete and valid. Options.Config makes one.
@@ -30,9 +30,9 @@ type Config struct {
 	Namespace string
 	// ServingAddress of health, and of metrics where SecureMetrics serves none; "" to serve nothing.
 	ServingAddress string
-	// SecureMetrics says how metrics are served over HTTPS, if so.
+	// SecureMetrics sets whether and how metrics are served over HTTPS.
 	SecureMetrics SecureMetrics
-	// LeaderElection is nil where no other process can be at work.
+	// LeaderElection is nil if no other process can run.
 	LeaderElection *LeaderElection
 	// OperatorNamespace is the one that this process runs in; "" where it is not known.
 	OperatorNamespace string
@@ -54,7 +54,7 @@ func (c *Config) leaseNamespace() string {
 	return c.LeaderElection.Namespace
 }
 
-// reviewClient asks the API server about those who ask us. A process that stands by does so too.
+// reviewClient asks the API server to authenticate and authorize the clients of /metrics. A standby does so too.
 func (c *Config) reviewClient() (kubernetes.Interface, error) {
 	_, client, err := c.clients.clients("metrics", func() error { return nil })
 	return client, err
@@ -76,8 +76,8 @@ func ownNamespace(kubeconfig string) string {
 	return strings.TrimSpace(string(namespace))
 }
 
-// leaseNamespace is the one of the Pod, and "default" outside of a cluster, whatever the kubeconfig's context says: all
-// processes must agree on it, or two of them lead.
+// leaseNamespace is that of the Pod, and "default" outside of a cluster, whatever the kubeconfig's context has: all processes must
+// use the same one, or two of them lead.
 func leaseNamespace(kubeconfig string) (string, error) {
 	if kubeconfig != "" {
 		return "default", nil

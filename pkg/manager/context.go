@@ -52,7 +52,7 @@ type Context struct {
 	Select func(resource schema.GroupVersionResource, namespace string, options func(*metav1.ListOptions)) cache.SharedIndexInformer
 	// RESTConfig is what Client and KubeClient are made of.
 	RESTConfig *rest.Config
-	// Events are what Recorder records to, for a controller whose events have to bear another name.
+	// Events are what Recorder records to, for a controller whose events need another source name.
 	Events *controller.Events
 	// Namespace to work in; "" for all.
 	Namespace string
@@ -180,8 +180,8 @@ func (s *shared) joinInformers(ctx context.Context) {
 	joinAll(ctx, joins...)
 }
 
-// joinAll does not wait for ever: a reflector whose API server refuses connections sleeps through the end of its
-// context, for up to a minute. It has nothing to finish.
+// joinAll waits with a limit: a reflector whose API server refuses connections sleeps for up to a minute, also after its context
+// has ended. It has nothing to finish.
 func joinAll(ctx context.Context, joins ...func()) {
 	joined := make(chan struct{})
 	go func() {

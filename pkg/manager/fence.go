@@ -8,11 +8,11 @@ import (
 	"net/http"
 )
 
-// fence refuses requests that write while this process may not be the leader. It covers the time in which a process does
-// not know that it has lost the Lease: it was stopped, or starved, and goes on in the midst of a sync.
+// fence refuses requests that write while this process may not be the leader. It covers the time in which a process does not know
+// that it has lost the Lease: it was suspended, or got no CPU, and continues in the middle of a sync.
 //
-// A request that has already passed can still reach the API server late. Against that no client can guard; controllers do,
-// with preconditions on what they write.
+// A request that has already passed can still reach the API server late. No client can prevent that; controllers do, with
+// preconditions on their writes.
 type fence struct {
 	next     http.RoundTripper
 	mayWrite func() error

@@ -20,10 +20,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// watchdogTolerance is how long after its Lease has expired a leader that still lives is called unhealthy.
+// watchdogTolerance is how long after its Lease has expired a leader that still runs is reported as unhealthy.
 const watchdogTolerance = 20 * time.Second
 
-// LeaderElection is how one of several processes is chosen to work. All of them must agree on it.
+// LeaderElection is how one of several processes becomes the leader. All of them need the same configuration.
 type LeaderElection struct {
 	// Namespace and Name of the Lease.
 	Namespace, Name string
@@ -35,8 +35,8 @@ type LeaderElection struct {
 	RetryPeriod time.Duration
 }
 
-// leadership campaigns for the Lease and renews it. It goes on leading when the process is asked to stop, until stop is
-// called after the last write. A nil leadership is that of a process which needs none: it leads always.
+// leadership campaigns for the Lease and renews it. It still leads when the process is asked to stop, until stop is called after
+// the last write. A nil leadership is that of a process without leader election, which always leads.
 type leadership struct {
 	config   LeaderElection
 	lease    *lease
@@ -61,9 +61,9 @@ func newLeadership(ctx context.Context, c *Config, onLost, onBackwards func(erro
 	config := *c.LeaderElection
 	hostname, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("asking for the host name, to name this process in the leader election: %w", err)
+		return nil, fmt.Errorf("reading the host name, for the identity of this process in the leader election: %w", err)
 	}
-	// A single request that hangs must leave time for another before the deadline.
+	// A request that hangs must leave time for another one before the deadline.
 	client, err := c.clients.electionClient(max(time.Second, config.RenewDeadline/2))
 	if err != nil {
 		return nil, err
@@ -78,14 +78,14 @@ func newLeadership(ctx context.Context, c *Config, onLost, onBackwards func(erro
 			LeaseMeta: metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name},
 			Client:    &leaseVersions{LeasesGetter: client, onBackwards: onBackwards},
 			Labels:    leaseLabels(c.Controllers, c.Namespace),
-			// Two processes on one host must not take each other for themselves.
+			// Two processes on one host need different identities.
 			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
 		},
 		logger:        klog.FromContext(ctx),
 		renewDeadline: config.RenewDeadline,
 		onFree:        l.tryNow,
 		onElected: func() {
-			klog.FromContext(ctx).Info("This process leads now", "lease", l.lease.Describe())
+			klog.FromContext(ctx).Info("Became the leader", "lease", l.lease.Describe())
 			close(l.elected)
 		},
 		onLost: onLost,
@@ -101,7 +101,7 @@ func newLeadership(ctx context.Context, c *Config, onLost, onBackwards func(erro
 	return l, err
 }
 
-// awaited is closed when this process leads.
+// awaited returns a channel that is closed when this process leads.
 func (l *leadership) awaited() <-chan struct{} {
 	if l == nil {
 		always := make(chan struct{})
@@ -111,7 +111,7 @@ func (l *leadership) awaited() <-chan struct{} {
 	return l.elected
 }
 
-// mayWrite returns why this process must not write.
+// mayWrite returns why this process must not write, nil if it may.
 func (l *leadership) mayWrite() error {
 	if l == nil {
 		return nil
@@ -119,7 +119,7 @@ func (l *leadership) mayWrite() error {
 	return l.lease.mayWrite()
 }
 
-// checks tell whether a process that leads still renews.
+// checks report whether a process that leads still renews.
 func (l *leadership) checks() []healthz.HealthChecker {
 	if l == nil {
 		return nil
@@ -132,13 +132,13 @@ func (l *leadership) start(ctx context.Context) {
 	if l == nil {
 		return
 	}
-	klog.FromContext(ctx).Info("Taking part in the leader election", "lease", l.lease.Describe(), "identity", l.lease.Identity())
+	klog.FromContext(ctx).Info("Joined the leader election", "lease", l.lease.Describe(), "identity", l.lease.Identity())
 	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	l.running.Go(func() { l.campaign(ctx) })
 	l.running.Go(func() { l.watch(ctx) })
 }
 
-// stop ends the campaign or the renewals, and gives up the Lease if we have it.
+// stop ends the campaign or the renewals, and releases the Lease if we have it.
 func (l *leadership) stop(ctx context.Context) {
 	if l == nil {
 		return
@@ -151,17 +151,17 @@ func (l *leadership) stop(ctx context.Context) {
 	released, err := l.lease.release(ctx)
 	switch {
 	case apierrors.IsConflict(err):
-		logger.Info("Someone else has written the Lease since our last renewal, leaving it alone")
+		logger.Info("Another process has written the Lease since the last renewal, not releasing it")
 	case err != nil:
-		logger.Error(err, "The Lease could not be given up; the next leader has to wait until it expires", "leaseDuration", l.config.LeaseDuration)
+		logger.Error(err, "Failed to release the Lease; the next leader has to wait until it expires", "leaseDuration", l.config.LeaseDuration)
 	case released:
-		logger.Info("Gave up the Lease")
+		logger.Info("Released the Lease")
 	}
 }
 
 // campaign makes attempts until the context ends or the Lease is lost. Most campaigns are a single attempt.
 func (l *leadership) campaign(ctx context.Context) {
-	// The lease complains about all that can go wrong. The elector's own lines are for those who debug the election.
+	// The lease logs all problems. The elector's own log lines are for debugging.
 	if !klog.FromContext(ctx).V(4).Enabled() {
 		ctx = klog.NewContext(ctx, klog.Logger{})
 	}
@@ -186,7 +186,7 @@ func (l *leadership) attempt(ctx context.Context) {
 	elector.Run(ctx)
 }
 
-// tryNow begins a new attempt, which does not wait for the elector's next poll. Not to be called while we lead.
+// tryNow begins a new attempt, which does not wait for the elector's next poll. It must not be called while we lead.
 func (l *leadership) tryNow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

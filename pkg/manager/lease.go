@@ -17,20 +17,20 @@ import (
 )
 
 // lease is the lock of client-go's elector. To what a LeaseLock does it adds:
-//   - It knows when the process last renewed, and says whether it may write (mayWrite).
-//   - It is fed with what a watch sees (observe), and asks for an attempt immediately when the Lease becomes free (onFree).
-//     Left alone, the elector polls every 2 to 4.4 seconds.
-//   - It measures expiry itself, across the attempts, and shows an expired holder as none: a new elector would wait for a
-//     whole lease duration again. As in client-go, the clocks of other machines do not matter: a holder has expired when its
-//     record has not changed, as seen from here, for the lease duration.
-//   - It takes a deleted Lease for held until it would have expired: a deletion says nothing about what the holder does.
-//   - It lets a write end that the elector would cancel. What it did is known then.
-//   - It complains with advice.
+//   - It records when the process last renewed, and reports whether it may write (mayWrite).
+//   - It gets what a watch sees (observe), and asks for an attempt immediately when the Lease becomes free (onFree). Without it,
+//     the elector polls every 2 to 4.4 seconds.
+//   - It measures expiry itself, across the attempts, and returns an expired holder as none: a new elector would wait for a whole
+//     lease duration again. As in client-go, the clocks of other machines do not matter: a holder has expired when its record has
+//     not changed, as seen from here, for the lease duration.
+//   - It treats a deleted Lease as held until it would have expired: a deletion does not prove that the holder has stopped.
+//   - It lets a write complete that the elector would cancel, so that its result is known.
+//   - It logs errors with advice.
 type lease struct {
 	resourcelock.LeaseLock
 	logger        klog.Logger
 	renewDeadline time.Duration
-	onFree        func()          // the Lease can be had; not called while we lead
+	onFree        func()          // the Lease is free; not called while we lead
 	onElected     func()          // called once
 	onLost        func(err error) // called once
 
@@ -39,10 +39,10 @@ type lease struct {
 	mu        sync.Mutex
 	seen      resourcelock.LeaderElectionRecord
 	seenAt    time.Time
-	expiry    *time.Timer // runs while someone else holds the Lease
+	expiry    *time.Timer // runs while another process holds the Lease
 	renewedAt time.Time   // when the last renewal that succeeded was sent; zero while we do not lead
 	deadline  *time.Timer // runs while we lead
-	lost      error       // why we do not lead any more; for ever
+	lost      error       // why we do not lead any more; never reset
 }
 
 // Get implements resourcelock.Interface.
@@ -83,7 +83,7 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.write(ctx, record, l.LeaseLock.Update)
 }
 
-// write makes us the leader, or makes us stay it, if it succeeds.
+// write makes us the leader, or keeps us the leader, if it succeeds.
 func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRecord,
 	write func(context.Context, resourcelock.LeaderElectionRecord) error,
 ) error {
@@ -93,7 +93,7 @@ func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRec
 	sent := time.Now()
 	if err := write(context.WithoutCancel(ctx), record); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			return err // someone else was faster; the next Get reports who
+			return err // another process was faster; the next Get returns which
 		}
 		return l.complain(err)
 	}
@@ -122,7 +122,7 @@ func (l *lease) missed(renewal time.Time) {
 	}
 }
 
-// lose what we had. From now on this process does not touch the Lease, nor anything else.
+// lose ends our leadership. From now on this process writes neither the Lease nor anything else.
 func (l *lease) lose(reason error) {
 	if l.lost == nil {
 		l.lost = reason
@@ -130,7 +130,7 @@ func (l *lease) lose(reason error) {
 	}
 }
 
-// observe what a watch sees, which may be late. While we lead it is ignored: the elector reads the Lease when a renewal
+// observe records what a watch sees, which may be late. While we lead it is ignored: the elector reads the Lease when a renewal
 // fails, and that answer is newer.
 func (l *lease) observe(record resourcelock.LeaderElectionRecord) {
 	l.mu.Lock()
@@ -140,7 +140,7 @@ func (l *lease) observe(record resourcelock.LeaderElectionRecord) {
 	}
 }
 
-// see takes note of a record and reports whether it is a new one.
+// see stores a record and reports whether it is a new one.
 func (l *lease) see(record resourcelock.LeaderElectionRecord) bool {
 	if apiequality.Semantic.DeepEqual(l.seen, record) {
 		return false
@@ -177,7 +177,7 @@ func (l *lease) seenDuration() time.Duration {
 	return time.Duration(l.seen.LeaseDurationSeconds) * time.Second
 }
 
-// mayWrite returns why this process must not write: it does not lead, or another one may lead by now.
+// mayWrite returns why this process must not write: it does not lead, or another process may lead by now.
 func (l *lease) mayWrite() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,8 +200,8 @@ func (l *lease) isLost() error {
 	return l.lost
 }
 
-// release empties the Lease if we hold it, for the next leader to take it immediately. It must not be called before the
-// elector has stopped. From then on nothing may be written.
+// release empties the Lease if we hold it, so that the next leader takes it immediately. It must not be called before the elector
+// has stopped. After it nothing may be written.
 func (l *lease) release(ctx context.Context) (released bool, err error) {
 	l.mu.Lock()
 	led := !l.renewedAt.IsZero() && l.lost == nil
@@ -214,8 +214,8 @@ func (l *lease) release(ctx context.Context) (released bool, err error) {
 	}
 	now := metav1.Now()
 	record.AcquireTime, record.RenewTime = now, now
-	// The Lease that LeaseLock remembers carries the resourceVersion of our last renewal: if anyone else has written since,
-	// this fails, as it should.
+	// The Lease that LeaseLock holds has the resourceVersion of our last renewal: if another process has written since, this
+	// fails, as it should.
 	err = l.LeaseLock.Update(ctx, record)
 	return err == nil, err
 }
@@ -228,17 +228,17 @@ func (l *lease) stopTimers() {
 	}
 }
 
-// complain about what failed, with advice, and return the error.
+// complain logs what failed, with advice, and returns the error.
 func (l *lease) complain(err error) error {
 	advice := ""
 	switch {
 	case apierrors.IsForbidden(err):
 		advice = ": bind the verbs get, create, update, list and watch on leases in namespace " + l.LeaseMeta.Namespace +
-			" to this account, or choose another namespace by --leader-elect-lease-namespace"
+			" to this account, or choose another namespace with --leader-elect-lease-namespace"
 	case apierrors.IsUnauthorized(err):
 		advice = ": the API server does not accept our credentials; renew the kubeconfig or the ServiceAccount's token"
 	case apierrors.IsNotFound(err):
-		advice = ": create its namespace, or choose another by --leader-elect-lease-namespace"
+		advice = ": create its namespace, or choose another one with --leader-elect-lease-namespace"
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
 		advice = ": the API server cannot be reached; check that it runs, and the address in the kubeconfig"
 	}

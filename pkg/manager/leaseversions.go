@@ -14,10 +14,10 @@ import (
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// leaseVersions watches over the resourceVersions of one Lease. They only grow, unless the API server's store was replaced by an older
-// one, as when etcd is restored from a backup: then all caches of this process are ahead of the API server, whose watches are silent
-// until its versions have caught up, and objects that the caches have may not be there. No write would ever be refused for it, nor any
-// condition tell. A Lease is read live every few seconds, so that it shows here first, in processes that stand by too.
+// leaseVersions checks the resourceVersions of one Lease. They only grow, unless the API server's store was replaced by an older one,
+// for instance when etcd is restored from a backup. Then all caches of this process are ahead of the API server, its watches are silent
+// until its versions have caught up, and objects in the caches may not exist. No refused write and no condition would show it. A Lease is
+// read live every few seconds, so it shows here first, also in a standby.
 type leaseVersions struct {
 	coordinationv1client.LeasesGetter
 	// onBackwards is called when a version is older than one before.
@@ -59,8 +59,8 @@ func (l *watchedLeases) Update(ctx context.Context, lease *coordinationv1.Lease,
 	return lease, err
 }
 
-// observe an answer. The elector waits for one before it asks for the next, so that they come in order. A version that cannot be
-// compared, as of fakes, reports nothing.
+// observe checks an answer. The elector waits for each answer before the next request, so they come in order. A version that cannot be
+// compared, as those of fakes, is ignored.
 func (v *leaseVersions) observe(lease *coordinationv1.Lease, err error) {
 	if err != nil || lease == nil {
 		return

@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// prepareWatch feeds the lease from a watch of its object. Without the permission to watch it, the elector's polls do.
+// prepareWatch passes the events of a watch of the Lease to the lock. Without the permission to watch it, the elector polls.
 func (l *leadership) prepareWatch(client kubernetes.Interface) error {
 	l.informers = informers.NewSharedInformerFactoryWithOptions(client, 0,
 		informers.WithNamespace(l.config.Namespace),
@@ -40,16 +40,16 @@ func (l *leadership) prepareWatch(client kubernetes.Interface) error {
 	}
 	var forbidden sync.Once
 	return informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
-		// Whatever else fails here fails for the elector too, and is complained about there.
+		// Any other error occurs in the elector too, and is logged there.
 		if apierrors.IsForbidden(err) {
 			forbidden.Do(func() {
-				klog.FromContext(ctx).Info("No permission to list and watch the Lease: it is polled, and a handover takes some seconds longer", "lease", l.lease.Describe(), "err", err)
+				klog.FromContext(ctx).Info("No permission to list and watch the Lease: polling it, so that a handover takes some seconds longer", "lease", l.lease.Describe(), "err", err)
 			})
 		}
 	})
 }
 
-// watch feeds the lease until we lead, or the context ends.
+// watch runs until we lead, or the context ends.
 func (l *leadership) watch(ctx context.Context) {
 	watchCtx, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()

@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// hangingInterval is how often it is said which controllers have not stopped yet.
+// hangingInterval is how often the controllers that have not stopped yet are logged.
 const hangingInterval = 3 * time.Second
 
 // group of the controllers of a process. None of them holds up another.
@@ -37,7 +37,7 @@ func newGroup(descriptors []Descriptor, shared *shared) *group {
 	return g
 }
 
-// checks tell which controllers are ready to work.
+// checks report which controllers are ready.
 func (g *group) checks() (checks []healthz.HealthChecker) {
 	for _, life := range g.lives {
 		checks = append(checks, healthz.NamedCheck(life.Name, life.check))
@@ -45,7 +45,7 @@ func (g *group) checks() (checks []healthz.HealthChecker) {
 	return checks
 }
 
-// syncChecks tell which controllers have a sync that does not end.
+// syncChecks report which controllers have a sync that does not end.
 func (g *group) syncChecks() (checks []healthz.HealthChecker) {
 	for _, life := range g.lives {
 		checks = append(checks, healthz.NamedCheck("sync-"+life.Name, life.checkSyncs))
@@ -53,7 +53,7 @@ func (g *group) syncChecks() (checks []healthz.HealthChecker) {
 	return checks
 }
 
-// start lets each controller live; fail is called with the error of one that cannot be built.
+// start starts the life of each controller; fail is called with the error of a controller that cannot be built.
 func (g *group) start(ctx, informerCtx context.Context, elected <-chan struct{}, workers int, fail func(error)) {
 	for _, life := range g.lives {
 		g.running.Go(func() {
@@ -79,7 +79,7 @@ func (g *group) join(ctx context.Context, timeout time.Duration) (hanging []stri
 		case <-deadline.C:
 			return g.hanging()
 		case <-ticker.C:
-			klog.FromContext(ctx).Info("Waiting for controllers to finish what they have begun", "controllers", g.hanging())
+			klog.FromContext(ctx).Info("Waiting for controllers to finish their syncs", "controllers", g.hanging())
 		}
 	}
 }
@@ -105,12 +105,12 @@ type life struct {
 	waiting string // what for; "" once the controller is built
 	synced  []cache.DoneChecker
 	syncs   func() error // nil until the controller is built
-	ready   func() error // nil where nothing but its caches keeps the controller from working
+	ready   func() error // nil if the controller depends on its caches only
 	ended   bool
 }
 
-// run returns when ctx has ended and everything that the controller started has, or with an error if it cannot be built.
-// Its informers run until informerCtx ends. It works from when elected is closed.
+// run returns when ctx and everything that the controller started have ended, or with an error if the controller cannot be built.
+// Its informers run until informerCtx ends. It syncs after elected is closed.
 func (l *life) run(ctx, informerCtx context.Context, elected <-chan struct{}, workers int) error {
 	defer l.set(func() { l.ended = true })
 	c, err := l.shared.contextFor(l.Name)
@@ -121,7 +121,7 @@ func (l *life) run(ctx, informerCtx context.Context, elected <-chan struct{}, wo
 	named := klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), l.Name))
 	waiting := func(message string) { l.set(func() { l.waiting = message }) }
 	if err := waitForAPIs(named, c.KubeClient.Discovery(), l.Requires, waiting); err != nil {
-		return nil // asked to stop before there was anything to do
+		return nil // asked to stop before it was built
 	}
 	built, err := l.build(ctx, informerCtx, c)
 	if err != nil {

@@ -52,7 +52,7 @@ func TestMissingCRDBlocksOneController(t *testing.T) {
 		if !needy.working.Load() {
 			t.Error("it does not work a second after its CRD was installed")
 		}
-		if got := linesWith(p.logs(), "The API server serves what was missing"); got != 1 {
+		if got := linesWith(p.logs(), "The API server serves the missing APIs now"); got != 1 {
 			t.Errorf("the log says %d times that the API is there", got)
 		}
 		mustEnd(t, p)
@@ -75,7 +75,7 @@ func TestMissingAPIs(t *testing.T) {
 		{name: "forbidden", fails: apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no")), want: "bind the ClusterRole system:discovery"},
 		{name: "unauthorized", fails: apierrors.NewUnauthorized("no"), want: "the API server does not accept ours; renew the kubeconfig"},
 		{name: "unreachable", fails: errCut, want: "it cannot be reached; check that it runs"},
-		{name: "broken", fails: apierrors.NewInternalError(errors.New("no")), want: "it cannot tell which APIs it serves"},
+		{name: "broken", fails: apierrors.NewInternalError(errors.New("no")), want: "it cannot list the APIs that it serves"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cluster := newFakeCluster()

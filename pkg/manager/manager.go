@@ -16,11 +16,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// flushTimeout is how long the last events may take to be posted. The Lease is given up after that: what is lost of them is worth
-// less than a handover within a second.
+// flushTimeout is how long the last events may take to be posted. The Lease is released after that: a handover within a second is
+// more important than the last events.
 const flushTimeout = 500 * time.Millisecond
 
-// Run runs the controllers until ctx ends, then lets them finish what they have begun, gives up the Lease and returns nil.
+// Run runs the controllers until ctx ends, then lets them finish their syncs, releases the Lease and returns nil.
 // It returns an error if something cannot be set up, or if controllers do not end within the shutdown timeout; then they
 // still run, the Lease is left to expire, and the process has to end.
 func Run(ctx context.Context, config *Config) error {
@@ -52,7 +52,7 @@ func Run(ctx context.Context, config *Config) error {
 		config.exit(1)
 		fail(fmt.Errorf("lost the Lease: %w", reason)) // in tests exit returns
 	}, func(reason error) {
-		logger.Error(reason, "All caches are of another time than the API server, ending immediately: a new process reads everything again")
+		logger.Error(reason, "All caches are newer than the API server, exiting immediately: a new process reads everything again")
 		config.exit(1)
 		fail(reason)
 	})
@@ -98,7 +98,7 @@ func Run(ctx context.Context, config *Config) error {
 // failure is why working ended without being asked to.
 type failure struct{ error }
 
-// flushEvents posts what the controllers have said last.
+// flushEvents posts the last events of the controllers.
 func (s *shared) flushEvents(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()

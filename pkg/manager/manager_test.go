@@ -69,7 +69,7 @@ func TestTheLeaseIsGivenUpAfterTheLastWrite(t *testing.T) {
 		if got := cluster.holder(t); got == "" || p.exited.Load() {
 			t.Error("the Lease is not held any more while a controller has not ended")
 		}
-		if got := linesWith(p.logs(), `Waiting for controllers to finish what they have begun controllers=["slow"]`); got != 4 {
+		if got := linesWith(p.logs(), `Waiting for controllers to finish their syncs controllers=["slow"]`); got != 4 {
 			t.Errorf("the log names the controller that has not ended %d times in 14 seconds, want 4:\n%s", got, p.logs())
 		}
 		close(slow.hangs)

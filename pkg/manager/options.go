@@ -20,14 +20,14 @@ import (
 	"millwright.dev/pkg/kubeconfig"
 )
 
-// Options are what the command line says.
+// Options are set by the command line.
 type Options struct {
 	// Kubeconfig file; "" for the ServiceAccount of the Pod.
 	Kubeconfig string
 	// QPS and Burst limit the requests of each client; 0 for no limit.
 	QPS   float32
 	Burst int
-	// RequestTimeout is how long a request may wait for its answer to begin, and for it to go on.
+	// RequestTimeout is how long a request may wait for its answer to begin, and for each next part of it.
 	RequestTimeout time.Duration
 	// Controllers to run, in the syntax of the flag.
 	Controllers []string
@@ -41,7 +41,7 @@ type Options struct {
 	SecureMetrics SecureMetrics
 	// ShutdownTimeout is how long controllers may take to stop.
 	ShutdownTimeout time.Duration
-	// LeaderElect says whether another process may be at work.
+	// LeaderElect is true if other processes may run.
 	LeaderElect bool
 	// LeaderElection is used if LeaderElect is true. An empty Namespace stands for the Pod's.
 	LeaderElection LeaderElection
@@ -76,7 +76,7 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	fs := groups.FlagSet("controllers")
 	fs.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
 		"Controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo together with '*'. All controllers: "+strings.Join(names(o.table), ", ")+".")
-	fs.IntVar(&o.Workers, "workers", o.Workers, "How many objects each controller works on at the same time. For CompositeControllers see --hook-workers.")
+	fs.IntVar(&o.Workers, "workers", o.Workers, "The number of objects that each controller syncs concurrently. For CompositeControllers see --hook-workers.")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "The only namespace to work in; empty for all.")
 	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", o.ShutdownTimeout, "How long controllers may take to finish their syncs when the process is asked to stop.")
 
@@ -87,25 +87,25 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	}
 
 	fs = groups.FlagSet("API server")
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context says which cluster to work on. Empty in a Pod, which uses its ServiceAccount. The variable KUBECONFIG is ignored.")
-	fs.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests per second that each controller may send; 0 for no limit but the API server's own.")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context names the cluster to work on. Empty in a Pod, which uses its ServiceAccount. The variable KUBECONFIG is ignored.")
+	fs.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests per second that each controller may send; 0 for no limit except the API server's own.")
 	fs.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests that each controller may send in a burst beyond --kube-api-qps; 0 for that number.")
 
 	fs.DurationVar(&o.RequestTimeout, "kube-api-timeout", o.RequestTimeout, "How long a request may wait until its response begins, and between two parts of it. Logs that are followed and commands in containers have no limit. It must be longer than the API server's own --request-timeout, which is 60s by default.")
 
 	fs = groups.FlagSet("serving")
 	fs.StringVar(&o.ServingAddress, "serving-address", o.ServingAddress, "host:port of /healthz, /livez and /readyz, and of /metrics unless --metrics-address serves it. Port 0 takes a free one, which is logged. Empty or 0 serves nothing.")
-	fs.StringVar(&o.SecureMetrics.Address, "metrics-address", o.SecureMetrics.Address, "host:port of /metrics over HTTPS, for clients that the API server authorizes to get that path (TokenReview and SubjectAccessReview). Empty or 0: --serving-address serves /metrics, to everyone who reaches it.")
-	fs.StringVar(&o.SecureMetrics.CertFile, "metrics-tls-cert-file", o.SecureMetrics.CertFile, "PEM file of the certificate for --metrics-address, read again when it changes. Empty: each process makes itself a self-signed one.")
+	fs.StringVar(&o.SecureMetrics.Address, "metrics-address", o.SecureMetrics.Address, "host:port of /metrics over HTTPS, for clients that the API server authorizes to get that path (TokenReview and SubjectAccessReview). Empty or 0: --serving-address serves /metrics, to every client that reaches it.")
+	fs.StringVar(&o.SecureMetrics.CertFile, "metrics-tls-cert-file", o.SecureMetrics.CertFile, "PEM file of the certificate for --metrics-address, read again when it changes. Empty: each process creates a self-signed one.")
 	fs.StringVar(&o.SecureMetrics.KeyFile, "metrics-tls-key-file", o.SecureMetrics.KeyFile, "PEM file of the key for --metrics-tls-cert-file.")
 
 	fs = groups.FlagSet("leader election")
-	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Work only while holding a Lease, so that one of several processes works and the others stand by.")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Sync only while holding a Lease, so that one of several processes leads and the others are standbys.")
 	election := &o.LeaderElection
 	fs.StringVar(&election.Name, "leader-elect-lease-name", election.Name, "The Lease's name. Processes that run different controllers need different ones.")
 	fs.StringVar(&election.Namespace, "leader-elect-lease-namespace", election.Namespace, "The Lease's namespace; empty for the Pod's own, and for 'default' with --kubeconfig.")
-	fs.DurationVar(&election.LeaseDuration, "leader-elect-lease-duration", election.LeaseDuration, "How long to wait for a leader that does not renew its Lease.")
-	fs.DurationVar(&election.RenewDeadline, "leader-elect-renew-deadline", election.RenewDeadline, "How long a leader that cannot renew its Lease keeps trying before it exits. Less than the lease duration.")
+	fs.DurationVar(&election.LeaseDuration, "leader-elect-lease-duration", election.LeaseDuration, "How long a standby waits for a leader that does not renew its Lease before it takes over.")
+	fs.DurationVar(&election.RenewDeadline, "leader-elect-renew-deadline", election.RenewDeadline, "How long a leader that cannot renew its Lease retries before it exits. It must be less than the lease duration.")
 	fs.DurationVar(&election.RetryPeriod, "leader-elect-retry-period", election.RetryPeriod, "The pause between two renewals.")
 	return groups
 }
@@ -120,7 +120,7 @@ func (o *Options) Set(flag, value string) error {
 	return all.Set(flag, value)
 }
 
-// Validate returns what is wrong with the options, all of it in one line.
+// Validate returns all that is wrong with the options, in one line.
 func (o *Options) Validate() error {
 	_, err := selectControllers(o.table, o.Controllers)
 	errs := []error{err}

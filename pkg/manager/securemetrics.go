@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// reviewTimeout bounds one question to the API server, and reviewTTL is how long its answer counts.
+	// reviewTimeout is the limit for one review by the API server, and reviewTTL is how long its answer is cached.
 	reviewTimeout = 10 * time.Second
 	reviewTTL     = time.Minute
 )
@@ -33,7 +33,7 @@ const (
 // reviewBackoff is for an API server that does not answer immediately. A scrape is over after some seconds anyway.
 var reviewBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
 
-// SecureMetrics says how /metrics is served over HTTPS.
+// SecureMetrics is how /metrics is served over HTTPS.
 type SecureMetrics struct {
 	// Address is host:port; "" to serve none.
 	Address string
@@ -42,8 +42,8 @@ type SecureMetrics struct {
 	CertFile, KeyFile string
 }
 
-// delegated lets a handler answer those only whom the API server knows (by TokenReview) and allows to do to this path what
-// they ask for (by SubjectAccessReview).
+// delegated returns a handler that answers only clients that the API server authenticates (TokenReview) and authorizes for the verb
+// and this path (SubjectAccessReview).
 func delegated(client kubernetes.Interface, handler http.Handler) (http.Handler, error) {
 	authentication, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
 		TokenAccessReviewClient:  client.AuthenticationV1(),
@@ -52,7 +52,7 @@ func delegated(client kubernetes.Interface, handler http.Handler) (http.Handler,
 		CacheTTL:                 reviewTTL,
 	}.New()
 	if err != nil {
-		return nil, fmt.Errorf("asking the API server who asks for metrics: %w", err)
+		return nil, fmt.Errorf("setting up the authentication of clients of /metrics: %w", err)
 	}
 	authorization, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: client.AuthorizationV1(),
@@ -61,7 +61,7 @@ func delegated(client kubernetes.Interface, handler http.Handler) (http.Handler,
 		WebhookRetryBackoff:       &reviewBackoff,
 	}.New()
 	if err != nil {
-		return nil, fmt.Errorf("asking the API server who may read metrics: %w", err)
+		return nil, fmt.Errorf("setting up the authorization of clients of /metrics: %w", err)
 	}
 	return &delegatedHandler{authentication, authorization, handler}, nil
 }
@@ -77,7 +77,7 @@ func (h *delegatedHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	logger := klog.FromContext(req.Context())
 	who, known, err := h.authentication.AuthenticateRequest(req)
 	if err != nil {
-		logger.V(2).Info("Could not tell who asks", "path", req.URL.Path, "err", err)
+		logger.V(2).Info("Failed to authenticate a client", "path", req.URL.Path, "err", err)
 	}
 	if err != nil || !known {
 		http.Error(w, "Unauthorized: send the token of a ServiceAccount as Authorization: Bearer TOKEN", http.StatusUnauthorized)
@@ -88,10 +88,10 @@ func (h *delegatedHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case decision == authorizer.DecisionAllow:
 		h.next.ServeHTTP(w, req)
 	case err != nil:
-		logger.Error(err, "Could not ask the API server who may read", "path", req.URL.Path)
-		http.Error(w, "Internal Server Error: the API server did not tell whether you may", http.StatusInternalServerError)
+		logger.Error(err, "Failed to authorize a client", "path", req.URL.Path)
+		http.Error(w, "Internal Server Error: the API server did not answer whether you are authorized", http.StatusInternalServerError)
 	default:
-		logger.V(2).Info("Refused", "path", req.URL.Path, "user", who.User.GetName(), "reason", reason)
+		logger.V(2).Info("Refused a client", "path", req.URL.Path, "user", who.User.GetName(), "reason", reason)
 		http.Error(w, fmt.Sprintf("Forbidden: %s may not %s the nonResourceURL %s", who.User.GetName(), verbOf(req.Method), req.URL.Path), http.StatusForbidden)
 	}
 }
@@ -164,8 +164,8 @@ type metricsServing struct {
 	stopFiles   context.CancelFunc
 }
 
-// newMetricsServing listens and reads the certificate. Without an address it is nil, and serves nothing. The client asks the
-// API server about those who ask for metrics.
+// newMetricsServing listens and reads the certificate. Without an address it returns nil, which serves nothing. The client is for
+// TokenReviews and SubjectAccessReviews.
 func newMetricsServing(ctx context.Context, options SecureMetrics, client func() (kubernetes.Interface, error), metrics http.Handler) (*metricsServing, error) {
 	if options.Address == "" {
 		return nil, nil

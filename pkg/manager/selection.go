@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// selectControllers picks from the table what --controllers asks for, in the order of the table: "foo" is in, "-foo" is
-// out, the first of these that is given counts, and "*" is all that is not mentioned. kube-controller-manager's flag has
-// the same meaning.
+// selectControllers returns the controllers that --controllers selects, in the order of the table: "foo" includes foo, "-foo"
+// excludes it, the first of the two counts, and "*" includes all that are not named. The flag of kube-controller-manager has the same
+// meaning.
 func selectControllers(table []Descriptor, wanted []string) ([]Descriptor, error) {
 	for _, item := range wanted {
 		name := strings.TrimPrefix(item, "-")

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// selectObjects returns an informer of those objects of a kind that the options select, for a controller to which few of them are of
-// interest. It runs as long as the shared informers do, and is not shared.
+// selectObjects returns an informer of the objects of a kind that the options select, for a controller that needs only few of them. It runs
+// as long as the shared informers do, and is not shared.
 func (s *shared) selectObjects(resource schema.GroupVersionResource, namespace string, options func(*metav1.ListOptions)) cache.SharedIndexInformer {
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(s.dynamic, 0, namespace, options)
 	s.selections = append(s.selections, factory)

@@ -34,15 +34,15 @@ type server struct {
 	ended    chan struct{} // nil until it is started
 }
 
-// listen before anything else is started, so that an address in use is the first and only thing that a user reads. The flag
-// is the one that has set the address. Without an address there is no server: it is nil.
+// listen is called before anything else is started, so that an address in use is the first and only error that a user reads. The
+// flag is the one that has set the address. Without an address it returns nil.
 func listen(ctx context.Context, flag, address string) (*server, error) {
 	if address == "" {
 		return nil, nil
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("another process serves on %s: choose another address by %s (port 0 takes a free one, \"\" serves nothing)", address, flag)
+		return nil, fmt.Errorf("another process serves on %s: choose another address with %s (port 0 takes a free one, \"\" serves nothing)", address, flag)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("serving on %s, which %s sets: %w", address, flag, err)
@@ -70,7 +70,7 @@ func (s *server) start(ctx context.Context, what string, handler http.Handler, t
 	}()
 }
 
-// quiet logs what goes wrong with single connections, which is their clients' affair: a scanner's TLS handshake, say.
+// quiet logs errors of single connections, which their clients cause: for example the TLS handshake of a scanner.
 func quiet(ctx context.Context) *log.Logger {
 	const verbosity = 3
 	return slog.NewLogLogger(logr.ToSlogHandler(klog.FromContext(ctx)), slog.Level(-verbosity))
@@ -98,7 +98,7 @@ func (s *server) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), servingShutdownTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(ctx); err != nil {
-		_ = s.http.Close() // answers that take longer are cut off
+		_ = s.http.Close() // ends answers that take longer
 	}
 	<-s.ended
 }

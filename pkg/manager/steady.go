@@ -22,20 +22,20 @@ import (
 const (
 	// steadyPause is the average time between two tries.
 	steadyPause = time.Second
-	// shortestWatch is how long a watch lasts at least, as the reflector sees it. One that reports nothing in its first second
-	// is an error to it.
+	// shortestWatch is how long a watch lasts at least, as the reflector sees it. For the reflector, a watch that ends without an
+	// event in its first second is an error.
 	shortestWatch = 1100 * time.Millisecond
 	// maxErrorBody is how much of an error's body is read for the log.
 	maxErrorBody = 16 << 10
 )
 
-// steady keeps the lists and watches of informers going. Left alone, a reflector that meets an error waits before it tries
-// again, longer each time, up to a minute, and only two minutes without an error make it forget: after eight seconds of errors
-// the controllers were seen to be blind for forty more. Informers offer no way to change that, hence here, below them: what
-// passes by itself is tried again every second, and a watch that breaks looks as if it had ended in peace, which lets the
-// reflector go on immediately from where it was. A process has a handful of informers; a try per second of each is no burden.
+// steady retries the lists and watches of informers. A reflector itself waits after an error, longer each time, up to a minute, and
+// resets only after two minutes without an error: after eight seconds of errors, controllers saw no events for forty more seconds.
+// Informers have no option for that. So this transport below them retries transient errors every second, and makes a watch that
+// breaks look like one that has ended normally, so that the reflector resumes it immediately. A process has only a few informers; one
+// try per second of each is no load.
 //
-// What does not pass by itself (no permission, a version that is gone, ...) is the reflector's.
+// Other errors (no permission, a version that is gone, ...) are passed to the reflector.
 type steady struct {
 	next http.RoundTripper
 
@@ -77,8 +77,8 @@ func (s *steady) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the transport beneath.
 func (s *steady) WrappedRoundTripper() http.RoundTripper { return s.next }
 
-// passes reports whether an error passes by itself. 504 is left to the reflector: it is how an API server says that it has not
-// come to a version yet, to which it has an answer.
+// passes reports whether an error is transient. 504 is left to the reflector, which handles it: the API server returns it if it has
+// not reached a resourceVersion yet.
 func passes(code int) bool {
 	switch code {
 	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable:
@@ -96,7 +96,7 @@ func retryAfter(resp *http.Response) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// readError reads what the API server says, as far as it says anything.
+// readError returns the error in the API server's answer, or the status line if there is none.
 func readError(resp *http.Response) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
