@@ -22,9 +22,9 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// emptyStoreVersion is a resourceVersion that no object has: it is that of the empty store. An apply that carries it can create
-// an object, and is refused as a conflict where there is one. Without it, a foreign object that happens to agree with all
-// that we set would silently become ours.
+// emptyStoreVersion is a resourceVersion that no object has: it is that of the empty store. An apply with it can create an object,
+// and is refused as a conflict if the object exists. Without it, a foreign object that happens to have all fields that we set would
+// silently become ours.
 const emptyStoreVersion = "1"
 
 // reconciler is one sync of one HelloApp.
@@ -32,9 +32,9 @@ type reconciler struct {
 	*Controller
 	key      cache.ObjectName
 	observed *observed
-	// rejected is the error of what the API server has rejected. The status shows it.
+	// rejected is the error with which the API server has rejected a request. The status shows it.
 	rejected error
-	// isMirroring reports whether the plan in force writes the status.
+	// isMirroring reports whether the current plan writes the status.
 	isMirroring bool
 }
 
@@ -63,7 +63,7 @@ func (r *reconciler) Apply(ctx context.Context, step controller.Step) error {
 	}
 }
 
-// reject goes on with the status if the API server has rejected a request for the Deployment or the Service.
+// reject continues with the status if the API server has rejected a request for the Deployment or the Service.
 func (r *reconciler) reject(err error) error {
 	rejection := controller.RejectionOf(err)
 	if rejection == nil {
@@ -104,7 +104,7 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 	}
 }
 
-// applyDeployment applies, and goes on from the answer. Where the Deployment is not what the cache shows, it is looked at.
+// applyDeployment applies, and replaces what is observed by the answer. If the Deployment is not the one in the cache, it is read.
 func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, o *observed, s applyDeployment) error {
 	config := newDeployment(o.app, o.deployment)
 	fence(config.ObjectMetaApplyConfiguration, s.uid, o.deployment)
@@ -131,7 +131,7 @@ func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, 
 	return nil
 }
 
-// applyService likewise.
+// applyService does the same for the Service.
 func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *observed, s applyService) error {
 	config := newService(o.app)
 	fence(config.ObjectMetaApplyConfiguration, s.uid, o.service)
@@ -158,8 +158,8 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 	return nil
 }
 
-// fence makes the apply hold for the object of that UID as it was observed, and never create one; without a UID, the other
-// way round. The version keeps an apply that was held up on its way from rolling back what was applied since.
+// fence makes the apply valid only for the object of that UID in the observed version, so that it never creates an object; without a
+// UID, it can only create one. The version prevents a delayed apply from rolling back a later one.
 func fence(meta *metaapply.ObjectMetaApplyConfiguration, uid types.UID, observed metav1.Object) {
 	if uid == "" {
 		meta.WithResourceVersion(emptyStoreVersion)
@@ -168,13 +168,13 @@ func fence(meta *metaapply.ObjectMetaApplyConfiguration, uid types.UID, observed
 	}
 }
 
-// applyOptions take the fields over from clients that have changed them in an object that is ours.
+// applyOptions force the apply of an object that is ours, so that it takes over fields that other clients have changed.
 func applyOptions(uid types.UID) metav1.ApplyOptions {
 	return metav1.ApplyOptions{FieldManager: FieldManager, Force: uid != ""}
 }
 
-// isOther reports whether the rejected apply may have met another object than the cache shows: one where there is none, or one
-// that got another controller.
+// isOther reports whether the apply was rejected because the object may not be the one in the cache: it exists although the cache has
+// none, or got another controller.
 func isOther(err error, uid types.UID) bool {
 	return uid == "" && apierrors.IsConflict(err) || uid != "" && apierrors.IsInvalid(err)
 }
@@ -200,7 +200,7 @@ func (c *Controller) deleted(key cache.ObjectName, what string, uid types.UID, e
 	return nil
 }
 
-// writeStatus writes the status against the version that was decided from.
+// writeStatus writes the status with the resourceVersion that was decided from as precondition.
 func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *observed, status v1.HelloAppStatus) error {
 	app := o.app.DeepCopy()
 	app.Status = status

@@ -12,14 +12,14 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// contest is what one process remembers of the repairs of one Deployment or Service. Another client may change it, or delete it, each time
-// that it is restored.
+// contest is what one process remembers of the repairs of one Deployment or Service, which another client may change or delete each time that
+// it is restored.
 type contest struct {
 	// generation of the HelloApp that the rest is of: a new spec is applied immediately.
 	generation int64
 	// made reports whether this process has applied it, and has not deleted it since.
 	made bool
-	// repairs do again what was done before for the same spec.
+	// repairs restore what was already applied for the same spec.
 	repairs controller.RewriteBackoff
 }
 
@@ -44,17 +44,17 @@ func (c contest) applied(isRepair bool, now time.Time) (after contest, news bool
 func (o *observed) deploymentContest() contest { return o.memory.deployment.of(o.app.Generation) }
 func (o *observed) serviceContest() contest    { return o.memory.service.of(o.app.Generation) }
 
-// contestedEvent goes with the repair that makes it true.
+// contestedEvent is recorded together with the repair.
 func contestedEvent(what, name string) controller.RecordEvent {
 	return controller.WarningEvent(eventContested, "%s", contestedMessage(what, name))
 }
 
 func contestedMessage(what, name string) string {
-	return fmt.Sprintf("%s %s is changed or deleted each time that it is restored: it is restored ever more rarely, at last every %s. "+
-		"Its managedFields, or the audit log, show which client does so", what, name, controller.MaxRewriteBackoff)
+	return fmt.Sprintf("%s %s is changed or deleted each time that it is restored: the wait before the next repair grows up to %s. "+
+		"Its managedFields, or the audit log, show which client does it", what, name, controller.MaxRewriteBackoff)
 }
 
-// contestOver returns the delay until the condition Ready no longer shows it, 0 if it does not.
+// contestOver returns the delay until the condition Ready no longer shows the contest, 0 if it does not show it.
 func (o *observed) contestOver() time.Duration {
 	if repairs := o.deploymentContest().repairs; repairs.Slowed(o.now) {
 		return repairs.ForgottenAfter(o.now)

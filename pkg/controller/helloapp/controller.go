@@ -51,7 +51,7 @@ type Controller struct {
 	memories    memories
 }
 
-// New returns the controller; Run starts it. The informers of Deployments and Services need to see no others than those that
+// New returns the controller; Run starts it. The informers of Deployments and Services need only the objects that
 // controller.ManagedSelector selects.
 func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.Interface, apps informers.TypedHelloAppInformer,
 	deployments appsinformers.TypedDeploymentInformer, services coreinformers.TypedServiceInformer, recorder record.EventRecorder) (*Controller, error) {
@@ -97,7 +97,7 @@ func watch[T interface {
 	})
 }
 
-// syncHandler brings Deployment and Service to the desired state, then shows in the status what there is.
+// syncHandler brings Deployment and Service to the desired state, then shows in the status what exists.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	// Checked before anything is read: later reads are at least as new.
 	if !c.consistency.IsReady(key) {

@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	// AnnotationSpecHash carries, on the Deployment, the hash of what the user asked for when it was last applied.
+	// AnnotationSpecHash has, on the Deployment, the hash of the spec that was last applied.
 	AnnotationSpecHash = "apps.anupam.com/spec-hash"
-	// AnnotationGeneration carries, on the Deployment, the generation of the HelloApp that was last applied.
+	// AnnotationGeneration has, on the Deployment, the generation of the HelloApp that was last applied.
 	AnnotationGeneration = "apps.anupam.com/generation"
 
 	labelName     = "app.kubernetes.io/name"
 	labelInstance = "app.kubernetes.io/instance"
-	// labelOld is on all Pods of all HelloApps, as it was when an earlier operator made them.
+	// labelOld is on all Pods of all HelloApps: an earlier operator used it.
 	labelOld, valueOld = "app", "mock-containers"
 
 	// portName names the port of the container and of the Service.
@@ -41,7 +41,7 @@ const (
 
 var kind = schema.GroupVersion(v1.GroupVersion).WithKind("HelloApp")
 
-// newDeployment is what we want the Deployment to be. A live one keeps its selector, which is immutable.
+// newDeployment returns the desired Deployment. A live one keeps its selector, which is immutable.
 func newDeployment(app *v1.HelloApp, live *appsv1.Deployment) *appsapply.DeploymentApplyConfiguration {
 	selector := metaapply.LabelSelector().WithMatchLabels(podSelector(app.Name))
 	if live != nil {
@@ -81,8 +81,8 @@ func newTemplate(app *v1.HelloApp, live *appsv1.Deployment) *coreapply.PodTempla
 	return coreapply.PodTemplateSpec().WithLabels(podLabels(app.Name, live)).WithSpec(pod)
 }
 
-// newService is what we want the Service to be. It selects by our labels whatever selector the Deployment has: the one of an
-// earlier operator's Deployment would select the Pods of all HelloApps in the namespace.
+// newService returns the desired Service. It selects by our labels, whatever selector the Deployment has: that of an earlier
+// operator's Deployment would select the Pods of all HelloApps in the namespace.
 func newService(app *v1.HelloApp) *coreapply.ServiceApplyConfiguration {
 	return coreapply.Service(app.Name, app.Namespace).
 		WithLabels(ownLabels(app.Name)).
@@ -104,15 +104,15 @@ func podSelector(name string) labels.Set {
 	return labels.Set{labelName: "helloapp", labelInstance: name}
 }
 
-// ownLabels are those of everything that we make for the HelloApp of that name.
+// ownLabels returns the labels of all objects that we create for the HelloApp of that name.
 func ownLabels(name string) map[string]string {
 	own := podSelector(name)
 	own[controller.LabelManagedBy] = controller.ManagedBy
 	return own
 }
 
-// podLabels of the HelloApp of that name. What the selector of a live Deployment speaks of stays as it is, so that the Pods
-// satisfy it.
+// podLabels returns the labels of the Pods of the HelloApp of that name. Labels in the selector of a live Deployment are kept, so that the
+// Pods match it.
 func podLabels(name string, live *appsv1.Deployment) map[string]string {
 	own := podSelector(name)
 	own[labelOld] = valueOld
@@ -136,8 +136,8 @@ func podLabels(name string, live *appsv1.Deployment) map[string]string {
 	return own
 }
 
-// specHash names what the user asked to run, of the spec's fields those that count. It is stored on Deployments, and a
-// golden test pins it.
+// specHash returns the hash of the fields of the spec that affect the Deployment. It is stored on Deployments, and a golden test pins
+// it.
 func specHash(spec v1.HelloAppSpec) string {
 	return controller.Hash(struct {
 		Size               int32                         `json:"size"`

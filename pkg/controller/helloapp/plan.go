@@ -56,9 +56,9 @@ type (
 	writeStatus struct{ status v1.HelloAppStatus }
 )
 
-func (lookAtApp) String() string          { return "look at the live HelloApp" }
-func (lookAtDeployment) String() string   { return "look at the live Deployment" }
-func (lookAtService) String() string      { return "look at the live Service" }
+func (lookAtApp) String() string          { return "read the live HelloApp" }
+func (lookAtDeployment) String() string   { return "read the live Deployment" }
+func (lookAtService) String() string      { return "read the live Service" }
 func (s applyDeployment) String() string  { return describeApply("Deployment", s.uid, s.events) }
 func (s applyService) String() string     { return describeApply("Service", s.uid, s.events) }
 func (s deleteDeployment) String() string { return fmt.Sprintf("delete Deployment %s", s.uid) }

@@ -56,7 +56,7 @@ func (r *reconciler) Apply(ctx context.Context, step controller.Step) error {
 	}
 }
 
-// writeStatus writes the status against the version that was decided from, and goes on from the answer.
+// writeStatus writes the status with the resourceVersion that was decided from as precondition, and replaces what is observed by the answer.
 func (r *reconciler) writeStatus(ctx context.Context, status v1alpha1.ImmortalContainerStatus) error {
 	client := r.client.ImmortalcontainersV1alpha1().ImmortalContainers(r.key.Namespace)
 	updated, err := client.UpdateStatus(ctx, withStatusOnly(r.observed.container, status), metav1.UpdateOptions{})
@@ -94,8 +94,8 @@ func (r *reconciler) createPod(ctx context.Context, s createPod) error {
 	return r.reportRejection(ctx, fmt.Errorf("creating Pod %s: %w", klog.KRef(r.key.Namespace, podName(r.key.Name)), err))
 }
 
-// wholeContainer is the ImmortalContainer that was decided for, with all of its spec. What the cache has only the header of is read, and
-// refused as an old version where it has been edited meanwhile.
+// wholeContainer returns the ImmortalContainer that was decided for, with all of its spec. If the cache has only its header, it is read; if it was
+// edited meanwhile, the error is an optimistic-lock conflict.
 func (r *reconciler) wholeContainer(ctx context.Context) (*v1alpha1.ImmortalContainer, error) {
 	if !isHeader(r.observed.container) {
 		return r.observed.container, nil
@@ -105,12 +105,12 @@ func (r *reconciler) wholeContainer(ctx context.Context) (*v1alpha1.ImmortalCont
 		return nil, err
 	}
 	if live.Generation != r.observed.container.Generation {
-		return nil, apierrors.NewConflict(v1alpha1.Resource("immortalcontainers"), r.key.Name, errors.New("its spec has changed since its Pod was decided on"))
+		return nil, apierrors.NewConflict(v1alpha1.Resource("immortalcontainers"), r.key.Name, errors.New("its spec has changed since the start of its Pod was decided"))
 	}
 	return live, nil
 }
 
-// reportRejection shows in status and event why the API server has rejected the Pod. What passes by itself is only retried.
+// reportRejection shows in the status and an event why the API server has rejected the Pod. Transient errors are only retried.
 func (r *reconciler) reportRejection(ctx context.Context, err error) error {
 	rejection := controller.RejectionOf(err)
 	if rejection == nil {
@@ -138,8 +138,8 @@ func (r *reconciler) deletePod(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// adoptPod makes the ImmortalContainer the controller of this version of the Pod. The live ImmortalContainer is looked at first: a cache
-// that is behind must not give the Pod to one that is being deleted without it, or it would be deleted with it.
+// adoptPod makes the ImmortalContainer the controller of this version of the Pod. The live ImmortalContainer is read first: if the cache is stale,
+// the ImmortalContainer may be being deleted with --cascade=orphan, and an adopted Pod would be deleted with it.
 func (r *reconciler) adoptPod(ctx context.Context) error {
 	if _, err := r.liveContainer(ctx); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (r *reconciler) adoptPod(ctx context.Context) error {
 	return nil
 }
 
-// labelPod puts back the labels by which we watch. The UID in the patch makes it fail on any other Pod of that name.
+// labelPod restores the labels by which we watch. The UID in the patch makes it fail for another Pod of that name.
 func (r *reconciler) labelPod(ctx context.Context, uid types.UID) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "labels": ownLabels(r.observed.container)}})
 	if err != nil {

@@ -23,7 +23,7 @@ func waitForEarlier(o observed) controller.Plan {
 	return controller.Plan{Steps: statusStep(o, earlierStatus(o)), RequeueAfter: conflictRetry}
 }
 
-// earlierStatus is that of a container whose name is still taken by the Pod of an earlier object.
+// earlierStatus returns the status of a container while the Pod of an earlier object still has the name.
 func earlierStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := baseStatus(o)
 	status.CurrentPod, status.PodPhase = "", ""
@@ -33,8 +33,7 @@ func earlierStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	return status
 }
 
-// adopt takes an orphan over, whatever its spec: what is to become of our own Pods is decided next. The count of starts goes on from
-// its start.
+// adopt adopts an orphan, whatever its spec is: the next plan decides whether to keep it. The count of starts continues from its start.
 func adopt(o observed) controller.Plan {
 	return controller.Plan{Steps: []controller.Step{
 		adoptPod{o.pod.UID},
@@ -42,7 +41,7 @@ func adopt(o observed) controller.Plan {
 	}}
 }
 
-// conflict shows, once, that a Pod that is not ours has the name that ours needs.
+// conflict reports once that a Pod that is not ours has the name that ours needs.
 func conflict(o observed) controller.Plan {
 	p := controller.Plan{Steps: statusStep(o, conflictStatus(o)), RequeueAfter: conflictRetry}
 	if !isConflict(&o.container.Status) {
@@ -51,7 +50,7 @@ func conflict(o observed) controller.Plan {
 	return p
 }
 
-// conflictStatus is that of a container whose name is taken by a Pod that is not ours.
+// conflictStatus returns the status of a container while a Pod that is not ours has the name.
 func conflictStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := *o.container.Status.DeepCopy()
 	status.ObservedGeneration = o.container.Generation

@@ -15,20 +15,21 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// contestedLife is how long a Pod lives, at most, whose deletion counts as one of a row. A client that deletes it more rarely, a chaos
-// test for example, never makes the next one wait.
+// contestedLife is the longest life of a Pod whose deletion counts as one of a series. A client that deletes Pods more rarely, a chaos test for
+// example, never makes the next one wait.
 const contestedLife = 3 * time.Second
 
 const eventContested = "Contested"
 
-// contest is what one process remembers of Pods that another client deletes each time, soon after they were created.
+// contest is what one process remembers of Pods that another client deletes each time soon after they were created.
 type contest struct {
 	starts controller.RewriteBackoff
-	// created is when the newest of them was.
+	// created is when the newest of them was created.
 	created time.Time
 }
 
-// started is what is known after a start that replaces a deleted Pod. One that follows a pause belongs to the row, however long that was.
+// started returns the contest after a start that replaces a deleted Pod. A start after a pause belongs to the series, however long the pause
+// was.
 func (c contest) started(now time.Time, afterPause bool) contest {
 	if !afterPause && !c.isSoon(now) {
 		c.starts = controller.RewriteBackoff{}
@@ -36,7 +37,7 @@ func (c contest) started(now time.Time, afterPause bool) contest {
 	return contest{c.starts.Add(now), now}
 }
 
-// wait is how long the start has to wait that replaces a Pod which is found to be deleted now.
+// wait returns how long the next start has to wait if the deletion of its Pod is found now.
 func (c contest) wait(now time.Time) time.Duration {
 	if !c.isSoon(now) {
 		return 0
@@ -46,13 +47,13 @@ func (c contest) wait(now time.Time) time.Duration {
 
 func (c contest) isSoon(now time.Time) bool { return now.Sub(c.created) < contestedLife }
 
-// isContestPause is true for a status that waits for the start after a deletion, and not for one after a termination.
+// isContestPause reports whether the status waits for a start after a deletion, not after a termination.
 func isContestPause(status *v1alpha1.ImmortalContainerStatus) bool {
 	return status.NextStartTime != nil && status.ConsecutiveTerminations == 0
 }
 
-// contestWait is how long the next start has to wait because Pods are deleted soon after they are created. An edit ends the wait, and a
-// wait that is over is not begun again.
+// contestWait returns how long the next start has to wait because Pods are deleted soon after they are created. An edit ends the wait, and a
+// wait that is over does not begin again.
 func contestWait(o observed) time.Duration {
 	status := &o.container.Status
 	if o.isEdited() || isContestPause(status) || causeOf(status, status.StartTimes+1) != causeDeleted {
@@ -61,7 +62,7 @@ func contestWait(o observed) time.Duration {
 	return o.memory.contest.wait(o.now)
 }
 
-// pauseContest puts the next start off. The time is recorded: another process waits for it too.
+// pauseContest delays the next start. The time is recorded in the status, so that another process waits for it too.
 func pauseContest(o observed, wait time.Duration) controller.Plan {
 	status := contestedStatus(o, wait)
 	return controller.Plan{
@@ -81,6 +82,6 @@ func contestedStatus(o observed, wait time.Duration) v1alpha1.ImmortalContainerS
 }
 
 func contestedMessage(pod string) string {
-	return fmt.Sprintf("Pod %s is deleted each time, soon after it was created: the next one is created ever more rarely, at last every %s. "+
+	return fmt.Sprintf("Pod %s is deleted each time soon after it was created: the wait before the next one grows up to %s. "+
 		"The audit log shows which client deletes it", pod, controller.MaxRewriteBackoff)
 }

@@ -42,8 +42,8 @@ type Controller struct {
 	memories    memories
 }
 
-// New returns the controller; Run starts it. The Pod informer needs to see no other Pods than those that
-// controller.ManagedSelector selects. Both informers must be the controller's alone: they hold only what it needs.
+// New returns the controller; Run starts it. The Pod informer needs only the Pods that controller.ManagedSelector selects. Both
+// informers must not be shared with other controllers: they hold only what this one needs.
 func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.Interface,
 	containers informers.TypedImmortalContainerInformer, pods coreinformers.TypedPodInformer, recorder record.EventRecorder) (*Controller, error) {
 	c := &Controller{
@@ -82,7 +82,7 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 	return c, nil
 }
 
-// podKeys returns the key of the ImmortalContainer whose Pod has this name, whatever owns the Pod.
+// podKeys returns the key of the ImmortalContainer whose Pod has this name. The owner of the Pod does not matter.
 func podKeys(pod *corev1.Pod) []cache.ObjectName {
 	name, ok := containerName(pod.Name)
 	if !ok {

@@ -22,21 +22,21 @@ import (
 const (
 	// ContainerName is the name of the container that runs spec.image.
 	ContainerName = "acontainer"
-	// podSuffix makes the Pod's name out of the ImmortalContainer's.
+	// podSuffix is appended to the ImmortalContainer's name for the name of the Pod.
 	podSuffix = "-immortalpod"
 
-	// LabelControllerUID carries the UID of the ImmortalContainer: its name may be too long for a label.
+	// LabelControllerUID has the UID of the ImmortalContainer: the name may be too long for a label.
 	LabelControllerUID = "controller-uid"
 
-	// AnnotationSpecHash carries the hash of what the user asked for when the Pod was made.
+	// AnnotationSpecHash has the hash of the spec at the time when the Pod was created.
 	AnnotationSpecHash = "immortalcontainers.flugel.it/spec-hash"
-	// AnnotationStart carries the number of the start that the Pod is.
+	// AnnotationStart has the number of the Pod's start.
 	AnnotationStart = "immortalcontainers.flugel.it/start"
 )
 
 var kind = schema.GroupVersion(v1alpha1.GroupVersion).WithKind("ImmortalContainer")
 
-// podName of the ImmortalContainer of that name.
+// podName returns the name of the Pod of the ImmortalContainer of that name.
 func podName(name string) string { return name + podSuffix }
 
 // containerName is the reverse of podName; false if it is not such a name.
@@ -76,18 +76,18 @@ func newPod(container *v1alpha1.ImmortalContainer, start int64) *corev1.Pod {
 	return pod
 }
 
-// adoptedOwners are the owners of an orphan once it is ours. Others, which are no controllers, stay.
+// adoptedOwners returns the owners of an orphan after its adoption. Other owners, which are not controllers, are kept.
 func adoptedOwners(container *v1alpha1.ImmortalContainer, pod *corev1.Pod) []metav1.OwnerReference {
 	owners := slices.DeleteFunc(slices.Clone(pod.OwnerReferences), func(owner metav1.OwnerReference) bool { return owner.UID == container.UID })
 	return append(owners, *metav1.NewControllerRef(container, kind))
 }
 
-// ownLabels are the labels that every Pod of the ImmortalContainer carries.
+// ownLabels returns the labels that every Pod of the ImmortalContainer has.
 func ownLabels(container *v1alpha1.ImmortalContainer) map[string]string {
 	return map[string]string{controller.LabelManagedBy: controller.ManagedBy, LabelControllerUID: string(container.UID)}
 }
 
-// withImage makes our container run the image; where the template has no such container, it becomes the first.
+// withImage sets the image of our container; if the template has no such container, it is added as the first.
 func withImage(containers []corev1.Container, image string) []corev1.Container {
 	for i := range containers {
 		if containers[i].Name == ContainerName {
@@ -98,7 +98,7 @@ func withImage(containers []corev1.Container, image string) []corev1.Container {
 	return append([]corev1.Container{{Name: ContainerName, Image: image}}, containers...)
 }
 
-// startOf returns the number of the start that the Pod is; 0 if it has none.
+// startOf returns the number of the Pod's start; 0 if it has none.
 func startOf(pod *corev1.Pod) int64 {
 	start, err := strconv.ParseInt(pod.Annotations[AnnotationStart], 10, 64)
 	if err != nil {

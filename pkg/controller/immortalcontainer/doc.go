@@ -3,13 +3,13 @@
 
 // Package immortalcontainer keeps one Pod alive for every ImmortalContainer, and never two.
 //
-// It watches ImmortalContainers and the Pods that carry our managed-by label. It writes Pods (create, delete, and the
-// label where another client has removed it, and the owner of an orphan), the status subresource of ImmortalContainers, and events.
+// It watches ImmortalContainers and the Pods with our managed-by label. It writes Pods (create, delete, the label if another client has
+// removed it, and the owner of an orphan), the status subresource of ImmortalContainers, and events.
 //
-// A start is reserved, then done: before a Pod is created, a status write guarded by the resourceVersion raises
-// status.startTimes. Any process that finds a reservation whose Pod was never seen completes it under the same number, so a
-// crash, a lost answer or a second instance never makes a start that is not counted, nor counts one twice. The Pod's name
-// is fixed, so there are never two.
+// A start is reserved, then executed: before a Pod is created, a status write with a resourceVersion precondition increases
+// status.startTimes. Any process that finds a reservation whose Pod was never seen completes it under the same number. So a crash, a
+// lost answer or a second instance never makes a start that is not counted, or counts one twice. The Pod's name is fixed, so there are
+// never two Pods.
 //
 // States of one sync: no Pod (start, back off, or suspended); ours and live (nothing to do, or replace, or stop); ours and
 // finished (record, delete, back off); ours and terminating (wait); of an earlier object of this name (wait); left by an earlier

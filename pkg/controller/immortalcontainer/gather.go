@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// gather reads the caches. It returns nil where there is nothing to decide.
+// gather reads the caches. It returns nil if there is nothing to decide.
 func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	container, err := c.containerLister.ImmortalContainers(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {

@@ -12,7 +12,7 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// specHash names what the user asked to run: image and template, and nothing of what the controller adds. A Pod is
+// specHash returns the hash of what the user asked to run: image and template, without what the controller adds. A Pod is
 // replaced when it changes. A golden test pins it.
 func specHash(spec v1alpha1.ImmortalContainerSpec) string {
 	return controller.Hash(struct {

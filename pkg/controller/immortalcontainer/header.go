@@ -15,9 +15,9 @@ import (
 // maxHeldTemplate is the size in bytes up to which a template is held in the cache. Most are of one or two KiB.
 const maxHeldTemplate = 64 << 10
 
-// trimContainer drops what no decision is made from. Of an ImmortalContainer with a large template it leaves a header: all but image and
-// template, and in an annotation their hash, by which it is decided whether the Pod is of this spec. Annotations of users are dropped,
-// so this one is ours. The Pod is made from the live object.
+// trimContainer drops what no decision needs. Of an ImmortalContainer with a large template it keeps a header: everything except image and
+// template, with their hash in an annotation, which shows whether the Pod is of this spec. Annotations of users are dropped, so this
+// one is ours. The Pod is created from the live object.
 func trimContainer(container *v1alpha1.ImmortalContainer) {
 	if isHeader(container) {
 		return
@@ -34,7 +34,7 @@ func isHeader(container *v1alpha1.ImmortalContainer) bool {
 	return container.Spec.Image == "" && container.Annotations[AnnotationSpecHash] != ""
 }
 
-// wantedHash is the hash of the spec, also where only the header is at hand.
+// wantedHash returns the hash of the spec, also of a header.
 func wantedHash(container *v1alpha1.ImmortalContainer) string {
 	if isHeader(container) {
 		return container.Annotations[AnnotationSpecHash]
@@ -42,7 +42,7 @@ func wantedHash(container *v1alpha1.ImmortalContainer) string {
 	return specHash(container.Spec)
 }
 
-// trimPod drops the spec, which nothing is decided from, and all annotations but ours.
+// trimPod drops the spec, which no decision needs, and all annotations except ours.
 func trimPod(pod *corev1.Pod) {
 	controller.TrimMetadata(pod, AnnotationSpecHash, AnnotationStart)
 	pod.Spec = corev1.PodSpec{}

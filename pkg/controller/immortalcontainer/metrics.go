@@ -21,21 +21,21 @@ var (
 		Name:      "pods_started_total",
 		Help: "Number of Pods that the API server has accepted, by cause: first (of an ImmortalContainer), succeeded or failed (so ended the one before), " +
 			"deleted (another client has deleted it), replaced (the spec has changed), resumed (after spec.suspend), " +
-			"reserved (an earlier try had counted the start and got no further).",
+			"reserved (an earlier try had only counted the start).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"cause"})
 
 	podsAdopted = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem:      "millwright_immortalcontainer",
 		Name:           "pods_adopted_total",
-		Help:           "Number of Pods that ImmortalContainers have adopted: a deleted one of the same name had left them (--cascade=orphan).",
+		Help:           "Number of Pods that ImmortalContainers have adopted: an ImmortalContainer of the same name was deleted without them (--cascade=orphan).",
 		StabilityLevel: metrics.ALPHA,
 	})
 
 	conflictsMet = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem:      "millwright_immortalcontainer",
 		Name:           "conflicts_total",
-		Help:           "Number of times that an ImmortalContainer has met a Pod of its Pod's name that is not its own.",
+		Help:           "Number of times that a Pod that is not the ImmortalContainer's own had the name that its Pod needs.",
 		StabilityLevel: metrics.ALPHA,
 	})
 )
@@ -44,7 +44,7 @@ func init() {
 	legacyregistry.MustRegister(podsStarted, podsAdopted, conflictsMet)
 }
 
-// readyReasons are states of their own in millwright_objects: ours, and the usual ones of Pods that do not start.
+// readyReasons are states of their own in millwright_objects: our reasons, and the usual ones of Pods that do not start.
 var readyReasons = []string{
 	reasonPodStarting, reasonPodNotReady, reasonPodTerminating,
 	v1alpha1.ReasonReplacing, v1alpha1.ReasonBackingOff, v1alpha1.ReasonWaitingForTermination, v1alpha1.ReasonSuspended,
@@ -52,7 +52,7 @@ var readyReasons = []string{
 	string(metav1.StatusReasonForbidden), string(metav1.StatusReasonInvalid),
 }
 
-// publishMetrics until the context ends. All causes are known from the first scrape on, with 0 starts.
+// publishMetrics publishes the metrics until the context ends. All causes exist from the first scrape on, with 0.
 func publishMetrics(ctx context.Context, containers cache.SharedIndexInformer) {
 	for _, cause := range causes {
 		podsStarted.WithLabelValues(string(cause))

@@ -18,7 +18,7 @@ import (
 // observed is all that a sync decides from. Nothing of it is changed.
 type observed struct {
 	container *v1alpha1.ImmortalContainer
-	// pod of the name that ours has, whatever made it; nil if there is none.
+	// pod has the name of our Pod, but may be foreign; nil if there is none.
 	pod *corev1.Pod
 	// memory is what this process knows in addition to the caches.
 	memory podMemory
@@ -29,22 +29,22 @@ type observed struct {
 
 // podMemory is what one process has seen of the Pods of one ImmortalContainer.
 type podMemory struct {
-	// seen is the newest start of which a Pod was seen, gone the newest whose Pod was seen to be deleted, and watched the
-	// one whose Pod is in our watch.
+	// seen is the newest start whose Pod was seen, gone the newest whose Pod was seen to be deleted, and watched the one whose Pod
+	// is in our watch.
 	seen, gone, watched int64
-	// deleting is the UID of the Pod that we have asked to be deleted.
+	// deleting is the UID of the Pod that we have deleted.
 	deleting types.UID
 	// contest is of Pods that are deleted soon after they were created.
 	contest contest
 }
 
-// ownership returns the ownership of the Pod of our Pod's name.
+// ownership returns the ownership of the Pod with our Pod's name.
 func (o *observed) ownership() controller.Ownership {
 	return controller.OwnershipOf(o.container, kind, o.pod, isOrphan)
 }
 
-// isOrphan reports whether a Pod without a controller was made for an ImmortalContainer of this name, and has lost it: by a deletion with --cascade=orphan, as
-// a rule. The name alone proves nothing, nor does a label that users may select Pods by: our marks are there, all of them.
+// isOrphan reports whether a Pod without a controller was created for an ImmortalContainer of this name and has lost it, usually by a deletion with
+// --cascade=orphan. The name alone proves nothing, nor does one label: the Pod must have all our labels and annotations.
 func isOrphan(pod *corev1.Pod) bool {
 	return pod.Labels[controller.LabelManagedBy] == controller.ManagedBy &&
 		pod.Labels[LabelControllerUID] != "" && pod.Annotations[AnnotationSpecHash] != "" && startOf(pod) > 0
@@ -55,26 +55,26 @@ func (o *observed) isEdited() bool {
 	return o.container.Generation != o.container.Status.ObservedGeneration
 }
 
-// isLeavingWatch reports whether the cache has just lost the Pod. The event that explains why is under way.
+// isLeavingWatch reports whether the cache has just lost the Pod. The event that shows why has not been handled yet.
 func (o *observed) isLeavingWatch() bool { return o.memory.watched > 0 && !o.live }
 
 // seenStart returns the newest start of which a Pod was seen.
 func (o *observed) seenStart() int64 { return max(o.container.Status.ObservedStart, o.memory.seen) }
 
-// mayRunUnseen reports whether the Pod of the newest start may exist though the watch does not show it. That it is gone is known only from
-// its deletion, or from the API server: the cache may be stale, or another client may have removed the label by which we watch.
+// mayRunUnseen reports whether the Pod of the newest start may exist although the watch does not show it. Only its deletion, or a live read, proves
+// that it is gone: the cache may be stale, or another client may have removed the label by which we watch.
 func (o *observed) mayRunUnseen() bool {
 	return o.container.Status.StartTimes > o.memory.gone && !o.live
 }
 
-// mayBeBlocked reports whether the Pod that was in our way may still be there, outside of our watch.
+// mayBeBlocked reports whether the Pod that had our name may still exist, outside of our watch.
 func (o *observed) mayBeBlocked() bool {
 	status, seen := &o.container.Status, o.seenStart()
 	waited := isProgressing(status, v1alpha1.ReasonWaitingForTermination) && o.mayRunUnseen() && (seen == 0 || seen > o.memory.gone)
 	return (isConflict(status) || waited) && !o.live
 }
 
-// isBackingOff reports whether the next start is due later. An edit ends the back-off.
+// isBackingOff reports whether the next start is due later. An edit ends the backoff.
 func (o *observed) isBackingOff() bool {
 	next := o.container.Status.NextStartTime
 	return next != nil && o.now.Before(next.Time) && !o.isEdited()

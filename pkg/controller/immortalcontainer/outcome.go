@@ -21,8 +21,8 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// terminationOf returns how a finished Pod ended. It depends on the Pod alone, so that a termination that was recorded
-// already is known again.
+// terminationOf returns how a finished Pod ended. It depends only on the Pod, so that a termination that was already recorded is
+// recognized.
 func terminationOf(pod *corev1.Pod) *v1alpha1.Termination {
 	termination := &v1alpha1.Termination{
 		Reason:     pod.Status.Reason, // set where the Pod was ended from outside: Evicted, NodeLost, DeadlineExceeded
@@ -66,8 +66,8 @@ func decisiveTermination(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	return own
 }
 
-// finishedAt is when the last container ended. Where no container has ended (the Pod was never admitted, or its node is lost)
-// it is the Pod's last transition.
+// finishedAt returns when the last container ended. If no container has ended (the Pod was never admitted, or its node is lost), it
+// returns the Pod's last transition.
 func finishedAt(pod *corev1.Pod) metav1.Time {
 	var last metav1.Time
 	for i := range pod.Status.ContainerStatuses {
@@ -87,14 +87,14 @@ func finishedAt(pod *corev1.Pod) metav1.Time {
 	return last
 }
 
-// sameTermination reports whether both are the end of one Pod. Two Pods of one ImmortalContainer cannot end in the same
-// second in the same way: the shortest back-off is a second.
+// sameTermination reports whether both are the end of one Pod. Two Pods of one ImmortalContainer cannot end in the same second in the
+// same way: the shortest backoff is a second.
 func sameTermination(a, b *v1alpha1.Termination) bool {
 	return a != nil && b != nil && a.FinishedAt.Equal(&b.FinishedAt) && a.Reason == b.Reason && a.Message == b.Message &&
 		a.Pod == b.Pod && ptr.Equal(a.ExitCode, b.ExitCode)
 }
 
-// ranLongEnough reports whether the Pod ran so long that its end is not counted with those before.
+// ranLongEnough reports whether the Pod ran long enough to reset the backoff.
 func ranLongEnough(pod *corev1.Pod, backoff v1alpha1.Backoff) bool {
 	started := pod.CreationTimestamp
 	if pod.Status.StartTime != nil {

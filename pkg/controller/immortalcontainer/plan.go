@@ -18,7 +18,7 @@ import (
 // readPod is the ask for the live Pod of our Pod's name.
 type readPod struct{}
 
-func (readPod) String() string { return "look at the live Pod" }
+func (readPod) String() string { return "read the live Pod" }
 
 // Steps.
 type (
@@ -26,8 +26,8 @@ type (
 	writeStatus struct {
 		status v1alpha1.ImmortalContainerStatus
 	}
-	// createPod creates the Pod of a start. The cause is only counted. A start after a pause belongs to the same contest as the one
-	// before it.
+	// createPod creates the Pod of a start. The cause is only for a metric. A start after a pause belongs to the same contest as the
+	// start before it.
 	createPod struct {
 		start      int64
 		cause      startCause
@@ -37,7 +37,7 @@ type (
 	deletePod struct{ uid types.UID }
 	// adoptPod makes the live ImmortalContainer the controller of an orphan of this UID.
 	adoptPod struct{ uid types.UID }
-	// labelPod puts our labels back on our Pod, guarded by the UID.
+	// labelPod restores our labels on our Pod, guarded by the UID.
 	labelPod struct{ uid types.UID }
 )
 

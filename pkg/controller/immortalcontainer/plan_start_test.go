@@ -52,7 +52,7 @@ const (
 	startedNext  = `event Normal Started "Created Pod x-immortalpod, start 2"`
 	reserveFirst = "status: start 1, seen 0, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating"
 	reserveNext  = "status: start 2, seen 1, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating"
-	lookAtPod    = "look at the live Pod"
+	lookAtPod    = "read the live Pod"
 )
 
 func TestPlanWhereThereIsNoPod(t *testing.T) {

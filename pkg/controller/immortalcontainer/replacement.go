@@ -23,7 +23,7 @@ func replace(o observed) controller.Plan {
 	return controller.Plan{Steps: append(steps, deletePod{o.pod.UID})}
 }
 
-// replacingStatus is that of a container whose Pod is of an older spec.
+// replacingStatus returns the status of a container whose Pod is of an older spec.
 func replacingStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := podStatus(o)
 	status.ConsecutiveTerminations, status.NextStartTime = 0, nil

@@ -16,11 +16,11 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// startTime is how long the status may go on to show that the last Pod is terminating while the next one, which is
-// created by then, starts. Most are Ready sooner, and then that is the next status.
+// startTime is how long the status may still show that the last Pod is terminating while the next Pod, which is already created,
+// starts. Most Pods are Ready sooner, and then that is the next status.
 const startTime = 10 * time.Second
 
-// reportRunning shows in the status how our live Pod is, unless the Pod will be Ready in a moment.
+// reportRunning shows the state of our live Pod in the status, unless the Pod will probably be Ready soon.
 func reportRunning(o observed) controller.Plan {
 	steps := statusStep(o, runningStatus(o))
 	_, reason, _ := readiness(o.pod)
@@ -33,7 +33,7 @@ func reportRunning(o observed) controller.Plan {
 	return controller.Plan{Steps: steps}
 }
 
-// runningStatus is that of a container whose Pod is live.
+// runningStatus returns the status of a container whose Pod is live.
 func runningStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := podStatus(o)
 	ready, reason, message := readiness(o.pod)
@@ -42,7 +42,7 @@ func runningStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	case ready == metav1.ConditionTrue:
 		setCondition(o, &status, v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonRunning, "")
 	case isProgressing(&status, v1alpha1.ReasonRunning):
-		// It was Ready before: whatever ails it now, we have nothing to do about it.
+		// It was Ready before: if it is not Ready now, there is nothing for us to do.
 		setCondition(o, &status, v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonRunning, "")
 	default:
 		setCondition(o, &status, v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonCreating, fmt.Sprintf("Pod %s is starting", o.pod.Name))
@@ -51,8 +51,8 @@ func runningStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	return status
 }
 
-// readiness is the Pod's Ready condition. While it is not Ready, the reason is the most telling one: that it fits on no
-// node, what a container waits for, or the condition's own once it runs.
+// readiness returns the Pod's Ready condition. While it is not Ready, the reason is the most specific one: that it fits on no node,
+// what a container waits for, or the condition's own once it runs.
 func readiness(pod *corev1.Pod) (status metav1.ConditionStatus, reason, message string) {
 	ready := podCondition(pod, corev1.PodReady)
 	if ready != nil && ready.Status == corev1.ConditionTrue {
@@ -64,7 +64,7 @@ func readiness(pod *corev1.Pod) (status metav1.ConditionStatus, reason, message 
 	}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
-			if waiting := statuses[i].State.Waiting; waiting != nil && isTelling(waiting.Reason) {
+			if waiting := statuses[i].State.Waiting; waiting != nil && isSpecific(waiting.Reason) {
 				return metav1.ConditionFalse, waiting.Reason, fmt.Sprintf("Container %s: %s", statuses[i].Name, waiting.Message)
 			}
 		}
@@ -79,8 +79,8 @@ func readiness(pod *corev1.Pod) (status metav1.ConditionStatus, reason, message 
 	}
 }
 
-// isTelling leaves out what every container goes through, and what cannot be a condition's reason.
-func isTelling(waiting string) bool {
+// isSpecific reports whether a reason is not one that every container has for a moment, and can be a condition's reason.
+func isSpecific(waiting string) bool {
 	return waiting != "ContainerCreating" && waiting != "PodInitializing" && conditionReason.MatchString(waiting)
 }
 

@@ -29,7 +29,7 @@ func withoutPod(o observed) controller.Plan {
 	case o.isBackingOff():
 		return controller.Plan{Steps: statusStep(o, backingOffStatus(o)), RequeueAfter: status.NextStartTime.Sub(o.now)}
 	case isRejected(status) && !o.isEdited():
-		return controller.Plan{} // the API server has rejected this very Pod as invalid
+		return controller.Plan{} // the API server has rejected exactly this Pod as invalid
 	case o.mayBeBlocked():
 		return controller.Plan{Asks: []controller.Ask{readPod{}}}
 	case o.isReserved():
@@ -43,14 +43,14 @@ func withoutPod(o observed) controller.Plan {
 	return reserve(o)
 }
 
-// reserve counts one more start, then does it.
+// reserve counts one more start, and then executes it.
 func reserve(o observed) controller.Plan {
 	status := creatingStatus(o)
 	status.StartTimes = max(status.StartTimes, status.ObservedStart) + 1
 	return start(o, []controller.Step{writeStatus{status}}, status.StartTimes)
 }
 
-// complete does the start that is reserved already.
+// complete executes the start that is already reserved.
 func complete(o observed) controller.Plan {
 	var steps []controller.Step
 	status := &o.container.Status
@@ -66,7 +66,7 @@ func start(o observed, steps []controller.Step, number int64) controller.Plan {
 		controller.NormalEvent(eventStarted, "Created Pod %s, start %d", podName(o.container.Name), number))}
 }
 
-// creatingStatus is that of a reserved start. It shows already what is true once the Pod is created, so that a Pod that
+// creatingStatus returns the status of a reserved start. It already shows what is true once the Pod is created, so that a Pod that
 // becomes Ready costs one more write, not two.
 func creatingStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := baseStatus(o)
@@ -95,12 +95,12 @@ func setBackingOff(o observed, status *v1alpha1.ImmortalContainerStatus) {
 
 func backingOffMessage(status *v1alpha1.ImmortalContainerStatus) string {
 	if isContestPause(status) {
-		return fmt.Sprintf("Next start at %s: the Pod is deleted each time, soon after it was created", status.NextStartTime.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("Next start at %s: the Pod is deleted each time soon after it was created", status.NextStartTime.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("Next start at %s, after %d terminations in a row", status.NextStartTime.UTC().Format(time.RFC3339), status.ConsecutiveTerminations)
 }
 
-// afterRejection shows why the API server has rejected the Pod, in its own words and once.
+// afterRejection reports once why the API server has rejected the Pod, with the API server's message.
 func afterRejection(o observed, reason, message string) controller.Plan {
 	steps := statusStep(o, rejectedStatus(o, reason, message))
 	if len(steps) > 0 {

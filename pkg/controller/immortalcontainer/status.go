@@ -26,8 +26,8 @@ const (
 	reasonResolved       = "Resolved"
 )
 
-// statusStep is the write of the status, or nothing where it would change nothing that matters. That a Pod was seen
-// matters only together with something else: it costs no write of its own.
+// statusStep returns the write of the status, or nothing if it would change nothing relevant. That a Pod was seen is written only
+// together with another change: it costs no write of its own.
 func statusStep(o observed, status v1alpha1.ImmortalContainerStatus) []controller.Step {
 	current := o.container.Status
 	current.ObservedStart = status.ObservedStart
@@ -37,7 +37,7 @@ func statusStep(o observed, status v1alpha1.ImmortalContainerStatus) []controlle
 	return []controller.Step{writeStatus{status}}
 }
 
-// withStatusOnly is what a write of the status needs: the API server takes nothing else from it.
+// withStatusOnly returns an object for a write of the status: the API server ignores everything else.
 func withStatusOnly(container *v1alpha1.ImmortalContainer, status v1alpha1.ImmortalContainerStatus) *v1alpha1.ImmortalContainer {
 	return &v1alpha1.ImmortalContainer{
 		ObjectMeta: metav1.ObjectMeta{Namespace: container.Namespace, Name: container.Name, UID: container.UID, ResourceVersion: container.ResourceVersion},
@@ -45,13 +45,13 @@ func withStatusOnly(container *v1alpha1.ImmortalContainer, status v1alpha1.Immor
 	}
 }
 
-// baseStatus is the current status with what every write brings up to date.
+// baseStatus returns the current status with the fields that every write updates.
 func baseStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := *o.container.Status.DeepCopy()
 	status.ObservedGeneration = o.container.Generation
 	status.ObservedStart = max(status.ObservedStart, o.memory.seen)
 	if o.container.Generation != o.container.Status.ObservedGeneration {
-		status.ConsecutiveTerminations, status.NextStartTime = 0, nil // an edit ends the back-off
+		status.ConsecutiveTerminations, status.NextStartTime = 0, nil // an edit ends the backoff
 	}
 	if isConflict(&status) {
 		setCondition(o, &status, v1alpha1.ConditionConflict, metav1.ConditionFalse, reasonResolved, "")
@@ -59,7 +59,7 @@ func baseStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	return status
 }
 
-// podStatus is the base with our Pod in it.
+// podStatus returns the base status with our Pod in it.
 func podStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := baseStatus(o)
 	status.ObservedStart = max(status.ObservedStart, startOf(o.pod))
@@ -67,7 +67,7 @@ func podStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status.CurrentPod = o.pod.Name
 	status.PodPhase = o.pod.Status.Phase
 	if status.PodPhase == "" {
-		status.PodPhase = corev1.PodPending // what the API server makes of it
+		status.PodPhase = corev1.PodPending // the default of the API server
 	}
 	return status
 }
@@ -88,7 +88,7 @@ func isConflict(status *v1alpha1.ImmortalContainerStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConflict)
 }
 
-// isRejected reports whether the API server called the Pod invalid: no retry can mend that.
+// isRejected reports whether the API server rejected the Pod as invalid: no retry can fix that.
 func isRejected(status *v1alpha1.ImmortalContainerStatus) bool {
 	condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
 	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == string(metav1.StatusReasonInvalid)

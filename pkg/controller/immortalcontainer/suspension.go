@@ -17,7 +17,7 @@ func stop(o observed) controller.Plan {
 	return controller.Plan{Steps: append(append(statusStep(o, suspendedStatus(o)), suspendedEvent(o)...), deletePod{o.pod.UID})}
 }
 
-// suspendedStatus is that of a suspended container, whose Pod may still be terminating.
+// suspendedStatus returns the status of a suspended container, whose Pod may still be terminating.
 func suspendedStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status := baseStatus(o)
 	status.CurrentPod, status.PodPhase = "", ""

@@ -23,11 +23,11 @@ const (
 	defaultResetAfterSeconds = 600
 )
 
-// settleTime is how long a Pod may be terminating before the status shows it. Most are gone sooner, and then the
-// status write that reserves the next start shows it all.
+// settleTime is how long a Pod may be terminating before the status shows it. Most Pods are gone sooner, and then the status write
+// that reserves the next start shows everything.
 const settleTime = 3 * time.Second
 
-// maxTerminationMessage bounds what is kept of a termination message, in bytes.
+// maxTerminationMessage is the limit of a termination message, in bytes.
 const maxTerminationMessage = 1024
 
 // recordTermination records how the Pod ended, once, and removes it.
@@ -47,7 +47,7 @@ func recordTermination(o observed) controller.Plan {
 	return p
 }
 
-// terminatedStatus records how our finished Pod ended, and when the next one starts. The Pod is as good as gone.
+// terminatedStatus returns the status with how our finished Pod ended, and when the next one starts. It treats the Pod as gone.
 func terminatedStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	recorded := o.container.Status.LastTermination
 	status := podStatus(o)
@@ -55,15 +55,15 @@ func terminatedStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	status.LastTermination = terminationOf(o.pod)
 	switch {
 	case o.container.Spec.Suspend || o.pod.Annotations[AnnotationSpecHash] != wantedHash(o.container):
-		// What terminated is not what is wanted now: no reason to wait.
+		// The Pod that terminated was of an older spec: no reason to wait.
 		status.ConsecutiveTerminations, status.NextStartTime = 0, nil
 	case !sameTermination(recorded, status.LastTermination):
 		if ranLongEnough(o.pod, o.container.Spec.Backoff) {
 			status.ConsecutiveTerminations = 0
 		}
 		status.ConsecutiveTerminations++
-		// Counted from the end of the Pod, so that time in which no controller ran is not waited for again; but never
-		// from a future that only the node's clock has seen.
+		// Counted from the end of the Pod, so that time in which no controller ran is part of the wait; but never from a future
+		// time, which a wrong clock of the node can cause.
 		from := status.LastTermination.FinishedAt.Time
 		if from.After(o.now) {
 			from = o.now.Truncate(time.Second)
@@ -81,8 +81,8 @@ func terminatedStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	return status
 }
 
-// waitForTermination shows that our Pod terminates, unless it will be gone in a moment. That status reserves the start
-// that follows: then a recovery takes one status write before its Pod, however long it has to wait.
+// waitForTermination shows that our Pod terminates, unless it will probably be gone soon. That status also reserves the next start:
+// a recovery then takes one status write before its Pod, however long it has to wait.
 func waitForTermination(o observed) controller.Plan {
 	if o.container.Spec.Suspend {
 		return controller.Plan{Steps: append(statusStep(o, suspendedStatus(o)), suspendedEvent(o)...)}
@@ -97,7 +97,7 @@ func waitForTermination(o observed) controller.Plan {
 	return controller.Plan{Steps: steps}
 }
 
-// terminatingSince is when the deletion was asked for: the deletionTimestamp is when the grace period ends.
+// terminatingSince returns when the Pod was deleted: the deletionTimestamp is when the grace period ends.
 func terminatingSince(pod *corev1.Pod) time.Time {
 	since := pod.DeletionTimestamp.Time
 	if pod.DeletionGracePeriodSeconds != nil {
@@ -106,7 +106,7 @@ func terminatingSince(pod *corev1.Pod) time.Time {
 	return since
 }
 
-// terminatingStatus is that of a container whose Pod is being deleted, by us or by another client.
+// terminatingStatus returns the status of a container whose Pod is being deleted, by us or by another client.
 func terminatingStatus(o observed) v1alpha1.ImmortalContainerStatus {
 	if isProgressing(&o.container.Status, v1alpha1.ReasonReplacing) {
 		return replacingStatus(o)
