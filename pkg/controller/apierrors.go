@@ -26,7 +26,7 @@ func ReportWatchErrors(informer cache.SharedInformer, resource schema.GroupResou
 	})
 }
 
-// watchAdvice is empty for what passes by itself.
+// watchAdvice returns "" for transient errors.
 func watchAdvice(resource schema.GroupResource, err error) string {
 	switch {
 	case apierrors.IsNotFound(err):

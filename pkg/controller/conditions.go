@@ -15,8 +15,8 @@ import (
 // maxConditionMessage is the limit of metav1.Condition's schema, in bytes to be on the safe side.
 const maxConditionMessage = 32768
 
-// SetCondition puts the condition into the list, observed at the generation. Its lastTransitionTime is now if its status
-// is new, and kept otherwise.
+// SetCondition sets the condition in the list, with the observed generation. Its lastTransitionTime is now if its status has changed,
+// and kept otherwise.
 func SetCondition(
 	conditions *[]metav1.Condition, now time.Time, generation int64,
 	conditionType string, status metav1.ConditionStatus, reason, message string,

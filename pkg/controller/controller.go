@@ -21,7 +21,7 @@ type Controller interface {
 	CheckSyncs() error
 }
 
-// ReadinessChecker is a Controller that may be unable to work though its caches are filled.
+// ReadinessChecker is a Controller that may be unable to sync although its caches are filled.
 type ReadinessChecker interface {
 	// Ready returns what keeps the controller from working, and what to do about it; nil if nothing does. It makes no request.
 	Ready() error

@@ -25,7 +25,7 @@
 //  6. A sync does not decide from a stale cache: one that has not seen the controller's own writes ([ConsistencyStore]).
 //  7. An error is returned to the loop, which picks the retry. Of several errors that are joined the most severe one decides (severity.go).
 //     An optimistic-lock conflict is retried quietly, an error that [Permanent] marks not before the object changes.
-//  8. A write that does not last is repeated ever more rarely ([RewriteBackoff]).
+//  8. A write that does not last is repeated with a growing delay ([RewriteBackoff]).
 //  9. Conditions carry the observed generation and change on a transition ([SetCondition]). The API server's reason for a rejection is
 //     shown in its own words ([RejectionOf]).
 //  10. Events follow the write that makes them true, and never a sync that changes nothing. [Events] posts those of one object in order.

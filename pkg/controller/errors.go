@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Permanent marks an error that only a change of the object can mend: the loop reports it and does not retry.
+// Permanent marks an error that only a change of the object can fix: the loop reports it and does not retry.
 // The controller shows it in the object's status. Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
@@ -34,7 +34,7 @@ type permanentError struct{ err error }
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
 
-// panicError is what a panic in a sync becomes.
+// panicError is the error of a sync that panicked.
 type panicError struct {
 	value any
 	stack []byte
@@ -43,14 +43,14 @@ type panicError struct {
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // isConflict reports whether the error is an optimistic-lock conflict: a write was rejected because its resourceVersion was not the newest, so
-// the sync has to decide again. A conflict between field managers (also 409) is not of this kind.
+// the sync has to decide again. A field-manager conflict (also 409) is not one.
 func isConflict(err error) bool {
 	return apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// IsTooLarge reports whether an object was rejected because it is larger than the API server or etcd accepts: only a smaller one helps. Of the
-// three limits on the way the API server has a status for its own, of 3 MiB of JSON; that of its client of etcd, 2 MiB, and that of etcd,
-// 1.5 MiB, are internal errors, which only their text distinguishes.
+// IsTooLarge reports whether an object was rejected because it is larger than the API server or etcd accepts, so that no retry helps. There are
+// three limits: the API server's own, 3 MiB of JSON, has a status; those of its client of etcd, 2 MiB, and of etcd, 1.5 MiB, are internal
+// errors, which only their text distinguishes.
 func IsTooLarge(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {

@@ -12,14 +12,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// withoutMessages is a context whose logger names events, and does not log their messages: a broadcaster logs all of an event that cannot be
-// posted, and its message may have what users' commands have printed.
+// withoutMessages returns a context whose logger logs the names of events without their messages: a broadcaster logs the whole event if it
+// cannot be posted, and its message may have output of users' commands.
 func withoutMessages(ctx context.Context) context.Context {
 	logger := klog.FromContext(ctx).WithCallDepth(1)
 	return klog.NewContext(ctx, logr.New(eventNames{logger.GetSink()}))
 }
 
-// eventNames is a sink of logs that keeps of events which object they are about, and their reason.
+// eventNames is a log sink that replaces events by their object and their reason.
 type eventNames struct{ logr.LogSink }
 
 func (n eventNames) Info(level int, message string, keysAndValues ...any) {

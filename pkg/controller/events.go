@@ -22,20 +22,20 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// ReasonResourceExists is the reason of the Warning event and of the Conflict condition where an object of the name we
-// need exists and is not ours.
+// ReasonResourceExists is the reason of the Warning event and of the Conflict condition if an object with the name that we need exists
+// and is not ours.
 const ReasonResourceExists = "ErrResourceExists"
 
 const (
-	// eventBurst and eventRefill bound the events of one object from one component: a burst of this size, then one in this time. The
-	// default (25, then one in five minutes) hides events of a busy object, such as an ActionSet with many phases.
+	// eventBurst and eventRefill limit the events of one object from one component: a burst of this size, then one per eventRefill. The
+	// default (25, then one in five minutes) hides events of a busy object, for instance an ActionSet with many phases.
 	eventBurst  = 200
 	eventRefill = 10 * time.Second
-	// maxSimilarEvents is how many distinct messages of one object and reason are kept apart within ten minutes, before
-	// they are folded into one.
+	// maxSimilarEvents is how many distinct messages of one object and reason are posted within ten minutes, before they are aggregated
+	// into one.
 	maxSimilarEvents = 100
 
-	// eventLanes is how many events may be on their way to the API server at the same time. Each lane queues about two thousand.
+	// eventLanes is how many events may be posted concurrently. Each lane queues about two thousand.
 	eventLanes = 16
 
 	// reasonFlush and componentFlush mark the events that Flush sends through the queues; they are never posted.
@@ -49,9 +49,9 @@ const (
 	annotationLastEvent = "millwright.dev/last-event"
 )
 
-// NamedEvent returns annotations for AnnotatedEventf of an event that may be recorded more than once, by several processes, and is posted
-// once: its name ends with that time, in nanoseconds since 1970 as a hexadecimal number, instead of the time at which it is recorded. One
-// that is the last of its object is posted though the object has had more events than are allowed.
+// NamedEvent returns annotations for AnnotatedEventf of an event that several processes may record, and that is posted once: its name ends
+// with the given time, in nanoseconds since 1970 as a hexadecimal number, instead of the time at which it is recorded. The last event of an
+// object is posted even if the object has had more events than are allowed.
 func NamedEvent(nanoseconds string, last bool) map[string]string {
 	annotations := map[string]string{annotationEventName: nanoseconds}
 	if last {
@@ -66,7 +66,7 @@ func named(event *corev1.Event) (posted *corev1.Event, given bool) {
 	if !given {
 		return event, false
 	}
-	// That of an object may be as long as that of an event.
+	// The name of an object may be as long as that of an event.
 	object := strings.TrimRight(Truncate(event.InvolvedObject.Name, validation.DNS1123SubdomainMaxLength-1-len(nanoseconds)), ".-")
 	posted = event.DeepCopy()
 	posted.Name = object + "." + nanoseconds
@@ -75,7 +75,7 @@ func named(event *corev1.Event) (posted *corev1.Event, given bool) {
 	return posted, true
 }
 
-// spamKey is that of client-go, by which the events of an object from one source are counted; the last ones are counted apart.
+// spamKey returns the key of client-go, by which the events of an object from one source are counted; the last events are counted separately.
 func spamKey(event *corev1.Event) string {
 	key := strings.Join([]string{
 		event.Source.Component, event.Source.Host, event.InvolvedObject.Kind, event.InvolvedObject.Namespace, event.InvolvedObject.Name,
@@ -89,8 +89,8 @@ func spamKey(event *corev1.Event) string {
 
 // Events posts the events of all controllers of a process, those of one object in the order in which they were recorded.
 //
-// A broadcaster of client-go posts one event after the other and drops what it cannot queue, from about two thousand on: a
-// thousand objects that change at the same time have more events than that. So there are several, and each object has its own.
+// A broadcaster of client-go posts one event after the other and drops events when its queue of about two thousand is full: a thousand
+// objects that change at the same time have more events than that. So there are several broadcasters, and each object always uses the same.
 type Events struct {
 	lanes []lane
 }
@@ -228,7 +228,7 @@ func (s *flushableSink) Patch(event *corev1.Event, data []byte) (*corev1.Event, 
 	return patched, retriable(err)
 }
 
-// retriable makes the broadcaster retry what the API server failed to do: it drops an event after any answer.
+// retriable makes the broadcaster retry after errors of the API server: by default it drops an event after any answer.
 func retriable(err error) error {
 	if err != nil && isOutage(err) {
 		return fmt.Errorf("posting an event: %w", err)

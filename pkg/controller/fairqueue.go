@@ -10,32 +10,31 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// changesPerResync is how many keys that have changed are popped before one that is only to be synced again, while there are both.
+// changesPerResync is how many changed keys are popped before one resync, while both wait.
 const changesPerResync = 8
 
-// FairQueue is the order of a Loop that serves many groups of keys, of which none may hold up the others: not by how many keys
-// it has, and not by how often they are synced again though nothing has changed. The rule:
+// FairQueue is the order of a Loop with many groups of keys. No group may delay the others, however many keys it has, and however often
+// they are resynced without a change. The rule:
 //
 //   - Keys that have changed come before those that wait for a resync; but after eight of them in a row, while a resync waits,
-//     one resync is next. So neither kind waits for ever.
-//   - Within each kind the groups take turns: a group that has had one waits until all others that have keys had theirs. A
-//     group's own keys of a kind are first in, first out.
-//   - A key waits once. A resync of a key that waits already changes nothing. A key that waits for a resync and then changes
-//     moves to the end of the changed ones of its group.
+//     one resync is next. So neither kind waits forever.
+//   - Within each kind the groups take turns: after its turn, a group waits until all other groups with keys had theirs. A group's own
+//     keys of a kind are first in, first out.
+//   - A key waits once. A resync of a key that already waits changes nothing. A key that waits for a resync and then changes moves to
+//     the end of the changed keys of its group.
 //
-// So a changed key before which its group has n others, in a queue of g groups, is popped after at most g(n+1)+g(n+1)/8 others,
-// whatever else comes in. Everything takes the same time, however long the queue is.
+// So a changed key with n keys of its group before it, in a queue of g groups, is popped after at most g(n+1)+g(n+1)/8 others, whatever
+// is added later. Each operation takes the same time, however long the queue is.
 type FairQueue[K, G comparable] struct {
 	group func(K) G
 
 	mu sync.Mutex
-	// hints are why keys will be pushed, recorded in advance: a workqueue pushes nothing but the key. A hint waits while its key
-	// is being worked on.
+	// hints are the urgencies of keys that will be pushed: a workqueue pushes only the key. A hint waits while its key is being synced.
 	hints map[K]urgency
-	// places are where the waiting keys stand.
+	// places are the positions of the waiting keys.
 	places map[K]place
 	lines  [2]line[K, G] // by urgency
-	// row is how many changed keys were popped since a resync was, or none waited.
+	// row is how many changed keys were popped since a resync was popped, or since none waited.
 	row int
 }
 
@@ -157,7 +156,7 @@ func (l *line[K, G]) pop() K {
 	return first.Value.(K)
 }
 
-// hinted is a Queue that wants to know why a key is added.
+// hinted is a Queue that needs to know why a key is added.
 type hinted[K comparable] interface {
 	hint(key K, u urgency)
 }

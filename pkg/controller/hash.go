@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// Hash returns a name of what a user wants, of 16 hexadecimal digits: a struct of plain API data. What decides a replacement or a
-// rollout must not change with a new version of the operator or of the Kubernetes API, so it is taken over the set fields
-// only, under their JSON names. Each kind that stores one pins it by a golden test.
+// Hash returns the hash of a struct of plain API data, as 16 hexadecimal digits. What decides a replacement or a rollout must not change
+// with a new version of the operator or of the Kubernetes API, so the hash has only fields that are set, under their JSON names. Each kind
+// that stores a hash pins it by a golden test.
 func Hash(wanted any) string {
 	// encoding/json sorts the keys of maps.
 	encoded, err := json.Marshal(setFields(reflect.ValueOf(wanted)))
@@ -27,9 +27,9 @@ func Hash(wanted any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// setFields turns a value into plain JSON data without its unset struct fields. The tags cannot be trusted with that:
-// omitempty leaves empty structs in, and fields gain and lose omitempty from one version of the API to the next. What a
-// user set to something empty through a pointer (emptyDir: {}, namespaceSelector: {}) stays.
+// setFields returns a value as plain JSON data without its unset struct fields. The JSON tags are not enough: omitempty keeps empty
+// structs, and fields gain and lose omitempty from one version of the API to the next. Empty values behind a pointer, which a user has
+// set (emptyDir: {}, namespaceSelector: {}), are kept.
 func setFields(value reflect.Value) any {
 	if value.CanInterface() {
 		if marshaler, ok := value.Interface().(json.Marshaler); ok && !(value.Kind() == reflect.Pointer && value.IsNil()) {

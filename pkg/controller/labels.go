@@ -6,10 +6,10 @@
 package controller
 
 const (
-	// LabelManagedBy and ManagedBy mark what our controllers make of the built-in kinds: informers of those see nothing else.
+	// LabelManagedBy and ManagedBy mark the objects of built-in kinds that our controllers create: informers of those kinds see no others.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of LabelManagedBy.
 	ManagedBy = "millwright"
-	// ManagedSelector selects what carries the mark.
+	// ManagedSelector selects the objects with that label.
 	ManagedSelector = LabelManagedBy + "=" + ManagedBy
 )

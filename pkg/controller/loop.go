@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// minRetryDelay and maxRetryDelay bound the exponential delay between two tries of one key. There is no bucket
-	// shared by all keys: it would make a thousand failing objects wait for each other.
+	// minRetryDelay and maxRetryDelay limit the exponential delay between two tries of one key. There is no rate limit for all keys
+	// together: it would make a thousand failing objects wait for each other.
 	minRetryDelay = 5 * time.Millisecond
 	maxRetryDelay = 60 * time.Second
-	// maxOutageDelay bounds the delay after an outage of the API server: when that is well
-	// again, no object has to wait out a delay that grew while it was not.
+	// maxOutageDelay limits the delay after an outage of the API server, so that no object still waits for a long delay when the API
+	// server works again.
 	maxOutageDelay = 5 * time.Second
-	// maxOwnerUnknownDelay bounds the delay after the API server did not know the owner's kind: it soon will.
+	// maxOwnerUnknownDelay limits the delay while the API server does not know the owner's kind, which takes seconds.
 	maxOwnerUnknownDelay = time.Second
 
 	// drainTimeout is how long a running sync may go on after the context of the loop has ended.
 	drainTimeout = 5 * time.Second
 )
 
-// SyncFunc brings one key from what is observed to what is wanted. A positive requeueAfter asks to be called again then,
-// whatever happens before, also with an error; a FairQueue takes that for a resync. An error is retried with growing delay,
-// unless it is Permanent.
+// SyncFunc brings one key from the observed to the desired state. With a positive requeueAfter it is called again after that time, whatever
+// happens before, also after an error; a FairQueue treats that as a resync. An error is retried with growing delay, unless it is
+// Permanent.
 type SyncFunc[K comparable] func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
 
 // Config of a Loop. Name and Sync are required.
@@ -51,7 +51,7 @@ type Loop[K comparable] struct {
 	name  string
 	sync  SyncFunc[K]
 	queue workqueue.TypedDelayingInterface[K]
-	// later delays keys that are synced again though nothing has changed. It is the queue itself if that knows no difference.
+	// later delays resyncs. It is the queue itself if that does not distinguish them.
 	later  workqueue.TypedDelayingInterface[K]
 	resync func(K)
 	retry  workqueue.TypedRateLimiter[K]
@@ -62,7 +62,7 @@ type Loop[K comparable] struct {
 	metrics syncMetrics
 }
 
-// NewLoop returns a Loop that accepts keys immediately and works on them when it is run.
+// NewLoop returns a Loop that accepts keys immediately and syncs them when it is run.
 // Its queue has goroutines of its own that end only with Run.
 func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), config.Name)
@@ -103,7 +103,7 @@ func (l *Loop[K]) Enqueue(keys ...K) {
 	}
 }
 
-// EnqueueResync asks for a sync of each key though nothing has changed. With a FairQueue, keys that have changed come first.
+// EnqueueResync asks for a sync of each key although nothing has changed. With a FairQueue, keys that have changed come first.
 func (l *Loop[K]) EnqueueResync(keys ...K) {
 	for _, key := range keys {
 		l.resync(key)
@@ -116,9 +116,9 @@ func (l *Loop[K]) Synced() []cache.DoneChecker { return l.synced }
 // CheckSyncs returns an error that names a sync which has been running for longer than any sync should.
 func (l *Loop[K]) CheckSyncs() error { return l.running.check(l.logger) }
 
-// Run waits until the caches are filled, then works with the number of workers until the context ends. Then it takes
-// no further key, lets the running syncs finish for the drain timeout, cancels what is left, and returns when all
-// workers have ended. What was not done is done by the next process: nothing of the queue needs to be kept.
+// Run waits until the caches are filled, then syncs with the number of workers until the context ends. Then it takes no further key,
+// lets the running syncs finish for the drain timeout, cancels those that are left, and returns when all workers have ended. The next
+// process syncs everything: nothing of the queue needs to be kept.
 func (l *Loop[K]) Run(ctx context.Context, workers int) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), l.name))
 	defer l.shutDown()

@@ -13,7 +13,7 @@ import (
 // Results of a sync.
 const (
 	resultSuccess = "success"
-	// resultConflict is an optimistic-lock conflict. Its value is older than this name, and dashboards have it.
+	// resultConflict is an optimistic-lock conflict. Its value "stale" is older than this name, and dashboards use it.
 	resultConflict  = "stale"
 	resultError     = "error"
 	resultPermanent = "permanent"
@@ -41,13 +41,13 @@ func init() {
 	legacyregistry.MustRegister(syncTotal, syncDuration)
 }
 
-// syncMetrics are those of one controller, looked up once.
+// syncMetrics are the metrics of one controller, looked up once.
 type syncMetrics struct {
 	total    map[string]metrics.CounterMetric
 	duration metrics.ObserverMetric
 }
 
-// newSyncMetrics makes each result known with 0 syncs: the first panic is to be seen as a rise, not as a new time series.
+// newSyncMetrics creates the series of each result with 0, so that the first panic shows as an increase, not as a new time series.
 func newSyncMetrics(controller string) syncMetrics {
 	m := syncMetrics{total: map[string]metrics.CounterMetric{}, duration: syncDuration.WithLabelValues(controller)}
 	for _, result := range []string{resultSuccess, resultConflict, resultError, resultPermanent, resultPanic} {

@@ -46,13 +46,13 @@ func init() {
 	legacyregistry.CustomMustRegister(objects)
 }
 
-// CountObjects makes each scrape report how many objects of the kind the informer has in each state, until the context ends.
-// The reasons are those of the Ready condition that are states of their own: they are a closed set, so that what a webhook or
-// a node may say makes no time series.
+// CountObjects makes each scrape report how many objects of the kind the informer has in each state, until the context ends. The
+// reasons are those of the Ready condition that are states of their own: a closed set, so that the reasons of webhooks and nodes
+// make no time series.
 //
-// Every process counts, whether it leads or not. Caches are warm in all of them, the number stays known while no process leads,
-// which is when it matters most, and a replica whose cache hangs shows. Nothing is counted before the cache is filled.
-// Where several managers run in one process, as in tests, the last one reports.
+// Every process counts, whether it leads or not. Caches are warm in all of them, the number stays known while no process leads, which
+// is when it matters most, and a replica whose cache hangs is visible. Nothing is counted before the cache is filled. If several managers
+// run in one process, as in tests, the last one reports.
 func CountObjects[T metav1.Object](ctx context.Context, informer objectCache, kind string, conditions func(T) []metav1.Condition, reasons ...string) {
 	source := &objectSource{
 		states: append([]string{stateNew, stateReady, stateConflict, stateOther}, reasons...),
@@ -76,7 +76,7 @@ type objectCache interface {
 // tally of the objects in one state.
 type tally struct {
 	objects int
-	// unready is how long ago the first of them has ceased to be Ready, or met its conflict.
+	// unready is how long the first of them has not been Ready, or has been in conflict.
 	unready time.Duration
 }
 

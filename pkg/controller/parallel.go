@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Parallel calls do for each number below count, at most limit calls concurrently, and returns when all have returned. A panic of one of them
-// becomes a panic of the caller, which a Loop catches: left to itself it would end the process, with all other controllers.
+// Parallel calls do for each number below count, at most limit calls concurrently, and returns when all have returned. A panic in one of them
+// becomes a panic of the caller, which a Loop recovers: in another goroutine it would end the process, with all other controllers.
 func Parallel(count, limit int, do func(i int)) {
 	if count == 1 {
 		do(0)

@@ -12,8 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Plan is one decision of a sync. It is data: pure code builds it, and Reconcile carries it out. A plan either has asks, or steps and a
-// delay.
+// Plan is one decision of a sync. It is data: pure code builds it, and Reconcile applies it. A plan has either asks, or steps and a delay.
 type Plan struct {
 	// Asks are answered first, and then the sync decides again.
 	Asks []Ask

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	// ErrStop is the error of an answer or a step after which nothing is left to do: the object or its namespace is gone, or being
+	// ErrStop is the error of an answer or a step after which nothing is left to do, because the object or its namespace is deleted or being
 	// deleted. It ends the sync without an error.
 	ErrStop = errors.New("the object or its namespace is being deleted")
 	// ErrDecideAgain is the error of a step that has found out, and recorded in what is observed, that the plan is outdated.

@@ -14,12 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rejection is why the API server has rejected an object that we make, in its own words. It belongs in the status of the
-// object that we make it for.
+// Rejection is the API server's reason and message for rejecting an object that we create. It belongs in the status of the owner of that
+// object.
 type Rejection struct{ Reason, Message string }
 
-// RejectionOf returns nil for what passes by itself: the API server is not reached, or overloaded, or its quota or the object
-// was just being changed, or it does not know the kind of the owner yet.
+// RejectionOf returns nil for transient errors: the API server is not reached, or overloaded, or its quota or the object was just being
+// changed, or it does not know the kind of the owner yet.
 func RejectionOf(err error) *Rejection {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || isOutage(err) || apierrors.IsConflict(err) || IsOwnerUnknown(err) {
@@ -32,7 +32,7 @@ func RejectionOf(err error) *Rejection {
 	return &Rejection{Reason: string(status.Reason), Message: status.Message}
 }
 
-// IsPermanent reports whether nothing but another spec helps.
+// IsPermanent reports whether only a change of the spec helps.
 func (r *Rejection) IsPermanent() bool { return r.Reason == string(metav1.StatusReasonInvalid) }
 
 // namesField reports whether the rejection is about a field of the object.
@@ -40,11 +40,11 @@ func namesField(status metav1.Status) bool {
 	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
 }
 
-// unknownOwner is how the admission plugin OwnerReferencesPermissionEnforcement begins its message that it knows no such kind.
+// unknownOwner is the beginning of the message of the admission plugin OwnerReferencesPermissionEnforcement for an unknown kind.
 const unknownOwner = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "
 
-// IsOwnerUnknown reports whether an object was rejected for the kind of its owner, which the API server serves: that plugin reads
-// only every 30 seconds which kinds there are, so one whose CustomResourceDefinition was just installed is not known to it.
+// IsOwnerUnknown reports whether an object was rejected for the kind of its owner, although the API server serves it: that plugin reads the
+// kinds only every 30 seconds, so it does not know a kind whose CustomResourceDefinition was just installed.
 // Only the text distinguishes it from a missing permission.
 func IsOwnerUnknown(err error) bool {
 	var answer apierrors.APIStatus

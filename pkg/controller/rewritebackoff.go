@@ -8,18 +8,18 @@ package controller
 import "time"
 
 const (
-	// FreeRewrites is how many writes in a row are immediate although none of them has lasted.
+	// FreeRewrites is how many writes of a series are immediate although none of them has lasted.
 	FreeRewrites = 10
-	// Each further write waits twice as long after the last one as that did, from minRewriteBackoff to MaxRewriteBackoff.
+	// The pause before each further write doubles, from minRewriteBackoff to MaxRewriteBackoff.
 	minRewriteBackoff = time.Second
 	MaxRewriteBackoff = time.Minute
-	// rewriteWindow is how long after a write, and two pauses, the next one belongs to another row.
+	// rewriteWindow, plus two pauses, is how long after a write the next one belongs to another series.
 	rewriteWindow = time.Minute
 )
 
-// RewriteBackoff is the backoff of writes that do not last: those to an object that another client changes back each time, or those of desired
-// states each of which differs from the one before. Neither fails, so that no rate limiter slows them down. The zero value is no write
-// yet. It belongs into the memory that a controller keeps per key, and is lost with the process: then the row begins again.
+// RewriteBackoff is the backoff of writes that do not last: another client reverts each of them, or each desired state differs from the one
+// before. These writes do not fail, so no rate limiter slows them down. The zero value is a series without a write. It belongs in the memory
+// that a controller keeps per key, and is lost with the process: then the series begins again.
 //
 // The controller decides which writes count. A write that a user has requested, or that another change has caused, does not.
 type RewriteBackoff struct {
@@ -32,12 +32,12 @@ func (r RewriteBackoff) Add(now time.Time) RewriteBackoff {
 	return RewriteBackoff{r.current(now).times + 1, now.UnixNano()}
 }
 
-// Touch keeps that a write was made which does not count. The next one keeps its pause from it.
+// Touch records a write that does not count. The next write waits for its pause after it.
 func (r RewriteBackoff) Touch(now time.Time) RewriteBackoff {
 	return RewriteBackoff{r.current(now).times, now.UnixNano()}
 }
 
-// Ease shortens the pause to the shortest one, if there is one.
+// Ease shortens the pause, if there is one, to the shortest one.
 func (r RewriteBackoff) Ease() RewriteBackoff {
 	r.times = min(r.times, FreeRewrites)
 	return r
@@ -49,10 +49,10 @@ func (r RewriteBackoff) Wait(now time.Time) time.Duration {
 	return max(0, min(pause, r.left(now, pause)))
 }
 
-// Slowed reports whether the row has become so long that writes wait.
+// Slowed reports whether the series is so long that writes wait.
 func (r RewriteBackoff) Slowed(now time.Time) bool { return r.current(now).times >= FreeRewrites }
 
-// ForgottenAfter returns how long it takes, without another write, until the row is over; 0 if it is.
+// ForgottenAfter returns how long it takes, without another write, until the series is over; 0 if it is.
 func (r RewriteBackoff) ForgottenAfter(now time.Time) time.Duration {
 	if r.times == 0 {
 		return 0
@@ -61,12 +61,12 @@ func (r RewriteBackoff) ForgottenAfter(now time.Time) time.Duration {
 	return max(0, min(whole, r.left(now, whole)))
 }
 
-// left is how much is left of a duration since the last write.
+// left returns how much is left of a duration that began with the last write.
 func (r RewriteBackoff) left(now time.Time, whole time.Duration) time.Duration {
 	return time.Unix(0, r.last).Add(whole).Sub(now)
 }
 
-// current is the row, or none if that is over.
+// current returns the series, or an empty one if it is over.
 func (r RewriteBackoff) current(now time.Time) RewriteBackoff {
 	if r.ForgottenAfter(now) == 0 {
 		return RewriteBackoff{}

@@ -12,12 +12,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// syncLimit is how long a sync may run before the process is called unhealthy. A sync makes a few requests, one after the other,
-// each of which has a deadline of somewhat more than a minute: one that takes longer than this waits for something that never comes.
+// syncLimit is how long a sync may run before the process is reported as unhealthy. A sync makes a few requests, one after the other, each
+// with a deadline of somewhat more than a minute: a sync that takes longer than this hangs.
 const syncLimit = 10 * time.Minute
 
-// ExtendSyncLimit lets the sync of this context run for longer by this duration, because it waits for what has a deadline of its own that users
-// set. Outside of a sync it does nothing.
+// ExtendSyncLimit increases the limit of the sync of this context by a duration, because the sync waits for something with a deadline that
+// users set. Outside of a sync it does nothing.
 func ExtendSyncLimit(ctx context.Context, by time.Duration) {
 	if running, ok := ctx.Value(runningKey{}).(*runningSync); ok {
 		running.allow(by)
@@ -43,7 +43,7 @@ type runningSync struct {
 
 func newRunningSyncs() *runningSyncs { return &runningSyncs{syncs: map[*runningSync]struct{}{}} }
 
-// begin takes note of a sync until end is called.
+// begin records a sync until end is called.
 func (r *runningSyncs) begin(ctx context.Context, key any) (_ context.Context, end func()) {
 	running := &runningSync{of: r, key: key, begun: time.Now(), limit: syncLimit}
 	r.mu.Lock()

@@ -11,16 +11,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Source is what a controller watches, and which keys an event concerns.
+// Source is what a controller watches, and which keys it syncs after an event.
 type Source[T cache.Object, K comparable] struct {
 	Informer cache.TypedSharedIndexInformer[T]
-	// Keys of an object. An update queues the keys of the old state and of the new one, so that a key that an object
+	// Keys returns the keys of an object. An update queues the keys of the old state and of the new one, so that a key that an object
 	// leaves is synced too.
 	Keys func(obj T) []K
 	// Observed is called with every state that an object is added or changed to, before its keys are queued. Optional.
 	Observed func(obj T)
-	// Deleted is called with the last known state of an object that is gone, before its keys are queued. final is false
-	// where the deletion was found by another list: then the state is an older one. Optional.
+	// Deleted is called with the last known state of a deleted object, before its keys are queued. final is false for a tombstone, which
+	// a new list produces: then the state is an older one. Optional.
 	Deleted func(obj T, final bool)
 }
 

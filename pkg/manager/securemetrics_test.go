@@ -110,7 +110,7 @@ func TestMetricsRequireRights(t *testing.T) {
 		"who may not":                    {"someone", "GET", "/metrics", 403, "someone may not get the nonResourceURL /metrics"},
 		"without a token":                {"", "GET", "/metrics", 401, "Authorization: Bearer"},
 		"a forged token":                 {"forged", "GET", "/metrics", 401, "Unauthorized"},
-		"unknown, without an API server": {"unlucky", "GET", "/metrics", 500, "did not tell"},
+		"unknown, without an API server": {"unlucky", "GET", "/metrics", 500, "did not answer whether"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request, err := http.NewRequestWithContext(t.Context(), tc.method, "https://"+address+tc.path, nil)

@@ -70,7 +70,7 @@ func TestAPortInUseIsNamedTogetherWithItsFlag(t *testing.T) {
 	defer first.stop(t.Context())
 	address := first.listener.Addr().String()
 	_, err = listen(t.Context(), "--serving-address", address)
-	want := fmt.Sprintf(`another process serves on %s: choose another address by --serving-address (port 0 takes a free one, "" serves nothing)`, address)
+	want := fmt.Sprintf(`another process serves on %s: choose another address with --serving-address (port 0 takes a free one, "" serves nothing)`, address)
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

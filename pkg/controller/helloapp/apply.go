@@ -111,7 +111,7 @@ func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, 
 	applied, err := c.kubeClient.AppsV1().Deployments(key.Namespace).Apply(ctx, config, applyOptions(s.uid))
 	switch {
 	case err != nil && isOther(err, s.uid) && !o.deploymentLive:
-		return cmp.Or(c.lookAtDeployment(ctx, key, o), controller.ErrDecideAgain)
+		return cmp.Or(c.readDeployment(ctx, key, o), controller.ErrDecideAgain)
 	case err != nil:
 		return notApplied("Deployment", key, err)
 	}
@@ -138,7 +138,7 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 	applied, err := c.kubeClient.CoreV1().Services(key.Namespace).Apply(ctx, config, applyOptions(s.uid))
 	switch {
 	case err != nil && isOther(err, s.uid) && !o.serviceLive:
-		return cmp.Or(c.lookAtService(ctx, key, o), controller.ErrDecideAgain)
+		return cmp.Or(c.readService(ctx, key, o), controller.ErrDecideAgain)
 	case err != nil:
 		return notApplied("Service", key, err)
 	}

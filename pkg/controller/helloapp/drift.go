@@ -15,11 +15,10 @@ import (
 	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
-// drift returns the paths of the fields that the desired apply configuration sets and the object has otherwise, or lacks.
-// What the object has beyond that, because the API server has filled it in or another client has set it, is no drift.
+// drift returns the paths of the fields that the desired apply configuration sets and that differ in the object or are missing there.
+// Further fields of the object, which the API server has defaulted or another client has set, are no drift.
 //
-// An apply configuration has the fields of its object under the same names, as pointers that are nil where it does not set
-// them.
+// An apply configuration has the fields of its object under the same names, as pointers that are nil if it does not set them.
 func drift(desired, object any) []string {
 	paths := differences(reflect.ValueOf(desired), reflect.ValueOf(object), "")
 	for i, path := range paths {
@@ -31,11 +30,11 @@ func drift(desired, object any) []string {
 
 var (
 	quantityType = reflect.TypeFor[resource.Quantity]()
-	// typeMetaType is not compared: what comes from a cache has none.
+	// typeMetaType is not compared: objects from a cache have none.
 	typeMetaType = reflect.TypeFor[metaapply.TypeMetaApplyConfiguration]()
 )
 
-// differences are the paths at which the two values differ, from where they are. The name is that of the field they are in.
+// differences returns the paths at which the two values differ, relative to the values. The name is that of their field.
 func differences(want, have reflect.Value, name string) []string {
 	for want.Kind() == reflect.Pointer {
 		if want.IsNil() {
@@ -89,8 +88,8 @@ func differentFields(want, have reflect.Value) (paths []string) {
 	return paths
 }
 
-// pair is a field of an apply configuration and its counterpart in the object. Where it is embedded it has no index: what is
-// embedded has its fields promoted in both.
+// pair is a field of an apply configuration and its counterpart in the object. An embedded one has no index: its fields are promoted in
+// both.
 type pair struct {
 	name  string // in JSON
 	index []int
@@ -120,7 +119,7 @@ func pairsOf(want, have reflect.Type) []pair {
 	return found
 }
 
-// differentEntries of two maps. The selector of a Service is atomic: a label more selects other Pods.
+// differentEntries returns the differences of two maps. The selector of a Service is atomic: one more label selects other Pods.
 func differentEntries(want, have reflect.Value, atomic bool) (paths []string) {
 	for entries := want.MapRange(); entries.Next(); {
 		key := "." + entries.Key().String()
@@ -136,7 +135,7 @@ func differentEntries(want, have reflect.Value, atomic bool) (paths []string) {
 	return paths
 }
 
-// differentItems of two lists: those of structs are found by what server-side apply finds them by, the others by their place.
+// differentItems returns the differences of two lists: structs are matched by the keys of server-side apply, other items by position.
 func differentItems(want, have reflect.Value) (paths []string) {
 	for i := range want.Len() {
 		item, key := want.Index(i), fmt.Sprintf("[%d]", i)
@@ -160,7 +159,7 @@ func differentItems(want, have reflect.Value) (paths []string) {
 	return paths
 }
 
-// keyOf an item of a list, as text to add to the list's path; empty if it has none.
+// keyOf returns the key of a list's item, as text to append to the list's path; empty if it has none.
 func keyOf(item reflect.Value) string {
 	field := func(name string) string {
 		value := item.FieldByName(name)
@@ -181,7 +180,7 @@ func keyOf(item reflect.Value) string {
 	return ""
 }
 
-// differentQuantity compares as numbers, rounded up to thousandths as the API server does.
+// differentQuantity compares quantities as numbers, rounded up to thousandths as the API server does.
 func differentQuantity(want, have resource.Quantity) []string {
 	want = want.DeepCopy()
 	want.RoundUp(resource.Milli)

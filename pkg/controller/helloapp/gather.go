@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// gather reads the caches. It returns nil where there is nothing to decide.
+// gather reads the caches. It returns nil if there is nothing to decide.
 func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	app, err := c.appLister.HelloApps(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -39,19 +39,19 @@ func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 // Answer implements controller.Reconciler.
 func (r *reconciler) Answer(ctx context.Context, ask controller.Ask) error {
 	switch ask.(type) {
-	case lookAtApp:
-		return r.reject(r.lookAtApp(ctx, r.key, r.observed))
-	case lookAtDeployment:
-		return r.reject(r.lookAtDeployment(ctx, r.key, r.observed))
-	case lookAtService:
-		return r.reject(r.lookAtService(ctx, r.key, r.observed))
+	case readApp:
+		return r.reject(r.readApp(ctx, r.key, r.observed))
+	case readDeployment:
+		return r.reject(r.readDeployment(ctx, r.key, r.observed))
+	case readService:
+		return r.reject(r.readService(ctx, r.key, r.observed))
 	default:
 		return fmt.Errorf("unknown ask %T", ask)
 	}
 }
 
-// lookAtApp reads the HelloApp from the API server. The error is controller.ErrStop if it is gone.
-func (c *Controller) lookAtApp(ctx context.Context, key cache.ObjectName, o *observed) error {
+// readApp reads the HelloApp from the API server. The error is controller.ErrStop if it is gone.
+func (c *Controller) readApp(ctx context.Context, key cache.ObjectName, o *observed) error {
 	app, err := c.client.AppsV1().HelloApps(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return controller.ErrStop
@@ -63,8 +63,8 @@ func (c *Controller) lookAtApp(ctx context.Context, key cache.ObjectName, o *obs
 	return nil
 }
 
-// lookAtDeployment likewise.
-func (c *Controller) lookAtDeployment(ctx context.Context, key cache.ObjectName, o *observed) error {
+// readDeployment likewise.
+func (c *Controller) readDeployment(ctx context.Context, key cache.ObjectName, o *observed) error {
 	deployment, err := orNil(c.kubeClient.AppsV1().Deployments(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{}))
 	if err != nil {
 		return fmt.Errorf("reading Deployment %s: %w", key, err)
@@ -76,8 +76,8 @@ func (c *Controller) lookAtDeployment(ctx context.Context, key cache.ObjectName,
 	return nil
 }
 
-// lookAtService likewise.
-func (c *Controller) lookAtService(ctx context.Context, key cache.ObjectName, o *observed) error {
+// readService likewise.
+func (c *Controller) readService(ctx context.Context, key cache.ObjectName, o *observed) error {
 	service, err := orNil(c.kubeClient.CoreV1().Services(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{}))
 	if err != nil {
 		return fmt.Errorf("reading Service %s: %w", key, err)
@@ -89,7 +89,7 @@ func (c *Controller) lookAtService(ctx context.Context, key cache.ObjectName, o 
 	return nil
 }
 
-// orNil turns the error that there is no such object into nil.
+// orNil returns nil for the error NotFound.
 func orNil[T any](object *T, err error) (*T, error) {
 	switch {
 	case apierrors.IsNotFound(err):

@@ -72,24 +72,24 @@ func (w *world) do(s controller.Step, o *observed) (again bool) {
 	switch s := s.(type) {
 	case decideAgain:
 		return true
-	case lookAtApp:
+	case readApp:
 		o.app, o.appLive = w.app.DeepCopy(), true
 		return true
-	case lookAtDeployment:
+	case readDeployment:
 		o.deployment, o.deploymentLive = w.deployment.DeepCopy(), true
 		return true
-	case lookAtService:
+	case readService:
 		o.service, o.serviceLive = w.service.DeepCopy(), true
 		return true
 	case applyDeployment:
 		if s.uid == "" && w.deployment != nil {
-			return w.do(lookAtDeployment{}, o)
+			return w.do(readDeployment{}, o)
 		}
 		w.applyDeployment(s, o)
 		w.record(s.events)
 	case applyService:
 		if s.uid == "" && w.service != nil {
-			return w.do(lookAtService{}, o)
+			return w.do(readService{}, o)
 		}
 		desired := convert[corev1.Service](newService(o.app))
 		if w.service == nil {

@@ -37,7 +37,7 @@ var (
 	conflictsMet = metrics.NewCounter(&metrics.CounterOpts{
 		Subsystem:      "millwright_helloapp",
 		Name:           "conflicts_total",
-		Help:           "Number of times that a HelloApp has met a Deployment or a Service of its name that is not its own.",
+		Help:           "Number of times that a Deployment or a Service that is not the HelloApp's own had its name.",
 		StabilityLevel: metrics.ALPHA,
 	})
 )
@@ -46,14 +46,14 @@ func init() {
 	legacyregistry.MustRegister(applies, conflictsMet)
 }
 
-// readyReasons are states of their own in millwright_objects: ours, and those of Deployments without progress.
+// readyReasons are states of their own in millwright_objects: our reasons, and those of Deployments without progress.
 var readyReasons = []string{
 	v1.ReasonProgressing, v1.ReasonImageNotSet, v1.ReasonContested, eventApplyFailed,
 	"ProgressDeadlineExceeded", "FailedCreate", "ReplicaSetCreateError", "DeploymentPaused",
 	string(metav1.StatusReasonForbidden), string(metav1.StatusReasonInvalid),
 }
 
-// publishMetrics until the context ends. All results are known from the first scrape on, with 0 applies.
+// publishMetrics publishes the metrics until the context ends. All results exist from the first scrape on, with 0.
 func publishMetrics(ctx context.Context, apps cache.SharedIndexInformer) {
 	for _, object := range []string{"Deployment", "Service"} {
 		for _, result := range []string{resultCreated, resultAdopted, resultUpdated, resultRestored} {
@@ -63,7 +63,7 @@ func publishMetrics(ctx context.Context, apps cache.SharedIndexInformer) {
 	controller.CountObjects(ctx, apps, kind.Kind, func(app *v1.HelloApp) []metav1.Condition { return app.Status.Conditions }, readyReasons...)
 }
 
-// resultOf returns the result of an apply with these events, to the object of that UID as it was before, or without a UID to none.
+// resultOf returns the result of an apply with these events. The UID is that of the object before the apply; "" if there was none.
 func resultOf(app *v1.HelloApp, uid types.UID, before metav1.Object, events []controller.RecordEvent) string {
 	switch {
 	case uid == "":

@@ -20,14 +20,14 @@ import (
 // observed is all that a sync decides from. Nothing of it is changed.
 type observed struct {
 	app *v1.HelloApp
-	// deployment and service of the HelloApp's name, whatever made them; nil if there are none.
+	// deployment and service have the HelloApp's name, but may be foreign; nil if there are none.
 	deployment *appsv1.Deployment
 	service    *corev1.Service
-	// appLive and so on report whether the object was read from the API server, not from the cache.
+	// appLive, deploymentLive and serviceLive report whether the object was read from the API server, not from the cache.
 	appLive, deploymentLive, serviceLive bool
-	// isBroughtUp reports whether Deployment and Service are done in this sync: what is left is the status.
+	// isBroughtUp reports whether Deployment and Service are done in this sync, and only the status is left.
 	isBroughtUp bool
-	// rejection is why the API server has rejected what was applied; nil if it has not.
+	// rejection is why the API server has rejected an apply; nil if it has not.
 	rejection *controller.Rejection
 	// memory is what this process knows in addition to the caches.
 	memory memory
@@ -74,19 +74,19 @@ func ownershipOf[T interface {
 	})
 }
 
-// mayBeGone reports whether what is missing may have been collected with the HelloApp, which the watch has not shown yet. What
-// would be made for it now would be collected too, and run for a moment.
+// mayBeGone reports whether a missing object may have been garbage-collected with the HelloApp, whose deletion the watch has not shown yet. A
+// new object would be collected too, but run for a moment.
 func mayBeGone(o observed) bool {
 	return o.app.Status.DeploymentName != "" && !o.appLive
 }
 
-// isBehind reports whether the Deployment was made of a later spec than the one that is observed. A cache that was filled from
-// the past would roll it back.
+// isBehind reports whether the Deployment is of a later spec than the observed one. A stale cache would roll it back.
 func isBehind(o observed) bool {
 	return o.deployment != nil && metav1.IsControlledBy(o.deployment, o.app) && appliedGeneration(o.deployment) > o.app.Generation
 }
 
-// nextCheck returns the delay until what is in our way is checked again. It was seen last then: a sync in between postpones nothing.
+// nextCheck returns the delay until a foreign object, which was last seen at the given time, is checked again. A sync in between does not
+// postpone it.
 func (o *observed) nextCheck(seen time.Time) time.Duration {
 	if rest := seen.Add(conflictRetry).Sub(o.now); rest > 0 {
 		return rest

@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// conflictRetry is how often we look whether what is in our way has gone: it may not be in our watch.
+	// conflictRetry is how often a sync checks whether a foreign object of our name is gone: it may not be in our watch.
 	conflictRetry = 10 * time.Second
-	// settleTime is how far apart two status writes are that show nothing but the progress of a rollout.
+	// settleTime is the least time between two status writes that show only the progress of a rollout.
 	settleTime = time.Second
 )
 
-// generationPath is the one field of the Deployment that may be out of date.
+// generationPath is the only field of the Deployment that may be out of date.
 const generationPath = "metadata.annotations." + AnnotationGeneration
 
 // Asks for the live objects.
 type (
-	lookAtApp        struct{}
-	lookAtDeployment struct{}
-	lookAtService    struct{}
+	readApp        struct{}
+	readDeployment struct{}
+	readService    struct{}
 )
 
 // Steps.
 type (
-	// applyDeployment and applyService apply the desired state: to the object of that UID and no other, or, without a
-	// UID, only where there is none. The events are recorded if the object has changed. A repair repeats what was done before.
+	// applyDeployment and applyService apply the desired state: only to the object of that UID, or, without a UID, only if there is no
+	// object. The events are recorded if the object has changed. A repair restores what was already applied.
 	applyDeployment struct {
 		uid    types.UID
 		events []controller.RecordEvent
@@ -56,9 +56,9 @@ type (
 	writeStatus struct{ status v1.HelloAppStatus }
 )
 
-func (lookAtApp) String() string          { return "read the live HelloApp" }
-func (lookAtDeployment) String() string   { return "read the live Deployment" }
-func (lookAtService) String() string      { return "read the live Service" }
+func (readApp) String() string            { return "read the live HelloApp" }
+func (readDeployment) String() string     { return "read the live Deployment" }
+func (readService) String() string        { return "read the live Service" }
 func (s applyDeployment) String() string  { return describeApply("Deployment", s.uid, s.events) }
 func (s applyService) String() string     { return describeApply("Service", s.uid, s.events) }
 func (s deleteDeployment) String() string { return fmt.Sprintf("delete Deployment %s", s.uid) }
@@ -93,25 +93,25 @@ func bringUp(o observed) controller.Plan {
 	case o.app.DeletionTimestamp != nil:
 		return controller.Plan{} // the garbage collector deletes both
 	case isBehind(o) && !o.appLive:
-		return controller.Plan{Asks: []controller.Ask{lookAtApp{}}}
+		return controller.Plan{Asks: []controller.Ask{readApp{}}}
 	case isInvalid(o.app) && o.app.Spec.Image != "":
-		return controller.Plan{} // the API server has rejected this very spec
+		return controller.Plan{} // the API server has rejected exactly this spec
 	}
 	p := decideDeployment(o)
 	if isInvalid(o.app) || len(p.Asks) > 0 {
-		return p // what is invalid was the Service
+		return p // the Service was invalid
 	}
 	service := decideService(o, len(p.Steps) > 0)
 	if len(service.Asks) > 0 {
 		if len(p.Steps) > 0 {
-			return controller.Plan{Steps: append(p.Steps, decideAgain{})} // what the Service needs is asked next
+			return controller.Plan{Steps: append(p.Steps, decideAgain{})} // the asks of the Service are next
 		}
 		return service
 	}
 	return controller.Plan{Steps: append(p.Steps, service.Steps...), RequeueAfter: controller.EarliestDelay(p.RequeueAfter, service.RequeueAfter)}
 }
 
-// decideDeployment makes the Deployment of the spec, or removes it.
+// decideDeployment applies the Deployment of the spec, or deletes it.
 func decideDeployment(o observed) controller.Plan {
 	if o.app.Spec.Image == "" {
 		return withoutImage(o)
@@ -119,16 +119,16 @@ func decideDeployment(o observed) controller.Plan {
 	switch o.deploymentOwnership() {
 	case controller.None:
 		if isConflict(o.app) && !o.deploymentLive {
-			return controller.Plan{Asks: []controller.Ask{lookAtDeployment{}}} // what was in our way may be there yet, outside of our watch
+			return controller.Plan{Asks: []controller.Ask{readDeployment{}}} // the foreign object may still exist, outside of our watch
 		}
 		if mayBeGone(o) {
-			return controller.Plan{Asks: []controller.Ask{lookAtApp{}}}
+			return controller.Plan{Asks: []controller.Ask{readApp{}}}
 		}
 		contest := o.deploymentContest()
 		return contest.pace(o.now, applyDeployment{events: []controller.RecordEvent{createdEvent(o.app)}, repair: contest.made}, contest.made)
 	case controller.Orphaned:
 		if !o.appLive {
-			return controller.Plan{Asks: []controller.Ask{lookAtApp{}}}
+			return controller.Plan{Asks: []controller.Ask{readApp{}}}
 		}
 		return bringUpDeployment(o)
 	case controller.Owned:
@@ -138,12 +138,12 @@ func decideDeployment(o observed) controller.Plan {
 	}
 }
 
-// withoutImage there is no Deployment.
+// withoutImage deletes the Deployment of an app without an image.
 func withoutImage(o observed) controller.Plan {
 	switch ownershipOf(o.app, o.deployment) {
 	case controller.None:
 		if !o.deploymentLive && !hasReason(o.app, v1.ReasonImageNotSet) {
-			return controller.Plan{Asks: []controller.Ask{lookAtDeployment{}}} // once: it may have lost the label by which we watch
+			return controller.Plan{Asks: []controller.Ask{readDeployment{}}} // once: it may have lost the label by which we watch
 		}
 	case controller.Owned:
 		if !o.memory.isDeleting(o.deployment.UID) {
@@ -153,10 +153,10 @@ func withoutImage(o observed) controller.Plan {
 	return controller.Plan{}
 }
 
-// bringUpDeployment applies the spec where it has changed since it was applied last, or the Deployment has.
+// bringUpDeployment applies the spec if it, or the Deployment, has changed since the last apply.
 func bringUpDeployment(o observed) controller.Plan {
 	drifted := drift(newDeployment(o.app, o.deployment), o.deployment)
-	if !isBehind(o) { // an edit of nothing that matters is not worth a request
+	if !isBehind(o) { // an edit of fields that have no effect needs no request
 		drifted = slices.DeleteFunc(drifted, func(path string) bool { return path == generationPath })
 	}
 	if len(drifted) == 0 {
@@ -166,7 +166,7 @@ func bringUpDeployment(o observed) controller.Plan {
 	return o.deploymentContest().pace(o.now, applyDeployment{o.deployment.UID, changeEvents(o, drifted), repair}, repair)
 }
 
-// pace puts a repair off for which it is too soon.
+// pace delays a repair until its backoff is over.
 func (c contest) pace(now time.Time, apply controller.Step, isRepair bool) controller.Plan {
 	if wait := c.repairs.Wait(now); isRepair && wait > 0 {
 		return controller.Plan{RequeueAfter: wait}
@@ -174,8 +174,8 @@ func (c contest) pace(now time.Time, apply controller.Step, isRepair bool) contr
 	return controller.Plan{Steps: []controller.Step{apply}}
 }
 
-// decideService makes the Service of the port, or removes it, whatever becomes of the Deployment: what there is in the end
-// must not depend on what was there before. Where the Deployment changes, that has an event already.
+// decideService applies the Service of the port, or deletes it, whatever happens to the Deployment: the final state must not depend on
+// the state before. If the Deployment changes, there is an event already.
 func decideService(o observed, deploymentChanges bool) controller.Plan {
 	event := func(reason, message string) []controller.RecordEvent {
 		if deploymentChanges {
@@ -193,10 +193,10 @@ func decideService(o observed, deploymentChanges bool) controller.Plan {
 	switch ownership {
 	case controller.None:
 		if isConflict(o.app) && !o.serviceLive {
-			return controller.Plan{Asks: []controller.Ask{lookAtService{}}}
+			return controller.Plan{Asks: []controller.Ask{readService{}}}
 		}
 		if mayBeGone(o) {
-			return controller.Plan{Asks: []controller.Ask{lookAtApp{}}}
+			return controller.Plan{Asks: []controller.Ask{readApp{}}}
 		}
 		contest := o.serviceContest()
 		return contest.pace(o.now, applyService{events: event(eventCreated, fmt.Sprintf("Created Service %s", o.app.Name)), repair: contest.made}, contest.made)
@@ -208,7 +208,7 @@ func decideService(o observed, deploymentChanges bool) controller.Plan {
 		return controller.Plan{}
 	case controller.Orphaned:
 		if !o.appLive {
-			return controller.Plan{Asks: []controller.Ask{lookAtApp{}}}
+			return controller.Plan{Asks: []controller.Ask{readApp{}}}
 		}
 		return controller.Plan{Steps: []controller.Step{applyService{uid: o.service.UID, events: event(eventAdopted, fmt.Sprintf("Adopted Service %s", o.app.Name))}}}
 	default:

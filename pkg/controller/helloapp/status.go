@@ -23,7 +23,7 @@ import (
 // reasonResolved is the reason of a Conflict that is over.
 const reasonResolved = "Resolved"
 
-// mirror shows in the status what exists: news immediately, the progress of a rollout at most once per settleTime.
+// mirror shows in the status what exists: relevant changes immediately, the progress of a rollout at most once per settleTime.
 func mirror(o observed) controller.Plan {
 	if o.app.DeletionTimestamp != nil {
 		return controller.Plan{}
@@ -40,20 +40,20 @@ func mirror(o observed) controller.Plan {
 	return controller.Plan{Steps: append([]controller.Step{writeStatus{status}}, warnings(o, &status)...), RequeueAfter: o.contestOver()}
 }
 
-// isNews reports whether more has changed than the counts and the texts of a rollout on its way.
+// isNews reports whether more has changed than the counts and the texts of a rollout in progress.
 func isNews(before, now *v1.HelloAppStatus) bool {
 	is := func(status *v1.HelloAppStatus, conditionType string, value metav1.ConditionStatus) bool {
 		return meta.IsStatusConditionPresentAndEqual(status.Conditions, conditionType, value)
 	}
 	return before.ObservedGeneration != now.ObservedGeneration ||
 		reasonOf(before, v1.ConditionReady) != reasonOf(now, v1.ConditionReady) ||
-		// A Deployment that was just made has neither of these two: that it progresses and is not available is no news.
+		// A Deployment that was just created has neither condition: that it progresses and is not available is no news.
 		is(before, v1.ConditionAvailable, metav1.ConditionTrue) != is(now, v1.ConditionAvailable, metav1.ConditionTrue) ||
 		is(before, v1.ConditionProgressing, metav1.ConditionFalse) != is(now, v1.ConditionProgressing, metav1.ConditionFalse) ||
 		is(before, v1.ConditionConflict, metav1.ConditionTrue) != is(now, v1.ConditionConflict, metav1.ConditionTrue)
 }
 
-// warnings go with the status that makes them true, once.
+// warnings returns the events that are recorded once, together with the status that they are about.
 func warnings(o observed, status *v1.HelloAppStatus) (steps []controller.Step) {
 	warn := func(conditionType, reason string) {
 		before, now := meta.FindStatusCondition(o.app.Status.Conditions, conditionType), meta.FindStatusCondition(status.Conditions, conditionType)
@@ -73,7 +73,7 @@ func warnings(o observed, status *v1.HelloAppStatus) (steps []controller.Step) {
 	return steps
 }
 
-// statusOf what was observed.
+// statusOf returns the status for what was observed.
 func statusOf(o observed) v1.HelloAppStatus {
 	status := *o.app.Status.DeepCopy()
 	status.ObservedGeneration = o.app.Generation
@@ -110,7 +110,7 @@ func mirrorDeployment(o observed, status *v1.HelloAppStatus) {
 	}
 }
 
-// conflictMessage names what is in our way; it is empty if nothing is.
+// conflictMessage names the foreign object that has our name; it is empty if there is none.
 func conflictMessage(o observed) string {
 	switch {
 	case o.app.Spec.Image != "" && o.deploymentOwnership() == controller.Foreign:
@@ -122,7 +122,7 @@ func conflictMessage(o observed) string {
 	}
 }
 
-// readiness is the Ready condition. A Service that is in our way is no matter of it: the Pods run.
+// readiness returns the Ready condition. A foreign Service does not affect it: the Pods run.
 func readiness(o observed) (status metav1.ConditionStatus, reason, message string) {
 	switch ownership := o.deploymentOwnership(); {
 	case o.rejection != nil:
@@ -145,7 +145,7 @@ func readiness(o observed) (status metav1.ConditionStatus, reason, message strin
 	}
 }
 
-// rollout returns how far our Deployment has come. While it is not done the reason is the most telling one that it has.
+// rollout returns the progress of our Deployment. While it is not done, the reason is the most specific one.
 func rollout(app *v1.HelloApp, deployment *appsv1.Deployment) (status metav1.ConditionStatus, reason, message string) {
 	counts, size := &deployment.Status, app.Spec.Size
 	seen := counts.ObservedGeneration >= deployment.Generation
@@ -176,7 +176,7 @@ func deploymentCondition(deployment *appsv1.Deployment, conditionType appsv1.Dep
 // conditionReason is what the API server accepts as a condition's reason.
 var conditionReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// validReason is the reason, or another in its place: a webhook may return anything.
+// validReason returns the reason if it is valid, otherwise a default: a webhook may return anything.
 func validReason(reason, otherwise string) string {
 	if conditionReason.MatchString(reason) {
 		return reason
@@ -203,7 +203,7 @@ func isConflict(app *v1.HelloApp) bool {
 	return meta.IsStatusConditionTrue(app.Status.Conditions, v1.ConditionConflict)
 }
 
-// isInvalid reports whether the API server called this very spec invalid: no retry can mend that.
+// isInvalid reports whether the API server rejected exactly this spec as invalid: no retry can fix that.
 func isInvalid(app *v1.HelloApp) bool {
 	condition := meta.FindStatusCondition(app.Status.Conditions, v1.ConditionReady)
 	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == string(metav1.StatusReasonInvalid) &&

@@ -52,7 +52,7 @@ const (
 	startedNext  = `event Normal Started "Created Pod x-immortalpod, start 2"`
 	reserveFirst = "status: start 1, seen 0, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating"
 	reserveNext  = "status: start 2, seen 1, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating"
-	lookAtPod    = "read the live Pod"
+	readsPod     = "read the live Pod"
 )
 
 func TestPlanWhereThereIsNoPod(t *testing.T) {
@@ -68,7 +68,7 @@ func TestPlanWhereThereIsNoPod(t *testing.T) {
 		},
 		"a Pod that is not in the cache is looked for before another start is counted": {
 			observed: observed{container: newContainer(withStatus(running(1)))},
-			want:     []string{lookAtPod},
+			want:     []string{readsPod},
 		},
 		"a Pod that the API server does not have either is started again": {
 			observed: observed{container: newContainer(withStatus(running(1))), live: true},
@@ -76,7 +76,7 @@ func TestPlanWhereThereIsNoPod(t *testing.T) {
 		},
 		"the end of an earlier Pod proves nothing of this one": {
 			observed: observed{container: newContainer(withStatus(running(2))), memory: podMemory{seen: 2, gone: 1}},
-			want:     []string{lookAtPod},
+			want:     []string{readsPod},
 		},
 		"a start that is counted and not done is done under its number": {
 			observed: observed{container: newContainer(withStatus(creating(1, reserved)))},
@@ -84,7 +84,7 @@ func TestPlanWhereThereIsNoPod(t *testing.T) {
 		},
 		"a start whose Pod only this process has seen is not done twice": {
 			observed: observed{container: newContainer(withStatus(creating(1, reserved))), memory: podMemory{seen: 1}},
-			want:     []string{lookAtPod},
+			want:     []string{readsPod},
 		},
 		"a start whose Pod only this process has seen, and seen to go, is followed by another": {
 			observed: observed{container: newContainer(withStatus(creating(1, reserved))), memory: gone},
@@ -133,7 +133,7 @@ func TestPlanWhereThePodMayNotBeStartedYet(t *testing.T) {
 		},
 		"a process that has just started looks for the Pod first": {
 			observed: observed{container: waiting, now: after(10)},
-			want:     []string{lookAtPod},
+			want:     []string{readsPod},
 		},
 		"one whose spec is edited is started immediately, with a new backoff": {
 			observed: observed{container: newContainer(withStatus(backingOff(1, 5, after(160))), edited), memory: gone},
@@ -186,7 +186,7 @@ func TestPlanWhereThePodMayNotBeStartedYet(t *testing.T) {
 		},
 		"a conflict that the cache does not show is looked at": {
 			observed: observed{container: newContainer(withStatus(inConflict(1, reserved)))},
-			want:     []string{lookAtPod},
+			want:     []string{readsPod},
 		},
 		"a conflict of a container that was running is over: another start": {
 			observed: observed{container: newContainer(withStatus(inConflict(1))), live: true, memory: gone},

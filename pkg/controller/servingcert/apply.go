@@ -18,7 +18,7 @@ import (
 	"millwright.dev/pkg/certs"
 )
 
-// inject gives the named targets the bundle.
+// inject writes the bundle into the named targets.
 func (c *Controller) inject(ctx context.Context, targets []target, named []string, bundle []byte) error {
 	var errs []error
 	for _, target := range targets {
@@ -32,7 +32,7 @@ func (c *Controller) inject(ctx context.Context, targets []target, named []strin
 		}
 		patched, err := c.dynamic.Resource(APIServices).Patch(ctx, target.object.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("giving %s the caBundle of Secret %s: %w", target.Name, authority, err))
+			errs = append(errs, fmt.Errorf("writing the caBundle of Secret %s into %s: %w", authority, target.Name, err))
 			continue
 		}
 		c.consistency.WroteAt(c.service, c.apiServices, patched.GetResourceVersion())
@@ -42,7 +42,7 @@ func (c *Controller) inject(ctx context.Context, targets []target, named []strin
 	return errors.Join(errs...)
 }
 
-// store does the steps of the plan and reports whether anything was written, by this process or by another one.
+// store applies the steps of the plan and reports whether anything was written, by this process or by another one.
 func (c *Controller) store(ctx context.Context, kept certs.Secrets, observed certs.Observed, plan certs.Plan) (bool, error) {
 	state, err := certs.Advance(observed.State, plan, certs.Issuing{Names: c.names, Lifetimes: c.lifetimes, Now: observed.Now, Random: rand.Reader})
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *Controller) store(ctx context.Context, kept certs.Secrets, observed cer
 		}
 		written, err := c.write(ctx, write.wanted, write.kept != nil)
 		if certs.LostRace(err) {
-			klog.FromContext(ctx).V(2).Info("Another process was first, looking again", "secret", klog.KObj(write.wanted))
+			klog.FromContext(ctx).V(2).Info("Another process has written the Secret first, retrying", "secret", klog.KObj(write.wanted))
 			return true, nil
 		}
 		if err != nil {
@@ -77,7 +77,7 @@ func (c *Controller) store(ctx context.Context, kept certs.Secrets, observed cer
 	return true, nil
 }
 
-// isOfServing reports whether a step is seen in the Secret of the serving certificate, and not in that of the authorities.
+// isOfServing reports whether a step changes the Secret of the serving certificate, and not that of the authorities.
 func isOfServing(step certs.Step) bool {
 	_, is := step.(certs.IssueServing)
 	return is

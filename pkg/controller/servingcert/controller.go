@@ -27,7 +27,7 @@ import (
 // ControllerName names the controller on the command line, in logs, metrics and events.
 const ControllerName = "servingcert"
 
-// LabelInject asks for the caBundle, with the value "true".
+// LabelInject, with the value "true", makes the controller inject the caBundle.
 const LabelInject = "millwright.dev/inject-ca"
 
 // clusterDomain is that of nearly all clusters. The aggregation layer does not use names that end with it; direct callers may.
@@ -51,11 +51,11 @@ const (
 	apiServiceName = "v1alpha.farm.example.com"
 )
 
-// Config is what a Controller is made of. All but Namespace and FarmNamespace are required.
+// Config is the configuration of a Controller. All fields except Namespace and FarmNamespace are required.
 type Config struct {
 	KubeClient kubernetes.Interface
 	Dynamic    dynamic.Interface
-	// Select returns an informer of the objects that the options select, which is started by others.
+	// Select returns an informer of the objects that the options select. The caller of New starts it.
 	Select   func(resource schema.GroupVersionResource, namespace string, options func(*metav1.ListOptions)) cache.SharedIndexInformer
 	Recorder record.EventRecorder
 	// Namespace to work in; "" for all.
@@ -64,7 +64,7 @@ type Config struct {
 	FarmNamespace string
 }
 
-// Controller keeps the certificate.
+// Controller manages the certificate.
 type Controller struct {
 	*controller.Loop[types.NamespacedName]
 
@@ -76,7 +76,7 @@ type Controller struct {
 	// consistency has the writes of APIServices.
 	consistency controller.ConsistencyStore[types.NamespacedName]
 
-	// service is what the certificate is for, by the names that it is called by; serving is the Secret where the certificate is kept.
+	// service is the Service of the certificate; serving is the Secret of the certificate.
 	service types.NamespacedName
 	serving types.NamespacedName
 	names   certs.Names
@@ -100,7 +100,7 @@ func New(ctx context.Context, config Config) (controller.Controller, error) {
 		lifetimes:   certs.DefaultLifetimes,
 		service:     types.NamespacedName{Namespace: namespace, Name: serviceName},
 		serving:     types.NamespacedName{Namespace: namespace, Name: servingName},
-		// The last one is for who looks at it on its own machine.
+		// The last name is for a server on this machine.
 		names: append(certs.ServiceNames(namespace, serviceName, clusterDomain), "localhost"),
 	}
 	c.Loop = controller.NewLoop(ctx, controller.Config[types.NamespacedName]{Name: ControllerName, Sync: c.syncHandler})
@@ -110,7 +110,7 @@ func New(ctx context.Context, config Config) (controller.Controller, error) {
 		informer := config.Select(resource, secret.Namespace, func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, secret.Name).String()
 		})
-		// They are read when they are needed.
+		// The Secrets themselves are read when they are needed.
 		err = errors.Join(err, informer.SetTransform(withoutContent), c.watch(ctx, informer, resource))
 	}
 	return c, err
@@ -125,7 +125,7 @@ func (c *Controller) watch(ctx context.Context, informer cache.SharedIndexInform
 	})
 }
 
-// withoutContent keeps keys out of the cache, which only has to show that there was a change.
+// withoutContent keeps private keys out of the cache, which only has to show that there was a change.
 func withoutContent(object any) (any, error) {
 	if object, ok := object.(*unstructured.Unstructured); ok {
 		object.SetManagedFields(nil)
@@ -134,7 +134,7 @@ func withoutContent(object any) (any, error) {
 	return object, nil
 }
 
-// idle is the controller of a process that works in another namespace.
+// idle is the controller of a process with another --namespace.
 type idle struct{}
 
 // Run implements controller.Controller.
@@ -146,10 +146,10 @@ func (idle) Synced() []cache.DoneChecker { return nil }
 // CheckSyncs implements controller.Controller.
 func (idle) CheckSyncs() error { return nil }
 
-// longestWait bounds what a timer is trusted with: the clock may be set, and a machine sleep.
+// longestWait limits a timer: the clock may be set, and the machine may sleep.
 const longestWait = 24 * time.Hour
 
-// syncHandler goes once through the six steps of package certs.
+// syncHandler executes the six steps of package certs once.
 func (c *Controller) syncHandler(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	if !c.consistency.IsReady(key) {
 		return controller.StaleCacheDelay, nil // the watch shows what was injected, as a rule before that
@@ -181,7 +181,7 @@ func (c *Controller) syncHandler(ctx context.Context, key types.NamespacedName) 
 	}
 	plan := certs.Decide(observed)
 	publishExpiration(state)
-	// Neither waits for the other: a certificate is made even where an APIService cannot be written.
+	// The two are independent: a certificate is issued even if an APIService cannot be written.
 	written, err := c.store(ctx, kept, observed, plan)
 	if err := errors.Join(c.inject(ctx, targets, plan.Inject, state.Bundle()), err); err != nil {
 		return 0, err

@@ -18,13 +18,13 @@ import (
 	"millwright.dev/pkg/certs"
 )
 
-// target is an APIService that leads to our Service.
+// target is an APIService that refers to our Service.
 type target struct {
 	certs.Target
 	object *unstructured.Unstructured
 }
 
-// secret reads one from the API server; nil is one that does not exist.
+// secret reads a Secret from the API server; it returns nil if the Secret does not exist.
 func (c *Controller) secret(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
 	secret, err := c.kubeClient.CoreV1().Secrets(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
@@ -37,9 +37,9 @@ func (c *Controller) secret(ctx context.Context, name types.NamespacedName) (*co
 	}
 }
 
-// targets are the APIServices that lead to our Service, sorted by name, so that all syncs do the same in the same order. A certificate is
-// wanted where there is one, or where the APIService of the farm still leads to another Service: before it is made to lead to ours, a
-// server has to be there, and that waits for its certificate.
+// targets returns the APIServices that refer to our Service, sorted by name, so that all syncs have the same order. A certificate is
+// wanted if there is one, or if the APIService of the farm still refers to another Service: before it is changed to refer to ours, a
+// server has to be ready, and it waits for its certificate.
 func (c *Controller) targets() (targets []target, wanted bool, err error) {
 	for _, item := range c.apiServices.List() {
 		object, ok := item.(*unstructured.Unstructured)

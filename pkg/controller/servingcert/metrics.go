@@ -13,8 +13,8 @@ import (
 var expiration = metrics.NewGauge(&metrics.GaugeOpts{
 	Subsystem: "millwright_servingcert",
 	Name:      "expiration_timestamp_seconds",
-	Help: "When the certificate expires that the API server of Llamas serves, as seconds since the epoch. It is renewed at two thirds of its life. " +
-		"0 where none is kept, and in replicas that do not lead.",
+	Help: "When the serving certificate of the API server of Llamas expires, in seconds since the epoch. It is renewed at two thirds of its life. " +
+		"0 if there is none, and in replicas that do not lead.",
 	StabilityLevel: metrics.ALPHA,
 })
 
