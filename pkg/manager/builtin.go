@@ -69,7 +69,7 @@ func newBuiltIns(c *Context) (*builtIns, error) {
 	return b, b.leases.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if apierrors.IsForbidden(err) && !b.forbidden.Swap(true) {
 			klog.FromContext(ctx).Error(err, "No permission to list and watch the Leases of other Deployments of Millwright: a CompositeController for a kind that one of their controllers serves "+
-			"conflicts with it; bind the verbs list and watch on leases to this account", "namespace", c.LeaseNamespace)
+				"conflicts with it; bind the verbs list and watch on leases to this account", "namespace", c.LeaseNamespace)
 			return
 		}
 		cache.DefaultWatchErrorHandler(ctx, r, err)

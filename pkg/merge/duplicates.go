@@ -11,15 +11,15 @@ import (
 	"strconv"
 )
 
-// protocol, where it is not set, is TCP: in the ports of Services, containers, network policies and endpoints alike. The API
-// server sets it, and the author of a hook leaves it out.
+// protocol is TCP if it is not set: in the ports of Services, containers, network policies and endpoints. The API server sets it, and
+// authors of hooks often leave it out.
 const (
 	protocol        = "protocol"
 	defaultProtocol = "TCP"
 )
 
-// tellers are the fields that tell apart elements with equal keys, the first that does it first.
-var tellers = append(append([]string{protocol}, mapKeys...), "kind", "namespace", "pathType", "hostPort", "hostIP")
+// distinguishing are the fields that distinguish elements with equal keys, in the order in which they are tried.
+var distinguishing = append(append([]string{protocol}, mapKeys...), "kind", "namespace", "pathType", "hostPort", "hostIP")
 
 // The lists, by their numbers.
 const (
@@ -31,12 +31,12 @@ const (
 // surplus is the number of an observed element that nothing distinguishes from desired ones, of which there are enough.
 const surplus = -1
 
-// place is where an element is: in which list, and the how-manieth there.
+// place is the list of an element, and its position there.
 type place struct{ list, at int }
 
-// tellApart gives elements of one list that have the same key identities of their own. Elements whose key is their own in every
-// list keep theirs.
-func tellApart(key string, lists [][]any, found []index) {
+// distinguish gives different identities to the elements of one list that have the same key. Elements whose key is unique in every list
+// keep their identity.
+func distinguish(key string, lists [][]any, found []index) {
 	groups := map[identity][]place{}
 	crowded := map[identity]bool{}
 	for list := range found {
@@ -60,9 +60,9 @@ func tellApart(key string, lists [][]any, found []index) {
 // same rank. The number of them that is desired is kept: further observed ones are surplus.
 func numberWithin(key string, lists [][]any, group []place) []int {
 	names := make([]string, len(group))
-	for _, teller := range tellers {
-		values, all := valuesOf(teller, lists, group)
-		if teller == key || !all {
+	for _, field := range distinguishing {
+		values, all := valuesOf(field, lists, group)
+		if field == key || !all {
 			continue
 		}
 		alike := map[string]*class{}
@@ -92,7 +92,7 @@ type class struct {
 	differ bool
 }
 
-// crowded reports whether one list has several of the class.
+// crowded reports whether one list has several elements of the class.
 func (c *class) crowded() bool { return slices.Max(c.sizes[:]) > 1 }
 
 func numberByRank(names []string, group []place) []int {
@@ -127,7 +127,7 @@ func numberByRank(names []string, group []place) []int {
 	return among
 }
 
-// valuesOf the field in every element of the group, if all have one that is a scalar. A protocol all have.
+// valuesOf returns the values of the field in all elements of the group, if all have a scalar there. All have a protocol.
 func valuesOf(field string, lists [][]any, group []place) (values []string, all bool) {
 	values = make([]string, len(group))
 	for i, place := range group {

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep objects and lists may be in one another. JSON decoders bound it likewise.
+// maxDepth limits how deep objects and lists may be nested. JSON decoders have the same limit.
 const maxDepth = 10000
 
 // encoder writes trees as encoding/json does, byte for byte: keys sorted, no spaces, <, > and & escaped. It allocates nothing
@@ -42,7 +42,7 @@ func (e *encoder) release() {
 // encode appends the value without what the level keeps.
 func (e *encoder) encode(at *level, value any, depth int) error {
 	if depth > maxDepth {
-		return &fieldError{problem: fmt.Sprintf("more than %d objects and lists are in one another", maxDepth)}
+		return &fieldError{problem: fmt.Sprintf("objects and lists are nested more than %d levels deep", maxDepth)}
 	}
 	switch value := value.(type) {
 	case nil:
@@ -120,11 +120,11 @@ func (e *encoder) float(f float64) error {
 	return nil
 }
 
-// string writes a string so that it may stand in HTML and in JavaScript too.
+// string writes a string with the escapes for HTML and JavaScript.
 func (e *encoder) string(s string) {
 	const hex = "0123456789abcdef"
 	e.text = append(e.text, '"')
-	plain := 0 // where what has yet to be copied begins
+	plain := 0 // the start of the text that is not copied yet
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c < utf8.RuneSelf {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// maxPath bounds the path in an error, in bytes: it goes into events and conditions.
+// maxPath is the limit of the path in an error, in bytes: events and conditions have it.
 const maxPath = 200
 
-// fieldError is about one field. Its path is put together only where there is an error, on the way back up.
+// fieldError is about one field. Its path is built only if there is an error, while the error is returned.
 type fieldError struct {
 	steps   []string // the innermost first
 	problem string

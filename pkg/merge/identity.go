@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// identity decides which elements of the observed, the applied and the desired list are the same one. It is comparable, and
-// making one allocates nothing where the value is a string or an integer.
+// identity decides which elements of the observed, the applied and the desired list are the same one. It is comparable, and needs no
+// allocation if the value is a string or an integer.
 type identity struct {
 	text   string
 	number int64
@@ -20,7 +20,7 @@ type identity struct {
 	among int
 }
 
-// identityOf the value of a map key. Values that read the same are the same: 80 and "80" are.
+// identityOf returns the identity of the value of a map key. Values with the same text are the same: 80 and "80" are.
 func identityOf(value any) identity {
 	switch value := value.(type) {
 	case int64:
@@ -35,7 +35,7 @@ func identityOf(value any) identity {
 	}
 }
 
-// asInteger reads a number that is written as an int64 is: "08" and "+8" are text.
+// asInteger reads a number that has the form of an int64: "08" and "+8" are text.
 func asInteger(text string) (number int64, ok bool) {
 	digits := text
 	if len(digits) > 1 && digits[0] == '-' {
@@ -48,7 +48,7 @@ func asInteger(text string) (number int64, ok bool) {
 	return number, err == nil
 }
 
-// identify the elements of three lists by their key. Within each list no two have the same identity.
+// identify returns the identities of the elements of three lists by their key. Within each list no two elements have the same identity.
 func identify(key string, observed, applied, desired []any) (have, last, want index) {
 	lists := [...][]any{observedList: observed, appliedList: applied, desiredList: desired}
 	all := make([]identity, 0, len(observed)+len(applied)+len(desired))
@@ -62,7 +62,7 @@ func identify(key string, observed, applied, desired []any) (have, last, want in
 		twice = twice || found[i].hasTwice()
 	}
 	if twice {
-		tellApart(key, lists[:], found[:])
+		distinguish(key, lists[:], found[:])
 		for i := range found {
 			found[i] = newIndex(found[i].ids)
 		}

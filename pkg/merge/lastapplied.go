@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// LastAppliedAnnotation records in a child what was applied to it last, as JSON. The name is Metacontroller's.
+// LastAppliedAnnotation is the annotation of a child with what was applied to it last, as JSON. The name is Metacontroller's.
 const LastAppliedAnnotation = "metacontroller.k8s.io/last-applied-configuration"
 
 // notRecorded is what the record leaves out: owner references, and itself.
@@ -31,9 +31,9 @@ type lastApplied struct {
 	unreadable error
 }
 
-// compareApplied reads the record of an observed object and returns what it is to be. It stays as it is, byte for byte, as long
-// as its content is what is desired: then no switch of engines, and no other way to write the same JSON, makes a write. What is
-// put back does not count, so that a hook that returns objects as it got them does not chase their resourceVersions.
+// compareApplied reads the record of an observed object and returns the new one. The record is kept, byte for byte, as long as its content is
+// what is desired: so a change of the engine, or another encoding of the same JSON, makes no write. Fields that are put back do not count,
+// so that a hook that returns observed objects does not cause a write for each new resourceVersion.
 func compareApplied(before string, desired map[string]any) (applied lastApplied, after string, err error) {
 	wanted := encoders.Get().(*encoder)
 	defer wanted.release()
@@ -59,7 +59,7 @@ func compareApplied(before string, desired map[string]any) (applied lastApplied,
 	return applied, after, nil
 }
 
-// parse reads a record. A missing one, and a null, say that nothing was applied.
+// parse reads a record. If it is missing or null, nothing was applied.
 func parse(text string) (tree map[string]any, err error) {
 	if text == "" {
 		return nil, nil
@@ -70,7 +70,7 @@ func parse(text string) (tree map[string]any, err error) {
 	return tree, nil
 }
 
-// record returns what is to be recorded of a desired object.
+// record returns the record of a desired object.
 func record(desired map[string]any) (string, error) {
 	e := encoders.Get().(*encoder)
 	defer e.release()

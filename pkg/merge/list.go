@@ -5,11 +5,10 @@
 
 package merge
 
-// mapKeys are the fields by which a list is taken for a map. The first that all elements have is the one.
+// mapKeys are the fields by which a list is a map. The first that all elements have is the key.
 var mapKeys = []string{"containerPort", "port", "mountPath", "name", "uid", "ip", "path"}
 
-// mapKey returns the field that makes a map of these lists: all elements of all of them are objects that have it. It is "" if
-// there is none.
+// mapKey returns the key of these lists: all elements of all lists are objects that have it. It is "" if there is none.
 func mapKey(lists ...[]any) string {
 	for _, key := range mapKeys {
 		if elements, all := allHave(key, lists); all && elements > 0 {

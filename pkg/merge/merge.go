@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// level is which members of an object, and of objects below it, the author of the desired object has no say in: they are
-// neither merged nor compared. A nil level keeps nothing.
+// level is the set of members of an object, and of objects below it, that the desired object cannot change: they are neither merged nor
+// compared. A nil level keeps nothing.
 type level struct {
 	kept  []string
 	below map[string]*level
@@ -27,8 +27,8 @@ func (l *level) under(key string) *level {
 	return l.below[key]
 }
 
-// mergeObject returns observed without what was applied last and is desired no more, and with all that is desired. It is
-// observed itself unless something differs.
+// mergeObject returns the observed object without what was applied last and is no longer desired, and with all that is desired. It returns
+// the observed object itself if nothing differs.
 func mergeObject(at *level, observed, applied, desired map[string]any) (merged map[string]any, differs bool) {
 	merged = observed
 	own := func() {
@@ -59,7 +59,7 @@ func mergeObject(at *level, observed, applied, desired map[string]any) (merged m
 }
 
 // mergeValue merges what is desired into what is observed, which is nil where there is nothing. So a null makes no difference
-// there: API servers drop null members, and setting one would differ for ever. A value of another type replaces what is observed.
+// there: API servers drop null members, and setting one would always differ. A value of another type replaces what is observed.
 func mergeValue(at *level, observed, applied, desired any) (merged any, differs bool) {
 	switch observed := observed.(type) {
 	case map[string]any:
@@ -90,7 +90,7 @@ func mergeValue(at *level, observed, applied, desired any) (merged any, differs 
 	}
 }
 
-// matches reports whether what is observed is what is desired, to an API server: a null member is as good as none, and 1.0 is 1.
+// matches reports whether the observed value equals the desired one for an API server: a null member equals a missing one, and 1.0 equals 1.
 func matches(observed, desired any) bool {
 	switch observed := observed.(type) {
 	case nil:

@@ -186,7 +186,7 @@ func TestUpdateNamesTheFieldThatCannotBeMerged(t *testing.T) {
 		"an annotation that is not a text": {nil, tree(t, "metadata: {annotations: {a: 5}}"), "metadata.annotations[a]: this is a number, and annotations are strings"},
 		"annotations in a list":            {nil, tree(t, "metadata: {annotations: [a]}"), "metadata.annotations: this is a list, and must be an object"},
 		"a value that is not JSON":         {nil, map[string]any{"spec": map[string]any{"l": []any{int32(5)}}}, "spec.l[0]: this is a Go int32, which is no JSON value"},
-		"too deep":                         {nil, deep, "more than 10000 objects and lists are in one another"},
+		"too deep":                         {nil, deep, "objects and lists are nested more than 10000 levels deep"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			desired := child(test.desired)

@@ -10,8 +10,8 @@ import (
 	"maps"
 )
 
-// putBack is what a desired object never changes: what the system sets, what the object is found by, its owners, its status, and
-// the record of what was applied.
+// putBack is what a desired object never changes: fields that the system sets, name and namespace, its owners, its status, and the record of
+// what was applied.
 var putBack = &level{
 	kept: []string{"status"},
 	below: map[string]*level{"metadata": {
@@ -23,26 +23,26 @@ var putBack = &level{
 	}},
 }
 
-// Verdict is what is to be made of an observed object.
+// Verdict is the result of a merge into an observed object.
 type Verdict struct {
-	// Object is the observed object with what is desired, ready to be written under the observed resourceVersion. It is the
-	// observed tree itself if nothing differs. It shares subtrees with what it was made of: read it only.
+	// Object is the observed object with what is desired, ready to be written with the observed resourceVersion. It is the observed tree
+	// itself if nothing differs. It shares subtrees with the inputs: it must not be changed.
 	Object map[string]any
 	// Differs reports whether Object has anything that the observed object has not, or lacks anything.
 	Differs bool
 	// DesiredChanged reports whether something else is desired than was applied last. If not, and Differs, then another client
-	// has changed the object, or the API server does not take it as it is desired.
+	// has changed the object, or the API server does not store it as desired.
 	DesiredChanged bool
-	// RecordOnly reports that nothing but the record of what was applied differs, as in an object that is as desired when it is
-	// adopted. A recreation would be useless; an update in place is enough.
+	// RecordOnly reports whether only the record of what was applied differs, for instance because an object was already as desired when it was
+	// adopted. Recreating it would be useless; an update in place is enough.
 	RecordOnly bool
 	// Unreadable is why the record of what was applied last could not be read, nil if it could. Such a record is replaced;
 	// what it may have held and is desired no more stays in the object.
 	Unreadable error
 }
 
-// Update returns what an observed object becomes of which these fields are desired. Neither tree is changed. Both
-// are as a JSON decoder of apimachinery makes them, with numbers as int64 or float64.
+// Update merges the desired fields into an observed object. Neither tree is changed. Both are trees of apimachinery's JSON decoder, with
+// numbers as int64 or float64.
 //
 // An error names the field of the metadata that cannot be merged. It is permanent: the same trees give the same one. A field
 // that is desired with another type than it has is a difference like any other.
@@ -71,9 +71,9 @@ func Update(observed, desired map[string]any) (Verdict, error) {
 	return verdict, nil
 }
 
-// WithLastApplied returns a desired object as it is to be created: with the record of what is applied, by which later ones are
-// merged. To be called before anything is added that the hook did not desire, the owner reference above all. The tree is not
-// changed; the result shares subtrees with it. An error names the field that cannot be recorded.
+// WithLastApplied returns a desired object for its creation: with the record of what is applied, which later merges need. It must be called
+// before anything is added that the hook did not desire, in particular the owner reference. The tree is not changed; the result shares
+// subtrees with it. An error names the field that cannot be recorded.
 func WithLastApplied(desired map[string]any) (map[string]any, error) {
 	if err := checkMetadata(desired); err != nil {
 		return nil, fmt.Errorf("recording the desired object: %w", err)
@@ -87,7 +87,7 @@ func WithLastApplied(desired map[string]any) (map[string]any, error) {
 	return created, nil
 }
 
-// checkMetadata refuses what the API server would, or what would hide the record of what was applied.
+// checkMetadata refuses metadata that the API server would refuse, or that would hide the record of what was applied.
 func checkMetadata(desired map[string]any) error {
 	metadata, ok := desired["metadata"].(map[string]any)
 	if !ok {

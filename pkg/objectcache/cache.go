@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cache holds objects of any kind for its users, with one watch per resource. Its methods may be called from everywhere at a time.
+// Cache holds objects of any kind for its users, with one watch per resource. Its methods may be called concurrently.
 type Cache struct {
 	ctx  context.Context
 	open openFunc
@@ -32,7 +32,7 @@ type Cache struct {
 
 // Options are the choices of an engine's operator.
 type Options struct {
-	// KeepManagedFields keeps metadata.managedFields, which as a rule are half of an object.
+	// KeepManagedFields keeps metadata.managedFields, which are usually half of an object.
 	KeepManagedFields bool
 }
 
@@ -75,16 +75,16 @@ type Request struct {
 	Namespace, Name string
 	Selector        labels.Selector
 
-	// OnChange is called for every object that the user sees when it is added (old is nil), changed, or gone or out of sight (new
-	// is nil). Calls come one at a time and in order. A slow user delays no other user, but is notified of several changes of one object
-	// as one, and of an object that came and went not at all. Optional.
+	// OnChange is called for every object that the user sees when it is added (old is nil), changed, or deleted or no longer selected (new
+	// is nil). Calls are sequential and in order. A slow user delays no other user, but gets several changes of one object as one, and no
+	// call for an object that was added and deleted meanwhile. Optional.
 	OnChange func(old, new *RawObject)
 	// OnProblem is called with what keeps the resource from being listed or watched, and with nil when it can be. Optional.
 	OnProblem func(problem error)
 }
 
-// Acquire makes the cache hold what is requested, until the handle is released. It does not wait for it: see [Handle.Synced]. It
-// returns an error for a request that can never be fulfilled, and when the cache's context has ended.
+// Acquire makes the cache hold the requested objects until the handle is released. It does not wait for them: see [Handle.Synced]. It returns
+// an error for a request that can never be fulfilled, and when the cache's context has ended.
 func (c *Cache) Acquire(request Request) (*Handle, error) {
 	if request.Resource.Version == "" || request.Resource.Resource == "" {
 		return nil, errors.New("acquiring a watch: the request names no resource, or not its version")
@@ -117,7 +117,7 @@ func (c *Cache) Acquire(request Request) (*Handle, error) {
 	return user, nil
 }
 
-// Retry ends the wait of a resource that could not be listed or watched. Call it when a CRD has come to be served.
+// Retry ends the wait of a resource that could not be listed or watched. Call it when a CRD has been established.
 func (c *Cache) Retry(resource schema.GroupVersionResource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *Cache) Retry(resource schema.GroupVersionResource) {
 	}
 }
 
-// release takes a user from his feed, and ends the feed with the last one.
+// release removes a user from its feed, and ends the feed with the last user.
 func (c *Cache) release(user *Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"millwright.dev/pkg/jsonscan"
 )
 
-// decoder makes RawObjects of what the API server sends to one watch: without a tree in between, and without copying objects
-// that the cache has already.
+// decoder makes RawObjects of what the API server sends for one watch, without intermediate trees, and without copying objects that the
+// cache already has.
 type decoder struct {
 	mu     sync.Mutex // client-go may use a serializer in several goroutines
 	parser parser

@@ -3,7 +3,7 @@
 
 // Package objectcache holds objects of any kind in little memory, with one watch per resource for all its users.
 //
-// A [RawObject] is an object as compact JSON, with a small header of what controllers decide by; nothing is decoded to a tree. A [Cache]
+// A [RawObject] is an object as compact JSON, with a small header of the fields that controllers need; nothing is decoded to a tree. A [Cache]
 // lists and watches, through client-go's Reflector, what its users acquire:
 //
 //	objects, err := objectcache.New(ctx, config, objectcache.Options{})
@@ -13,18 +13,18 @@
 //	})
 //	synced := cache.WaitFor(ctx, "children", children.Synced()) // k8s.io/client-go/tools/cache
 //	mine := children.OwnedBy(parent.GetUID(), namespace)
-//	children.Release() // the last one to go ends the watch
+//	children.Release() // the last release ends the watch
 //
-// Each user sees what he requested. The watch brings what all of them need: it is narrowed to a namespace, a name or a selector on which
-// they agree, and narrowed further half a minute after they agree on less. To widen or narrow, a second watch is started, which takes
-// over when it has its first state (feed.go, state.go): no user misses a change meanwhile, sees one undone, or is notified of an object
-// twice. If the watch that all need together is refused, those who were served stay so, and the others are notified of the reason.
+// Each user sees what it requested. The watch has what all users need: it is limited to a namespace, a name or a selector that all have in
+// common, and narrowed half a minute after they need less. To widen or narrow it, a second watch is started, which takes over when it has
+// its first state (feed.go, state.go): no user misses a change, sees one undone, or gets an object twice. If the watch that all need
+// together is refused, the users that were served before are still served, and the others get the reason.
 //
-// A resource that is not served, or not allowed, is tried again, first within half a second and at last every 15 to 30; its users are notified
-// what is wrong ([Handle.Problem]) and keep what they have seen. [Cache.Retry] ends the wait.
+// A resource that is not served, or not allowed, is retried, first within half a second and finally every 15 to 30 seconds; its users get the
+// reason ([Handle.Problem]) and keep the objects that they have seen. [Cache.Retry] ends the wait.
 //
-// How an event goes: HTTP, client-go's frames, decode.go and parse.go (bytes to RawObject), the Reflector, source.go (its store), state.go
-// (the feed takes it in), queue.go (one per user), handle.go (OnChange).
+// The path of an event: HTTP, client-go's frames, decode.go and parse.go (bytes to RawObject), the Reflector, source.go (its store), state.go
+// (into the feed), queue.go (one per user), handle.go (OnChange).
 //
 // Memory is measured by "go test -run '^$' -bench Memory -benchtime 1x ./pkg/testing/integration/objectcache".
 //

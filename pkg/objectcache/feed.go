@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// narrowDelay is how long the users of a resource must have agreed on less before the watch is narrowed: to narrow it is to list
-// again, and a user that leaves often returns immediately.
+// narrowDelay is how long the users of a resource must have needed less before the watch is narrowed: narrowing needs a new list, and a
+// user that releases its handle often acquires another one immediately.
 const narrowDelay = 30 * time.Second
 
 // feed holds the objects of one resource for all its users, and keeps one watch on it; a second one only while the watch is widened or
@@ -24,17 +24,17 @@ type feed struct {
 	objects *store
 	version string // up to which the objects are known
 	users   map[*Handle]struct{}
-	// current is the source whose objects these are. next is to take its place when it has its first state; nil if none is.
+	// current is the source of the objects. next replaces it when it has its first state; nil if there is none.
 	current, next *source
-	// deleted are the objects that current has deleted since next asked for its list, with the resourceVersion of that.
+	// deleted are the objects that current has deleted since next requested its list, with the resourceVersion of the deletion.
 	deleted map[objectName]string
-	// catchUp is set while current is behind what is in objects already.
+	// catchUp is set while current is older than objects.
 	catchUp *catchUp
-	// narrowing is set while users agree on less than the watch brings.
+	// narrowing is set while users need less than the watch has.
 	narrowing *time.Timer
 }
 
-// catchUp is what a new source must not undo until it has come as far as the one before it.
+// catchUp is what a new source must not undo until it is as new as the source before it.
 type catchUp struct {
 	until   string
 	deleted map[objectName]string
@@ -44,9 +44,9 @@ func newFeed(cache *Cache, resource schema.GroupVersionResource) *feed {
 	return &feed{cache: cache, resource: resource, objects: newStore(), users: map[*Handle]struct{}{}}
 }
 
-// The functions below want f.mu to be held.
+// The functions below must be called with f.mu held.
 
-// wanted is the narrowest scope that has all that the users want. There is at least one.
+// wanted returns the narrowest scope with all that the users need. There is at least one user.
 func (f *feed) wanted() scope {
 	var all scope
 	first := true
@@ -60,7 +60,7 @@ func (f *feed) wanted() scope {
 	return all
 }
 
-// steer starts and stops sources so that there is one, or will be, that brings what the users want.
+// steer starts and stops sources so that one has, or will have, what the users need.
 func (f *feed) steer() {
 	if len(f.users) == 0 {
 		f.stop()
@@ -86,14 +86,14 @@ func (f *feed) steer() {
 	f.notifyProblems()
 }
 
-// replaceBy starts the source that is to be the next.
+// replaceBy starts the next source.
 func (f *feed) replaceBy(wanted scope) {
 	f.dropNext()
 	f.narrowLater(false)
 	f.next = f.start(wanted)
 }
 
-// narrowLater starts the time after which the watch is narrowed, unless it runs already, or stops it.
+// narrowLater starts the timer after which the watch is narrowed, unless it already runs, or stops it.
 func (f *feed) narrowLater(later bool) {
 	switch {
 	case !later && f.narrowing != nil:
@@ -105,7 +105,7 @@ func (f *feed) narrowLater(later bool) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if f.narrowing != timer {
-				return // stopped when it was too late
+				return // it was stopped too late
 			}
 			f.narrowing = nil
 			f.replaceBy(f.wanted())
@@ -131,7 +131,7 @@ func (f *feed) stop() {
 	f.current = nil
 }
 
-// activate gives those users their first state whose objects are all here now.
+// activate passes their first state to the users whose objects are now complete.
 func (f *feed) activate() {
 	if f.current == nil || !f.current.synced {
 		return
@@ -156,7 +156,7 @@ func (f *feed) change(old, new *RawObject) {
 	}
 }
 
-// notifyProblems notifies each user of what is wrong with its source.
+// notifyProblems passes the problem of its source to each user.
 func (f *feed) notifyProblems() {
 	for user := range f.users {
 		source := f.current

@@ -14,8 +14,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Handle is what one user holds of a resource. He sees what he requested, whatever others request. Reads cost no copy of an
-// object; before [Handle.HasSynced] they may find less than there is.
+// Handle is the access of one user to a resource. The user sees what it requested, whatever other users request. Reads do not copy objects;
+// before [Handle.HasSynced] they may be incomplete.
 type Handle struct {
 	feed    *feed
 	scope   scope
@@ -25,7 +25,7 @@ type Handle struct {
 	active  bool // gets changes; guarded by the feed's mu
 }
 
-// Release gives the handle back. No call to OnChange or OnProblem begins after that, but one may still run. It may be called twice.
+// Release releases the handle. No call to OnChange or OnProblem begins after it, but one may still run. It may be called twice.
 func (h *Handle) Release() { h.feed.cache.release(h) }
 
 // Get returns the object, or nil. The namespace of cluster-scoped objects is "".
@@ -81,7 +81,7 @@ func (f *feed) list(user *Handle, namespace string, selector labels.Selector) []
 	return found
 }
 
-// HasSynced reports whether OnChange has been called for everything that was there at first.
+// HasSynced reports whether OnChange has been called for all initial objects.
 func (h *Handle) HasSynced() bool { return cache.IsDone(h.Synced()) }
 
 // Synced is HasSynced for cache.WaitFor.
@@ -92,11 +92,11 @@ type syncedChecker struct{ handle *Handle }
 func (s syncedChecker) Name() string          { return describe(s.handle.feed.resource) }
 func (s syncedChecker) Done() <-chan struct{} { return s.handle.queue.synced }
 
-// Problem returns what keeps the resource from being listed or watched, or nil. What was seen before stays to be read.
+// Problem returns why the resource cannot be listed or watched, or nil. Objects that were seen before can still be read.
 func (h *Handle) Problem() error { return h.queue.currentProblem() }
 
-// LastStoreSyncResourceVersion returns the resourceVersion up to which changes can be read here: who has written, and waits until it
-// has come as far as his write, does not decide from what was before. It may go back when the watch is widened or narrowed.
+// LastStoreSyncResourceVersion returns the resourceVersion up to which changes can be read here, for a consistency store. It may decrease
+// when the watch is widened or narrowed.
 func (h *Handle) LastStoreSyncResourceVersion() string {
 	h.feed.mu.RLock()
 	defer h.feed.mu.RUnlock()
@@ -129,7 +129,7 @@ func (h *Handle) notify(ctx context.Context) {
 	}
 }
 
-// guard keeps a panic of one user from the others.
+// guard recovers a panic of one user, so that it does not affect the others.
 func (h *Handle) guard(ctx context.Context, call func()) {
 	defer func() {
 		if panicked := recover(); panicked != nil {

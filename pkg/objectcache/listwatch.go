@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/util/watchlist"
 )
 
-// openFunc makes what lists and watches a resource within a scope. known finds objects that need not be made again.
+// openFunc returns what lists and watches a resource within a scope. known returns objects that need not be decoded again.
 type openFunc func(resource schema.GroupVersionResource, within scope, known func(namespace, name []byte) *RawObject) (cache.ListerWatcher, error)
 
 // opener returns an openFunc for an API server.
@@ -98,8 +98,8 @@ func (r *reporting) IsWatchListSemanticsUnSupported() bool {
 // ListWithContext implements cache.ListerWithContext.
 func (r *reporting) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.ResourceVersion == "0" {
-		// Any old state would do for the Reflector. After a restart, what an API server has that is behind the others would not
-		// have what we wrote before.
+		// The Reflector accepts any old state. After a restart, an API server that is behind the others might not have what we
+		// wrote before.
 		options.ResourceVersion = ""
 	}
 	if options.Continue == "" {
@@ -124,13 +124,13 @@ func (r *reporting) WatchWithContext(ctx context.Context, options metav1.ListOpt
 	}
 	r.failed(ctx, "watch", err)
 	if options.SendInitialEvents != nil && !expired(err) {
-		// The Reflector would wait for some of these without looking at the context. As it is, it tries to list.
+		// After some of these errors the Reflector would wait without checking the context. After this one it lists again.
 		err = errors.New(err.Error())
 	}
 	return nil, err
 }
 
-// failed reports an error, unless it is one of daily life.
+// failed reports an error, unless it is a normal one.
 func (r *reporting) failed(ctx context.Context, verb string, err error) {
 	if ctx.Err() == nil && !expired(err) {
 		r.source.feed.report(r.source, explain(r.source.feed.resource, verb, err))

@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// RawObject is an object of any kind, as compact JSON with a small header of what controllers decide by. It never changes, and may
-// be shared and kept by anybody. What is kept of an old version keeps its whole JSON in memory.
+// RawObject is an object of any kind, as compact JSON with a small header of the fields that controllers need. It never changes, and may
+// be shared and kept. A kept part of an old version keeps its whole JSON in memory.
 //
-// The JSON begins with apiVersion and kind, has no space between its parts, and lacks metadata.managedFields unless they were asked
-// for. Everything else, numbers and the order of members included, is as the API server sent it.
+// The JSON begins with apiVersion and kind, has no white space between its parts, and no metadata.managedFields unless they were requested.
+// Everything else, including numbers and the order of members, is as the API server sent it.
 type RawObject struct {
 	text string
 	kind *objectKind
