@@ -19,7 +19,7 @@ import (
 type Answer struct {
 	// Body must not be changed.
 	Body []byte
-	// Sum is equal for equal bodies, and different for different ones as far as 64 bits go. It holds for this process.
+	// Sum is a 64-bit hash of the body. It is valid within this process.
 	Sum uint64
 	// NotModified reports whether the hook answered 304 or 412; Body is that of an earlier answer.
 	NotModified bool
@@ -32,21 +32,21 @@ type Answer struct {
 var sumSeed = maphash.MakeSeed()
 
 const (
-	// firstBody is how much room is made for a body that is announced as larger: it need not come.
+	// firstBody is the first allocation for a body that is announced as larger: less may arrive.
 	firstBody = allowance / 2
-	// reusedBody is up to which size the room is kept for another body.
+	// reusedBody is the size up to which the memory is kept for another body.
 	reusedBody = allowance
 
-	// bodyPatience is how long a body may take to come that needs more than the allowance: others wait for the memory that it has.
+	// bodyPatience is how long a body that needs more than the allowance may take: other answers wait for its memory.
 	bodyPatience = 30 * time.Second
-	// decodingPatience is how long an answer waits for the memory to be decoded in. A worker waits with it.
+	// decodingPatience is how long an answer waits for the memory for its decoding. A worker waits with it.
 	decodingPatience = 2 * time.Second
 )
 
-// bodies has the room of answers that were released, as *[]byte.
+// bodies has the memory of answers that were released, as *[]byte.
 var bodies sync.Pool
 
-// newBody returns room for a body of the announced size, which is below zero where it is not known.
+// newBody returns memory for a body of the announced size, which is negative if it is not known.
 func newBody(announced int64) []byte {
 	if released, ok := bodies.Get().(*[]byte); ok {
 		return (*released)[:0]
@@ -55,8 +55,8 @@ func newBody(announced int64) []byte {
 	return make([]byte, 0, min(max(announced, 1<<10), firstBody)+1)
 }
 
-// Reserve waits for the memory that decoding and following the answer takes, as long as it is not released. Its error, an [*Error], is
-// that this is more than one answer may take, or that other answers take it all.
+// Reserve waits for the memory that decoding and applying the answer takes, and holds it until the answer is released. Its error, an
+// [*Error], is that this is more than one answer may take, or that other answers take all of it.
 func (a *Answer) Reserve(ctx context.Context) error {
 	weight := weigh(a.Body)
 	switch err := a.share.grow(ctx, weight, decodingPatience); err {
@@ -70,8 +70,8 @@ func (a *Answer) Reserve(ctx context.Context) error {
 	}
 }
 
-// Release gives back the memory of the answer, and lets another answer use it. It must be called for each answer, by who uses neither the body
-// nor anything decoded from it any more.
+// Release releases the memory of the answer for another answer. It must be called for each answer, when neither the body nor anything decoded
+// from it is used any more.
 func (a *Answer) Release() {
 	if body := a.Body; a.reusable && cap(body) <= reusedBody {
 		bodies.Put(&body)
@@ -140,7 +140,7 @@ func (h *Hook) readBody(ctx context.Context, cancel context.CancelCauseFunc, res
 // errSlowBody is why the reading of a large body ends before the timeout.
 var errSlowBody = fmt.Errorf("a response body of more than %d bytes has to come within %s", firstBody, bodyPatience)
 
-// noRoom is the failure to get memory for an answer.
+// noRoom returns the error if an answer gets no memory.
 func (h *Hook) noRoom(ctx context.Context, err error) error {
 	if err == errTooMuch { // limits of bodies are below
 		return newError(ReasonTooLarge, "%s hook %s: the response body takes more memory than one answer may", h.phase, h.URL())

@@ -14,14 +14,14 @@ const (
 	// firstPause is how long it is suspended then, and lastPause the longest. In between it doubles.
 	firstPause = time.Second
 	lastPause  = time.Minute
-	// probePatience is when to come back while another call finds out whether the hook answers again.
+	// probePatience is the delay for other calls while one call probes whether the hook answers again.
 	probePatience = time.Second
 )
 
-// breaker keeps calls from a hook that does not answer: after some failures in a row there is a pause, then one call is let
-// through. It closes with the first answer, whatever its status is: any answer shows that the hook is reachable.
+// breaker is a circuit breaker for a hook that does not answer: after some failures in a row there is a pause, then one call is let
+// through as a probe. It closes with the first answer, whatever its status is: any answer shows that the hook is reachable.
 //
-// There is one per hook, not per host: what one controller does with its credentials or its path must not cut off another.
+// There is one per hook, not per host: wrong credentials or a wrong path of one controller must not affect another.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
@@ -32,7 +32,7 @@ type breaker struct {
 	epoch int
 }
 
-// permit is the leave to make one call. Its end must be reported.
+// permit is the permission to make one call. The result of the call must be reported.
 type permit struct {
 	epoch int
 	probe bool
@@ -56,7 +56,7 @@ func (b *breaker) blockedLocked() time.Duration {
 	}
 }
 
-// allow returns the leave to make a call, or for how long there is none.
+// allow returns the permission to make a call, or for how long there is none.
 func (b *breaker) allow() (permit, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,7 +76,7 @@ func (b *breaker) answered(p permit) {
 	}
 }
 
-// abandoned reports a call that ended for reasons of the caller.
+// abandoned reports a call that the caller has ended.
 func (b *breaker) abandoned(p permit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +85,7 @@ func (b *breaker) abandoned(p permit) {
 	}
 }
 
-// failed reports a call without an answer. Those that were under way when the breaker opened do not prolong the pause.
+// failed reports a call without an answer. Calls that were running when the breaker opened do not extend the pause.
 func (b *breaker) failed(p permit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +100,7 @@ func (b *breaker) failed(p permit) {
 	}
 }
 
-// reset forgets all failures: they were those of other credentials.
+// reset forgets all failures: they were caused by other credentials.
 func (b *breaker) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

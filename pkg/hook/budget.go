@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// allowance is how many bytes each answer has without asking: the answers of most hooks never wait for those of others. There are
+// allowance is how many bytes each answer has without a reservation: the answers of most hooks never wait for those of others. There are
 // no more answers in flight than the caller has workers.
 const allowance = 512 << 10
 
@@ -20,9 +20,9 @@ var (
 	errNoRoom  = errors.New("the answers of other hooks take all memory that is set aside for answers")
 )
 
-// budget bounds the bytes that all answers in flight take together: a semaphore whose users take more as they find that they need
-// it. Half of it is shared by all, first come, first served. The other half is a lane for one answer at a time, which is as much as
-// one answer may take: where all wait for each other, one still goes on to its end, so that nothing deadlocks.
+// budget limits the bytes that all answers in flight take together: a semaphore whose users take more when they need more. Half of it is
+// shared by all, first in, first out. The other half is for one answer at a time, and is as much as one answer may take: if all wait for
+// each other, one can still complete, so there is no deadlock.
 type budget struct {
 	most int64 // of one answer, and of the lane
 
@@ -32,14 +32,14 @@ type budget struct {
 	waiting *list.List // of *claim
 }
 
-// share is what one answer has of a budget. Only one goroutine uses it at a time.
+// share is the part of a budget that one answer has. Only one goroutine uses it at a time.
 type share struct {
 	budget *budget
 	needed int64 // the allowance included
 	held   int64 // of what is free for all
 }
 
-// claim is a share that waits for its needs to be met.
+// claim is a share that waits for more bytes.
 type claim struct {
 	share *share
 	met   chan struct{}
@@ -51,8 +51,8 @@ func newBudget(total int64) *budget {
 
 func (b *budget) share() *share { return &share{budget: b} }
 
-// grow takes n bytes more, and waits until there is room for them. The share is as before if there is an error: errTooMuch, or errNoRoom
-// where the patience or the context ended before.
+// grow takes n more bytes, and waits until they are free. The share is unchanged after an error: errTooMuch, or errNoRoom if the patience or
+// the context ended before.
 func (s *share) grow(ctx context.Context, n int64, patience time.Duration) error {
 	b := s.budget
 	b.mu.Lock()
@@ -95,7 +95,7 @@ func (s *share) grow(ctx context.Context, n int64, patience time.Duration) error
 	return errNoRoom
 }
 
-// shrink gives n bytes back.
+// shrink releases n bytes.
 func (s *share) shrink(n int64) {
 	b := s.budget
 	b.mu.Lock()
@@ -108,7 +108,7 @@ func (s *share) shrink(n int64) {
 	b.serve()
 }
 
-// release gives all back. The share can be used again.
+// release releases all bytes. The share can be used again.
 func (s *share) release() {
 	b := s.budget
 	b.mu.Lock()
@@ -121,7 +121,7 @@ func (s *share) release() {
 	b.serve()
 }
 
-// missing is what a share needs of what is free for all; less than zero is what it has too much.
+// missing returns how many bytes a share needs from the shared half; it is negative if the share has more than it needs.
 func (s *share) missing() int64 {
 	if s.budget.lane == s {
 		return 0
@@ -129,7 +129,7 @@ func (s *share) missing() int64 {
 	return max(s.needed-allowance, 0) - s.held
 }
 
-// serve meets claims in their order, as far as there is room.
+// serve gives bytes to claims in their order, as far as there are free ones.
 func (b *budget) serve() {
 	for element := b.waiting.Front(); element != nil; element = b.waiting.Front() {
 		first := element.Value.(*claim)

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// failureBody is how much is read of the body of an answer that is no success.
+// failureBody is how many bytes of the body of a failed answer are read.
 const failureBody = 64 << 10
 
 // wantsCertificate are the ways in which net/http reports that a server refuses a client without a certificate: with TLS 1.3
 // only the first use of the connection fails, and HTTP/2 may notice before the reason has come.
 var wantsCertificate = []string{"tls: certificate required", "http2: client conn could not be established"}
 
-// Call sends the request and returns the answer. The key is what it is about (the UID of the parent), so that an ETag is
-// offered for the same again. The error is an [*Error]; where the context has ended, it wraps the cause of that.
+// Call sends the request and returns the answer. The key (the UID of the parent) selects the ETag of the earlier answer. The error is an
+// [*Error]; if the context has ended, it wraps its cause.
 func (h *Hook) Call(ctx context.Context, key string, request *Request) (*Answer, error) {
 	way, err := h.connect() // first: new credentials end a suspension
 	if err != nil {
@@ -52,7 +52,7 @@ func (h *Hook) Call(ctx context.Context, key string, request *Request) (*Answer,
 	return answer, err
 }
 
-// Longest is how long a call takes at most: it may wait for others to the same host as long as for its own answer.
+// Longest returns the longest duration of a call: it may wait for other calls to the same host as long as for its own answer.
 func (h *Hook) Longest() time.Duration { return 2 * h.timeout }
 
 func (h *Hook) suspended(wait time.Duration) error {
@@ -83,7 +83,7 @@ func (h *Hook) exchange(ctx context.Context, way *link, key string, request *Req
 	defer cancel(nil)
 	answer, err := h.send(bounded, cancel, way, key, request)
 	if cause := context.Cause(bounded); ReasonOf(err) == ReasonUnreachable && (cause == noAnswer || cause == errSlowBody) {
-		// However far it came: a text that is the same each time makes one event.
+		// The text does not depend on the progress, so that repeated failures make one event.
 		return nil, newError(ReasonUnreachable, "http error: Post %q: %w", h.URL(), cause)
 	}
 	return answer, err
@@ -126,7 +126,7 @@ func (h *Hook) send(ctx context.Context, cancel context.CancelCauseFunc, way *li
 	return answer, err
 }
 
-// hint is what an author may do about the error.
+// hint returns what an author may do about the error, "" if nothing is known.
 func (h *Hook) hint(err error) string {
 	for _, text := range wantsCertificate {
 		if h.access.ClientTLS == nil && strings.Contains(err.Error(), text) {
@@ -136,7 +136,7 @@ func (h *Hook) hint(err error) string {
 	return ""
 }
 
-// receiveOther judges an answer that is no success.
+// receiveOther returns the error for a failed answer.
 func (h *Hook) receiveOther(known *etagEntry, response *http.Response, authorization string) (*Answer, error) {
 	code := response.StatusCode
 	// A connection whose body is read to its end can be used again. What there is of it explains the code; an error while

@@ -47,14 +47,14 @@ func (l Labels) Get(key string) string {
 	return value
 }
 
-// Child is an object that a hook wants to be there.
+// Child is an object that a hook desires.
 type Child struct {
 	APIVersion, Kind string
-	// Namespace is the parent's where the hook gives none, and empty for a cluster-scoped type whatever the hook gives. So it
-	// may differ from what stands in JSON.
+	// Namespace is the parent's if the hook sets none, and empty for a cluster-scoped type, whatever the hook sets. So it may differ
+	// from JSON.
 	Namespace, Name string
 	Labels          Labels
-	// JSON is the child as it stands in the answer.
+	// JSON is the child as it is in the answer.
 	JSON []byte
 }
 
@@ -159,7 +159,7 @@ func (d *decoder) labels() (Labels, error) {
 	return found, err
 }
 
-// checkChild judges a child by itself, and completes its namespace.
+// checkChild validates one child, and sets its namespace.
 func (d *decoder) checkChild(child *Child) error {
 	for _, field := range []struct{ name, value string }{{"apiVersion", child.APIVersion}, {"kind", child.Kind}, {"metadata.name", child.Name}} {
 		if field.value == "" {
@@ -189,7 +189,7 @@ func childFault(child *Child, reason Reason, format string, args ...any) error {
 	return &fault{reason: reason, text: fmt.Sprintf("(%s) ", child) + fmt.Sprintf(format, args...)}
 }
 
-// objectName is what an object is unique by, in whatever version.
+// objectName identifies an object, independent of its version.
 type objectName struct{ group, kind, namespace, name string }
 
 func checkDuplicates(children []Child) error {
@@ -214,7 +214,7 @@ func newString(text []byte) string { return string(text) }
 func apiVersionOf(t *Type) string { return t.APIVersion }
 func kindOf(t *Type) string       { return t.Kind }
 
-// interned returns the string of a declared type where it is the same, so that none is made for every child.
+// interned returns the equal string of a declared type, if there is one, so that children share it.
 func (d *decoder) interned(text []byte, of func(t *Type) string) string {
 	for i := range d.rules.Types {
 		if known := of(&d.rules.Types[i]); known == string(text) {

@@ -31,7 +31,7 @@ type Options struct {
 // DefaultAnswerMemory is the default of [Options.AnswerMemory].
 const DefaultAnswerMemory = 256 << 20
 
-// Client is what all hooks of a process share.
+// Client has what all hooks of a process share.
 type Client struct {
 	maxBody    int64
 	budget     *budget
@@ -40,7 +40,7 @@ type Client struct {
 	hosts      hosts
 }
 
-// NewClient makes a Client. It holds nothing while it has no hooks.
+// NewClient returns a Client. It holds no resources while it has no hooks.
 func NewClient(options Options) *Client {
 	if options.AnswerMemory <= 0 {
 		options.AnswerMemory = DefaultAnswerMemory
@@ -85,14 +85,14 @@ type Hook struct {
 	link   *link // nil before the first call
 }
 
-// link is what a call goes out by while the credentials are the same.
+// link is the transport and headers of calls while the credentials are the same.
 type link struct {
 	transport *transport
 	client    *http.Client
 	header    string
 }
 
-// NewHook makes a Hook. Its errors have ReasonInvalidConfiguration. Secrets are not asked for before the first call.
+// NewHook returns a Hook. Its errors have ReasonInvalidConfiguration. Secrets are not read before the first call.
 func (c *Client) NewHook(ctx context.Context, config Config) (*Hook, error) {
 	hook, err := newHook(c, &config)
 	if err != nil {
@@ -136,20 +136,20 @@ func newHook(c *Client, config *Config) (*Hook, error) {
 // Version is that of the protocol.
 func (h *Hook) Version() Version { return h.version }
 
-// URL is the address that is called, fit to be shown.
+// URL returns the address of the hook, without credentials.
 func (h *Hook) URL() string { return h.url.Redacted() }
 
-// Access is how the hook and its caller prove who they are: the hook's own, or that of the endpoint of its host.
+// Access returns how the hook and its caller authenticate each other: the hook's own access, or that of the endpoint of its host.
 func (h *Hook) Access() Access { return h.access }
 
-// Forget drops what was kept for answers about something that has gone.
+// Forget drops the stored answer for a key that is gone.
 func (h *Hook) Forget(key string) {
 	if h.etags != nil {
 		h.etags.forget(key)
 	}
 }
 
-// Close lets go of what the hook holds. Calls that are under way go on; later ones fail.
+// Close releases what the hook holds. Running calls continue; later calls fail.
 func (h *Hook) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,7 +166,7 @@ func (h *Hook) Close() {
 	h.client.hosts.leave(h.host)
 }
 
-// connect returns the way out with the credentials of now. Its transport must be released.
+// connect returns the link with the current credentials. Its transport must be released.
 func (h *Hook) connect() (*link, error) {
 	now, err := h.access.read(h.source)
 	if err != nil {

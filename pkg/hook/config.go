@@ -22,7 +22,7 @@ const (
 	V2 Version = "v2"
 )
 
-// Mode is what becomes of fields that the protocol does not have.
+// Mode is how unknown fields of an answer are treated.
 type Mode string
 
 const (
@@ -38,10 +38,10 @@ type Config struct {
 	Phase string
 	// Version is v1 unless given.
 	Version Version
-	// URL wins over Service and Path.
+	// URL takes precedence over Service and Path.
 	URL     string
 	Service *Service
-	// Path is appended to the service's address as it is.
+	// Path is appended, unchanged, to the service's address.
 	Path *string
 	// Timeout of a call, from the connection to the end of the body; nil, zero or less: DefaultTimeout.
 	Timeout *time.Duration
@@ -49,7 +49,7 @@ type Config struct {
 	ETag *ETag
 	// Mode is Strict for v2 and Loose for v1 unless given.
 	Mode Mode
-	// Access that the hook brings itself, which then replaces that of Endpoints wholly.
+	// Access of the hook itself, which replaces that of Endpoints completely.
 	Access
 	Endpoints []Endpoint
 	// Source has the Secrets and ConfigMaps that an Access names.

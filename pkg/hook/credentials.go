@@ -13,14 +13,15 @@ import (
 	"strings"
 )
 
-// Source gives the data of Secrets and ConfigMaps as they are now. It is asked on every call, so that a rotation needs no
-// restart: it answers from a watch. What it returns is not changed.
+// Source returns the current data of Secrets and ConfigMaps, from a watch. It is used for every call, so that a rotation needs no restart.
+// Callers must not change the data.
 type Source interface {
 	Secret(namespace, name string) (map[string][]byte, error)
 	ConfigMap(namespace, name string) (map[string]string, error)
 }
 
-// Access is how a hook and its caller prove to each other who they are. The zero value is: by the system's roots, and not at all.
+// Access is how a hook and its caller authenticate each other. With the zero value, the hook is verified by the system's roots, and the caller
+// does not authenticate.
 type Access struct {
 	CABundle      *CABundle
 	ClientTLS     *ClientTLS
@@ -51,7 +52,7 @@ type Authorization struct {
 // BasicAuth is a Secret with a user name and a password. The keys are username and password unless given.
 type BasicAuth struct{ Namespace, Name, UsernameKey, PasswordKey string }
 
-// validate finds what no Secret can mend.
+// validate returns errors that do not depend on Secrets.
 func (a Access) validate() error {
 	if a.Authorization != nil && a.BasicAuth != nil {
 		return errors.New("authorization and basicAuth are mutually exclusive")
@@ -78,7 +79,7 @@ func (a Access) validate() error {
 	}
 }
 
-// material is what the Secrets and ConfigMaps of an Access say at one moment.
+// material is the data of the Secrets and ConfigMaps of an Access at one moment.
 type material struct {
 	ca, cert, key []byte
 	header        string // of Authorization
@@ -88,7 +89,7 @@ func (m material) equal(other material) bool {
 	return m.header == other.header && bytes.Equal(m.ca, other.ca) && bytes.Equal(m.cert, other.cert) && bytes.Equal(m.key, other.key)
 }
 
-// read asks the source for all that the access needs.
+// read reads from the source all that the access needs.
 func (a Access) read(source Source) (m material, err error) {
 	if m.ca, err = a.CABundle.read(source); err != nil {
 		return material{}, fmt.Errorf("can't resolve caBundle: %w", err)
@@ -178,7 +179,7 @@ func (b *BasicAuth) header(source Source) (string, error) {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password)), nil
 }
 
-// secretData returns the values of the keys, all of which there must be.
+// secretData returns the values of the keys, which must all exist.
 func secretData(source Source, what, namespace, name string, keys ...string) ([][]byte, error) {
 	data, err := source.Secret(namespace, name)
 	if err != nil {

@@ -88,7 +88,7 @@ func (d *decoder) fail(reason Reason, err error) error {
 	return newError(reason, "can't unmarshal webhookResponse (version: %s, type: %s): %w", d.rules.Version, d.rules.Phase, err)
 }
 
-// wrong is that the value at hand is not of the type that is wanted.
+// wrong returns the error that the current value does not have the wanted type.
 func (d *decoder) wrong(want string) error {
 	got := "a number"
 	switch d.Space() {
@@ -109,7 +109,7 @@ func (d *decoder) wrong(want string) error {
 	return &fault{reason: ReasonInvalidResponse, text: "is " + got + ", and must be " + want}
 }
 
-// null takes a null if that is what comes.
+// null takes a null if it is the next value.
 func (d *decoder) null() bool {
 	return d.Space() == 'n' && d.Literal("null") == nil
 }

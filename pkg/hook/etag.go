@@ -21,7 +21,7 @@ type ETag struct {
 // etagCache keeps the answers of one hook that came with an ETag, by what they are about.
 type etagCache struct {
 	timeout, cleanup time.Duration
-	// room is what is left for the answers of all hooks, in bytes.
+	// room is how many bytes are left for the answers of all hooks.
 	room *atomic.Int64
 
 	mu      sync.Mutex

@@ -13,10 +13,10 @@ import (
 // shownBody is how many bytes of the body of a failed answer are shown.
 const shownBody = 200
 
-// excerpt is the beginning of the body of a failed answer, as one line, for whom may read the condition of the controller and the events
-// of its parents. The answer need not come from a hook: an address that only the engine reaches may stand in the controller, so that no
-// more of it is shown than a sentence about what is wrong. A page in HTML has no such sentence, nor has what is
-// no text, or succeeded in something else. The credentials of the call are left out, in case they are sent back.
+// excerpt returns the beginning of the body of a failed answer, as one line, for users who may read the condition of the controller and the
+// events of its parents. The answer may not come from a hook: a controller may name any address that only the engine can reach. So only a
+// short text about the problem is shown, and nothing of HTML pages, of binary bodies, or of answers that are no errors. The credentials
+// of the call are removed, in case the answer repeats them.
 func excerpt(code int, header http.Header, body []byte, authorization string) string {
 	if code < http.StatusBadRequest {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// hosts bounds the calls to each host, over all hooks.
+// hosts limits the calls to each host, over all hooks.
 type hosts struct {
 	perHost, waiting int
 
@@ -19,7 +19,7 @@ type hosts struct {
 	known map[string]*host
 }
 
-// host is where one hook or more are served.
+// host serves one or more hooks.
 type host struct {
 	name    string
 	users   int // hooks, guarded by hosts.mu
@@ -51,11 +51,11 @@ func (h *hosts) leave(one *host) {
 	}
 }
 
-// shortPatience is how long those wait for a slot that come when there are others enough.
+// shortPatience is how long a call waits for a slot when too many others already wait.
 const shortPatience = 100 * time.Millisecond
 
-// acquire waits for a slot, in the order of coming, at most as long as a call may take. A call behind too many others waits
-// for a moment only: a slow host must not hold all workers, and a fast one need not refuse a call.
+// acquire waits for a slot, first in, first out, at most as long as a call may take. A call behind too many others waits only
+// shortPatience: a slow host must not hold all workers, and a fast one need not refuse a call.
 func (h *host) acquire(ctx context.Context, patience time.Duration) error {
 	select {
 	case h.slots <- struct{}{}:

@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/hook"
 )
 
-// Source has the Secrets and ConfigMaps that are held. Its methods may be called from everywhere at a time.
+// Source has the Secrets and ConfigMaps that are held. Its methods may be called concurrently.
 type Source struct {
 	ctx     context.Context
 	client  kubernetes.Interface
@@ -81,9 +81,9 @@ type Hold struct {
 	released atomic.Bool
 }
 
-// Hold makes the objects watched until the hold is released. onChange is called when one of them is first known, has changed, come
-// or gone, or is refused; not of what is known already, nor for changes of labels and the like. It may be called concurrently,
-// and must be quick.
+// Hold watches the objects until the hold is released. onChange is called when one of them is first known, is created, changed or deleted,
+// or is refused; not for objects that are already known, nor for changes of labels and other metadata. It may be called concurrently, and
+// must return quickly.
 func (s *Source) Hold(onChange func(), refs ...Ref) *Hold {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Source) start(w *watched) {
 	}
 }
 
-// Release gives the hold back. No call to onChange begins after that, but one may still run. It may be called twice.
+// Release releases the hold. No call to onChange begins after it, but one may still run. It may be called twice.
 func (h *Hold) Release() {
 	if h.released.Swap(true) {
 		return
@@ -137,7 +137,7 @@ func (h *Hold) HasSynced() bool {
 	return !slices.ContainsFunc(h.watched, func(w *watched) bool { return !w.settled })
 }
 
-// Secret returns the data of a Secret that is held. What was read stays to be read while it cannot be watched any more.
+// Secret returns the data of a Secret that is held. Data that was read is still returned while the Secret cannot be watched any more.
 func (s *Source) Secret(namespace, name string) (map[string][]byte, error) {
 	found, err := s.read(Ref{Secret, namespace, name})
 	return found.secret, err

@@ -29,7 +29,7 @@ const (
 	retryReset = 2 * time.Minute
 )
 
-// watch keeps the watch of one object going until the context ends.
+// watch watches one object until the context ends.
 func (s *Source) watch(ctx context.Context, w *watched) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "kind", w.ref.Kind, "object", klog.KRef(w.ref.Namespace, w.ref.Name))
 	ctx = klog.NewContext(ctx, logger)
@@ -46,7 +46,7 @@ func (s *Source) watch(ctx context.Context, w *watched) {
 		began := time.Now()
 		// The error was reported where it happened.
 		if err := reflector.ListAndWatchWithContext(ctx); err != nil {
-			logger.V(4).Info("The watch has ended and will be started again", "err", err)
+			logger.V(4).Info("The watch has ended, restarting it", "err", err)
 		}
 		if time.Since(began) >= retryReset {
 			delay = retryMin
@@ -71,7 +71,7 @@ func (s *Source) listWatch(w *watched) cache.ListerWatcher {
 	return cache.ToListWatcherWithWatchListSemantics(both, s.client)
 }
 
-// alone narrows a list and watch to one object, and reports the results to the source.
+// alone limits a list and watch to one object, and reports the results to the source.
 func alone[L runtime.Object](s *Source, w *watched, list func(context.Context, metav1.ListOptions) (L, error),
 	watchAll func(context.Context, metav1.ListOptions) (watch.Interface, error)) *cache.ListWatch {
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, w.ref.Name).String()
@@ -93,7 +93,7 @@ func alone[L runtime.Object](s *Source, w *watched, list func(context.Context, m
 			}
 			s.failed(ctx, w, err)
 			if options.SendInitialEvents != nil {
-				// The Reflector would wait after some of these without looking at the context. As it is, it tries to list.
+				// After some of these errors the Reflector would wait without checking the context. After this one it lists again.
 				err = errors.New(err.Error())
 			}
 			return nil, err
@@ -101,7 +101,7 @@ func alone[L runtime.Object](s *Source, w *watched, list func(context.Context, m
 	}
 }
 
-// failed takes in that the object could not be listed or watched.
+// failed records that the object could not be listed or watched.
 func (s *Source) failed(ctx context.Context, w *watched, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) { // the Reflector lists again
 		return
@@ -114,19 +114,19 @@ func (s *Source) failed(ctx context.Context, w *watched, err error) {
 	w.settled = w.settled || refused
 	s.mu.Unlock()
 	if first {
-		klog.FromContext(ctx).Info("Cannot watch an object that a hook needs; trying again", "err", explain(w.ref, err))
+		klog.FromContext(ctx).Info("Failed to watch an object that a hook needs, retrying", "err", explain(w.ref, err))
 	}
 	call(holds)
 }
 
-// resumed takes in that the object is watched.
+// resumed records that the object is watched.
 func (s *Source) resumed(w *watched) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.problem = nil
 }
 
-// learn takes in what there is.
+// learn records the data of the object.
 func (s *Source) learn(w *watched, now data) {
 	s.mu.Lock()
 	changed := !w.known || !w.data.equal(now)
@@ -136,7 +136,7 @@ func (s *Source) learn(w *watched, now data) {
 	call(holds)
 }
 
-// listeners are those who hold the object, if there is something to tell. The source's mu is held.
+// listeners returns the holds of the object that have to be notified, if there was a change. The source's mu must be held.
 func (w *watched) listeners(tell bool) []*Hold {
 	if !tell {
 		return nil
@@ -192,7 +192,7 @@ func (r *reflected) Replace(objects []any, _ string) error {
 // Resync implements cache.ReflectorStore. There is nothing to repeat.
 func (r *reflected) Resync() error { return nil }
 
-// dataOf is empty for an object of another name: fakes do not heed field selectors.
+// dataOf returns nothing for an object of another name: fakes ignore field selectors.
 func (r *reflected) dataOf(object any) data {
 	switch o := object.(type) {
 	case *corev1.Secret:
