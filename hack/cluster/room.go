@@ -17,7 +17,7 @@ const (
 	// firstRoom is what a new control plane needs at least on the file system of its directory: etcd alone reserves two files of 64 MB
 	// before it writes to them.
 	firstRoom = 256 << 20
-	// furtherRoom likewise, where its state is there already.
+	// furtherRoom is the same if the state exists already.
 	furtherRoom = 96 << 20
 	// noRoom is what is left of a file system that is full.
 	noRoom = 1 << 20

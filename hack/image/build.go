@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// user is any but root. The Dockerfile says the same.
+	// user is any user except root. The Dockerfile has the same one.
 	user = "65532:65532"
 
 	certificatesFile = "ca-certificates.crt"

@@ -96,8 +96,8 @@ func parseOptions(args []string, stderr io.Writer) (o options, err error) {
 	}
 	flags.StringVar(&o.context, "context", "bin/image", "directory of the build context")
 	platforms := flags.String("platforms", "linux/amd64,linux/arm64", "the platforms, each of which the context has a binary for")
-	flags.StringVar(&o.version, "version", "", "what the image says its version is")
-	created := flags.Int64("created", 0, "when the image says it was made, in seconds since 1970: the time of the commit, say")
+	flags.StringVar(&o.version, "version", "", "version of the image, for its labels")
+	created := flags.Int64("created", 0, "creation time of the image, in seconds since 1970: for instance the time of the commit")
 	flags.Int64Var(&o.maxBytes, "max-bytes", 60_000_000, "what one platform may have, compressed: it is pulled to every node")
 	flags.StringVar(&o.output, "output", "", "file to write the image to: an OCI layout in a tar archive, as docker load, podman load and ctr images import read it")
 	flags.BoolVar(&o.push, "push", false, "push the image to the registry of REFERENCE, with the credentials of docker login")

@@ -1,7 +1,7 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command imports checks who imports whom: it reads every Go file below the current directory and prints the imports that
+// Command imports checks the imports of packages: it reads every Go file below the current directory and prints the imports that
 // break a rule (rules.go), with the file and the line. It exits with 1 if there are any. It also checks the files that declare
 // themselves pure (purity.go).
 //

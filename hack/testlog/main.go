@@ -154,7 +154,7 @@ func (r *report) endPackage(e event) {
 	}
 }
 
-// print prints lines, without those by which go test -v says that a test begins, goes on or passes.
+// print prints lines, without those of go test -v that a test begins, continues or passes.
 func (r *report) print(lines []string) {
 	for _, line := range lines {
 		trimmed := strings.TrimSpace(line)

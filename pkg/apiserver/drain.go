@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// moving asks connections to move to another replica, half of the shutdown delay after the end was asked for.
+// mover asks connections to move to another replica, half of the shutdown delay after the end was asked for.
 //
 // kube-apiserver keeps its connections, and a connection stays with a replica even when the Service leads to others only. If the
 // replica just closes it, a request that is sent at that moment fails. So, when the nodes know that the replica ends, it asks
@@ -21,20 +21,20 @@ import (
 // On HTTP/2 that is a GOAWAY frame with the highest stream there can be, as RFC 9113, 6.8 asks for. The server of Go sends one with
 // the last stream that it has seen, and forgets what comes after it: a request with a body, which was sent before the client has
 // read the frame, cannot be sent again, and fails.
-type moving struct {
+type mover struct {
 	mu sync.Mutex
 	// due is closed when it is time.
 	due         chan struct{}
-	connections map[*movable]struct{}
+	connections map[*movableConn]struct{}
 	asked       sync.WaitGroup
 }
 
-func newMoving() *moving {
-	return &moving{due: make(chan struct{}), connections: map[*movable]struct{}{}}
+func newMover() *mover {
+	return &mover{due: make(chan struct{}), connections: map[*movableConn]struct{}{}}
 }
 
 // after the context has ended, or not at all if the server has ended before.
-func (m *moving) after(ctx context.Context, delay time.Duration, ended <-chan struct{}) {
+func (m *mover) after(ctx context.Context, delay time.Duration, ended <-chan struct{}) {
 	select {
 	case <-ctx.Done():
 	case <-ended:
@@ -48,7 +48,7 @@ func (m *moving) after(ctx context.Context, delay time.Duration, ended <-chan st
 }
 
 // ask all connections to move, also those to come.
-func (m *moving) ask() {
+func (m *mover) ask() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	close(m.due)
@@ -59,8 +59,8 @@ func (m *moving) ask() {
 }
 
 // take a connection of HTTP/2, until release.
-func (m *moving) take(connection *tls.Conn) *movable {
-	taken := &movable{Conn: connection}
+func (m *mover) take(connection *tls.Conn) *movableConn {
+	taken := &movableConn{Conn: connection}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.connections[taken] = struct{}{}
@@ -72,14 +72,14 @@ func (m *moving) take(connection *tls.Conn) *movable {
 	return taken
 }
 
-func (m *moving) release(connection *movable) {
+func (m *mover) release(connection *movableConn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.connections, connection)
 }
 
-// handler asks clients that speak HTTP/1: they send nothing on a connection before the answer is there.
-func (m *moving) handler(next http.Handler) http.Handler {
+// handler asks clients of HTTP/1: they send nothing on a connection before they have the answer.
+func (m *mover) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		select {
 		case <-m.due:
@@ -102,8 +102,8 @@ var goAwayFrame = []byte{
 	0, 0, 0, 0, // NO_ERROR
 }
 
-// movable is a connection of HTTP/2, seen from the server, which can be asked to move between two frames.
-type movable struct {
+// movableConn is a connection of HTTP/2, seen from the server, which can be asked to move between two frames.
+type movableConn struct {
 	*tls.Conn
 
 	mu     sync.Mutex
@@ -112,7 +112,7 @@ type movable struct {
 }
 
 // Write implements net.Conn.
-func (c *movable) Write(content []byte) (int, error) {
+func (c *movableConn) Write(content []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	written, err := c.Conn.Write(content)
@@ -124,7 +124,7 @@ func (c *movable) Write(content []byte) (int, error) {
 }
 
 // goAway asks the client to move, immediately or after the frame that is being written.
-func (c *movable) goAway() {
+func (c *movableConn) goAway() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = true
@@ -132,7 +132,7 @@ func (c *movable) goAway() {
 	_ = c.send()
 }
 
-func (c *movable) send() error {
+func (c *movableConn) send() error {
 	if !c.asked || !c.frames.isBetween() {
 		return nil
 	}

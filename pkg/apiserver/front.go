@@ -43,7 +43,7 @@ type front struct {
 }
 
 // newFront serves by the certificates and limits of the generic server's configuration, as soon as it is started.
-func newFront(ctx context.Context, config *genericapiserver.SecureServingInfo, certificates *dynamicTLS, handler http.Handler, move *moving) (*front, error) {
+func newFront(ctx context.Context, config *genericapiserver.SecureServingInfo, certificates *dynamicTLS, handler http.Handler, move *mover) (*front, error) {
 	f := &front{listener: config.Listener, ended: make(chan struct{}), http: &http.Server{
 		Handler: move.handler(handler), TLSConfig: certificates.config, ErrorLog: quiet(ctx),
 		IdleTimeout: idleTimeout, ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes,
@@ -103,25 +103,27 @@ func quiet(ctx context.Context) *log.Logger {
 	return slog.NewLogLogger(logr.ToSlogHandler(klog.FromContext(ctx)), slog.Level(-verbosity))
 }
 
-// silent is the listener of the generic server: it has the address, and no connections.
-type silent struct {
+// silentListener is the listener of the generic server: it has the address, and no connections.
+type silentListener struct {
 	address net.Addr
 	closed  chan struct{}
 }
 
-func newSilent(address net.Addr) *silent { return &silent{address, make(chan struct{})} }
+func newSilentListener(address net.Addr) *silentListener {
+	return &silentListener{address, make(chan struct{})}
+}
 
 // Accept returns when the listener is closed.
-func (s *silent) Accept() (net.Conn, error) {
+func (s *silentListener) Accept() (net.Conn, error) {
 	<-s.closed
 	return nil, net.ErrClosed
 }
 
 // Close is called once, by the server that listens.
-func (s *silent) Close() error {
+func (s *silentListener) Close() error {
 	close(s.closed)
 	return nil
 }
 
 // Addr is the address that the server is known by.
-func (s *silent) Addr() net.Addr { return s.address }
+func (s *silentListener) Addr() net.Addr { return s.address }

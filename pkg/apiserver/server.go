@@ -109,12 +109,12 @@ func newServer(ctx context.Context, work *background, config *Config, to *client
 	if err := server.InstallAPIGroup(group); err != nil {
 		return nil, nil, fmt.Errorf("installing the API group: %w", err)
 	}
-	move := newMoving()
+	move := newMover()
 	front, err := newFront(ctx, generic.SecureServing, certificates, server.Handler, move)
 	if err != nil {
 		return nil, nil, err
 	}
-	server.SecureServingInfo = &genericapiserver.SecureServingInfo{Listener: newSilent(listener.Addr())}
+	server.SecureServingInfo = &genericapiserver.SecureServingInfo{Listener: newSilentListener(listener.Addr())}
 	work.Go(func() {
 		move.after(ctx, generic.ShutdownDelayDuration, work.ctx.Done())
 		move.asked.Wait()

@@ -49,7 +49,7 @@ func TestStoppingServerServesButIsNotReady(t *testing.T) {
 func TestConnectionsMoveDuringShutdownDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		move, ended := newMoving(), make(chan struct{})
+		move, ended := newMover(), make(chan struct{})
 		go move.after(ctx, 10*time.Second, ended)
 		handler := move.handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		asked := func() bool {

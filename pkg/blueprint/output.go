@@ -118,7 +118,7 @@ func (r *OutputReader) endLine() {
 	} else {
 		r.logPiece(bytes.TrimSuffix(r.line, []byte("\r")))
 	}
-	// A long output is not held for ever.
+	// A long output is not held forever.
 	if cap(r.line) > 4*maxLogPiece {
 		r.line = nil
 	}

@@ -7,7 +7,7 @@
 // controller alone: ca.crt (the bundle: all authorities that clients are to trust), ca.key (keys of the authorities that sign or wait to)
 // and rotation.json (since when an authority is distributed, until when what it signed is valid). The other one, of type
 // kubernetes.io/tls, is for servers: tls.crt and tls.key (what they show), and a copy of ca.crt. The first is written first: between
-// the two writes, what is served is what was served before, and the next sync goes on from there.
+// the two writes, the old certificate is served, and the next sync continues from there.
 //
 // Authorities overlap. The next one enters the bundle; once all targets were seen to carry it, that is recorded; after the
 // time that clients need, the serving certificate is signed by it and the old key is forgotten; the old authority leaves the

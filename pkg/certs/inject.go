@@ -116,7 +116,7 @@ func (t Target) carries(authority *x509.Certificate) bool {
 	})
 }
 
-// outdated names the targets that lack the bundle. An empty bundle is never injected: the Secret is about to be mended.
+// outdated names the targets that lack the bundle. An empty bundle is never injected: the Secret is repaired first.
 func outdated(o Observed) []string {
 	var names []string
 	bundle := o.State.Bundle()

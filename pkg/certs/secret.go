@@ -51,10 +51,10 @@ var ErrForeign = errors.New("the Secret has content and is not labelled " + Labe
 
 // rotation is the JSON of DataRotation. Fields may be added; they never change their meaning.
 type rotation struct {
-	Authorities map[Fingerprint]rotationOf `json:"authorities"`
+	Authorities map[Fingerprint]authorityRotation `json:"authorities"`
 }
 
-type rotationOf struct {
+type authorityRotation struct {
 	Distributed *metav1.Time `json:"distributed,omitempty"`
 	SignedUntil *metav1.Time `json:"signedUntil,omitempty"`
 }
@@ -165,10 +165,10 @@ func (s *State) decodeServing(data map[string][]byte) {
 
 // authorityData is what the Secret of the authorities holds: equal states give equal data.
 func authorityData(state State) (map[string][]byte, error) {
-	records := rotation{Authorities: map[Fingerprint]rotationOf{}}
+	records := rotation{Authorities: map[Fingerprint]authorityRotation{}}
 	data := map[string][]byte{DataBundle: state.Bundle(), DataAuthorityKeys: {}}
 	for _, authority := range sortAuthorities(state.Authorities) {
-		records.Authorities[authority.id()] = rotationOf{recordOf(authority.Distributed), recordOf(authority.SignedUntil)}
+		records.Authorities[authority.id()] = authorityRotation{recordOf(authority.Distributed), recordOf(authority.SignedUntil)}
 		if authority.Key.exists() {
 			key, err := encodeKey(authority.Key)
 			if err != nil {

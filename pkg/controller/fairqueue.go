@@ -156,15 +156,15 @@ func (l *line[K, G]) pop() K {
 	return first.Value.(K)
 }
 
-// hinted is a Queue that needs to know why a key is added.
-type hinted[K comparable] interface {
+// hintReceiver is a Queue that needs to know why a key is added.
+type hintReceiver[K comparable] interface {
 	hint(key K, u urgency)
 }
 
 // hintingQueue passes to its Queue why keys are added through it.
 type hintingQueue[K comparable] struct {
 	workqueue.TypedInterface[K]
-	order   hinted[K]
+	order   hintReceiver[K]
 	urgency urgency
 }
 

@@ -27,7 +27,7 @@ const (
 	// maxOwnerUnknownDelay limits the delay while the API server does not know the owner's kind, which takes seconds.
 	maxOwnerUnknownDelay = time.Second
 
-	// drainTimeout is how long a running sync may go on after the context of the loop has ended.
+	// drainTimeout is how long a running sync may continue after the context of the loop has ended.
 	drainTimeout = 5 * time.Second
 )
 
@@ -67,7 +67,7 @@ type Loop[K comparable] struct {
 func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), config.Name)
 	base := workqueue.TypedInterface[K](workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: config.Name, Queue: config.Queue}))
-	order, hinting := config.Queue.(hinted[K])
+	order, hinting := config.Queue.(hintReceiver[K])
 	queue := base
 	if hinting {
 		queue = &hintingQueue[K]{base, order, changed}
@@ -154,7 +154,7 @@ func (l *Loop[K]) runWorker(ctx, workCtx context.Context) {
 	}
 }
 
-// processNextWorkItem works on one key and reports whether to go on. It checks the context too, because a queue that is shut down still
+// processNextWorkItem syncs one key and reports whether to continue. It checks the context too, because a queue that is shut down still
 // returns its keys.
 func (l *Loop[K]) processNextWorkItem(ctx, workCtx context.Context) bool {
 	key, shutdown := l.queue.Get()

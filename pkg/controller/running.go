@@ -38,7 +38,7 @@ type runningSync struct {
 	begun time.Time
 
 	limit    time.Duration // under the lock of the others
-	reported bool          // likewise
+	reported bool          // under the same lock
 }
 
 func newRunningSyncs() *runningSyncs { return &runningSyncs{syncs: map[*runningSync]struct{}{}} }

@@ -4,7 +4,7 @@
 // Package deadline ends requests that are never answered.
 //
 // A proxy, a load balancer or an API server may accept a request and then send nothing. The connection stays healthy, pings included, so
-// neither TCP nor HTTP/2 ends it, and client-go sets no deadline of its own: a worker that waits for the answer waits for ever.
+// neither TCP nor HTTP/2 ends it, and client-go sets no deadline of its own: a worker that waits for the answer waits forever.
 //
 //	config, err := rest.InClusterConfig()
 //	deadline.Wrap(config, deadline.Default)

@@ -197,5 +197,5 @@ func (h *Hook) newLink(transport *transport, header string) *link {
 	if h.instrument != nil {
 		sender = h.instrument(sender)
 	}
-	return &link{transport: transport, header: header, client: &http.Client{Transport: redirecting{sender, h}}}
+	return &link{transport: transport, header: header, client: &http.Client{Transport: redirector{sender, h}}}
 }

@@ -22,7 +22,7 @@
 //
 //	transport.go    one http.Transport per TLS identity, shared by all hooks that present it, with idle connections kept
 //	hosts.go        how many calls may be under way to one host, and how many may wait
-//	breaker.go      stops calling a hook that does not answer, and tries again ever more rarely, at least once a minute
+//	breaker.go      a circuit breaker: stops calling a hook that does not answer, and probes it with a growing delay, at least once a minute
 //	credentials.go  TLS and Authorization from Secrets and ConfigMaps, read again for each call
 //	endpoint.go     which of the shared settings are those of a URL
 //	etag.go         answers that are reused if the hook answers 304

@@ -12,7 +12,7 @@ import (
 
 // ETag lets a hook answer 304 to a request whose answer would be as before.
 type ETag struct {
-	// CacheTimeout is how long an answer may be reused. Zero or less: for ever.
+	// CacheTimeout is how long an answer may be reused. Zero or less: without a limit.
 	CacheTimeout time.Duration
 	// CacheCleanup is how often answers past that are thrown away. Zero or less: as often as they get too old.
 	CacheCleanup time.Duration

@@ -17,16 +17,16 @@ const (
 	shownLocation = 200
 )
 
-// redirecting follows the redirects that keep a call what it is: the same method, body and credentials (307 and 308), to the scheme,
+// redirector follows the redirects that keep a call what it is: the same method, body and credentials (307 and 308), to the scheme,
 // host and port of the hook. Any other redirect is an [*Error]. http.Client would make a GET of most of them, to any address, and obey
 // what that answers: the hook of one controller could have the engine read what only the engine can reach.
-type redirecting struct {
+type redirector struct {
 	http.RoundTripper
 	hook *Hook
 }
 
 // RoundTrip implements http.RoundTripper.
-func (r redirecting) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r redirector) RoundTrip(request *http.Request) (*http.Response, error) {
 	for followed := 0; ; followed++ {
 		response, err := r.RoundTripper.RoundTrip(request)
 		if err != nil || !isRedirect(response) {
@@ -55,7 +55,7 @@ func (r redirecting) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections is what http.Client asks for.
-func (r redirecting) CloseIdleConnections() {
+func (r redirector) CloseIdleConnections() {
 	if closer, ok := r.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		closer.CloseIdleConnections()
 	}

@@ -45,7 +45,7 @@ type DecoratorRequest struct {
 	Finalizing           bool
 }
 
-// CustomizeRequest is what a customize hook is asked, of composite and decorator controllers alike.
+// CustomizeRequest is the request to a customize hook, of composite and of decorator controllers.
 type CustomizeRequest struct{ Controller, Parent string }
 
 // Request is the body of a request, ready to be sent any number of times. It consists of the stored text of the objects and
@@ -139,12 +139,12 @@ type writer struct {
 	between []byte
 	cuts    []int // where in between the objects stand
 	objects []string
-	order   []keyed
+	order   []keyedEntry
 	keys    []byte
 }
 
-// keyed is an object or a group with its key, which stands in the writer's keys.
-type keyed struct {
+// keyedEntry is an object or a group with its key, which stands in the writer's keys.
+type keyedEntry struct {
 	from, to int
 	index    int
 }
@@ -198,10 +198,10 @@ func (w *writer) group(version Version, parentNamespace string, objects []Object
 		from := len(w.keys)
 		if keys, shown := appendKey(w.keys, version, parentNamespace, &objects[i]); shown {
 			w.keys = keys
-			w.order = append(w.order, keyed{from, len(keys), i})
+			w.order = append(w.order, keyedEntry{from, len(keys), i})
 		}
 	}
-	byKey := func(a, b keyed) int { return bytes.Compare(w.keys[a.from:a.to], w.keys[b.from:b.to]) }
+	byKey := func(a, b keyedEntry) int { return bytes.Compare(w.keys[a.from:a.to], w.keys[b.from:b.to]) }
 	if !slices.IsSortedFunc(w.order, byKey) {
 		slices.SortFunc(w.order, byKey)
 	}

@@ -54,7 +54,7 @@ func (r restClients) restConfig(component string, mayWrite func() error) *rest.C
 
 func (r restClients) informerConfig(component string, mayWrite func() error) *rest.Config {
 	config := r.named(component)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &steady{next: next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &steadyTransport{next: next} })
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, mayWrite: mayWrite} })
 	return config
 }

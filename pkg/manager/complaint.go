@@ -14,9 +14,9 @@ const complaintInterval = 30 * time.Second
 
 // complaint logs a problem immediately, and then again every complaintInterval while it lasts. It is not safe for concurrent use.
 type complaint struct {
-	about string
-	since time.Time
-	said  time.Time
+	about  string
+	since  time.Time
+	logged time.Time
 }
 
 // say logs the message. err may be nil.
@@ -25,10 +25,10 @@ func (c *complaint) say(logger klog.Logger, message string, err error, keysAndVa
 	if c.about == "" {
 		c.since = now
 	}
-	if c.about == message && now.Sub(c.said) < complaintInterval {
+	if c.about == message && now.Sub(c.logged) < complaintInterval {
 		return
 	}
-	c.about, c.said = message, now
+	c.about, c.logged = message, now
 	if err != nil {
 		keysAndValues = append(keysAndValues, "err", err)
 	}

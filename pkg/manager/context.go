@@ -39,7 +39,7 @@ type Context struct {
 	KubeClient kubernetes.Interface
 	// Informers of our own kinds, shared by all controllers and limited to --namespace. Objects come without managedFields.
 	Informers externalversions.SharedInformerFactory
-	// KubeInformers of the built-in kinds likewise, and of objects labelled app.kubernetes.io/managed-by=millwright only.
+	// KubeInformers are the same for the built-in kinds, and only for objects with the label app.kubernetes.io/managed-by=millwright.
 	KubeInformers informers.SharedInformerFactory
 	// Recorder names the controller as the source of its events.
 	Recorder record.EventRecorder

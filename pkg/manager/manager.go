@@ -40,7 +40,7 @@ func Run(ctx context.Context, config *Config) error {
 	}
 	defer secure.stop(ctx)
 
-	// working ends when we are asked to stop or cannot go on. What the controllers need in order to finish lives longer.
+	// working ends when the process is asked to stop or cannot continue. What the controllers need in order to finish lives longer.
 	working, stopWorking := context.WithCancelCause(ctx)
 	defer stopWorking(nil)
 	fail := func(err error) { stopWorking(failure{err}) }

@@ -29,14 +29,14 @@ const (
 	maxErrorBody = 16 << 10
 )
 
-// steady retries the lists and watches of informers. A reflector itself waits after an error, longer each time, up to a minute, and
+// steadyTransport retries the lists and watches of informers. A reflector itself waits after an error, longer each time, up to a minute, and
 // resets only after two minutes without an error: after eight seconds of errors, controllers saw no events for forty more seconds.
 // Informers have no option for that. So this transport below them retries transient errors every second, and makes a watch that
 // breaks look like one that has ended normally, so that the reflector resumes it immediately. A process has only a few informers; one
 // try per second of each is no load.
 //
 // Other errors (no permission, a version that is gone, ...) are passed to the reflector.
-type steady struct {
+type steadyTransport struct {
 	next http.RoundTripper
 
 	mu        sync.Mutex
@@ -44,7 +44,7 @@ type steady struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (s *steady) RoundTrip(req *http.Request) (*http.Response, error) {
+func (s *steadyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet {
 		return s.next.RoundTrip(req)
 	}
@@ -75,7 +75,7 @@ func (s *steady) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // WrappedRoundTripper lets client-go find the transport beneath.
-func (s *steady) WrappedRoundTripper() http.RoundTripper { return s.next }
+func (s *steadyTransport) WrappedRoundTripper() http.RoundTripper { return s.next }
 
 // passes reports whether an error is transient. 504 is left to the reflector, which handles it: the API server returns it if it has
 // not reached a resourceVersion yet.
@@ -108,13 +108,13 @@ func readError(resp *http.Response) error {
 	return errors.New(resp.Status)
 }
 
-func (s *steady) complain(req *http.Request, err error) {
+func (s *steadyTransport) complain(req *http.Request, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.complaint.say(klog.FromContext(req.Context()), "The API server does not answer lists and watches; retrying", fmt.Errorf("%s: %w", req.URL.Path, err))
 }
 
-func (s *steady) settle(ctx context.Context) {
+func (s *steadyTransport) settle(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.complaint.settle(klog.FromContext(ctx), "The API server answers lists and watches again")

@@ -66,7 +66,7 @@ func TestListRetriesAreLoggedOnce(t *testing.T) {
 			answer(200, strings.NewReader("list")),
 		}}
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-		resp, err := (&steady{next: server}).RoundTrip(request(t, klog.NewContext(t.Context(), logger), http.MethodGet, "/api/v1/pods"))
+		resp, err := (&steadyTransport{next: server}).RoundTrip(request(t, klog.NewContext(t.Context(), logger), http.MethodGet, "/api/v1/pods"))
 		if err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("got %v, %v", resp, err)
 		}
@@ -106,7 +106,7 @@ func TestErrorReasons(t *testing.T) {
 func TestPermanentErrorsAreReportedImmediately(t *testing.T) {
 	for _, code := range []int{401, 403, 404, 410, 422, 504} {
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(code, strings.NewReader(""))}}
-		resp, err := (&steady{next: server}).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
+		resp, err := (&steadyTransport{next: server}).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
 		if err != nil || resp.StatusCode != code {
 			t.Errorf("%d: got %v, %v", code, resp, err)
 		}
@@ -115,7 +115,7 @@ func TestPermanentErrorsAreReportedImmediately(t *testing.T) {
 
 func TestAWriteIsNeverRepeated(t *testing.T) {
 	server := &answers{t: t, left: []func() (*http.Response, error){answer(500, strings.NewReader(""))}}
-	resp, err := (&steady{next: server}).RoundTrip(request(t, t.Context(), http.MethodPost, "/api/v1/pods"))
+	resp, err := (&steadyTransport{next: server}).RoundTrip(request(t, t.Context(), http.MethodPost, "/api/v1/pods"))
 	if err != nil || resp.StatusCode != http.StatusInternalServerError {
 		t.Errorf("got %v, %v", resp, err)
 	}
@@ -127,7 +127,7 @@ func TestAWaitForTheAPIServerEndsWithItsContext(t *testing.T) {
 		server := &answers{t: t, left: []func() (*http.Response, error){noAnswer}}
 		time.AfterFunc(time.Millisecond, cancel)
 		begin := time.Now()
-		if _, err := (&steady{next: server}).RoundTrip(request(t, ctx, http.MethodGet, "/api/v1/pods")); err == nil || time.Since(begin) > time.Millisecond {
+		if _, err := (&steadyTransport{next: server}).RoundTrip(request(t, ctx, http.MethodGet, "/api/v1/pods")); err == nil || time.Since(begin) > time.Millisecond {
 			t.Errorf("after %s: %v", time.Since(begin), err)
 		}
 	})
@@ -137,7 +137,7 @@ func TestBrokenWatchLooksLikeAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, breakIt := io.Pipe()
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(200, broken)}}
-		resp, err := (&steady{next: server}).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
+		resp, err := (&steadyTransport{next: server}).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestBrokenWatchClosesImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, breakIt := io.Pipe()
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(200, broken)}}
-		resp, err := (&steady{next: server}).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
+		resp, err := (&steadyTransport{next: server}).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
 		if err != nil {
 			t.Fatal(err)
 		}

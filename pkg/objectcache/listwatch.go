@@ -84,19 +84,19 @@ func (l *listWatch) request(options metav1.ListOptions) *rest.Request {
 		schema.GroupVersion{Version: "v1"})
 }
 
-// reporting reports the progress of listing and watching to the feed.
-type reporting struct {
+// reportingListWatch reports the progress of listing and watching to the feed.
+type reportingListWatch struct {
 	cache.ListerWatcher
 	source *source
 }
 
 // IsWatchListSemanticsUnSupported is called by the Reflector: fakes return true.
-func (r *reporting) IsWatchListSemanticsUnSupported() bool {
+func (r *reportingListWatch) IsWatchListSemanticsUnSupported() bool {
 	return watchlist.DoesClientNotSupportWatchListSemantics(r.ListerWatcher)
 }
 
 // ListWithContext implements cache.ListerWithContext.
-func (r *reporting) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (r *reportingListWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.ResourceVersion == "0" {
 		// The Reflector accepts any old state. After a restart, an API server that is behind the others might not have what we
 		// wrote before.
@@ -113,7 +113,7 @@ func (r *reporting) ListWithContext(ctx context.Context, options metav1.ListOpti
 }
 
 // WatchWithContext implements cache.WatcherWithContext.
-func (r *reporting) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (r *reportingListWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if options.SendInitialEvents != nil {
 		r.source.feed.begin(r.source)
 	}
@@ -131,7 +131,7 @@ func (r *reporting) WatchWithContext(ctx context.Context, options metav1.ListOpt
 }
 
 // failed reports an error, unless it is a normal one.
-func (r *reporting) failed(ctx context.Context, verb string, err error) {
+func (r *reportingListWatch) failed(ctx context.Context, verb string, err error) {
 	if ctx.Err() == nil && !expired(err) {
 		r.source.feed.report(r.source, explain(r.source.feed.resource, verb, err))
 	}

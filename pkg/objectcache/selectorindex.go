@@ -18,12 +18,12 @@ import (
 // value of any label are tried one after another.
 type SelectorIndex[K comparable] struct {
 	mu    sync.RWMutex
-	filed map[K]*filed[K]
+	filed map[K]*filedSelector[K]
 	// places are the files: by namespace, label and value, or by the namespace alone.
-	places map[place][]*filed[K]
+	places map[place][]*filedSelector[K]
 }
 
-type filed[K comparable] struct {
+type filedSelector[K comparable] struct {
 	key      K
 	selector labels.Selector
 	places   []place
@@ -45,9 +45,9 @@ func (x *SelectorIndex[K]) Set(key K, namespace string, selector labels.Selector
 		return // it matches nothing
 	}
 	if x.filed == nil {
-		x.filed, x.places = map[K]*filed[K]{}, map[place][]*filed[K]{}
+		x.filed, x.places = map[K]*filedSelector[K]{}, map[place][]*filedSelector[K]{}
 	}
-	f := &filed[K]{key: key, selector: selector, places: x.bestPlaces(namespace, requirements)}
+	f := &filedSelector[K]{key: key, selector: selector, places: x.bestPlaces(namespace, requirements)}
 	x.filed[key] = f
 	for _, at := range f.places {
 		x.places[at] = append(x.places[at], f)
@@ -126,7 +126,7 @@ func (x *SelectorIndex[K]) appendMatches(keys []K, o *RawObject, namespace strin
 	return keys
 }
 
-func appendMatching[K comparable](keys []K, file []*filed[K], o *RawObject) []K {
+func appendMatching[K comparable](keys []K, file []*filedSelector[K], o *RawObject) []K {
 	for _, f := range file {
 		if f.selector.Matches(o.Labels()) {
 			keys = append(keys, f.key)

@@ -56,7 +56,7 @@ func (s *source) run(ctx context.Context) {
 	name := describe(s.feed.resource)
 	logger := klog.LoggerWithName(klog.FromContext(ctx), name)
 	ctx = klog.NewContext(ctx, logger)
-	reflector := cache.NewReflectorWithOptions(&reporting{ListerWatcher: listerWatcher, source: s},
+	reflector := cache.NewReflectorWithOptions(&reportingListWatch{ListerWatcher: listerWatcher, source: s},
 		&RawObject{}, s, cache.ReflectorOptions{
 			Logger:          &logger,
 			Name:            "objectcache",

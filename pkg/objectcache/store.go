@@ -127,7 +127,7 @@ func (s *store) each(namespace string, visit func(*RawObject)) {
 	}
 }
 
-// eachOwnerless likewise, for those without a controller.
+// eachOwnerless does the same for objects without a controller.
 func (s *store) eachOwnerless(namespace string, visit func(*RawObject)) {
 	for in := range s.selected(namespace) {
 		for _, o := range in.ownerless {

@@ -77,7 +77,7 @@ func (r *Runtime) Load(ctx context.Context, archive string) error {
 	if err != nil {
 		return err
 	}
-	// ctr says less about a missing file.
+	// The error of ctr about a missing file is less clear.
 	if _, err := os.Stat(archive); err != nil {
 		return fmt.Errorf("loading images: %w", err)
 	}

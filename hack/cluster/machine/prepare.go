@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Prepare installs what is missing for a node, and says so before. The error says what the machine lacks that cannot be installed.
+// Prepare installs what is missing for a node, after printing it. The error names what the machine lacks that cannot be installed.
 func Prepare(ctx context.Context, out io.Writer) (Facts, error) {
 	f := Look(ctx)
 	if err := impossible(f); err != nil {

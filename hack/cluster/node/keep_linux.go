@@ -54,7 +54,7 @@ func (k keeper) keep(ctx context.Context, name, path string, args ...string) {
 	}
 }
 
-// run runs a process until it ends or the context does, and says how it ended.
+// run runs a process until it ends or the context does, and returns how it ended.
 func (k keeper) run(ctx context.Context, name, path string, args []string) (ending string, err error) {
 	log, err := os.OpenFile(k.logOf(name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // reaper starts processes and waits for them, and for all others that end as children of this process: the first process of a
-// PID namespace inherits those whose parent has ended, and has to wait for them lest they stay as zombies. That is why it does
-// not use os/exec, which would have to share the waiting.
+// PID namespace inherits those whose parent has ended, and has to wait for them, or they stay as zombies. It does not use os/exec,
+// which would wait for processes too.
 type reaper struct {
 	mu       sync.Mutex
 	children map[int]chan syscall.WaitStatus
@@ -64,7 +64,7 @@ func (r *reaper) reap() {
 	}
 }
 
-// describe says how a process ended.
+// describe returns how a process ended, as text.
 func describe(status syscall.WaitStatus) string {
 	if status.Signaled() {
 		return "was ended by signal " + unix.SignalName(status.Signal())

@@ -94,7 +94,7 @@ func (n Node) lock() (*os.File, error) {
 }
 
 // Run runs the node until the context ends, and then ends it. The program has to call Init when it gets these arguments. What
-// the node says itself goes to standard error, what its components say to their logs.
+// the node prints itself goes to standard error, the output of its components to their logs.
 func (n Node) Run(ctx context.Context, args ...string) error {
 	cmd := exec.Command(executable, args...)
 	cmd.Args[0] = os.Args[0]

@@ -70,7 +70,7 @@ func advance(status *corev1.PodStatus, o observed, s script) {
 	}
 }
 
-// untilNext is how long it takes until advance has something to do; 0 is for ever.
+// untilNext is how long it takes until advance has something to do; 0 for never.
 func untilNext(status *corev1.PodStatus, o observed, s script) time.Duration {
 	var next time.Duration
 	for i := range status.ContainerStatuses {

@@ -63,7 +63,7 @@ func (c *Controller) readApp(ctx context.Context, key cache.ObjectName, o *obser
 	return nil
 }
 
-// readDeployment likewise.
+// readDeployment reads the Deployment from the API server.
 func (c *Controller) readDeployment(ctx context.Context, key cache.ObjectName, o *observed) error {
 	deployment, err := orNil(c.kubeClient.AppsV1().Deployments(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{}))
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Controller) readDeployment(ctx context.Context, key cache.ObjectName, o
 	return nil
 }
 
-// readService likewise.
+// readService reads the Service from the API server.
 func (c *Controller) readService(ctx context.Context, key cache.ObjectName, o *observed) error {
 	service, err := orNil(c.kubeClient.CoreV1().Services(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{}))
 	if err != nil {

@@ -101,7 +101,7 @@ func mirrorDeployment(o observed, status *v1.HelloAppStatus) {
 	status.DeploymentName = o.deployment.Name
 	status.Replicas, status.ReadyReplicas = from.Replicas, from.ReadyReplicas
 	status.AvailableReplicas, status.UpdatedReplicas = from.AvailableReplicas, from.UpdatedReplicas
-	for _, conditionType := range []string{v1.ConditionAvailable, v1.ConditionProgressing} { // which are named alike
+	for _, conditionType := range []string{v1.ConditionAvailable, v1.ConditionProgressing} { // which have the same names
 		if c := deploymentCondition(o.deployment, appsv1.DeploymentConditionType(conditionType)); c != nil {
 			setCondition(o, status, conditionType, metav1.ConditionStatus(c.Status), validReason(c.Reason, conditionType), c.Message)
 		} else {

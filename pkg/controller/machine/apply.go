@@ -155,7 +155,7 @@ func (r *reconciler) patchLever(ctx context.Context) error {
 	return nil
 }
 
-// writeStatus writes the status against the version that was decided from, and goes on from the answer.
+// writeStatus writes the status with the resourceVersion that was decided from as precondition, and replaces what is observed by the answer.
 func (r *reconciler) writeStatus(ctx context.Context, status v1alpha1.MachineStatus) error {
 	machine := r.observed.machine.DeepCopy()
 	machine.Status = status

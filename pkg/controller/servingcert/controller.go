@@ -41,7 +41,7 @@ var (
 	authority = types.NamespacedName{Namespace: DefaultFarmNamespace, Name: "farm-operator-ca"}
 )
 
-// DefaultFarmNamespace is where the API server of Llamas runs unless Config says otherwise.
+// DefaultFarmNamespace is where the API server of Llamas runs unless Config sets another namespace.
 const DefaultFarmNamespace = "millwright-system"
 
 // Names in the namespace of the farm, and the APIService that makes the controller work.
@@ -152,7 +152,7 @@ const longestWait = 24 * time.Hour
 // syncHandler executes the six steps of package certs once.
 func (c *Controller) syncHandler(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	if !c.consistency.IsReady(key) {
-		return controller.StaleCacheDelay, nil // the watch shows what was injected, as a rule before that
+		return controller.StaleCacheDelay, nil // the caches are stale
 	}
 	targets, wanted, err := c.targets()
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *Controller) syncHandler(ctx context.Context, key types.NamespacedName) 
 		return 0, err
 	}
 	if written {
-		return controller.StaleCacheDelay, nil // likewise
+		return controller.StaleCacheDelay, nil // the watch usually shows what was written earlier than that
 	}
 	return min(plan.RequeueAfter, longestWait), nil
 }

@@ -26,7 +26,7 @@ type Source struct {
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	watched map[Ref]*watched
+	watched map[Ref]*watchedObject
 	stopped bool // nothing is started any more
 }
 
@@ -34,7 +34,7 @@ var _ hook.Source = &Source{}
 
 // New returns a Source that watches by the client what is held, until the context ends. Call Wait after that.
 func New(ctx context.Context, client kubernetes.Interface) *Source {
-	return &Source{ctx: ctx, client: client, watched: map[Ref]*watched{}}
+	return &Source{ctx: ctx, client: client, watched: map[Ref]*watchedObject{}}
 }
 
 // Wait returns when the context has ended and nothing that was started runs any more.
@@ -46,8 +46,8 @@ func (s *Source) Wait() {
 	s.running.Wait()
 }
 
-// watched is one object that is held.
-type watched struct {
+// watchedObject is one object that is held.
+type watchedObject struct {
 	ref  Ref
 	stop context.CancelFunc
 
@@ -77,7 +77,7 @@ func (d data) equal(other data) bool {
 type Hold struct {
 	source   *Source
 	onChange func()
-	watched  []*watched
+	watched  []*watchedObject
 	released atomic.Bool
 }
 
@@ -91,7 +91,7 @@ func (s *Source) Hold(onChange func(), refs ...Ref) *Hold {
 	for _, ref := range refs {
 		w := s.watched[ref]
 		if w == nil {
-			w = &watched{ref: ref, holds: map[*Hold]struct{}{}}
+			w = &watchedObject{ref: ref, holds: map[*Hold]struct{}{}}
 			s.watched[ref] = w
 			s.start(w)
 		}
@@ -102,7 +102,7 @@ func (s *Source) Hold(onChange func(), refs ...Ref) *Hold {
 }
 
 // start begins a watch. s.mu is held.
-func (s *Source) start(w *watched) {
+func (s *Source) start(w *watchedObject) {
 	ctx, stop := context.WithCancel(s.ctx)
 	w.stop = stop
 	if w.problem = w.ref.invalid(); w.problem != nil {
@@ -134,7 +134,7 @@ func (h *Hold) Release() {
 func (h *Hold) HasSynced() bool {
 	h.source.mu.Lock()
 	defer h.source.mu.Unlock()
-	return !slices.ContainsFunc(h.watched, func(w *watched) bool { return !w.settled })
+	return !slices.ContainsFunc(h.watched, func(w *watchedObject) bool { return !w.settled })
 }
 
 // Secret returns the data of a Secret that is held. Data that was read is still returned while the Secret cannot be watched any more.

@@ -30,14 +30,14 @@ const (
 )
 
 // watch watches one object until the context ends.
-func (s *Source) watch(ctx context.Context, w *watched) {
+func (s *Source) watch(ctx context.Context, w *watchedObject) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "kind", w.ref.Kind, "object", klog.KRef(w.ref.Namespace, w.ref.Name))
 	ctx = klog.NewContext(ctx, logger)
 	var expected runtime.Object = &corev1.Secret{}
 	if w.ref.Kind == ConfigMap {
 		expected = &corev1.ConfigMap{}
 	}
-	reflector := cache.NewReflectorWithOptions(s.listWatch(w), expected, &reflected{s, w}, cache.ReflectorOptions{
+	reflector := cache.NewReflectorWithOptions(s.listWatch(w), expected, &reflectorStore{s, w}, cache.ReflectorOptions{
 		Logger: &logger, Name: "credentials", TypeDescription: w.ref.String(),
 		Backoff: &wait.Backoff{Duration: retryMin, Factor: 2, Jitter: 1, Steps: 6, Cap: retryMax},
 	})
@@ -60,7 +60,7 @@ func (s *Source) watch(ctx context.Context, w *watched) {
 }
 
 // listWatch lists and watches one object by its name.
-func (s *Source) listWatch(w *watched) cache.ListerWatcher {
+func (s *Source) listWatch(w *watchedObject) cache.ListerWatcher {
 	core := s.client.CoreV1()
 	var both *cache.ListWatch
 	if w.ref.Kind == ConfigMap {
@@ -72,7 +72,7 @@ func (s *Source) listWatch(w *watched) cache.ListerWatcher {
 }
 
 // alone limits a list and watch to one object, and reports the results to the source.
-func alone[L runtime.Object](s *Source, w *watched, list func(context.Context, metav1.ListOptions) (L, error),
+func alone[L runtime.Object](s *Source, w *watchedObject, list func(context.Context, metav1.ListOptions) (L, error),
 	watchAll func(context.Context, metav1.ListOptions) (watch.Interface, error)) *cache.ListWatch {
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, w.ref.Name).String()
 	return &cache.ListWatch{
@@ -102,7 +102,7 @@ func alone[L runtime.Object](s *Source, w *watched, list func(context.Context, m
 }
 
 // failed records that the object could not be listed or watched.
-func (s *Source) failed(ctx context.Context, w *watched, err error) {
+func (s *Source) failed(ctx context.Context, w *watchedObject, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) { // the Reflector lists again
 		return
 	}
@@ -120,14 +120,14 @@ func (s *Source) failed(ctx context.Context, w *watched, err error) {
 }
 
 // resumed records that the object is watched.
-func (s *Source) resumed(w *watched) {
+func (s *Source) resumed(w *watchedObject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.problem = nil
 }
 
 // learn records the data of the object.
-func (s *Source) learn(w *watched, now data) {
+func (s *Source) learn(w *watchedObject, now data) {
 	s.mu.Lock()
 	changed := !w.known || !w.data.equal(now)
 	w.known, w.data, w.settled = true, now, true
@@ -137,7 +137,7 @@ func (s *Source) learn(w *watched, now data) {
 }
 
 // listeners returns the holds of the object that have to be notified, if there was a change. The source's mu must be held.
-func (w *watched) listeners(tell bool) []*Hold {
+func (w *watchedObject) listeners(tell bool) []*Hold {
 	if !tell {
 		return nil
 	}
@@ -152,17 +152,17 @@ func call(holds []*Hold) {
 	}
 }
 
-// reflected is where the Reflector puts what it sees of one object.
-type reflected struct {
+// reflectorStore is where the Reflector puts what it sees of one object.
+type reflectorStore struct {
 	source  *Source
-	watched *watched
+	watched *watchedObject
 }
 
 // Add implements cache.ReflectorStore.
-func (r *reflected) Add(object any) error { return r.Update(object) }
+func (r *reflectorStore) Add(object any) error { return r.Update(object) }
 
 // Update implements cache.ReflectorStore.
-func (r *reflected) Update(object any) error {
+func (r *reflectorStore) Update(object any) error {
 	if now := r.dataOf(object); now.exists {
 		r.source.learn(r.watched, now)
 	}
@@ -170,7 +170,7 @@ func (r *reflected) Update(object any) error {
 }
 
 // Delete implements cache.ReflectorStore.
-func (r *reflected) Delete(object any) error {
+func (r *reflectorStore) Delete(object any) error {
 	if r.dataOf(object).exists {
 		r.source.learn(r.watched, data{})
 	}
@@ -178,7 +178,7 @@ func (r *reflected) Delete(object any) error {
 }
 
 // Replace implements cache.ReflectorStore.
-func (r *reflected) Replace(objects []any, _ string) error {
+func (r *reflectorStore) Replace(objects []any, _ string) error {
 	now := data{}
 	for _, object := range objects {
 		if found := r.dataOf(object); found.exists {
@@ -190,10 +190,10 @@ func (r *reflected) Replace(objects []any, _ string) error {
 }
 
 // Resync implements cache.ReflectorStore. There is nothing to repeat.
-func (r *reflected) Resync() error { return nil }
+func (r *reflectorStore) Resync() error { return nil }
 
 // dataOf returns nothing for an object of another name: fakes ignore field selectors.
-func (r *reflected) dataOf(object any) data {
+func (r *reflectorStore) dataOf(object any) data {
 	switch o := object.(type) {
 	case *corev1.Secret:
 		if o.Name == r.watched.ref.Name {

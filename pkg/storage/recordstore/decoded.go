@@ -9,9 +9,9 @@ import "sync"
 // much memory.
 const rememberedBytes = 4 << 20
 
-// decoded remembers what JSON was decoded to, so that an event that comes to a hundred watches is decoded once, and a list decodes what
+// decodedCache remembers what JSON was decoded to, so that an event that comes to a hundred watches is decoded once, and a list decodes what
 // it has not decoded before. It knows nothing of what there is: that has always just come in.
-type decoded[T any, P object[T]] struct {
+type decodedCache[T any, P object[T]] struct {
 	mu sync.Mutex
 	// recent has, by their JSON, objects that are never changed: those that were remembered or asked for last. When it is full it becomes
 	// older, and what was older is forgotten.
@@ -20,7 +20,7 @@ type decoded[T any, P object[T]] struct {
 }
 
 // copy copies what that JSON was decoded to, if it is remembered.
-func (d *decoded[T, P]) copy(text []byte, into P) bool {
+func (d *decodedCache[T, P]) copy(text []byte, into P) bool {
 	object := d.find(text)
 	if object == nil {
 		return false
@@ -29,7 +29,7 @@ func (d *decoded[T, P]) copy(text []byte, into P) bool {
 	return true
 }
 
-func (d *decoded[T, P]) find(text []byte) P {
+func (d *decodedCache[T, P]) find(text []byte) P {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	object := d.recent[string(text)]
@@ -43,7 +43,7 @@ func (d *decoded[T, P]) find(text []byte) P {
 }
 
 // remember remembers a copy of what that JSON was decoded to.
-func (d *decoded[T, P]) remember(text []byte, object P) {
+func (d *decodedCache[T, P]) remember(text []byte, object P) {
 	remembered := P(new(T))
 	object.DeepCopyInto(remembered)
 	d.mu.Lock()
@@ -51,7 +51,7 @@ func (d *decoded[T, P]) remember(text []byte, object P) {
 	d.add(text, remembered)
 }
 
-func (d *decoded[T, P]) add(text []byte, object P) {
+func (d *decodedCache[T, P]) add(text []byte, object P) {
 	if d.recent == nil || d.bytes+len(text) > rememberedBytes {
 		d.recent, d.older, d.bytes = map[string]P{}, d.recent, 0
 	}

@@ -42,7 +42,7 @@ func TestTheSameObjectUnderAnotherNameIsNoObject(t *testing.T) {
 }
 
 func TestCacheEviction(t *testing.T) {
-	remembers := &decoded[farmv1alpha.Llama, *farmv1alpha.Llama]{}
+	remembers := &decodedCache[farmv1alpha.Llama, *farmv1alpha.Llama]{}
 	text := func(i int) []byte { return []byte(fmt.Sprintf("%d%s", i, strings.Repeat(" ", 1<<20))) }
 	has := func(i int) bool { return remembers.copy(text(i), &farmv1alpha.Llama{}) }
 	for i := range 20 {

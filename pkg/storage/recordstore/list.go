@@ -47,7 +47,7 @@ func (s *store[T, P]) GetList(ctx context.Context, key string, options storage.L
 }
 
 // pages asks for pages until as many objects are found as are wanted. No page is longer than what is still missing, so that the
-// token of the last one goes on exactly behind the last object that was found.
+// token of the last one continues exactly after the last object that was found.
 func (s *store[T, P]) pages(ctx context.Context, at location, options storage.ListOptions, items []T) ([]T, metav1.ListMeta, error) {
 	selection := split(options.Predicate)
 	request := metav1.ListOptions{
@@ -107,8 +107,8 @@ func (s *store[T, P]) page(ctx context.Context, at location, request metav1.List
 	return items, answered.meta, nil
 }
 
-// listed is what a list has in addition to its items.
-type listed struct {
+// listResult is what a list has in addition to its items.
+type listResult struct {
 	meta  metav1.ListMeta
 	items int
 }
@@ -118,8 +118,8 @@ const listBuffer = 32 << 10
 
 // readList reads a list while it comes in, and calls item with each item, which is valid until the call returns. A list that breaks off
 // is an error.
-func readList(body io.Reader, item func([]byte)) (*listed, error) {
-	list, stream := &listed{}, newStream(body, listBuffer)
+func readList(body io.Reader, item func([]byte)) (*listResult, error) {
+	list, stream := &listResult{}, newStream(body, listBuffer)
 	if err := stream.expect('{'); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func readList(body io.Reader, item func([]byte)) (*listed, error) {
 	return list, err
 }
 
-func (l *listed) readItems(stream *stream, item func([]byte)) error {
+func (l *listResult) readItems(stream *stream, item func([]byte)) error {
 	if there, err := stream.accept('['); !there {
 		if err == nil {
 			_, err = stream.value() // null

@@ -138,7 +138,7 @@ func (s *store[T, P]) decode(record []byte, key string, into P) error {
 	return nil
 }
 
-// check looks for what would make an object another than its record says.
+// check returns an error if the object does not match its record.
 func (s *store[T, P]) check(outline outline, object P) error {
 	if kind := object.GetObjectKind().GroupVersionKind(); kind != s.objectKind {
 		return fmt.Errorf("it is of kind %q of %q", kind.Kind, kind.GroupVersion())
@@ -150,7 +150,7 @@ func (s *store[T, P]) check(outline outline, object P) error {
 }
 
 func (s *store[T, P]) undecodable(record outline, err error) error {
-	return fmt.Errorf("spec.object of %s %s/%s is no %s of %s: %w; mend it, or delete it: kubectl delete %s.%s -n %s %s --as=ACCOUNT-OF-THIS-SERVER",
+	return fmt.Errorf("spec.object of %s %s/%s is no %s of %s: %w; repair it, or delete it: kubectl delete %s.%s -n %s %s --as=ACCOUNT-OF-THIS-SERVER",
 		s.recordKind, record.namespace, record.name, s.objectKind.Kind, s.objectKind.GroupVersion(), err,
 		s.resource.records.Resource, s.resource.records.Group, record.namespace, record.name)
 }

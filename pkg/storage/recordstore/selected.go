@@ -10,18 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// selected remembers which objects a watch that selects here has shown, as they were last: an object that is not selected any more is
+// selectionFilter remembers which objects a watch that selects here has shown, as they were last: an object that is not selected any more is
 // reported as DELETED, in the state before, and one that is selected from now on as ADDED. Labels and names are selected by the API
 // server of the records, which does the same there.
-type selected[T any, P object[T]] struct {
+type selectionFilter[T any, P object[T]] struct {
 	selection *selection
 	last      map[location]P
 }
 
 // selecting begins to remember, before the watch begins. Of a watch that does not begin with events for what there is, it has to be
 // found out what was selected at that time.
-func (s *store[T, P]) selecting(ctx context.Context, at location, selection *selection, request *metav1.ListOptions) (*selected[T, P], error) {
-	selected := &selected[T, P]{selection: selection, last: map[location]P{}}
+func (s *store[T, P]) selecting(ctx context.Context, at location, selection *selection, request *metav1.ListOptions) (*selectionFilter[T, P], error) {
+	selected := &selectionFilter[T, P]{selection: selection, last: map[location]P{}}
 	begins := request.ResourceVersion == "" || request.ResourceVersion == "0"
 	if request.SendInitialEvents == nil && begins || request.SendInitialEvents != nil && *request.SendInitialEvents {
 		return selected, nil
@@ -43,7 +43,7 @@ func (s *store[T, P]) selecting(ctx context.Context, at location, selection *sel
 }
 
 // pass returns the event that is to be sent for one that has come in, if any.
-func (s *selected[T, P]) pass(event watch.Event) (watch.Event, bool) {
+func (s *selectionFilter[T, P]) pass(event watch.Event) (watch.Event, bool) {
 	object, ok := event.Object.(P)
 	if !ok || event.Type == watch.Bookmark {
 		return event, true

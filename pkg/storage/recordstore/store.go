@@ -30,7 +30,7 @@ type object[T any] interface {
 type store[T any, P object[T]] struct {
 	resource
 	records *records
-	decoded decoded[T, P]
+	decoded decodedCache[T, P]
 }
 
 func newStore[T any, P object[T]](config *rest.Config, resource resource) (*store[T, P], error) {
@@ -143,7 +143,7 @@ func (s *store[T, P]) GetCurrentResourceVersion(ctx context.Context) (uint64, er
 var absent = location{namespace: metav1.NamespaceDefault, name: "absent"}
 
 // peek lists without looking at the items.
-func (s *store[T, P]) peek(ctx context.Context, at location, options metav1.ListOptions) (*listed, error) {
+func (s *store[T, P]) peek(ctx context.Context, at location, options metav1.ListOptions) (*listResult, error) {
 	body, err := s.records.list(ctx, at, options)
 	if err != nil {
 		return nil, s.explain(err, at)

@@ -31,7 +31,7 @@ func (s *store[T, P]) Watch(ctx context.Context, key string, options storage.Lis
 	}
 	selection := split(options.Predicate)
 	request := watchRequest(ctx, &selection, options)
-	var selected *selected[T, P]
+	var selected *selectionFilter[T, P]
 	if !selection.here.Empty() {
 		if selected, err = s.selecting(ctx, at, &selection, &request); err != nil {
 			return nil, err
@@ -75,7 +75,7 @@ type watcher[T any, P object[T]] struct {
 	at       location
 	ctx      context.Context
 	cancel   context.CancelFunc
-	selected *selected[T, P] // nil where nothing has to be selected here
+	selected *selectionFilter[T, P] // nil where nothing has to be selected here
 	events   chan watch.Event
 }
 
@@ -86,7 +86,7 @@ func (w *watcher[T, P]) ResultChan() <-chan watch.Event { return w.events }
 func (w *watcher[T, P]) Stop() { w.cancel() }
 
 // run hands on what comes in, until the API server ends the watch or the connection breaks, which look the same to a client and are
-// mended by watching on from the last resourceVersion; until an error; or until the watch is stopped.
+// repaired by watching again from the last resourceVersion; until an error; or until the watch is stopped.
 func (w *watcher[T, P]) run(body io.ReadCloser) {
 	defer close(w.events)
 	defer w.cancel()
