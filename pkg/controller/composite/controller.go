@@ -101,7 +101,7 @@ type Controller struct {
 // parentController syncs the parents of one CompositeController. It is a parent.Controller except in tests.
 type parentController interface {
 	Sync(ctx context.Context, key parent.Key) (time.Duration, error)
-	// Start lets parents be synced, Pause not until the next Start, and Stop never again.
+	// Start starts syncing parents, Pause stops that until the next Start, and Stop ends it.
 	Start() (parents int)
 	Started() bool
 	Pause()

@@ -85,7 +85,7 @@ func (c *Controller) inServedVersion(ctx context.Context, of schema.GroupVersion
 	return of, false, nil
 }
 
-// watchDefinitions has the CompositeControllers synced whose parents or children a CustomResourceDefinition defines, when it is added, changed or
+// watchDefinitions queues the CompositeControllers whose parents or children a CustomResourceDefinition defines when it is added, changed or
 // deleted. For aggregated APIs the API server is asked in intervals.
 func (c *Controller) watchDefinitions() error {
 	changed := func(obj any) {

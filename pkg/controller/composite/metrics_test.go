@@ -36,20 +36,20 @@ func TestObjectMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	publishMetrics(t.Context(), filled{store: store})
+	publishMetrics(t.Context(), syncedInformer{store: store})
 	if diff := cmp.Diff(map[string]float64{"Ready": 1, "HookUnreachable": 2, "Forbidden": 1}, metricstest.States(t, "CompositeController")); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
 }
 
-// filled is an informer that has synced.
-type filled struct {
+// syncedInformer is an informer that has synced.
+type syncedInformer struct {
 	cache.SharedIndexInformer
 	store cache.Store
 }
 
-func (f filled) HasSynced() bool       { return true }
-func (f filled) GetStore() cache.Store { return f.store }
+func (f syncedInformer) HasSynced() bool       { return true }
+func (f syncedInformer) GetStore() cache.Store { return f.store }
 
 func TestReadyReasons(t *testing.T) {
 	want := []string{parent.ReasonUnselected}

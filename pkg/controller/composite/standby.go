@@ -65,7 +65,7 @@ func (s *standby) release(uid types.UID) {
 	delete(s.held, uid)
 }
 
-// end lets no watch be acquired any more: this process hosts CompositeControllers itself.
+// end prevents that further watches are acquired: this process hosts CompositeControllers itself.
 func (s *standby) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,17 +16,17 @@ import (
 	"millwright.dev/pkg/objectcache"
 )
 
-// silent is an API server that does not answer.
-type silent struct{}
+// silentTransport is an API server that does not answer.
+type silentTransport struct{}
 
-func (silent) RoundTrip(request *http.Request) (*http.Response, error) {
+func (silentTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	<-request.Context().Done()
 	return nil, context.Cause(request.Context())
 }
 
 func TestStandbyReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	objects, err := objectcache.New(ctx, &rest.Config{Transport: silent{}}, objectcache.Options{})
+	objects, err := objectcache.New(ctx, &rest.Config{Transport: silentTransport{}}, objectcache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,13 +105,13 @@ func (c *Controller) syncController(ctx context.Context, name string) (time.Dura
 		}
 	}
 	if s.hosted != nil && health.problem == nil && !health.synced && time.Since(s.hosted.since) < hooksReportInterval {
-		return after, nil // as a rule it is ready sooner than a status would be read
+		return after, nil // usually the caches are filled before a user reads such a status
 	}
 	untilReported, err := c.updateStatus(ctx, cc, s, health)
 	return controller.EarliestDelay(after, untilReported), err
 }
 
-// host lets a CompositeController be hosted as it is now, and returns how it does.
+// host hosts a CompositeController with its current spec, and returns its health.
 func (c *Controller) host(ctx context.Context, cc *v1alpha1.CompositeController, s *state) (health, time.Duration, error) {
 	builtIn, known := c.builtInFor(cc)
 	if !known {
@@ -135,12 +135,12 @@ func (c *Controller) host(ctx context.Context, cc *v1alpha1.CompositeController,
 		}
 	}
 	h.SetOverlap(parent.OverlapOf(cc, c.selected()))
-	is := h.Health()
+	observed := h.Health()
 	after := c.untilBuiltIn(cc)
 	switch {
-	case is.Watch != nil:
+	case observed.Watch != nil:
 		h.Pause() // nothing must be decided from caches that are not updated
-	case !is.Synced:
+	case !observed.Synced:
 		after = syncedInterval
 	case !h.Started():
 		c.start(ctx, h)
@@ -148,10 +148,10 @@ func (c *Controller) host(ctx context.Context, cc *v1alpha1.CompositeController,
 			c.Enqueue(controllerKey(cc.Name)) // perhaps no parent has the finalizer any more: see syncFinalizer
 		}
 	}
-	return health{problem: is.Watch, synced: is.Synced, overlap: is.Overlap, hook: is.Parent}, after, nil
+	return health{problem: observed.Watch, synced: observed.Synced, overlap: observed.Overlap, hook: observed.Parent}, after, nil
 }
 
-// replace hosts a CompositeController in the place of what is hosted, unless that is the same, or records why it cannot be hosted.
+// replace hosts a CompositeController instead of its former version, unless both are the same, or records why it cannot be hosted.
 func (c *Controller) replace(ctx context.Context, cc *v1alpha1.CompositeController, s *state, builtIn *parent.Problem) error {
 	spec, problem, err := c.compile(ctx, cc)
 	if err != nil {
@@ -261,7 +261,7 @@ func (c *Controller) stopAll() {
 	}
 }
 
-// setProblem keeps since when a problem exists.
+// setProblem records a problem, nil for none, and since when it exists.
 func (s *state) setProblem(problem *parent.Problem) {
 	if problem == nil || s.problem == nil || *problem != *s.problem {
 		s.since = time.Now()

@@ -32,7 +32,7 @@ const (
 	letGo    = `{"finalized":true,"status":{"a":1}}`
 )
 
-func (s *syncing) wantDid(want ...string) {
+func (s *syncTest) wantDid(want ...string) {
 	s.api.t.Helper()
 	if diff := cmp.Diff(want, s.api.did()); diff != "" {
 		s.api.t.Errorf("requests (-want +got):\n%s", diff)
@@ -40,7 +40,7 @@ func (s *syncing) wantDid(want ...string) {
 }
 
 // wantEvents are the reasons of the events so far.
-func (s *syncing) wantEvents(want ...string) {
+func (s *syncTest) wantEvents(want ...string) {
 	s.api.t.Helper()
 	var got []string
 	for len(s.events.Events) > 0 {
@@ -53,7 +53,7 @@ func (s *syncing) wantEvents(want ...string) {
 
 func TestFinalizerIsRemovedLast(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith(held)), childWith("old", owned))
-	s := newSyncing(t, api, withFinalize, withLabelSelector)
+	s := newSyncTest(t, api, withFinalize, withLabelSelector)
 	if err := s.answered(phaseFinalize, letGo); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestErrorKeepsFinalizer(t *testing.T) {
 	for _, failing := range []string{"DELETE configmaps/old", "PUT things/thing/status"} {
 		t.Run(failing, func(t *testing.T) {
 			api := startFakeAPI(t, string(parentWith(held)), childWith("old", owned))
-			s := newSyncing(t, api, withFinalize, withLabelSelector)
+			s := newSyncTest(t, api, withFinalize, withLabelSelector)
 			api.fails(failing, http.StatusInternalServerError, "no")
 			if err := s.answered(phaseFinalize, letGo); err == nil || !strings.Contains(err.Error(), "no") {
 				t.Errorf("the error is %v", err)
@@ -82,7 +82,7 @@ func TestErrorKeepsFinalizer(t *testing.T) {
 
 func TestSetFinalizer(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
-	s := newSyncing(t, api, withFinalize)
+	s := newSyncTest(t, api, withFinalize)
 	if err := s.setFinalizer(t.Context(), false, false); err != nil || len(api.did()) > 0 {
 		t.Errorf("nothing was to be done: %v", err)
 	}
@@ -100,7 +100,7 @@ func TestSetFinalizer(t *testing.T) {
 }
 
 // wantWritten wants the parent not to be synced until the caches have seen what was written.
-func (s *syncing) wantWritten() {
+func (s *syncTest) wantWritten() {
 	s.api.t.Helper()
 	if s.written.IsReady(s.key) {
 		s.api.t.Error("a write is not remembered: the next sync would decide from a stale cache")
@@ -110,35 +110,35 @@ func (s *syncing) wantWritten() {
 
 func TestWritesInConsistencyStore(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
-		s := newSyncing(t, startFakeAPI(t, string(parentWith(""))))
+		s := newSyncTest(t, startFakeAPI(t, string(parentWith(""))))
 		if !s.written.IsReady(s.key) {
 			t.Error("nothing was written")
 		}
 	})
 	for name, test := range map[string]struct {
 		objects []string
-		do      func(t *testing.T, s *syncing) error
+		do      func(t *testing.T, s *syncTest) error
 	}{
-		"a creation": {nil, func(t *testing.T, s *syncing) error {
+		"a creation": {nil, func(t *testing.T, s *syncTest) error {
 			s.api.fails("status", http.StatusNotFound, "")
 			return s.answered(phaseSync, answered)
 		}},
-		"an update": {[]string{childWith("a", owned), childWith("b", owned)}, func(t *testing.T, s *syncing) error {
+		"an update": {[]string{childWith("a", owned), childWith("b", owned)}, func(t *testing.T, s *syncTest) error {
 			s.api.fails("status", http.StatusNotFound, "")
 			return s.answered(phaseSync, answered)
 		}},
-		"a status": {nil, func(t *testing.T, s *syncing) error { return s.answered(phaseSync, `{"status":{"a":1}}`) }},
-		"an adoption": {[]string{childWith("a", orphaned)}, func(t *testing.T, s *syncing) error {
+		"a status": {nil, func(t *testing.T, s *syncTest) error { return s.answered(phaseSync, `{"status":{"a":1}}`) }},
+		"an adoption": {[]string{childWith("a", orphaned)}, func(t *testing.T, s *syncTest) error {
 			_, err := s.gather(t.Context())
 			return err
 		}},
-		"a release": {[]string{childWith("a", strings.Replace(owned, `"app":"a"`, `"app":"b"`, 1))}, func(t *testing.T, s *syncing) error {
+		"a release": {[]string{childWith("a", strings.Replace(owned, `"app":"a"`, `"app":"b"`, 1))}, func(t *testing.T, s *syncTest) error {
 			_, err := s.gather(t.Context())
 			return err
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSyncing(t, startFakeAPI(t, append(test.objects, string(parentWith("")))...))
+			s := newSyncTest(t, startFakeAPI(t, append(test.objects, string(parentWith("")))...))
 			if err := test.do(t, s); err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +163,7 @@ func TestCreateAlreadyExists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := startFakeAPI(t, string(parentWith("")))
-			s := newSyncing(t, api)
+			s := newSyncTest(t, api)
 			if test.child == "" {
 				api.exists("configmaps/a")
 			} else {
@@ -206,7 +206,7 @@ func TestCreateAlreadyExists(t *testing.T) {
 func TestDeleteOfGoneChild(t *testing.T) {
 	for _, code := range []int{http.StatusNotFound, http.StatusConflict} {
 		api := startFakeAPI(t, string(parentWith("")), childWith("old", owned))
-		s := newSyncing(t, api)
+		s := newSyncTest(t, api)
 		api.fails("DELETE", code, "gone")
 		if err := s.answered(phaseSync, `{}`); err != nil {
 			t.Error(err)
@@ -217,7 +217,7 @@ func TestDeleteOfGoneChild(t *testing.T) {
 
 func TestUpdateOfGoneChild(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")), strings.Replace(childWith("a", owned), `"k":"1"`, `"k":"2"`, 1))
-	s := newSyncing(t, api)
+	s := newSyncTest(t, api)
 	api.fails("PUT configmaps", http.StatusNotFound, "gone")
 	if err := s.answered(phaseSync, one); err != nil {
 		t.Error(err)
@@ -227,7 +227,7 @@ func TestUpdateOfGoneChild(t *testing.T) {
 
 func TestCreateInTerminatingNamespace(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
-	s := newSyncing(t, api)
+	s := newSyncTest(t, api)
 	api.fails("POST", terminating, "the namespace is being terminated")
 	if err := s.answered(phaseSync, one); err != nil {
 		t.Error(err)
@@ -246,7 +246,7 @@ func TestStepOrder(t *testing.T) {
 		children = append(children, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Plain","metadata":{"name":"p%d","labels":{"app":"a"}}}`, i))
 	}
 	api := startFakeAPI(t, append(objects, string(parentWith("")))...)
-	s := newSyncing(t, api, func(spec *v1alpha1.CompositeControllerSpec) {
+	s := newSyncTest(t, api, func(spec *v1alpha1.CompositeControllerSpec) {
 		plains := v1alpha1.ResourceRule{APIVersion: "example.com/v1", Resource: "plains"}
 		spec.ChildResources = append(spec.ChildResources, v1alpha1.CompositeControllerChildResourceRule{ResourceRule: plains})
 	})
@@ -266,7 +266,7 @@ func TestStepOrder(t *testing.T) {
 }
 
 func TestHistoryOfWrites(t *testing.T) {
-	s := newSyncing(t, startFakeAPI(t, string(parentWith("")), strings.Replace(childWith("a", owned), `"k":"1"`, `"k":"2"`, 1)))
+	s := newSyncTest(t, startFakeAPI(t, string(parentWith("")), strings.Replace(childWith("a", owned), `"k":"1"`, `"k":"2"`, 1)))
 	if err := s.answered(phaseSync, one); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestHistoryOfWrites(t *testing.T) {
 }
 
 func TestStuckChildrenAreReported(t *testing.T) {
-	s := newSyncing(t, startFakeAPI(t, string(parentWith(""))))
+	s := newSyncTest(t, startFakeAPI(t, string(parentWith(""))))
 	if _, err := s.apply(t.Context(), &plan{stuck: []childKey{configMaps.key("ns", "a")}}); err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestStuckChildrenAreReported(t *testing.T) {
 
 func TestOneChildFails(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
-	s := newSyncing(t, api)
+	s := newSyncTest(t, api)
 	api.fails("configmaps/b", http.StatusForbidden, "no policy allows it")
 	err := s.answered(phaseSync, answered)
 	if err == nil || !strings.Contains(err.Error(), "no policy allows it") || controller.IsPermanent(err) {
@@ -304,7 +304,7 @@ func TestDeniedError(t *testing.T) {
 		"PUT things/thing/status": {of: Resource{GroupVersionResource: statuses, Kind: "Thing", Namespaced: true, Status: true}, verb: "update"},
 	} {
 		api := startFakeAPI(t, string(parentWith("")), childWith("old", owned), strings.Replace(childWith("a", owned), `"k":"1"`, `"k":"2"`, 1))
-		s := newSyncing(t, api)
+		s := newSyncTest(t, api)
 		api.fails(request, http.StatusForbidden, `User "u" cannot do that`)
 		err := s.answered(phaseSync, answered)
 		denied, ok := errors.AsType[*deniedError](err)
@@ -316,7 +316,7 @@ func TestDeniedError(t *testing.T) {
 
 func TestSlowStartAfterErrors(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
-	s := newSyncing(t, api)
+	s := newSyncTest(t, api)
 	api.fails("POST", http.StatusForbidden, "quota")
 	var children []string
 	for i := range 20 {
@@ -358,7 +358,7 @@ func TestAdoption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := startFakeAPI(t, string(parentWith("")), childWith("a", orphaned))
-			s := newSyncing(t, api)
+			s := newSyncTest(t, api)
 			api.drop("things/thing")
 			if test.live != "" {
 				api.put(test.live)
@@ -390,14 +390,14 @@ func TestAdoption(t *testing.T) {
 func TestAdoptionError(t *testing.T) {
 	for _, request := range []string{"GET things/thing", "PUT configmaps/a"} {
 		api := startFakeAPI(t, string(parentWith("")), childWith("a", orphaned))
-		s := newSyncing(t, api)
+		s := newSyncTest(t, api)
 		api.fails(request, http.StatusInternalServerError, "no")
 		if found, err := s.gather(t.Context()); err == nil || found != nil {
 			t.Errorf("%s: the error is %v", request, err)
 		}
 	}
 	api := startFakeAPI(t, string(parentWith("")), childWith("a", orphaned))
-	s := newSyncing(t, api)
+	s := newSyncTest(t, api)
 	api.fails("PUT configmaps/a", http.StatusNotFound, "gone")
 	if found, err := s.gather(t.Context()); err != nil || len(found.byKey) != 0 {
 		t.Errorf("an orphan that is gone: %v, %v", found, err)
@@ -406,7 +406,7 @@ func TestAdoptionError(t *testing.T) {
 
 func TestRelease(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")), childWith("a", strings.Replace(owned, `"app":"a"`, `"app":"b"`, 1)), childWith("b", owned), childWith("c", foreign))
-	s := newSyncing(t, api)
+	s := newSyncTest(t, api)
 	found, err := s.gather(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -433,7 +433,7 @@ func TestObservedHash(t *testing.T) {
 		"none":             {string(parentWith(""))},
 		"a changed parent": {string(parentWith("")), childWith("b", owned), string(parentWith(""))},
 	} {
-		found, err := newSyncing(t, startFakeAPI(t, objects...)).gather(t.Context())
+		found, err := newSyncTest(t, startFakeAPI(t, objects...)).gather(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -463,7 +463,7 @@ func TestRecreationNeedsDryRun(t *testing.T) {
 			if test.code > 0 {
 				api.fails("dry run", test.code, "the webhook does not support it")
 			}
-			s := newSyncing(t, api, withMethod(v1alpha1.ChildUpdateRecreate))
+			s := newSyncTest(t, api, withMethod(v1alpha1.ChildUpdateRecreate))
 			err := s.answered(phaseSync, one)
 			if refused := test.code > 0; refused != (err != nil) {
 				t.Errorf("the error is %v", err)
@@ -483,7 +483,7 @@ func TestRecreationNeedsDryRun(t *testing.T) {
 
 func TestStatusTooLargeIsPermanent(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
-	s := newSyncing(t, api)
+	s := newSyncTest(t, api)
 	api.fails("status", http.StatusInternalServerError, "etcdserver: request is too large")
 	for i := range 2 {
 		err := s.answered(phaseSync, `{"status":{"a":1}}`)
@@ -501,7 +501,7 @@ func TestStatusTooLargeIsPermanent(t *testing.T) {
 
 func TestStatusOfGoneParent(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
-	s := newSyncing(t, api)
+	s := newSyncTest(t, api)
 	api.fails("status", http.StatusNotFound, "gone")
 	if err := s.answered(phaseSync, `{}`); err != nil {
 		t.Error(err)

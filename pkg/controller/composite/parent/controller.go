@@ -203,7 +203,7 @@ func (c *Controller) acquire(of Resource, selector labels.Selector, onChange fun
 	return handle, err
 }
 
-// Start lets parents be synced, queues all of them, and returns how many there are. HasSynced must have been true.
+// Start starts syncing parents, queues all of them, and returns their number. HasSynced must have been true.
 func (c *Controller) Start() (parents int) {
 	for _, parent := range c.parents.List("", nil) {
 		if !c.spec.isParent(parent) {
@@ -266,7 +266,7 @@ func (c *Controller) Stop() {
 	}
 }
 
-// enter lets a sync begin, unless the Controller is stopped. Who has entered must leave.
+// enter begins a sync, and returns false if the Controller is stopped. After true the caller must call leave.
 func (c *Controller) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -154,14 +154,14 @@ func (f *fakeAPI) did() []string {
 	return requests
 }
 
-// syncing is a sync of the parent thing, as it is in the API server, by the rules.
-type syncing struct {
+// syncTest is a sync of the parent thing, as it is in the API server, by the rules.
+type syncTest struct {
 	*parentSync
 	api    *fakeAPI
 	events *record.FakeRecorder
 }
 
-func newSyncing(t *testing.T, api *fakeAPI, edits ...edit) *syncing {
+func newSyncTest(t *testing.T, api *fakeAPI, edits ...edit) *syncTest {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	config := api.config()
@@ -204,11 +204,11 @@ func newSyncing(t *testing.T, api *fakeAPI, edits ...edit) *syncing {
 	if err := s.readSelector(); err != nil {
 		t.Fatal(err)
 	}
-	return &syncing{s, api, events}
+	return &syncTest{s, api, events}
 }
 
 // answered applies an answer of the hook to the children that are gathered.
-func (s *syncing) answered(called phase, body string) error {
+func (s *syncTest) answered(called phase, body string) error {
 	s.api.t.Helper()
 	children, err := s.gather(s.api.t.Context())
 	if err != nil {

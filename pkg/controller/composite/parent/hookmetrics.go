@@ -113,7 +113,7 @@ func instrument(name string, called phase, url string) (wrap func(http.RoundTrip
 		knownSeries[key] = series
 	}
 	series.users++
-	wrap = func(next http.RoundTripper) http.RoundTripper { return &measured{next, series} }
+	wrap = func(next http.RoundTripper) http.RoundTripper { return &measuredTransport{next, series} }
 	return wrap, sync.OnceFunc(series.forget)
 }
 
@@ -173,16 +173,16 @@ func (s *hookSeries) observe(of *metrics.HistogramVec, event string, since time.
 	series.Observe(since.Seconds())
 }
 
-// measured is a RoundTripper whose calls are measured.
-type measured struct {
+// measuredTransport is a RoundTripper whose calls are measured.
+type measuredTransport struct {
 	http.RoundTripper
 	series *hookSeries
 }
 
-var _ utilnet.RoundTripperWrapper = &measured{}
+var _ utilnet.RoundTripperWrapper = &measuredTransport{}
 
 // RoundTrip implements http.RoundTripper.
-func (m *measured) RoundTrip(request *http.Request) (*http.Response, error) {
+func (m *measuredTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	s, start := m.series, time.Now()
 	s.inFlight.Inc()
 	defer s.inFlight.Dec()
@@ -204,7 +204,7 @@ func (m *measured) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // WrappedRoundTripper implements utilnet.RoundTripperWrapper.
-func (m *measured) WrappedRoundTripper() http.RoundTripper { return m.RoundTripper }
+func (m *measuredTransport) WrappedRoundTripper() http.RoundTripper { return m.RoundTripper }
 
 // CloseIdleConnections is what http.Client asks for.
-func (m *measured) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(m.RoundTripper) }
+func (m *measuredTransport) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(m.RoundTripper) }

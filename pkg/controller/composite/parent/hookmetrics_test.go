@@ -234,7 +234,7 @@ func TestHookMetricsAreRemoved(t *testing.T) {
 func TestMeasuredTransportUnwraps(t *testing.T) {
 	wrap, forget := instrument("wrapped", phaseSync, "http://hook/")
 	defer forget()
-	inner := &closable{RoundTripper: answer(http.StatusOK)}
+	inner := &closableTransport{RoundTripper: answer(http.StatusOK)}
 	outer := wrap(inner)
 	if wrapper, ok := outer.(utilnet.RoundTripperWrapper); !ok || wrapper.WrappedRoundTripper() != http.RoundTripper(inner) {
 		t.Errorf("what is measured cannot be got from %T", outer)
@@ -245,12 +245,12 @@ func TestMeasuredTransportUnwraps(t *testing.T) {
 	}
 }
 
-type closable struct {
+type closableTransport struct {
 	http.RoundTripper
 	closed bool
 }
 
-func (c *closable) CloseIdleConnections() { c.closed = true }
+func (c *closableTransport) CloseIdleConnections() { c.closed = true }
 
 func TestMetricsURL(t *testing.T) {
 	config := hook.Config{Phase: "sync", URL: "http://user:s3cret@hook/sync"}

@@ -46,8 +46,8 @@ func withoutSync(spec *v1alpha1.CompositeControllerSpec) {
 	spec.Hooks.Sync, spec.Hooks.Finalize = nil, webhookAt("http://hook/finalize")
 }
 
-// left is to whom children and status of a parent are left.
-type left struct{ children, status string }
+// owners are the older CompositeControllers that manage the children and the status of a parent.
+type owners struct{ children, status string }
 
 func TestOverlapOf(t *testing.T) {
 	deleted := created("a", 0)
@@ -56,24 +56,24 @@ func TestOverlapOf(t *testing.T) {
 		others []*v1alpha1.CompositeController
 		edits  []edit
 		labels string
-		want   left
+		want   owners
 		// always is whether it is known without looking at a parent.
 		always bool
 	}{
 		"it is alone":                              {},
-		"an older one is the same":                 {others: list(created("a", 0)), want: left{children: "a"}, always: true},
+		"an older one is the same":                 {others: list(created("a", 0)), want: owners{children: "a"}, always: true},
 		"a younger one is the same":                {others: list(created("a", 60))},
-		"one of the same second has a name before": {others: list(created("a", 30)), want: left{children: "a"}, always: true},
+		"one of the same second has a name before": {others: list(created("a", 30)), want: owners{children: "a"}, always: true},
 		"one of the same second has a name after":  {others: list(created("z", 30))},
 		"of two older ones it is left to the oldest": {
 			others: list(created("b", 1), created("c", 0)),
-			want:   left{children: "c"}, always: true,
+			want:   owners{children: "c"}, always: true,
 		},
-		"an older one has other children": {others: list(created("a", 0, withChildren("services"))), want: left{status: "a"}},
-		"an older one has no children":    {others: list(created("a", 0, withChildren())), want: left{status: "a"}},
+		"an older one has other children": {others: list(created("a", 0, withChildren("services"))), want: owners{status: "a"}},
+		"an older one has no children":    {others: list(created("a", 0, withChildren())), want: owners{status: "a"}},
 		"one type of children of several is the same": {
 			others: list(created("a", 0, withChildren("pods", "services"))),
-			edits:  []edit{withChildren("services", "configmaps")}, want: left{children: "a"}, always: true,
+			edits:  []edit{withChildren("services", "configmaps")}, want: owners{children: "a"}, always: true,
 		},
 		"an older one is deleted": {others: list(deleted)},
 		"an older one can never work": {
@@ -86,32 +86,32 @@ func TestOverlapOf(t *testing.T) {
 		},
 		"an older one has parents of another version": {
 			others: list(created("a", 0, func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.APIVersion = "example.com/v2" })),
-			want:   left{children: "a"}, always: true,
+			want:   owners{children: "a"}, always: true,
 		},
 		"an older one selects the parent, too": {
 			others: list(created("a", 0, withParents("on=yes"))),
-			labels: "on=yes", want: left{children: "a"},
+			labels: "on=yes", want: owners{children: "a"},
 		},
 		"an older one does not select the parent": {others: list(created("a", 0, withParents("on=yes"))), labels: "on=no"},
 		"both select it by other labels": {
 			others: list(created("a", 0, withParents("on=yes"))),
-			edits:  []edit{withParents("x=y")}, labels: "on=yes,x=y", want: left{children: "a"},
+			edits:  []edit{withParents("x=y")}, labels: "on=yes,x=y", want: owners{children: "a"},
 		},
 		"both select by the same labels": {
 			others: list(created("a", 0, withParents("on=yes"))),
-			edits:  []edit{withParents("on=yes")}, labels: "on=yes", want: left{children: "a"}, always: true,
+			edits:  []edit{withParents("on=yes")}, labels: "on=yes", want: owners{children: "a"}, always: true,
 		},
 		"it selects fewer": {
 			others: list(created("a", 0, withParents("on=yes"))),
-			edits:  []edit{withParents("on=yes,x=y")}, labels: "on=yes,x=y", want: left{children: "a"}, always: true,
+			edits:  []edit{withParents("on=yes,x=y")}, labels: "on=yes,x=y", want: owners{children: "a"}, always: true,
 		},
 		"an older one is left to one that is older": {
 			others: list(created("a", 0, withChildren("pods")), created("b", 1, withChildren("pods", "configmaps"))),
-			want:   left{status: "a"},
+			want:   owners{status: "a"},
 		},
 		"an older one is left to one of other parents": {
 			others: list(created("a", 0, withChildren("pods"), withParents("on=yes")), created("b", 1, withChildren("pods", "configmaps"))),
-			labels: "on=no", want: left{children: "b"}, always: true,
+			labels: "on=no", want: owners{children: "b"}, always: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestOverlapOf(t *testing.T) {
 				rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 				o := OverlapOf(cc, all)
 				wrong, status := o.on(parent)
-				if got := (left{olderIn(wrong), status}); got != test.want {
+				if got := (owners{olderIn(wrong), status}); got != test.want {
 					t.Fatalf("it is left to %+v, want %+v", got, test.want)
 				}
 				if always := o.always(); (always != nil) != test.always || always != nil && *always != *wrong {

@@ -14,16 +14,16 @@ import (
 	"millwright.dev/pkg/merge"
 )
 
-// headed is an object whose header costs nothing, as in a cache.
-type headed struct {
+// headerObject is an object whose header costs nothing, as in a cache.
+type headerObject struct {
 	text
 	uid     types.UID
 	version string
 }
 
-func (o headed) GetUID() types.UID          { return o.uid }
-func (o headed) GetResourceVersion() string { return o.version }
-func (headed) Deleting() bool               { return false }
+func (o headerObject) GetUID() types.UID          { return o.uid }
+func (o headerObject) GetResourceVersion() string { return o.version }
+func (headerObject) Deleting() bool               { return false }
 
 // BenchmarkUnchangedChildren is one sync of a parent whose children are as desired, without what the hook costs: the answer is
 // read, and nothing is to be done.
@@ -44,7 +44,7 @@ func BenchmarkUnchangedChildren(b *testing.B) {
 			for i := range n {
 				wanted = append(wanted, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d","labels":{"app":"a"}},"data":{"k":%q}}`, i, strings.Repeat("x", 1000)))
 				child := text(strings.Replace(wanted[i], `{"name"`, `{"namespace":"ns","name"`, 1))
-				o.children[configMaps.key("ns", fmt.Sprint("m", i))] = headed{child, types.UID(fmt.Sprint(i)), "1"}
+				o.children[configMaps.key("ns", fmt.Sprint("m", i))] = headerObject{child, types.UID(fmt.Sprint(i)), "1"}
 			}
 			body := []byte(`{"status":{},"children":[` + strings.Join(wanted, ",") + `]}`)
 			rules := r.decodingRules(hook.Rules{Phase: "sync", Version: hook.V1}, parent)

@@ -230,15 +230,15 @@ func TestUnchangedChildIsNotParsed(t *testing.T) {
 	w.sync(answered)
 	w.sync(answered)
 	for key, child := range w.children {
-		w.children[key] = unreadable{child}
+		w.children[key] = headerOnly{child}
 	}
 	w.want(answered)
 }
 
-// unreadable is an object of which only the header may be looked at.
-type unreadable struct{ object }
+// headerOnly is an object of which only the header may be read.
+type headerOnly struct{ object }
 
-func (unreadable) JSON() string { panic("an unchanged child was read") }
+func (headerOnly) JSON() string { panic("an unchanged child was read") }
 
 func TestFutileUpdatesBackOff(t *testing.T) {
 	w := newWorld(t)

@@ -16,8 +16,8 @@ import (
 )
 
 // A child with the method Recreate may differ although the same was applied to it as is desired now. Either another client has edited it, or the
-// API server (defaulting, admission) has changed it when it was created. A recreation mends the first, and not the second. The child itself
-// shows which one it is, so that a restart decides no differently: an object whose spec was never edited has generation 1. What the
+// API server (defaulting, admission) has changed it when it was created. A recreation repairs the first, and not the second. The child itself
+// shows which one it is, so that a restart decides the same: an object whose spec was never edited has generation 1. What the
 // generation does not show (labels, annotations, kinds without a generation, an edit of another field) is found by a dry run, which
 // creates the child under another name.
 

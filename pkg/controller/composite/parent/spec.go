@@ -20,7 +20,7 @@ import (
 
 const (
 	finalizerPrefix = "metacontroller.io/compositecontroller-"
-	// maxFinalizerName is how long a finalizer may be after its slash.
+	// maxFinalizerName is the maximum length of a finalizer after its slash.
 	maxFinalizerName = 63
 )
 
@@ -83,7 +83,7 @@ func CheckSpec(spec *v1alpha1.CompositeControllerSpec) *Problem {
 			return invalid("spec.childResources[%d]: %v", i, err)
 		}
 		if other, found := versions[of.GroupResource()]; found && other != of.Version {
-			return invalid("spec.childResources[%d]: %s is there in version %s already: one object would be two children", i, of.GroupResource(), other)
+			return invalid("spec.childResources[%d]: %s is already listed in version %s: one object would be two children", i, of.GroupResource(), other)
 		}
 		versions[of.GroupResource()] = of.Version
 		switch method := methodOf(child); method {
@@ -91,7 +91,7 @@ func CheckSpec(spec *v1alpha1.CompositeControllerSpec) *Problem {
 		case v1alpha1.ChildUpdateRollingRecreate, v1alpha1.ChildUpdateRollingInPlace:
 			return unsupported("spec.childResources[%d].updateStrategy.method: %s is not yet supported", i, method)
 		default:
-			return invalid("spec.childResources[%d].updateStrategy.method: there is no %s", i, method)
+			return invalid("spec.childResources[%d].updateStrategy.method: invalid method %q: must be OnDelete, Recreate or InPlace", i, method)
 		}
 	}
 	return nil

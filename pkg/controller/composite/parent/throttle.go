@@ -17,12 +17,12 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// A hook is called after each change of a parent or of a child, also after the changes that its own answer has caused. As a rule the next
-// answer then has nothing left to do, or is the next of a few steps. A hook that always answers differently, with the time for example, would
-// be called and followed in a hot loop. So the answers are counted that followed on nothing but the effects of the answer before.
+// A hook is called after each change of a parent or of a child, also after the changes that its own answer has caused. Usually the next
+// answer then leaves nothing to do, or is the next of a few steps. A hook that always answers differently, with the time for example, would
+// be called and followed in a hot loop. So answers are counted that follow only the effects of the answer before.
 
 const (
-	// minResyncAfter is the shortest resyncAfterSeconds of a hook that is honoured.
+	// minResyncAfter is the minimum of the resyncAfterSeconds of a hook. A shorter one is extended.
 	minResyncAfter = 500 * time.Millisecond
 	// maxFresh is how many answers in a row count as one if each creates or changes a child that none before has, and deletes none of those: a
 	// hook that creates one child after the other comes to an end.
