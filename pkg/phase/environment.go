@@ -10,19 +10,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Environment is what functions work with.
+// Environment has the clients and settings of functions.
 type Environment struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
-	// Mapper knows what the API server serves.
+	// Mapper maps kinds and resources that the API server serves.
 	Mapper meta.ResettableRESTMapper
-	// RESTConfig is what the streams of commands are opened with.
+	// RESTConfig is for the streams of commands.
 	RESTConfig *rest.Config
-	// ServiceAccount of Pods for which none is named; "" is what the API server gives them.
+	// ServiceAccount of Pods for which none is named; "" for the default of the API server.
 	ServiceAccount string
-	// OperatorNamespace is the one that this process runs in, where phases do nothing; "" where it is not known.
+	// OperatorNamespace is the namespace of this process, which is closed to phases; "" if it is not known.
 	OperatorNamespace OperatorNamespace
-	// Wake is called when something of a phase has changed, and it is worthwhile to poll it. It may be called concurrently, and returns
+	// Wake is called when the state of a phase has changed, so that it should be polled. It may be called concurrently, and returns
 	// immediately.
 	Wake func(ID)
 }

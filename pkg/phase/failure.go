@@ -28,8 +28,8 @@ func FailureOf(err error) (message string, ok bool) {
 	return failure.Message, true
 }
 
-// Definitive makes a *Failure of an answer of the API server that stays the same when it is asked again. Its text is that of the
-// answer alone, as users know it.
+// Definitive converts an error of the API server that a retry does not change to a *Failure. Its text is that of the API server, without
+// what the operator was doing.
 func Definitive(err error) error {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -44,7 +44,7 @@ func Definitive(err error) error {
 	}
 }
 
-// Ended is a call that has ended because of a *Failure. Any other error is returned.
+// Ended returns the observation of a call that has ended because of a *Failure. Any other error is returned.
 func Ended(err error) (Observation, error) {
 	if message, ok := FailureOf(err); ok {
 		return Observation{State: Failed, Message: message}, nil

@@ -15,17 +15,17 @@ import (
 
 // Function is one function that phases call. Its methods may be called for many phases at a time.
 //
-// An error that is a *Failure is how the phase ends. Any other error leaves the phase as it is: the method is called again.
+// An error that is a *Failure ends the phase. Any other error leaves the phase as it is: the method is called again.
 type Function interface {
-	// Validate checks the arguments, and returns what Start is to do. It changes nothing.
+	// Validate checks the arguments, and returns what Start will do. It changes nothing.
 	Validate(ctx context.Context, call Call) (intent map[string]any, err error)
-	// Start carries out the intent and returns how the call goes. It is called again if it may have been called before: what was
-	// done is not done twice. It may do so in two steps: see Ready.
+	// Start carries out the intent and returns the state of the call. It may be called again after a crash: what was done is not done
+	// twice. It may have two steps: see Ready.
 	Start(ctx context.Context, call Call) (Observation, error)
-	// Poll reports how the call goes. It changes nothing.
+	// Poll reports the state of the call. It changes nothing.
 	Poll(ctx context.Context, call Call) (Observation, error)
-	// Cancel stops what Start has begun and removes what it leaves, other than its effect. It does not wait. It is called of
-	// phases that have ended too, and more than once.
+	// Cancel stops what Start has begun and removes what it leaves, other than its effect. It does not wait. It is also called for
+	// phases that have ended, and may be called more than once.
 	Cancel(ctx context.Context, call Call) error
 }
 
@@ -38,17 +38,17 @@ type Call struct {
 	Args map[string]any
 	// Intent is what was recorded last: what Validate has returned, or what was observed as ready. It is nil for Validate.
 	Intent map[string]any
-	// StartTime is when the intent was recorded, from when on time counts.
+	// StartTime is when the intent was recorded. Timeouts begin then.
 	StartTime time.Time
 }
 
-// Action is what a call knows of the action that it belongs to, as it was when the run started.
+// Action is the action that a call belongs to, as of the start of the run.
 type Action struct {
-	// Namespace that the subject is in, or that it is; "" where it is in none. Pods of phases that name no namespace run there.
+	// Namespace of the subject, or its name if it is a Namespace; "" if it is cluster-scoped. Pods of phases that name no namespace run there.
 	Namespace string
-	// StatefulSet and Deployment are the subject; nil if it is something else.
+	// StatefulSet and Deployment are the subject; nil if it is of another kind.
 	StatefulSet, Deployment *blueprint.Workload
-	// Custom is the subject if it is of another API group than those of Kubernetes' core; nil if not.
+	// Custom is the subject if its kind has an API group; nil if not.
 	Custom *Custom
 	// PodOverride, PodLabels and PodAnnotations are for the Pods that the phase makes.
 	PodOverride               map[string]any
@@ -58,7 +58,7 @@ type Action struct {
 // Custom names a subject of any kind.
 type Custom struct{ Group, Kind, Namespace, Name string }
 
-// ID of a phase, the only one in the cluster. What functions make carries it.
+// ID identifies a phase in the cluster. The objects that functions make have it in their labels.
 type ID struct {
 	// Namespace, Name and UID are those of the ActionSet.
 	Namespace, Name string
@@ -70,7 +70,7 @@ type ID struct {
 // Deferred is the index of a deferPhase.
 const Deferred = -1
 
-// String is for labels and logs: the indexes, as in 0.2 or 0.defer.
+// String returns the indexes, as in 0.2 or 0.defer, for labels and logs.
 func (id ID) String() string {
 	if id.Phase == Deferred {
 		return fmt.Sprintf("%d.defer", id.Action)
@@ -86,60 +86,60 @@ const (
 	Unknown State = ""
 	// Idle: nothing was done yet.
 	Idle State = "idle"
-	// Ready: what was made does nothing before the Intent of the observation is recorded in the place of the one before, and Start is
-	// called again. Where an object has to be made before it can be distinguished from another one, as by its UID, this is the fence: of what
-	// several processes may have made, only what is recorded ever goes.
+	// Ready: what was made does nothing until the Intent of the observation is recorded instead of the one before, and Start is called
+	// again. If an object is identified by its UID, it has to be made before it can be recorded. Then this is the fence: several processes may
+	// have made objects, and only the recorded one is started.
 	Ready State = "ready"
-	// Running: it is under way.
+	// Running: it has not ended.
 	Running State = "running"
 	// Succeeded and Failed: it has ended by itself.
 	Succeeded State = "succeeded"
 	Failed    State = "failed"
 	// Stopped: it was cancelled, and nothing of it runs any more.
 	Stopped State = "stopped"
-	// Lost: it was started, or may have been, and what has become of it cannot be found out any more.
+	// Lost: it was started, or may have been started, and its result cannot be determined.
 	Lost State = "lost"
 )
 
-// Observation is how a call goes.
+// Observation is the observed state of a call.
 type Observation struct {
 	State State
-	// Intent to be recorded of a call that is ready.
+	// Intent to be recorded if the call is ready.
 	Intent map[string]any
 	// Output of a call that has succeeded.
 	Output map[string]any
-	// Message is why it has failed.
+	// Message is why the call has failed.
 	Message string
-	// Progress of a call that runs.
+	// Progress of a running call.
 	Progress Progress
-	// Waiting is what a call waits for that has not ended.
+	// Waiting is what the call waits for, if it has not ended.
 	Waiting Waiting
-	// PollAfter is the delay of the next poll if no change is noticed before; 0 for none.
+	// PollAfter is the delay of the next poll if no change is observed before; 0 for none.
 	PollAfter time.Duration
 }
 
 // Waiting is what a call waits for, for users to read.
 type Waiting struct {
-	// For is what has to happen, as in "Pod shop/x to be scheduled". It stays the same as long as that is waited for: it has no counts and no
-	// times in it. "" is that nothing is known.
+	// For is what has to happen, as in "Pod shop/x to be scheduled". It contains no counts and no times, so that it stays the same while the
+	// call waits for it. It is "" if nothing is known.
 	For string
 	// Details are why it has not happened. They may change at any time.
 	Details string
 }
 
-// Progress of a call. All is zero where nothing is known.
+// Progress of a call. Fields that are not known are zero.
 type Progress struct {
 	// Percent is 0 to 100.
 	Percent int
 	// Sizes are in bytes.
 	SizeDownloaded, SizeUploaded, EstimatedDownloadSize, EstimatedUploadSize int64
-	// EstimatedTime is how long the rest may take.
+	// EstimatedTime is the estimated time until the end of the call.
 	EstimatedTime time.Duration
 }
 
-// Leaver is a Function of which something may be left when its phase has ended, for Cancel to remove.
+// Leaver is a Function that may have left something when its phase has ended. Cancel removes it.
 type Leaver interface {
 	Function
-	// Left reports whether something of the call exists. Where no cache has it, the API server is asked.
+	// Left reports whether something of the call exists. If no cache has it, Left asks the API server.
 	Left(ctx context.Context, call Call) (bool, error)
 }

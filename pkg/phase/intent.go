@@ -5,7 +5,7 @@ package phase
 
 import "encoding/json"
 
-// EncodeIntent makes an intent of a struct, and DecodeIntent the reverse.
+// EncodeIntent converts a struct to an intent.
 func EncodeIntent(from any) (into map[string]any, err error) {
 	content, err := json.Marshal(from)
 	if err != nil {
@@ -14,6 +14,7 @@ func EncodeIntent(from any) (into map[string]any, err error) {
 	return into, json.Unmarshal(content, &into)
 }
 
+// DecodeIntent converts an intent to a struct.
 func DecodeIntent(from map[string]any, into any) error {
 	content, err := json.Marshal(from)
 	if err != nil {

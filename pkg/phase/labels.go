@@ -11,10 +11,10 @@ const (
 	// AnnotationActionSet carries the namespace and the name of the ActionSet on the Pods of its phases.
 	AnnotationActionSet = "millwright.dev/actionset"
 
-	// AnnotationPhase is on what a phase has created or patched: by it the effect is found again, and distinguished from another's.
+	// AnnotationPhase is on what a phase has created or patched, and names the phase. With it the effect is found again, and distinguished
+	// from that of another phase.
 	AnnotationPhase = "millwright.dev/phase"
 
-	// AnnotationScaled is on a workload that a phase has scaled, and names the phase. By it the effect is found again, and distinguished from
-	// another's.
+	// AnnotationScaled is the same on a workload that a phase has scaled.
 	AnnotationScaled = "millwright.dev/scaled-by"
 )

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// NoNamespace is how a phase fails that makes a Pod and has no namespace for it.
+// NoNamespace is the failure of a phase that makes a Pod and has no namespace for it.
 const NoNamespace = "the phase makes a Pod and names no namespace for it, and the subject of the action is in none: " +
 	"give the phase the argument namespace, or the action a subject in the namespace of the application"
 
-// What users write becomes the path of a request. A client refuses a path that is none before it asks the API server, with an error that
-// looks as if it could go away. So names are checked before any request, and what is wrong with them is how the phase ends.
+// Names that users write become part of the path of a request. client-go refuses an invalid path with an error that looks temporary. So
+// names are checked before any request, and an invalid name fails the phase.
 
 // CheckName returns a *Failure if the value of the field cannot be the name of an object.
 func CheckName(field, value string) error { return checkPart(field, value, content.IsPathSegmentName) }
@@ -30,7 +30,7 @@ func CheckContainer(field, value string) error {
 	return checkPart(field, value, validation.IsDNS1123Label)
 }
 
-// CheckOptionalNamespace likewise where the field may be empty.
+// CheckOptionalNamespace is CheckNamespace for a field that may be empty.
 func CheckOptionalNamespace(field, value string) error {
 	if value == "" {
 		return nil
@@ -38,7 +38,7 @@ func CheckOptionalNamespace(field, value string) error {
 	return CheckNamespace(field, value)
 }
 
-// CheckResource returns a *Failure if these cannot name a kind of objects, as in apps, v1 and deployments. An empty group is that of the core.
+// CheckResource returns a *Failure if these cannot name a resource, such as apps, v1 and deployments. An empty group is the core group.
 func CheckResource(field, group, version, resource string) error {
 	if group != "" {
 		if err := checkPart(field+".group", group, validation.IsDNS1123Subdomain); err != nil {
@@ -61,10 +61,10 @@ func checkPart(field, value string, check func(string) []string) error {
 	return nil
 }
 
-// MaxShown is how much a failure shows of what a condition rendered to, in bytes.
+// MaxShown is the maximum length of a value that a failure shows, in bytes.
 const MaxShown = 100
 
-// Shorten cuts a text to a number of bytes.
+// Shorten shortens a text to a number of bytes.
 func Shorten(text string, most int) string {
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "..."

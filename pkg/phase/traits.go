@@ -3,21 +3,21 @@
 
 package phase
 
-// Traits are what must be known of a function before it is called.
+// Traits are properties of a function that must be known before it is called.
 type Traits struct {
-	// Resumable: another process finds again what was started.
+	// Resumable: another process can find what was started.
 	Resumable bool
-	// LeavesBehind: what was started goes on without any process of ours and without its ActionSet, so that the controller has to
+	// LeavesBehind: what was started continues without a process of ours and without its ActionSet, so that the controller has to
 	// remove it.
 	LeavesBehind bool
 }
 
 // traits by the name of the function.
 var traits = map[string]Traits{
-	// A stream ends with the process that holds it.
+	// A stream ends with its process.
 	"KubeExec":    {},
 	"KubeExecAll": {},
-	// Pods may be in other namespaces than their ActionSet, where it cannot own them.
+	// Pods may be in other namespaces than their ActionSet, where the ActionSet cannot own them.
 	"KubeTask":          {Resumable: true, LeavesBehind: true},
 	"MultiContainerRun": {Resumable: true, LeavesBehind: true},
 	"PrepareData":       {Resumable: true, LeavesBehind: true},
@@ -28,5 +28,5 @@ var traits = map[string]Traits{
 	"WaitV2":        {Resumable: true},
 }
 
-// TraitsOf the function of that name.
+// TraitsOf returns the traits of the function with this name.
 func TraitsOf(function string) Traits { return traits[function] }

@@ -92,9 +92,9 @@ func inBubble(t *testing.T, set *v1alpha1.ActionSet, blueprint *v1alpha1.Bluepri
 			a.blueprints.Create(blueprint)
 		}
 		if set != nil {
-			a.put(set)
+			a.create(set)
 		}
-		defer a.end()
+		defer a.stopProcess()
 		test(t, a)
 	})
 }
@@ -132,8 +132,8 @@ func (a *apiServer) serveStatus(served bool) {
 	a.Register(resource)
 }
 
-// drop makes the server keep nothing of a status that is not in its CustomResourceDefinition.
-func (a *apiServer) drop(fields func(*v1alpha1.ActionSetStatus)) {
+// dropFields makes the server keep nothing of a status that is not in its CustomResourceDefinition.
+func (a *apiServer) dropFields(fields func(*v1alpha1.ActionSetStatus)) {
 	resource := setsResource
 	resource.Admit = fakeapi.Admit(func(_, set *v1alpha1.ActionSet) error {
 		if set.Status != nil {
@@ -144,36 +144,36 @@ func (a *apiServer) drop(fields func(*v1alpha1.ActionSetStatus)) {
 	a.Register(resource)
 }
 
-// put is what a user does.
-func (a *apiServer) put(set *v1alpha1.ActionSet) {
+// create creates an ActionSet, as a user.
+func (a *apiServer) create(set *v1alpha1.ActionSet) {
 	set.Namespace = "ns"
 	a.sets.Create(set)
 }
 
-// edit likewise.
+// edit changes the ActionSet, as a user.
 func (a *apiServer) edit(change func(*v1alpha1.ActionSet)) { a.sets.Update("ns", "s", change) }
 
-// deleted likewise.
-func (a *apiServer) deleted() {
+// delete deletes the ActionSet, as a user.
+func (a *apiServer) delete() {
 	a.edit(func(set *v1alpha1.ActionSet) {
 		now := metav1.Now()
 		set.DeletionTimestamp = &now
 	})
 }
 
-// set is ns/s; nil if it is gone.
+// set returns ns/s; nil if it is gone.
 func (a *apiServer) set() *v1alpha1.ActionSet { return a.sets.Get("ns", "s") }
 
-// count of objects that are there.
+// count returns the number of objects that exist.
 func (a *apiServer) count(resource fakeapi.Resource) int {
 	return len(fakeapi.Of[unstructured.Unstructured](a.Server, resource).List())
 }
 
-// operate starts another process.
-func (a *apiServer) operate() { a.operateWith() }
+// startProcess starts another process.
+func (a *apiServer) startProcess() { a.startProcessWith() }
 
-// standBy starts a process that does not lead.
-func (a *apiServer) standBy() {
+// startStandby starts a process that does not lead.
+func (a *apiServer) startStandby() {
 	ctx, cancel := context.WithCancel(context.Background())
 	factory, _ := a.build(ctx)
 	factory.StartWithContext(ctx)
@@ -185,7 +185,7 @@ func (a *apiServer) standBy() {
 	synctest.Wait()
 }
 
-func (a *apiServer) operateWith(options ...externalversions.SharedInformerOption) {
+func (a *apiServer) startProcessWith(options ...externalversions.SharedInformerOption) {
 	logger := ktesting.NewLogger(a.t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
 	factory, c := a.build(ctx, options...)
@@ -213,36 +213,36 @@ func (a *apiServer) build(ctx context.Context, options ...externalversions.Share
 	return factory, c
 }
 
-// end of the process.
-func (a *apiServer) end() {
+// stopProcess ends the process.
+func (a *apiServer) stopProcess() {
 	if a.stop != nil {
 		a.stop()
 	}
 	a.stop = nil
 }
 
-// isWell answers all requests from now on.
-func (a *apiServer) isWell() {
+// answerAll answers all requests from now on.
+func (a *apiServer) answerAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.refuse, a.lose = nil, nil
 }
 
-// settles lets an hour pass.
-func (a *apiServer) settles() {
+// waitHour lets an hour pass.
+func (a *apiServer) waitHour() {
 	time.Sleep(time.Hour)
 	synctest.Wait()
 }
 
-// took are the requests since it was asked before.
-func (a *apiServer) took() []string {
+// takeRequests returns the requests since the last call.
+func (a *apiServer) takeRequests() []string {
 	synctest.Wait()
 	requests, _ := a.TakeLog()
 	return requests
 }
 
-// said are the events likewise.
-func (a *apiServer) said() []string {
+// takeEvents returns the events since the last call.
+func (a *apiServer) takeEvents() []string {
 	synctest.Wait()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,14 +251,14 @@ func (a *apiServer) said() []string {
 	return events
 }
 
-func (a *apiServer) wants(what string, got []string, want ...string) {
+func (a *apiServer) wantEqual(what string, got []string, want ...string) {
 	a.t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
 		a.t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
-// states of the ActionSet.
+// states returns the states of the ActionSet.
 func (a *apiServer) states() string {
 	set := a.set()
 	switch {
@@ -270,7 +270,7 @@ func (a *apiServer) states() string {
 	return describeStatus(set.Status)
 }
 
-// recorder writes events down.
+// recorder records events.
 type recorder struct {
 	record.FakeRecorder
 	a *apiServer
@@ -299,7 +299,7 @@ func (r *recorder) Event(object runtime.Object, eventType, reason, message strin
 	r.a.events = append(r.a.events, fmt.Sprintf("%s: %s %s: %s", of.GetName(), eventType, reason, message))
 }
 
-// mapper knows ConfigMaps.
+// mapper maps ConfigMaps.
 type mapper struct{ *meta.DefaultRESTMapper }
 
 func (mapper) Reset() {}
@@ -310,8 +310,8 @@ func (mapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error
 	}, nil
 }
 
-// makes is a phase that creates the ConfigMap of that name.
-func makes(name string) v1alpha1.BlueprintPhase {
+// configMapPhase returns a phase that creates the ConfigMap of that name.
+func configMapPhase(name string) v1alpha1.BlueprintPhase {
 	return v1alpha1.BlueprintPhase{Func: "KubeOps", Name: name, Args: rawArgs(fmt.Sprintf(
 		`{"operation":"create","namespace":"ns","spec":"{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}"}`, name))}
 }
@@ -320,7 +320,7 @@ func outage(request string) error {
 	return apierrors.NewInternalError(fmt.Errorf("%s: the API server has failed", request))
 }
 
-// nth refuses the request of that number.
+// nth fails the n-th request.
 func nth(n int) func(string) error {
 	return func(request string) error {
 		if n--; n == 0 {

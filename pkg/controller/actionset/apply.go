@@ -33,7 +33,7 @@ func (s *syncer) Decide() controller.Plan {
 	if len(s.plan.Asks) > 0 {
 		return s.plan.Plan
 	}
-	// What was answered holds for one decision.
+	// These answers are valid for one decision.
 	clear(s.o.polled)
 	clear(s.o.prepared)
 	s.nameEvents(s.plan.Steps)
@@ -42,7 +42,7 @@ func (s *syncer) Decide() controller.Plan {
 	return p
 }
 
-// independentSteps are applied whatever becomes of each other: a phase that cannot be started, stopped or cleaned up holds up no other one.
+// independentSteps are applied independently: a phase that cannot be started, stopped or cleaned up does not delay the others.
 type independentSteps []controller.Step
 
 // String implements controller.Step.
@@ -54,7 +54,7 @@ func (s independentSteps) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// grouped returns the steps with those of phases put together.
+// grouped returns the steps with consecutive steps of phases combined into independentSteps.
 func grouped(steps []controller.Step) (groups []controller.Step) {
 	var phases independentSteps
 	flush := func() {
@@ -94,7 +94,7 @@ func (s *syncer) Apply(ctx context.Context, next controller.Step) error {
 	return controller.ErrDecideAgain
 }
 
-// applyStep returns whether something was observed from which it is to be decided again.
+// applyStep applies a step. It reports whether something was observed that needs another decision.
 func (s *syncer) applyStep(ctx context.Context, next controller.Step) (again bool, _ error) {
 	switch next := next.(type) {
 	case addFinalizer:
@@ -130,7 +130,7 @@ func (s *syncer) applyStep(ctx context.Context, next controller.Step) (again boo
 	}
 }
 
-// setFinalizers writes the finalizers alone: what else users write into the spec is theirs.
+// setFinalizers writes only the finalizers, so that it does not overwrite edits of users.
 func (s *syncer) setFinalizers(ctx context.Context, finalizers []string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"finalizers": finalizers, "resourceVersion": s.o.set.ResourceVersion, "uid": s.o.set.UID,
@@ -146,7 +146,7 @@ func (s *syncer) setFinalizers(ctx context.Context, finalizers []string) error {
 	return nil
 }
 
-// writeStatus writes the status against the version that was decided from.
+// writeStatus writes the status, with the observed resourceVersion as a precondition.
 func (s *syncer) writeStatus(ctx context.Context, status v1alpha1.ActionSetStatus) error {
 	set := s.o.set.DeepCopy()
 	set.Status = s.withUID(status)
@@ -174,8 +174,8 @@ func (s *syncer) writeStatus(ctx context.Context, status v1alpha1.ActionSetStatu
 	return nil
 }
 
-// refusedAsTooLarge decides again, to write a status that is small. Where that was refused too, what users have written is too large by
-// itself, and only they can help: nothing is tried again until the ActionSet changes, and when it is deleted, it is let go.
+// refusedAsTooLarge causes another decision, to write a small status. If that was rejected too, what users have written is already too large:
+// the error is permanent until the ActionSet changes, and when the ActionSet is deleted, its finalizer is removed.
 func (s *syncer) refusedAsTooLarge(err error) error {
 	if s.o.statusTooLarge == "" {
 		s.o.statusTooLarge = shorten(err.Error(), maxSmallMessage)
@@ -185,7 +185,8 @@ func (s *syncer) refusedAsTooLarge(err error) error {
 		s.o.unwritable = true
 		return controller.ErrDecideAgain
 	}
-	err = fmt.Errorf("the API server refuses even a small status of ActionSet %s as too large: delete it, and create one with a smaller spec and fewer annotations: %w", s.key, err)
+	err = fmt.Errorf("the API server refuses even a small status of ActionSet %s as too large: delete it, and create one with a smaller spec and fewer annotations: %w",
+		s.key, err)
 	if !s.memory.unwritable {
 		s.memory.unwritable = true
 		s.recordWarning(v1alpha1.ReasonStatusTooLarge, err.Error())
@@ -236,9 +237,8 @@ func (s *syncer) cancel(ctx context.Context, key phaseKey) error {
 	return nil
 }
 
-// nameEvents gives each event among the steps of a plan the name that it is posted under. They grow, as the names that client-go gives, and
-// those of one plan have no gaps (see nameAfter).
-// The one that goes into the status has its name there before it is posted.
+// nameEvents gives each event among the steps of a plan its name. The names increase, like those of client-go, and are consecutive within a plan
+// (see nameAfter). The last event has its name in the status before it is posted.
 func (s *syncer) nameEvents(steps []controller.Step) {
 	var last string
 	next := max(time.Now().UnixNano(), s.memory.lastName+1)
@@ -275,7 +275,7 @@ func (s *syncer) record(event recordEvent) {
 		if found == nil {
 			var err error
 			if found, err = s.blueprints.Blueprints(s.key.Namespace).Get(event.blueprint); err != nil {
-				return // it is gone, and its events would not be found
+				return // the Blueprint is gone, and users would not find its events
 			}
 		}
 		about = found

@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// outdatedDefinition is what is wrong where the API server drops the snapshot from a status.
+// outdatedDefinition is the error if the API server drops the snapshot from a status.
 const outdatedDefinition = "the CustomResourceDefinition actionsets." + v1alpha1.GroupName + " is of another release: it drops status.snapshot, without which nothing is " +
 	"executed: kubectl apply --server-side --force-conflicts -f manifests/00-crds"
 
@@ -40,9 +40,9 @@ func (s *syncer) createSnapshot(ctx context.Context, r *snapshot) error {
 	return nil
 }
 
-// adoptSnapshot takes the Secret that exists for the snapshot if it has the same content: then another process of ours, or a request whose
-// answer was lost, has created it for this start. Any other is not used: a user who may edit Secrets may have made it. A Secret that is marked
-// as made for this ActionSet is replaced, since nothing was started from it; any other is not changed.
+// adoptSnapshot adopts the Secret that exists under the name of the snapshot if it has the same content: then another process of ours, or a
+// request whose answer was lost, has created it for this start. Any other Secret is not used: a user who may edit Secrets may have made it. If it
+// is marked as made for this ActionSet, it is replaced, because nothing was started from it; otherwise it is not changed.
 func (s *syncer) adoptSnapshot(ctx context.Context, r *snapshot, secret *corev1.Secret) error {
 	secrets := s.KubeClient.CoreV1().Secrets(s.key.Namespace)
 	found, err := secrets.Get(ctx, secret.Name, getOptions)
@@ -50,14 +50,15 @@ func (s *syncer) adoptSnapshot(ctx context.Context, r *snapshot, secret *corev1.
 		return fmt.Errorf("reading Secret %s/%s, which exists before the snapshot is created: %w", s.key.Namespace, secret.Name, err)
 	}
 	if !isSnapshotOf(s.o.set, found) {
-		s.o.snapshotDamage = fmt.Sprintf("Secret %s, which is to hold the snapshot of the run, exists and was not made for it: delete that Secret, and create another ActionSet", secret.Name)
+		s.o.snapshotDamage = fmt.Sprintf("Secret %s, which is to hold the snapshot of the run, exists and was not made for it: delete that Secret, and create another ActionSet",
+			secret.Name)
 		return controller.ErrDecideAgain
 	}
 	if equal := equalSnapshot(s.o.set, r, found, s.o.now); equal != nil {
 		s.keepSnapshot(equal, found)
 		return controller.ErrDecideAgain
 	}
-	// Another process may have launched it meanwhile.
+	// Another process may have started the run meanwhile.
 	live, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).Get(ctx, s.key.Name, getOptions)
 	if err != nil {
 		return fmt.Errorf("reading ActionSet %s: %w", s.key, err)
@@ -65,7 +66,7 @@ func (s *syncer) adoptSnapshot(ctx context.Context, r *snapshot, secret *corev1.
 	if live.UID != s.o.set.UID || live.ResourceVersion != s.o.set.ResourceVersion {
 		return apierrors.NewConflict(v1alpha1.Resource("actionsets"), s.key.Name, errors.New("it has changed while its snapshot was created"))
 	}
-	klog.FromContext(ctx).Info("Replacing a Secret that has the name of the snapshot and another content", "secret", secret.Name, "uid", found.UID)
+	klog.FromContext(ctx).Info("Replacing a Secret that has the name of the snapshot and different content", "secret", secret.Name, "uid", found.UID)
 	err = secrets.Delete(ctx, found.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.UID))})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting Secret %s/%s, which is not the snapshot: %w", s.key.Namespace, secret.Name, err)
@@ -78,15 +79,16 @@ func (s *syncer) adoptSnapshot(ctx context.Context, r *snapshot, secret *corev1.
 	return nil
 }
 
-// snapshotRefused records that the Secret with the snapshot was refused. What only users can mend is shown in the status.
+// snapshotRefused records that the API server has refused to create the Secret with the snapshot. A reason that only users can correct is
+// shown in the status.
 func (s *syncer) snapshotRefused(secret *corev1.Secret, err error) error {
 	err = fmt.Errorf("creating Secret %s/%s with the snapshot: %w", s.key.Namespace, secret.Name, err)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		s.o.namespaceTerminating = true
 		return controller.ErrDecideAgain
-	case apierrors.IsForbidden(err), // for lack of a right, or by a quota
-		apierrors.IsAlreadyExists(err): // something creates one as often as it is deleted
+	case apierrors.IsForbidden(err), // a right is missing, or a quota is exceeded
+		apierrors.IsAlreadyExists(err): // another client creates it again after each deletion
 		s.o.snapshotRefusal = errors.Unwrap(err).Error()
 		s.problem = err
 		return controller.ErrDecideAgain
@@ -94,13 +96,13 @@ func (s *syncer) snapshotRefused(secret *corev1.Secret, err error) error {
 	return err
 }
 
-// keepSnapshot remembers the snapshot, which is in that Secret.
+// keepSnapshot remembers the snapshot and its Secret.
 func (s *syncer) keepSnapshot(r *snapshot, secret *corev1.Secret) {
 	s.o.snapshot, s.o.snapshotID = r, snapshotIDOf(secret)
 	s.memory.snapshot, s.memory.snapshotID = s.o.snapshot, s.o.snapshotID
 }
 
-// withUID completes a status that starts a run with the UID of the Secret, which was not known when the plan was made.
+// withUID adds the UID of the Secret to a status that starts a run. The UID was not known when the plan was made.
 func (s *syncer) withUID(status v1alpha1.ActionSetStatus) *v1alpha1.ActionSetStatus {
 	if status.Snapshot != nil && status.Snapshot.UID == "" && s.o.snapshotID != nil {
 		status.Snapshot = s.o.snapshotID.DeepCopy()
@@ -114,7 +116,7 @@ func (s *syncer) deleteSnapshot(ctx context.Context) error {
 		options.Preconditions = metav1.NewUIDPreconditions(string(s.o.snapshotID.UID))
 	}
 	err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Delete(ctx, name, options)
-	// A conflict is that there is another Secret, which is not ours.
+	// A conflict means that another Secret has the name.
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting Secret %s/%s with the snapshot: %w", s.key.Namespace, name, err)
 	}

@@ -18,14 +18,14 @@ import (
 	"millwright.dev/pkg/testing/fakeapi"
 )
 
-// secret is the one with the frozen run; nil if there is none.
+// secret returns the Secret with the snapshot; nil if there is none.
 func (a *apiServer) secret() *corev1.Secret { return a.secrets.Get("ns", "actionset-run-uid-s") }
 
 func (a *apiServer) updateSecret(secret *corev1.Secret) {
 	a.secrets.Update("ns", secret.Name, func(stored *corev1.Secret) { *stored = *secret })
 }
 
-// attacks are what someone does who may edit Secrets, and wants the phases to make ConfigMaps of his own, whose names begin with stolen.
+// attacks are what a user may do who may edit Secrets and wants the phases to make other ConfigMaps, whose names begin with stolen.
 var attacks = map[string]func(a *apiServer){
 	"replaces": func(a *apiServer) {
 		secret := a.secret()
@@ -63,8 +63,8 @@ func stolen(content []byte) []byte {
 	return bytes.ReplaceAll(content, []byte("metadata: {name: "), []byte("metadata: {name: stolen-"))
 }
 
-// Whenever the Secret with the frozen run is replaced, changed or made before the operator makes it, and whichever process goes on:
-// nothing is executed but what was frozen.
+// The Secret with the snapshot is replaced, changed, or created before the operator creates it, at each request, and the same or another process
+// continues: nothing else than the snapshot is executed.
 func TestForgedSnapshotIsNotExecuted(t *testing.T) {
 	struck := 0
 	for name, attack := range attacks {
@@ -86,13 +86,13 @@ func TestForgedSnapshotIsNotExecuted(t *testing.T) {
 							}
 							return nil
 						}
-						a.operate()
-						a.settles()
+						a.startProcess()
+						a.waitHour()
 						if restarts {
-							a.end()
-							a.isWell()
-							a.operate()
-							a.settles()
+							a.stopProcess()
+							a.answerAll()
+							a.startProcess()
+							a.waitHour()
 						}
 						for _, made := range fakeapi.Of[corev1.ConfigMap](a.Server, configMapsResource).List() {
 							if strings.Contains(made.String(), "stolen") {
@@ -100,7 +100,7 @@ func TestForgedSnapshotIsNotExecuted(t *testing.T) {
 							}
 						}
 						if status := a.set().Status; !hasFinished(status) || status.State == v1alpha1.StateFailed && !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s") {
-							t.Errorf("it is %s, %q", a.states(), status.Error.Message)
+							t.Errorf("the states are %s, %q", a.states(), status.Error.Message)
 						}
 					})
 				})
@@ -112,8 +112,8 @@ func TestForgedSnapshotIsNotExecuted(t *testing.T) {
 	}
 }
 
-// frozenBefore is the ActionSet s, whose Secret was made by an earlier try; change is what is different in it.
-func frozenBefore(t *testing.T, change func(*corev1.Secret), test func(t *testing.T, a *apiServer)) {
+// withEarlierSecret is the ActionSet s, whose Secret an earlier attempt has created; change changes it.
+func withEarlierSecret(t *testing.T, change func(*corev1.Secret), test func(t *testing.T, a *apiServer)) {
 	t.Helper()
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
 		// An earlier process was killed just after it had made the Secret.
@@ -124,23 +124,23 @@ func frozenBefore(t *testing.T, change func(*corev1.Secret), test func(t *testin
 			}
 			return nil
 		}
-		a.operate()
-		a.end()
-		a.isWell()
+		a.startProcess()
+		a.stopProcess()
+		a.answerAll()
 		secret := a.secret()
 		if secret == nil || a.states() != "no status" {
-			t.Fatalf("the Secret is %v, and it is %s", secret, a.states())
+			t.Fatalf("the Secret is %v, and the states are %s", secret, a.states())
 		}
 		change(secret)
 		a.updateSecret(secret)
-		a.took()
+		a.takeRequests()
 		time.Sleep(3 * time.Second)
 		test(t, a)
 	})
 }
 
 func TestEqualSnapshotIsAdopted(t *testing.T) {
-	frozenBefore(t, func(*corev1.Secret) {}, func(t *testing.T, a *apiServer) {
+	withEarlierSecret(t, func(*corev1.Secret) {}, func(t *testing.T, a *apiServer) {
 		before := a.secret()
 		var launched *v1alpha1.RunSnapshot
 		a.lose = func(request string) error {
@@ -153,15 +153,15 @@ func TestEqualSnapshotIsAdopted(t *testing.T) {
 			}
 			return nil
 		}
-		a.operate()
-		a.settles()
+		a.startProcess()
+		a.waitHour()
 		if got := a.states(); got != allComplete {
-			t.Errorf("it is %s", got)
+			t.Errorf("the states are %s", got)
 		}
 		if launched == nil || *launched != *snapshotIDOf(before) {
 			t.Errorf("it was launched from %v, want %v", launched, snapshotIDOf(before))
 		}
-		if requests := strings.Join(a.took(), ", "); strings.Count(requests, "delete secrets") != 1 {
+		if requests := strings.Join(a.takeRequests(), ", "); strings.Count(requests, "delete secrets") != 1 {
 			t.Errorf("requests: %s", requests)
 		}
 	})
@@ -180,13 +180,13 @@ func TestDifferentSnapshotIsReplaced(t *testing.T) {
 			s.Data[snapshotKey] = bytes.Replace(s.Data[snapshotKey], []byte(`"time":"`), []byte(`"time":"; rm -rf `), 1)
 		},
 	} {
-		frozenBefore(t, change, func(t *testing.T, a *apiServer) {
-			a.operate()
-			a.settles()
+		withEarlierSecret(t, change, func(t *testing.T, a *apiServer) {
+			a.startProcess()
+			a.waitHour()
 			if got := a.states(); got != allComplete {
-				t.Errorf("%s: it is %s", name, got)
+				t.Errorf("%s: the states are %s", name, got)
 			}
-			if requests := strings.Join(a.took(), ", "); strings.Count(requests, "delete secrets") != 2 {
+			if requests := strings.Join(a.takeRequests(), ", "); strings.Count(requests, "delete secrets") != 2 {
 				t.Errorf("%s: requests: %s", name, requests)
 			}
 		})
@@ -201,12 +201,12 @@ func TestForeignSnapshotSecret(t *testing.T) {
 		"can be changed":  func(s *corev1.Secret) { s.Immutable = nil },
 		"can be changed.": func(s *corev1.Secret) { s.Immutable = ptr.To(false) },
 	} {
-		frozenBefore(t, change, func(t *testing.T, a *apiServer) {
-			a.operate()
-			a.settles()
+		withEarlierSecret(t, change, func(t *testing.T, a *apiServer) {
+			a.startProcess()
+			a.waitHour()
 			status := a.set().Status
 			if !hasFinished(status) || !strings.Contains(status.Error.Message, "Secret actionset-run-uid-s, which is to hold the snapshot of the run, exists and was not made for it") {
-				t.Errorf("%s: it is %s, %+v", name, a.states(), status.Error)
+				t.Errorf("%s: the states are %s, %+v", name, a.states(), status.Error)
 			}
 			if a.secret() == nil || a.count(configMapsResource) > 0 {
 				t.Errorf("%s: the Secret is %v, and %d phases were executed", name, a.secret(), a.count(configMapsResource))
@@ -215,9 +215,9 @@ func TestForeignSnapshotSecret(t *testing.T) {
 	}
 }
 
-// Another process has launched the ActionSet from that Secret, which this one does not know yet.
+// Another process has started the run from that Secret, and this process has not observed it yet.
 func TestStartedSnapshotIsNotReplaced(t *testing.T) {
-	frozenBefore(t, func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) }, func(t *testing.T, a *apiServer) {
+	withEarlierSecret(t, func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) }, func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request == "get actionsets" {
 				set := a.set()
@@ -229,7 +229,7 @@ func TestStartedSnapshotIsNotReplaced(t *testing.T) {
 			}
 			return nil
 		}
-		a.operate()
+		a.startProcess()
 	})
 }
 
@@ -243,28 +243,28 @@ func TestSnapshotOfOlderRelease(t *testing.T) {
 				}
 				return nil
 			}
-			a.operate()
-			a.end()
+			a.startProcess()
+			a.stopProcess()
 			a.edit(func(set *v1alpha1.ActionSet) { set.Status.Snapshot = nil })
-			a.operate()
+			a.startProcess()
 			if got, want := a.set().Status.Snapshot, snapshotIDOf(a.secret()); got == nil || *got != *want {
 				t.Fatalf("the snapshot is %v, want %v", got, want)
 			}
 			attacks["replaces"](a)
 			if restarts {
-				a.end()
-				a.operate()
+				a.stopProcess()
+				a.startProcess()
 			}
 			a.mu.Lock()
 			held = false
 			a.mu.Unlock()
-			a.settles()
+			a.waitHour()
 			want := allComplete
 			if restarts {
 				want = "failed go[ one=failed two=pending three=pending defer bye=pending ] ended"
 			}
 			if got := a.states(); got != want {
-				t.Errorf("restarts %t: it is %s, want %s", restarts, got, want)
+				t.Errorf("restarts %t: the states are %s, want %s", restarts, got, want)
 			}
 		})
 	}
@@ -273,33 +273,33 @@ func TestSnapshotOfOlderRelease(t *testing.T) {
 // An older CustomResourceDefinition does not keep the snapshot.
 func TestDroppedSnapshotHoldsRun(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
-		a.drop(func(status *v1alpha1.ActionSetStatus) { status.Snapshot = nil })
-		a.operate()
-		a.settles()
+		a.dropFields(func(status *v1alpha1.ActionSetStatus) { status.Snapshot = nil })
+		a.startProcess()
+		a.waitHour()
 		if made := a.count(configMapsResource); made > 0 {
 			t.Errorf("%d phases were executed", made)
 		}
 		a.Register(setsResource)
-		a.settles()
+		a.waitHour()
 		if got := a.states(); got != allComplete {
-			t.Errorf("with another CustomResourceDefinition it is %s", got)
+			t.Errorf("with another CustomResourceDefinition the states are %s", got)
 		}
 	})
 }
 
 func TestSnapshotReplacedRepeatedly(t *testing.T) {
-	frozenBefore(t, func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) }, func(t *testing.T, a *apiServer) {
+	withEarlierSecret(t, func(s *corev1.Secret) { s.Data[snapshotKey] = stolen(s.Data[snapshotKey]) }, func(t *testing.T, a *apiServer) {
 		a.refuse = func(request string) error {
 			if request == "create secrets" {
 				attacks["creates before"](a)
 			}
 			return nil
 		}
-		a.operate()
-		a.settles()
+		a.startProcess()
+		a.waitHour()
 		status := a.set().Status
 		if status == nil || status.State != v1alpha1.StatePending || len(status.Conditions) == 0 || !strings.Contains(status.Conditions[0].Message, "already exists") {
-			t.Errorf("it is %s: %+v", a.states(), status)
+			t.Errorf("the states are %s: %+v", a.states(), status)
 		}
 		if a.count(configMapsResource) > 0 {
 			t.Error("something was executed")

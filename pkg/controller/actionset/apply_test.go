@@ -27,7 +27,7 @@ func twoActions(phase func(name string) v1alpha1.BlueprintPhase) *v1alpha1.Bluep
 func task(name string) v1alpha1.BlueprintPhase { return phaseOf("KubeTask", name) }
 
 func TestFailedStartDelaysNoOther(t *testing.T) {
-	inBubble(t, newSet("a", "b"), twoActions(makes), func(t *testing.T, a *apiServer) {
+	inBubble(t, newSet("a", "b"), twoActions(configMapPhase), func(t *testing.T, a *apiServer) {
 		refused := 0
 		a.refuse = func(request string) error {
 			if request == "create configmaps" && a.object == "one" {
@@ -36,22 +36,22 @@ func TestFailedStartDelaysNoOther(t *testing.T) {
 			}
 			return nil
 		}
-		a.operate()
+		a.startProcess()
 		time.Sleep(time.Minute)
 		if got, made := a.states(), a.count(configMapsResource); got != "running a[ one=running ] b[ two=complete ]" || made != 1 {
-			t.Errorf("the first phase is refused %d times; it is %s, and %d ConfigMaps were made", refused, got, made)
+			t.Errorf("the first phase is refused %d times; the states are %s, and %d ConfigMaps were made", refused, got, made)
 		}
-		a.isWell()
-		a.settles()
+		a.answerAll()
+		a.waitHour()
 		if got, made := a.states(), a.count(configMapsResource); got != "complete a[ one=complete ] b[ two=complete ] ended" || made != 2 {
-			t.Errorf("it is %s, and %d ConfigMaps were made", got, made)
+			t.Errorf("the states are %s, and %d ConfigMaps were made", got, made)
 		}
 	})
 }
 
 func TestFailedStopKeepsActionSet(t *testing.T) {
 	inBubble(t, newSet("a", "b"), twoActions(task), func(t *testing.T, a *apiServer) {
-		a.operate()
+		a.startProcess()
 		if made := a.count(podsResource); made != 2 {
 			t.Fatalf("%d Pods were made", made)
 		}
@@ -70,19 +70,19 @@ func TestFailedStopKeepsActionSet(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if left, states := a.count(podsResource), a.states(); first == "" || left != 1 || states == "gone" {
-			t.Errorf("the deletion of Pod %q is refused; %d Pods are left, and it is %s", first, left, states)
+			t.Errorf("the deletion of Pod %q is refused; %d Pods are left, and the states are %s", first, left, states)
 		}
-		a.isWell()
-		a.settles()
+		a.answerAll()
+		a.waitHour()
 		if left, states := a.count(podsResource), a.states(); left != 0 || states != "gone" {
-			t.Errorf("then %d Pods are left, and it is %s", left, states)
+			t.Errorf("then %d Pods are left, and the states are %s", left, states)
 		}
 	})
 }
 
 func TestFailedCleanUpDelaysNoOther(t *testing.T) {
 	inBubble(t, newSet("a", "b"), twoActions(task), func(t *testing.T, a *apiServer) {
-		a.operate()
+		a.startProcess()
 		pods, byPhase := fakeapi.Of[corev1.Pod](a.Server, podsResource), map[string]*corev1.Pod{}
 		for _, pod := range pods.List() {
 			byPhase[pod.Labels[phase.LabelPhase]] = pod
@@ -104,10 +104,10 @@ func TestFailedCleanUpDelaysNoOther(t *testing.T) {
 		if left := a.count(podsResource); len(byPhase) != 2 || left != 1 {
 			t.Errorf("the deletion of Pod %q is refused: %d Pods of %d are left", first, left, len(byPhase))
 		}
-		a.isWell()
-		a.settles()
+		a.answerAll()
+		a.waitHour()
 		if left, states := a.count(podsResource), a.states(); left != 0 || states != "complete a[ one=complete ] b[ two=complete ] ended" {
-			t.Errorf("then %d Pods are left, and it is %s", left, states)
+			t.Errorf("then %d Pods are left, and the states are %s", left, states)
 		}
 	})
 }

@@ -93,13 +93,13 @@ func answered(o observed) observed {
 	return o
 }
 
-// frozen is what is observed after the first plan of a launch, which freezes the run.
-func frozen(t testing.TB, o observed) observed {
+// withSnapshot returns what is observed after the first plan of a start, which creates the snapshot.
+func withSnapshot(t testing.TB, o observed) observed {
 	t.Helper()
 	steps := decide(o).Steps
 	made, ok := steps[len(steps)-1].(createSnapshot)
 	if !ok {
-		t.Fatalf("the run is not frozen: %q", texts(decide(o)))
+		t.Fatalf("no snapshot is created: %q", texts(decide(o)))
 	}
 	o.snapshot = made.snapshot
 	return o

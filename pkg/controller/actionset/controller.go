@@ -37,7 +37,7 @@ import (
 const (
 	// ControllerName names the controller on the command line, in logs and in metrics.
 	ControllerName = "actionset"
-	// EventSource is the source of its events: the one that users of Kanister look for.
+	// EventSource is the source of its events: that of Kanister, which users look for.
 	EventSource = "Kanister Controller"
 )
 
@@ -45,15 +45,15 @@ const (
 type Config struct {
 	Client     versioned.Interface
 	KubeClient kubernetes.Interface
-	// RESTConfig is what all else is reached with: objects of any kind, and streams of commands.
+	// RESTConfig is for objects of any kind, and for streams of commands.
 	RESTConfig *rest.Config
 	ActionSets informers.TypedActionSetInformer
 	Blueprints informers.TypedBlueprintInformer
 	// Recorder has EventSource as its component.
 	Recorder record.EventRecorder
-	// ServiceAccount of the Pods that phases make where the Blueprint names none; "" is what the API server gives them.
+	// ServiceAccount of the Pods of phases if the Blueprint names none; "" for the default of the API server.
 	ServiceAccount string
-	// OperatorNamespace is the one that this process runs in, where phases do nothing; "" where it is not known.
+	// OperatorNamespace is the namespace of this process, which is closed to phases; "" if it is not known.
 	OperatorNamespace string
 }
 
@@ -68,15 +68,15 @@ type Controller struct {
 	dynamic    dynamic.Interface
 
 	functions *function.Functions
-	// stopFunctions ends what they have started.
+	// stopFunctions ends what the functions have started.
 	stopFunctions context.CancelFunc
-	// identity of this process: what only it knows ends with it.
+	// executor is the identity of this process, which starts phases.
 	executor string
 
 	written   controller.ConsistencyStore[cache.ObjectName]
 	statusAPI *statusAPI
 	memories  memories
-	// leads is that this process has begun to work.
+	// leads reports whether this process is the leader.
 	leads atomic.Bool
 }
 
@@ -120,7 +120,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 		}),
 		controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.Blueprint, cache.ObjectName]{
 			Informer: config.Blueprints.TypedInformer(),
-			// A run is made from what its Blueprint was when it started.
+			// A change of a Blueprint does not change a run, which has a snapshot.
 			Keys:     func(*v1alpha1.Blueprint) []cache.ObjectName { return nil },
 			Observed: c.recordAdded,
 			Deleted:  func(b *v1alpha1.Blueprint, _ bool) { c.memories.removeBlueprint(b.UID) },
@@ -134,7 +134,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 	return c, nil
 }
 
-// Run works with that number of workers until the context ends. What phases have started in this process ends after the workers.
+// Run runs ActionSets until the context ends. What phases have started in this process ends after the workers.
 func (c *Controller) Run(ctx context.Context, workers int) {
 	defer c.functions.Wait()
 	defer c.stopFunctions()
@@ -148,14 +148,14 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 	c.Loop.Run(ctx, workers)
 }
 
-// recordAdded records once that a Blueprint is known to this process, as soon as it leads.
+// recordAdded records once that the leader has observed a Blueprint.
 func (c *Controller) recordAdded(b *v1alpha1.Blueprint) {
 	if c.leads.Load() && c.memories.addBlueprint(b.UID) {
 		c.Recorder.Event(b, corev1.EventTypeNormal, "Added", "Added blueprint "+b.Name)
 	}
 }
 
-// recordAllAdded does so for the Blueprints that were known before this process led. The others are recorded when the cache has them.
+// recordAllAdded records the Blueprints that were observed before this process led. The others are recorded when they are observed.
 func (c *Controller) recordAllAdded(ctx context.Context) {
 	known, err := c.blueprints.List(labels.Everything())
 	if err != nil {
@@ -208,7 +208,7 @@ type syncer struct {
 	problem error
 }
 
-// run decides and acts until there is nothing left to do without waiting.
+// run decides and acts until nothing is left to do without waiting.
 func (s *syncer) run(ctx context.Context) (time.Duration, error) {
 	if _, err := controller.Reconcile(ctx, s); err != nil {
 		return s.plan.RequeueAfter, err
@@ -230,8 +230,8 @@ func (s *syncer) recordHeld() {
 	}
 }
 
-// sweep removes what is left of ActionSets of that name that are gone, other than this one. What is gone is asked of the API server:
-// what was seen may be of one that the cache does not know yet.
+// sweep removes what is left of other ActionSets of this name that are gone. It asks the API server whether they are gone, because the cache of
+// ActionSets may be stale.
 func (c *Controller) sweep(ctx context.Context, key cache.ObjectName, known *v1alpha1.ActionSet) error {
 	var strays []phase.ID
 	for _, id := range c.functions.Found(key.Namespace, key.Name) {

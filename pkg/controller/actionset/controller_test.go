@@ -22,9 +22,9 @@ import (
 
 // threePhases with a deferPhase make ConfigMaps of their names.
 func threePhases() *v1alpha1.Blueprint {
-	bye := makes("bye")
+	bye := configMapPhase("bye")
 	return newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {
-		Phases: []v1alpha1.BlueprintPhase{makes("one"), makes("two"), makes("three")}, DeferPhase: &bye,
+		Phases: []v1alpha1.BlueprintPhase{configMapPhase("one"), configMapPhase("two"), configMapPhase("three")}, DeferPhase: &bye,
 	}})
 }
 
@@ -36,9 +36,9 @@ const (
 
 func TestRunRequests(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
-		a.operate()
-		a.wants("requests", a.took(), strings.Split(allRequests, ", ")...)
-		a.wants("events", withoutGreetings(a.said()),
+		a.startProcess()
+		a.wantEqual("requests", a.takeRequests(), strings.Split(allRequests, ", ")...)
+		a.wantEqual("events", withoutAdded(a.takeEvents()),
 			"s: Normal Started Action: Executing action go",
 			"s: Normal Started Phase: Executing phase one", "s: Normal Ended Phase: Completed phase one",
 			"s: Normal Started Phase: Executing phase two", "s: Normal Ended Phase: Completed phase two",
@@ -46,17 +46,17 @@ func TestRunRequests(t *testing.T) {
 			"s: Normal Started deferPhase: Executing deferPhase bye", "s: Normal Ended deferPhase: Completed deferPhase bye",
 			"s: Normal Update Complete: Updated ActionSet 's' Status->complete")
 		if got := a.states(); got != allComplete {
-			t.Errorf("it is %s", got)
+			t.Errorf("the states are %s", got)
 		}
-		a.settles()
+		a.waitHour()
 		a.edit(func(set *v1alpha1.ActionSet) { set.Labels = map[string]string{"a": "b"} })
-		a.settles()
-		a.wants("requests of a run that has ended", a.took())
-		a.wants("events of a run that has ended", a.said())
+		a.waitHour()
+		a.wantEqual("requests of a run that has ended", a.takeRequests())
+		a.wantEqual("events of a run that has ended", a.takeEvents())
 	})
 }
 
-// Each request fails once, before or after it has taken effect. Everything is done all the same, and once.
+// Each request fails once, before or after it has taken effect. Everything is still done, and once.
 func TestEachRequestFailsOnce(t *testing.T) {
 	for n := range strings.Count(allRequests, ",") + 1 {
 		for _, late := range []bool{false, true} {
@@ -74,10 +74,10 @@ func TestEachRequestFailsOnce(t *testing.T) {
 					} else {
 						a.refuse = nth(n + 1)
 					}
-					a.operate()
-					a.settles()
+					a.startProcess()
+					a.waitHour()
 					if got := a.states(); got != allComplete {
-						t.Errorf("it is %s", got)
+						t.Errorf("the states are %s", got)
 					}
 					if made, secrets := a.count(configMapsResource), a.count(secretsResource); made != 4 || secrets != 0 {
 						t.Errorf("%d ConfigMaps, %d Secrets", made, secrets)
@@ -91,7 +91,7 @@ func TestEachRequestFailsOnce(t *testing.T) {
 	}
 }
 
-// The process is killed at each request, before or after it takes effect, and another one goes on.
+// The process is killed at each request, before or after it takes effect, and another process continues.
 func TestCrashAtEveryRequest(t *testing.T) {
 	for n := range strings.Count(allRequests, ",") + 1 {
 		for _, late := range []bool{false, true} {
@@ -121,14 +121,14 @@ func TestCrashAtEveryRequest(t *testing.T) {
 							return nil
 						}
 					}
-					a.operate()
-					a.settles()
-					a.end()
-					a.isWell()
-					a.operate()
-					a.settles()
+					a.startProcess()
+					a.waitHour()
+					a.stopProcess()
+					a.answerAll()
+					a.startProcess()
+					a.waitHour()
 					if got := a.states(); got != allComplete {
-						t.Errorf("it is %s", got)
+						t.Errorf("the states are %s", got)
 					}
 					if made, secrets := a.count(configMapsResource), a.count(secretsResource); made != 4 || secrets != 0 && n < strings.Count(allRequests, ",")-1 {
 						t.Errorf("%d ConfigMaps, %d Secrets", made, secrets)
@@ -150,19 +150,19 @@ func TestDeleteRunsDeferPhase(t *testing.T) {
 			}
 			return nil
 		}
-		a.operate()
+		a.startProcess()
 		if got, want := a.states(), "running go[ one=complete two=running three=pending defer bye=pending ]"; got != want {
-			t.Fatalf("it is %s, want %s", got, want)
+			t.Fatalf("the states are %s, want %s", got, want)
 		}
-		a.deleted()
+		a.delete()
 		time.Sleep(2 * time.Minute)
 		if got := a.states(); got == "gone" {
 			t.Error("it is gone, and its deferPhase has not run")
 		}
-		a.isWell()
-		a.settles()
+		a.answerAll()
+		a.waitHour()
 		if got := a.states(); got != "gone" {
-			t.Errorf("it is %s", got)
+			t.Errorf("the states are %s", got)
 		}
 		if made, secrets := a.count(configMapsResource), a.count(secretsResource); made != 2 || secrets != 0 {
 			t.Errorf("%d ConfigMaps, %d Secrets", made, secrets)
@@ -178,7 +178,7 @@ func TestDeleteWithNamespace(t *testing.T) {
 			}
 			return nil
 		}
-		a.operate()
+		a.startProcess()
 		now := metav1.Now()
 		// The rights that are bound in the namespace go with it.
 		a.mu.Lock()
@@ -189,16 +189,16 @@ func TestDeleteWithNamespace(t *testing.T) {
 			return apierrors.NewForbidden(secretsResource.GroupResource(), "x", errors.New("no right"))
 		}
 		a.mu.Unlock()
-		a.end()
-		a.operate()
+		a.stopProcess()
+		a.startProcess()
 		a.namespaces.Update("", "ns", func(namespace *corev1.Namespace) {
 			namespace.DeletionTimestamp, namespace.Finalizers = &now, []string{"kubernetes"}
 		})
-		a.deleted()
+		a.delete()
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		if got := a.states(); got != "gone" {
-			t.Errorf("it is %s", got)
+			t.Errorf("the states are %s", got)
 		}
 	})
 }
@@ -213,12 +213,12 @@ func TestCreateInTerminatingNamespace(t *testing.T) {
 			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 			return err
 		}
-		a.operate()
-		a.settles()
+		a.startProcess()
+		a.waitHour()
 		if got := a.states(); got != "no status" {
-			t.Errorf("it is %s", got)
+			t.Errorf("the states are %s", got)
 		}
-		if requests := a.took(); len(requests) > 5 {
+		if requests := a.takeRequests(); len(requests) > 5 {
 			t.Errorf("requests %q", requests)
 		}
 	})
@@ -233,30 +233,30 @@ func TestDeleteWaitsForPods(t *testing.T) {
 			}
 			return nil
 		}
-		a.operate()
+		a.startProcess()
 		if made := a.count(podsResource); made != 1 {
 			t.Fatalf("%d Pods", made)
 		}
-		a.deleted()
-		a.settles()
+		a.delete()
+		a.waitHour()
 		if got := a.states(); got == "gone" || a.count(secretsResource) != 1 {
-			t.Errorf("its Pod is left, and it is %s, with %d Secrets", got, a.count(secretsResource))
+			t.Errorf("its Pod is left, and the states are %s, with %d Secrets", got, a.count(secretsResource))
 		}
-		a.isWell()
-		a.settles()
+		a.answerAll()
+		a.waitHour()
 		if got, left := a.states(), a.count(podsResource); got != "gone" || left != 0 {
-			t.Errorf("it is %s, and %d Pods are left", got, left)
+			t.Errorf("the states are %s, and %d Pods are left", got, left)
 		}
 	})
 }
 
 func TestBlueprintMissingInCacheIsRead(t *testing.T) {
 	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
-		a.operateWith(externalversions.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = "seen" }))
+		a.startProcessWith(externalversions.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = "seen" }))
 		a.edit(func(set *v1alpha1.ActionSet) { set.Labels = map[string]string{"seen": "now"} })
-		a.settles()
+		a.waitHour()
 		if got := a.states(); got != allComplete {
-			t.Errorf("it is %s", got)
+			t.Errorf("the states are %s", got)
 		}
 	})
 }
@@ -271,11 +271,11 @@ func TestSnapshotIsCreatedOnce(t *testing.T) {
 			refused = true
 			return apierrors.NewConflict(setsResource.GroupResource(), "s", errors.New("the object has been modified"))
 		}
-		a.operate()
-		a.settles()
-		requests := strings.Join(a.took(), ", ")
+		a.startProcess()
+		a.waitHour()
+		requests := strings.Join(a.takeRequests(), ", ")
 		if got := a.states(); got != allComplete || strings.Count(requests, " secrets") != 2 {
-			t.Errorf("it is %s, by %s", got, requests)
+			t.Errorf("the states are %s, by %s", got, requests)
 		}
 	})
 }
@@ -288,20 +288,20 @@ func TestSnapshotCreationIsRetried(t *testing.T) {
 			}
 			return nil
 		}
-		a.operate()
+		a.startProcess()
 		progressing := meta.FindStatusCondition(a.set().Status.Conditions, v1alpha1.ConditionProgressing)
 		if progressing == nil || progressing.Reason != v1alpha1.ReasonLaunching || !strings.Contains(progressing.Message, "exceeded quota: q") {
-			t.Errorf("it says %+v", progressing)
+			t.Errorf("the condition is %+v", progressing)
 		}
-		a.took()
+		a.takeRequests()
 		time.Sleep(10 * time.Minute)
-		if requests := strings.Join(a.took(), ", "); strings.Contains(requests, "actionsets/status") || strings.Count(requests, ",") > 60 {
+		if requests := strings.Join(a.takeRequests(), ", "); strings.Contains(requests, "actionsets/status") || strings.Count(requests, ",") > 60 {
 			t.Errorf("requests in ten minutes: %s", requests)
 		}
-		a.isWell()
-		a.settles()
+		a.answerAll()
+		a.waitHour()
 		if got := a.states(); got != allComplete {
-			t.Errorf("it is %s", got)
+			t.Errorf("the states are %s", got)
 		}
 	})
 }
@@ -332,21 +332,21 @@ func TestMissingObjectRejects(t *testing.T) {
 				test.phases(&blueprint.Actions["go"].Phases[1])
 			}
 			inBubble(t, set, blueprint, func(t *testing.T, a *apiServer) {
-				a.operate()
+				a.startProcess()
 				status := a.set().Status
 				if status == nil || status.State != v1alpha1.StateFailed || status.Error.Message != test.want {
-					t.Fatalf("it is %s, want the error %q", a.states(), test.want)
+					t.Fatalf("the states are %s, want the error %q", a.states(), test.want)
 				}
 				if !hasFinished(status) {
 					t.Error("it has not ended")
 				}
-				events := strings.Join(a.said(), "\n")
+				events := strings.Join(a.takeEvents(), "\n")
 				if !strings.Contains(events, "Warning") || !strings.Contains(events, test.want) {
 					t.Errorf("no Warning event has the reason:\n%s", events)
 				}
-				a.took()
-				a.settles()
-				a.wants("requests after that", a.took())
+				a.takeRequests()
+				a.waitHour()
+				a.wantEqual("requests after that", a.takeRequests())
 			})
 		})
 	}

@@ -39,7 +39,7 @@ var scenarios = map[string]struct {
 	},
 	"deleted with its namespace": {
 		actions: map[string]v1alpha1.BlueprintAction{"a": withDefer(actionOf("one", "two"), "KubeOps", "d")},
-		after:   map[int]func(*world){1: func(w *world) { w.goes = true; w.delete() }},
+		after:   map[int]func(*world){1: func(w *world) { w.terminating = true; w.delete() }},
 	},
 }
 
@@ -60,9 +60,9 @@ func withArtifacts(action v1alpha1.BlueprintAction) v1alpha1.BlueprintAction {
 	return action
 }
 
-// play a scenario to its end. The process is killed at its step dies of the sync with that number, and the next process begins with a
-// cache that lags behind.
-func play(t *testing.T, name string, inSync, dies int, late ways, lag int) (w *world, died bool) {
+// play runs a scenario to its end. The process is killed at the step dies of the sync inSync, and the next process begins with a stale cache,
+// lag versions behind.
+func play(t *testing.T, name string, inSync, dies int, late crashEffect, lag int) (w *world, died bool) {
 	s := scenarios[name]
 	var names []string
 	for _, action := range []string{"a", "b"} {
@@ -105,13 +105,13 @@ func play(t *testing.T, name string, inSync, dies int, late ways, lag int) (w *w
 	return w, died
 }
 
-// ways are what becomes of the request in whose middle a process is killed.
-type ways string
+// crashEffect is what happens to the request during which a process is killed.
+type crashEffect string
 
 const (
-	isLost      ways = "is lost"
-	takesEffect ways = "takes effect"
-	arrivesLate ways = "arrives when all is over"
+	isLost      crashEffect = "is lost"
+	takesEffect crashEffect = "takes effect"
+	arrivesLate crashEffect = "arrives when all is over"
 )
 
 // ending is what a run has led to, whenever.
@@ -127,8 +127,8 @@ func (w *world) end() string {
 	return fmt.Sprintf("%s %q %s %v", describeStatus(status), status.Error.Message, status.Progress.PercentCompleted, artifacts)
 }
 
-// At every step of every scenario: killed just before it and just after it, and followed by a process whose cache is fresh or old.
-// The run ends as if nothing had happened, and nothing is done twice; but what ends with its process is lost, and said to be so.
+// The process is killed just before and just after every step of every scenario, and the next process has a fresh or a stale cache.
+// The run ends as without a crash, and nothing is done twice. A command that ended with its process is reported as lost.
 func TestCrashAtEveryStep(t *testing.T) {
 	points := 0
 	for name, s := range scenarios {
@@ -139,7 +139,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 		for inSync := range 12 {
 			for dies := 1; ; dies++ {
 				died := false
-				for _, late := range []ways{isLost, takesEffect, arrivesLate} {
+				for _, late := range []crashEffect{isLost, takesEffect, arrivesLate} {
 					lags := []int{0, 2}
 					if late == arrivesLate {
 						lags = lags[:1]
@@ -259,7 +259,7 @@ func (w *world) happen(random *rand.Rand) {
 		w.delete()
 	default:
 		if random.IntN(4) == 0 {
-			w.goes = true
+			w.terminating = true
 			w.delete()
 		}
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// Finalizer keeps an ActionSet that is deleted until what it leaves behind is removed.
+	// Finalizer keeps a deleted ActionSet until what it leaves behind is removed.
 	Finalizer = "millwright.dev/actionset"
 
 	// snapshotSecretType is the type of the Secret with a snapshot, and snapshotKey its only key.
@@ -36,8 +36,8 @@ const (
 
 var kind = schema.GroupVersion(v1alpha1.GroupVersion).WithKind("ActionSet")
 
-// snapshot is all that a run is made from, as it was when the run started: it is the same for every process that continues the run. Secrets,
-// ConfigMaps and Profiles are not in it; they are read again each time.
+// snapshot is what a run is made from, as of its start. It is the same for every process that continues the run. Secrets, ConfigMaps and
+// Profiles are not in it; they are read again each time.
 type snapshot struct {
 	Actions []snapshotAction `json:"actions"`
 }
@@ -46,12 +46,12 @@ type snapshot struct {
 type snapshotAction struct {
 	Spec      v1alpha1.ActionSpec      `json:"spec"`
 	Blueprint v1alpha1.BlueprintAction `json:"blueprint"`
-	// Time is what templates see as .Time.
+	// Time is .Time in templates.
 	Time    string  `json:"time"`
 	Subject subject `json:"subject"`
 }
 
-// subject is what templates see of the subject of an action.
+// subject is the data of the subject of an action for templates.
 type subject struct {
 	StatefulSet *blueprint.Workload  `json:"statefulSet,omitempty"`
 	Deployment  *blueprint.Workload  `json:"deployment,omitempty"`
@@ -76,7 +76,7 @@ func (r *snapshot) phaseOf(key phaseKey) *v1alpha1.BlueprintPhase {
 	}
 }
 
-// traits of the function of a phase.
+// traits returns the traits of the function of a phase.
 func (r *snapshot) traits(key phaseKey) phase.Traits {
 	if called := r.phaseOf(key); called != nil {
 		return phase.TraitsOf(called.Func)
@@ -84,7 +84,7 @@ func (r *snapshot) traits(key phaseKey) phase.Traits {
 	return phase.Traits{}
 }
 
-// needsFinalizer reports whether something has to be done where the ActionSet is deleted while it runs. The rest ends with it.
+// needsFinalizer reports whether something has to be done if the ActionSet is deleted while it runs.
 func (r *snapshot) needsFinalizer() bool {
 	for i := range r.Actions {
 		action := &r.Actions[i].Blueprint
@@ -100,15 +100,15 @@ func (r *snapshot) needsFinalizer() bool {
 	return false
 }
 
-// snapshotName returns the name of the Secret with the snapshot. Each ActionSet has one, ever.
+// snapshotName returns the name of the Secret with the snapshot. An ActionSet has exactly one.
 func snapshotName(set *v1alpha1.ActionSet) string { return "actionset-run-" + string(set.UID) }
 
-// snapshotIDOf identifies the Secret with a snapshot. Its UID is empty before it was created.
+// snapshotIDOf returns the identity of the Secret with a snapshot. Its UID is empty before the Secret is created.
 func snapshotIDOf(secret *corev1.Secret) *v1alpha1.RunSnapshot {
 	return &v1alpha1.RunSnapshot{UID: secret.UID, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(secret.Data[snapshotKey]))}
 }
 
-// newSnapshotSecret builds the Secret with the snapshot. An error means that the snapshot is too large for one.
+// newSnapshotSecret builds the Secret with the snapshot. It returns an error if the snapshot is too large for a Secret.
 func newSnapshotSecret(set *v1alpha1.ActionSet, r *snapshot) (*corev1.Secret, error) {
 	content, err := json.Marshal(r)
 	if err != nil {
@@ -131,14 +131,14 @@ func newSnapshotSecret(set *v1alpha1.ActionSet, r *snapshot) (*corev1.Secret, er
 	}, nil
 }
 
-// isSnapshotOf reports whether a Secret is marked as the snapshot of the ActionSet. A user who may edit Secrets can mark one so.
+// isSnapshotOf reports whether a Secret is marked as the snapshot of the ActionSet. A user who may edit Secrets can mark one, too.
 func isSnapshotOf(set *v1alpha1.ActionSet, secret *corev1.Secret) bool {
 	return metav1.IsControlledBy(secret, set) && secret.Type == snapshotSecretType && secret.Immutable != nil && *secret.Immutable
 }
 
-// readSnapshot reads a snapshot. An error means that the Secret is not the one from which the ActionSet was started: the status identifies
-// that one, by its UID and the digest of its content. A run that was started by a release that did not record them is made from what
-// there is when it is first seen by this one.
+// readSnapshot reads a snapshot. It returns an error if the Secret is not the one from which the ActionSet was started: the status identifies
+// that one by its UID and the digest of its content. If the release that started the run did not record them, the Secret is accepted that exists
+// when this release first observes the run.
 func readSnapshot(set *v1alpha1.ActionSet, secret *corev1.Secret) (*snapshot, error) {
 	if !isSnapshotOf(set, secret) {
 		return nil, fmt.Errorf("the Secret %s is not the snapshot of this ActionSet: it has another owner or type, or can be changed", secret.Name)
@@ -146,9 +146,11 @@ func readSnapshot(set *v1alpha1.ActionSet, secret *corev1.Secret) (*snapshot, er
 	if set.Status != nil && set.Status.Snapshot != nil {
 		switch started, found := set.Status.Snapshot, snapshotIDOf(secret); {
 		case started.UID != found.UID:
-			return nil, fmt.Errorf("the Secret %s was replaced: the run was started from one of UID %s, and this one has the UID %s", secret.Name, started.UID, found.UID)
+			return nil, fmt.Errorf("the Secret %s was replaced: the run was started from the Secret with the UID %s, and this one has the UID %s",
+				secret.Name, started.UID, found.UID)
 		case started.Digest != found.Digest:
-			return nil, fmt.Errorf("the Secret %s was changed: the run was started from a content of digest %s, and its digest is %s", secret.Name, started.Digest, found.Digest)
+			return nil, fmt.Errorf("the Secret %s was changed: the run was started from content with the digest %s, and this content has the digest %s",
+				secret.Name, started.Digest, found.Digest)
 		}
 	}
 	var r snapshot
@@ -158,11 +160,11 @@ func readSnapshot(set *v1alpha1.ActionSet, secret *corev1.Secret) (*snapshot, er
 	return &r, nil
 }
 
-// clockSkew is how far the clocks of two processes may be apart.
+// clockSkew is the maximum difference between the clocks of two processes.
 const clockSkew = time.Minute
 
-// equalSnapshot returns the run in the Secret if it is r but for the times at which its actions began: they may be those of an earlier try
-// to launch the same ActionSet. Otherwise it returns nil.
+// equalSnapshot returns the snapshot in the Secret if it is r except for the times at which its actions began: they may be from an earlier attempt
+// to start the same ActionSet. Otherwise it returns nil.
 func equalSnapshot(set *v1alpha1.ActionSet, r *snapshot, secret *corev1.Secret, now time.Time) *snapshot {
 	var found snapshot
 	if err := json.Unmarshal(secret.Data[snapshotKey], &found); err != nil || len(found.Actions) != len(r.Actions) {
@@ -183,7 +185,7 @@ func equalSnapshot(set *v1alpha1.ActionSet, r *snapshot, secret *corev1.Secret, 
 	return equal
 }
 
-// rawOf is an object of JSON in a status. Nothing is nil.
+// rawOf encodes an object for a status, nil for nil.
 func rawOf(object map[string]any) (*runtime.RawExtension, error) {
 	if object == nil {
 		return nil, nil

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// maxEventMessage and maxEventReason are how many bytes of them an event has.
+	// maxEventMessage and maxEventReason are the maximum lengths of the message and the reason of an event, in bytes.
 	maxEventMessage = 1 << 10
 	maxEventReason  = 128
 )
 
-// recordEvent records an event on the ActionSet, or on a Blueprint if there is one of that name.
+// recordEvent records an event on the ActionSet, or on the Blueprint of this name if there is one.
 type recordEvent struct {
 	blueprint, eventType, reason, message string
-	// last: it reports how the run has ended, or what has failed. It is in the status until the next one, and gets lost in no crash.
+	// last: the event reports the end of the run, or a failure. It is in the status until the next one, so that no crash loses it.
 	last bool
-	// name is what the event's name ends with; "" is that it has none yet.
+	// name is the last part of the event's name; "" if it has none yet.
 	name string
 }
 
-// bounded is the event with a message and a reason that are not too long.
+// bounded returns the event with its message and reason shortened to the maximum lengths.
 func (e recordEvent) bounded() recordEvent {
 	e.reason, e.message = shorten(e.reason, maxEventReason), shorten(e.message, maxEventMessage)
 	return e
@@ -40,7 +40,7 @@ func (t *planner) recordNormal(reason, message string) {
 	t.events = append(t.events, recordEvent{eventType: corev1.EventTypeNormal, reason: reason, message: message})
 }
 
-// recordWarning records a Warning on the ActionSet that is not to be lost.
+// recordWarning records a Warning on the ActionSet that must not be lost.
 func (t *planner) recordWarning(reason, message string) {
 	t.events = append(t.events, warning(reason, message))
 }
@@ -49,7 +49,7 @@ func warning(reason, message string) recordEvent {
 	return recordEvent{eventType: corev1.EventTypeWarning, reason: reason, message: message, last: true}
 }
 
-// failureEvents are those of a failure of an action, on the ActionSet and on its Blueprint.
+// failureEvents returns the events of a failure of an action, on the ActionSet and on its Blueprint.
 func failureEvents(action *v1alpha1.ActionSpec, message string) []recordEvent {
 	on := warning("ActionSetFailed Action: "+action.Name, message)
 	onBlueprint := on
@@ -57,7 +57,7 @@ func failureEvents(action *v1alpha1.ActionSpec, message string) []recordEvent {
 	return []recordEvent{on, onBlueprint}
 }
 
-// eventSteps are the steps that record the events.
+// eventSteps returns the steps that record the events.
 func eventSteps(events []recordEvent) (steps []controller.Step) {
 	for _, event := range events {
 		steps = append(steps, event.bounded())
@@ -65,8 +65,8 @@ func eventSteps(events []recordEvent) (steps []controller.Step) {
 	return steps
 }
 
-// lastEvent returns the last event of these that is not to be lost, as it is put into the status: without a name, which it gets when
-// the status is written. It returns nil if there is none.
+// lastEvent returns the last of these events that must not be lost, for the status. Its name is added when the status is written. It returns nil
+// if there is none.
 func lastEvent(events []recordEvent) (last *v1alpha1.RunEvent) {
 	for _, event := range events {
 		event = event.bounded()
@@ -81,8 +81,8 @@ func lastEvent(events []recordEvent) (last *v1alpha1.RunEvent) {
 	return last
 }
 
-// nameAfter is the name of the event that was recorded just after another one: a failure is recorded on the ActionSet and then on its
-// Blueprint, which may have the same name, and two events cannot have.
+// nameAfter returns the name of the event that was recorded just after another one. A failure is recorded on the ActionSet and then on its
+// Blueprint. If both have the same name, the events need different ones.
 func nameAfter(name string) string {
 	nanoseconds, err := strconv.ParseInt(name, 16, 64)
 	if err != nil {
@@ -91,8 +91,8 @@ func nameAfter(name string) string {
 	return strconv.FormatInt(nanoseconds+1, 16)
 }
 
-// repeatedEvents are the steps that record the last event once more, where this process does not know whether it was posted. Where it was,
-// there is an event of its name. After some time it is not looked for any more, and may be gone.
+// repeatedEvents returns the steps that record the last event again if this process does not know whether it was posted. If it was posted, an
+// event with its name exists. After cleanUpPeriod the event is not repeated, because the first one may have expired.
 func repeatedEvents(o observed) []controller.Step {
 	if o.set.Status == nil || o.set.Status.LastEvent == nil || o.set.Status.LastEvent.Name == o.recordedEvent {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// diesSilently lets a process post no event after the request of that number.
-func (a *apiServer) diesSilently(n int) {
+// loseEventsAfter loses the events of a process after the n-th request.
+func (a *apiServer) loseEventsAfter(n int) {
 	done := 0
 	a.refuse = func(string) error {
 		if done++; done >= n {
@@ -24,8 +24,8 @@ func (a *apiServer) diesSilently(n int) {
 	}
 }
 
-func (a *apiServer) lives() {
-	a.isWell()
+func (a *apiServer) postEvents() {
+	a.answerAll()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.dead = false
@@ -51,17 +51,17 @@ func TestLastEventSurvivesCrash(t *testing.T) {
 	} {
 		for n := range strings.Count(allRequests, ",") + 2 {
 			inBubble(t, newSet("go"), test.blueprint, func(t *testing.T, a *apiServer) {
-				a.diesSilently(n)
-				a.operate()
+				a.loseEventsAfter(n)
+				a.startProcess()
 				var events []string
 				for range 3 {
-					events = append(events, a.said()...)
-					a.end()
-					a.lives()
-					a.operate()
+					events = append(events, a.takeEvents()...)
+					a.stopProcess()
+					a.postEvents()
+					a.startProcess()
 				}
-				a.settles()
-				events = append(events, a.said()...)
+				a.waitHour()
+				events = append(events, a.takeEvents()...)
 				count := map[string]int{}
 				for _, event := range events {
 					count[event]++
@@ -90,13 +90,13 @@ func TestOldLastEventIsNotRepeated(t *testing.T) {
 		a.mu.Lock()
 		a.dead = true
 		a.mu.Unlock()
-		a.operate()
-		a.end()
-		a.lives()
+		a.startProcess()
+		a.stopProcess()
+		a.postEvents()
 		time.Sleep(cleanUpPeriod + time.Second)
-		a.operate()
-		a.settles()
-		a.wants("events", withoutGreetings(a.said()))
+		a.startProcess()
+		a.waitHour()
+		a.wantEqual("events", withoutAdded(a.takeEvents()))
 	})
 }
 
@@ -122,19 +122,19 @@ func withPolls(o observed) observed {
 
 func TestBlueprintAddedEvent(t *testing.T) {
 	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
-		a.operate()
-		a.wants("events of the first leader, before there is an ActionSet", a.said(), "bp: Normal Added: Added blueprint bp")
+		a.startProcess()
+		a.wantEqual("events of the first leader, before there is an ActionSet", a.takeEvents(), "bp: Normal Added: Added blueprint bp")
 		later := threePhases()
 		later.Name, later.UID = "later", "later"
 		a.blueprints.Create(later)
-		a.wants("events", a.said(), "later: Normal Added: Added blueprint later")
+		a.wantEqual("events", a.takeEvents(), "later: Normal Added: Added blueprint later")
 		a.blueprints.Update("ns", "later", func(b *v1alpha1.Blueprint) { b.Labels = map[string]string{"a": "b"} })
-		a.put(newSet())
-		a.settles()
-		a.wants("events of a change", a.said(), "s: Normal Update Complete: Updated ActionSet 's' Status->complete")
-		a.end()
-		a.operate()
-		if got := strings.Join(a.said(), "\n"); strings.Count(got, "Added blueprint bp") != 1 || strings.Count(got, "Added blueprint later") != 1 {
+		a.create(newSet())
+		a.waitHour()
+		a.wantEqual("events of a change", a.takeEvents(), "s: Normal Update Complete: Updated ActionSet 's' Status->complete")
+		a.stopProcess()
+		a.startProcess()
+		if got := strings.Join(a.takeEvents(), "\n"); strings.Count(got, "Added blueprint bp") != 1 || strings.Count(got, "Added blueprint later") != 1 {
 			t.Errorf("events of the second leader:\n%s", got)
 		}
 	})
@@ -142,10 +142,10 @@ func TestBlueprintAddedEvent(t *testing.T) {
 
 func TestStandbyPostsNoEvent(t *testing.T) {
 	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
-		a.standBy()
+		a.startStandby()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		a.wants("events", a.said())
+		a.wantEqual("events", a.takeEvents())
 	})
 }
 

@@ -14,11 +14,11 @@ import (
 	"millwright.dev/pkg/blueprint"
 )
 
-// ofSubject finds in an expression of a template what is there only for subjects of one kind, and the Profile.
+// ofSubject finds the fields in an expression of a template that exist only for subjects of one kind, and the Profile.
 var ofSubject = regexp.MustCompile(`\.(StatefulSet|DeploymentConfig|Deployment|PVC|Namespace|Profile)\b`)
 
-// explainSubject makes the text of a rendering error explain that a template asks for what the action does not have: a subject of another kind, or a
-// Profile. The engine reports a nil pointer for both.
+// explainSubject explains the rendering error of a template that uses what the action does not have: a subject of another kind, or a Profile.
+// The template engine reports a nil pointer for both.
 func explainSubject(err error, action *snapshotAction) error {
 	var failed *blueprint.RenderError
 	if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "nil pointer evaluating") {
@@ -30,10 +30,10 @@ func explainSubject(err error, action *snapshotAction) error {
 	}
 	explained := *failed
 	if asked := found[1]; asked == "Profile" {
-		explained.Reason = "the action names no profile, and the template asks for .Profile"
+		explained.Reason = "the action names no profile, and the template uses .Profile"
 	} else {
 		object := action.Spec.Object
-		explained.Reason = fmt.Sprintf("the subject of the action is the %s %q: the template asks for .%s, which is there for subjects of kind %s alone; .Object is there for all",
+		explained.Reason = fmt.Sprintf("the subject of the action is the %s %q: the template uses .%s, which exists only for subjects of kind %s; .Object exists for all subjects",
 			object.Kind, object.Name, asked, asked)
 	}
 	return &explained

@@ -126,7 +126,7 @@ func TestLostRunKeepsOutputs(t *testing.T) {
 	set := storedSet(t, "running")
 	status := statusOf(decide(observe(set)))
 	if got, want := describeStatus(status), "failed go[ one=complete two=failed defer bye=pending ] ended"; got != want {
-		t.Errorf("it is %s, want %s", got, want)
+		t.Errorf("the states are %s, want %s", got, want)
 	}
 	if output := status.Actions[0].Phases[0].Output; output == nil || string(output.Raw) != `{"path":"/backups/one"}` || len(status.Actions[0].Artifacts) != 1 {
 		t.Errorf("the output is %s, the artifacts are %v", output, status.Actions[0].Artifacts)
@@ -136,37 +136,36 @@ func TestLostRunKeepsOutputs(t *testing.T) {
 func TestPendingForeignRunStarts(t *testing.T) {
 	for _, name := range []string{"pending", "empty"} {
 		inBubble(t, storedSet(t, name), threePhases(), func(t *testing.T, a *apiServer) {
-			a.operate()
-			a.settles()
+			a.startProcess()
+			a.waitHour()
 			if got := a.states(); got != allComplete {
-				t.Errorf("%s: it is %s", name, got)
+				t.Errorf("%s: the states are %s", name, got)
 			}
 		})
 	}
 }
 
-// Whatever an ActionSet is that Kanister has begun or ended, the switch to this controller executes nothing, and the ended ones cost
-// no request.
+// The switch to this controller executes nothing of ActionSets that Kanister has started or ended, and sends no request for the ended ones.
 func TestForeignRunsAtSwitch(t *testing.T) {
 	for name := range storedByKanister {
 		if name == "pending" || name == "empty" {
 			continue
 		}
 		inBubble(t, storedSet(t, name), threePhases(), func(t *testing.T, a *apiServer) {
-			a.operate()
+			a.startProcess()
 			a.edit(func(set *v1alpha1.ActionSet) { set.Labels = map[string]string{"a": "b"} })
-			a.settles()
-			a.end()
-			a.operate()
-			a.settles()
+			a.waitHour()
+			a.stopProcess()
+			a.startProcess()
+			a.waitHour()
 			ended := strings.HasPrefix(name, "complete") || strings.HasPrefix(name, "failed")
-			for _, request := range a.took() {
+			for _, request := range a.takeRequests() {
 				if ended || request != "update actionsets/status" {
 					t.Errorf("%s: %s", name, request)
 				}
 			}
 			if ended {
-				a.wants(name+": events", withoutGreetings(a.said()))
+				a.wantEqual(name+": events", withoutAdded(a.takeEvents()))
 			}
 			if made := a.count(configMapsResource); made > 0 {
 				t.Errorf("%s: %d phases were executed", name, made)

@@ -18,17 +18,18 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// cleanUpPeriod is how long after its end a run is looked at by a process that does not know it. What is left of an older one has
-// no finalizer: it is the Secret with the snapshot, and goes with the ActionSet.
+// cleanUpPeriod is how long after its end a run is cleaned up by a process that does not know it. An older run without a finalizer can only have
+// left the Secret with the snapshot, which is deleted with the ActionSet.
 const cleanUpPeriod = 15 * time.Minute
 
 var getOptions = metav1.GetOptions{}
 
-// gather observes all that is decided from, but for what has to be asked.
+// gather observes what a plan is decided from, except for the answers to asks.
 func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error) {
 	s.o = observed{
 		set: set, executor: s.executor, recordedEvent: s.memory.recordedEvent, now: time.Now(), blueprints: map[string]*v1alpha1.Blueprint{},
-		prepared: map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{}, waiting: map[phaseKey]waiting{}, artifacts: map[int]renderedArtifacts{},
+		prepared: map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{},
+		waiting: map[phaseKey]phaseWait{}, artifacts: map[int]renderedArtifacts{},
 	}
 	if foreignEnded(set.Status) || foreignStarted(set.Status) {
 		return nil
@@ -50,7 +51,8 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 			return err
 		}
 	case set.Spec != nil:
-		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID // created, but the run was not started: its status could not be written
+		// The snapshot may be created although the run was not started, because the status could not be written.
+		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID
 		s.o.takenOver = s.o.snapshot != nil && !s.memory.snapshotCreated
 		if err := s.gatherBlueprints(ctx); err != nil {
 			return err
@@ -59,8 +61,8 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 	return nil
 }
 
-// gatherTerminating finds the snapshot if it can, in a namespace that is terminating. Rights that are bound in the namespace go with it, and perhaps before the
-// ActionSets do: then what runs in other namespaces is not stopped.
+// gatherTerminating reads the snapshot in a terminating namespace, if it can. The RoleBindings in the namespace may be deleted before the
+// ActionSets: then what runs in other namespaces is not stopped.
 func (s *syncer) gatherTerminating(ctx context.Context) {
 	if !s.memory.startedFrom(s.o.set.Status) {
 		if err := s.getSnapshot(ctx); err != nil {
@@ -80,7 +82,7 @@ func (s *syncer) gatherBlueprints(ctx context.Context) error {
 		}
 		found, err := s.blueprints.Blueprints(s.key.Namespace).Get(name)
 		if apierrors.IsNotFound(err) {
-			// It may have been made just before the ActionSet, and be on its way to the cache.
+			// It may have been created just before the ActionSet, and the cache may be stale.
 			found, err = s.Client.CrV1alpha1().Blueprints(s.key.Namespace).Get(ctx, name, getOptions)
 		}
 		switch {
@@ -94,7 +96,7 @@ func (s *syncer) gatherBlueprints(ctx context.Context) error {
 	return nil
 }
 
-// gatherSnapshot finds the snapshot of an ActionSet that has one, or has had one.
+// gatherSnapshot reads the snapshot of an ActionSet that has one, or has had one.
 func (s *syncer) gatherSnapshot(ctx context.Context) error {
 	set := s.o.set
 	if s.memory.startedFrom(set.Status) {
@@ -116,7 +118,7 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 	secret, err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Get(ctx, name, getOptions)
 	switch {
 	case apierrors.IsNotFound(err):
-		// The finalizer is removed last.
+		// The finalizer is removed last, so the clean-up is complete without it.
 		s.memory.cleanedUp = hasFinished(s.o.set.Status) && !slices.Contains(s.o.set.Finalizers, Finalizer)
 		return nil
 	case err != nil:
@@ -134,7 +136,7 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// gatherLeftovers finds what phases that have ended have left. Of a run that is cleaned up only what caches show is found.
+// gatherLeftovers finds the phases that have ended and have left something. After the clean-up of a run only caches are read.
 func (s *syncer) gatherLeftovers(ctx context.Context) error {
 	found := map[phaseKey]bool{}
 	for _, id := range s.functions.Found(s.key.Namespace, s.key.Name) {
@@ -165,7 +167,8 @@ func (s *syncer) gatherLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// endedPhases are those of a run that is not cleaned up yet that may have left something. Without a snapshot, all phases have ended.
+// endedPhases returns the ended phases of a run that may have left something; none after the clean-up of the run. Without a snapshot, all phases
+// have ended.
 func (s *syncer) endedPhases() (keys []phaseKey) {
 	if s.memory.cleanedUp {
 		return nil

@@ -14,14 +14,15 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// Answer implements controller.Reconciler. What cannot be answered at the moment is an answer, too: the plan decides what that means.
+// Answer implements controller.Reconciler. An ask that cannot be answered at the moment is recorded in the answer, and the plan decides what
+// follows.
 func (s *syncer) Answer(ctx context.Context, a controller.Ask) error {
 	switch a := a.(type) {
 	case lookUpSubjects:
 		s.o.subjects = s.lookUpSubjects(ctx)
 	case preparePhase:
 		s.o.prepared[a.key] = s.preparePhase(ctx, a)
-		s.memory.rememberWaiting(&s.o, a.key, waitingForAnswer(s.o.prepared[a.key].why))
+		s.memory.rememberWaiting(&s.o, a.key, waitingForRetry(s.o.prepared[a.key].why))
 	case pollPhase:
 		s.o.polled[a.key] = s.pollPhase(ctx, a.key)
 		s.memory.rememberWaiting(&s.o, a.key, s.o.polled[a.key].Waiting)
@@ -31,7 +32,7 @@ func (s *syncer) Answer(ctx context.Context, a controller.Ask) error {
 	return nil
 }
 
-// resultOf returns the result of a look-up, and remembers why it is to be tried again.
+// resultOf returns the result of a look-up, and remembers why it has to be retried.
 func (s *syncer) resultOf(doing string, err error) lookupResult {
 	if err == nil {
 		return lookupResult{}
@@ -43,15 +44,15 @@ func (s *syncer) resultOf(doing string, err error) lookupResult {
 	return lookupResult{retry: true, why: err.Error()}
 }
 
-// waitingForAnswer is what a phase waits for whose look-up is to be tried again, if there is a reason.
-func waitingForAnswer(why string) (w phase.Waiting) {
+// waitingForRetry returns what a phase waits for if a request for it is retried; nothing if there is no reason.
+func waitingForRetry(why string) (w phase.Waiting) {
 	if why != "" {
-		w = phase.Waiting{For: "an answer that it can go on with", Details: why}
+		w = phase.Waiting{For: "a request to succeed", Details: why}
 	}
 	return w
 }
 
-// preparePhase prepares a phase that is to begin.
+// preparePhase renders the arguments of a phase, and returns the intent of its function.
 func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparation) {
 	doing := "preparing phase " + a.key.String()
 	action, index := &a.snapshot.Actions[a.key.action], a.key.phase
@@ -79,7 +80,7 @@ func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparatio
 	return p
 }
 
-// pollPhase polls a phase that runs.
+// pollPhase polls a running phase.
 func (s *syncer) pollPhase(ctx context.Context, key phaseKey) phase.Observation {
 	doing := "polling phase " + key.String()
 	call, err := s.callWithArgs(ctx, key)
@@ -91,14 +92,14 @@ func (s *syncer) pollPhase(ctx context.Context, key phaseKey) phase.Observation 
 	case result.failure != "":
 		return phase.Observation{State: phase.Failed, Message: result.failure}
 	case result.retry:
-		return phase.Observation{Waiting: waitingForAnswer(result.why)}
+		return phase.Observation{Waiting: waitingForRetry(result.why)}
 	case found.State == phase.Idle || found.State == phase.Ready:
-		found.Waiting = waitingForAnswer(s.memory.unstarted[key])
+		found.Waiting = waitingForRetry(s.memory.unstarted[key])
 	}
 	return found
 }
 
-// renderArtifacts renders the artifacts of an action that has ended well.
+// renderArtifacts renders the artifacts of an action that has succeeded.
 func (s *syncer) renderArtifacts(ctx context.Context, a renderArtifacts) (r renderedArtifacts) {
 	action := &a.snapshot.Actions[a.action]
 	f, err := s.readInputs(ctx, action)
@@ -117,7 +118,7 @@ func (s *syncer) renderArtifacts(ctx context.Context, a renderArtifacts) (r rend
 	return r
 }
 
-// functionOf returns the function of a phase of the snapshot; nil if there is none in it.
+// functionOf returns the function of a phase in the snapshot; nil if there is none.
 func (s *syncer) functionOf(key phaseKey) phase.Function {
 	if s.o.snapshot == nil {
 		return s.functions.Forgotten()
@@ -132,7 +133,7 @@ func (s *syncer) id(key phaseKey) phase.ID {
 	return phase.ID{Namespace: s.key.Namespace, Name: s.key.Name, UID: s.o.set.UID, Action: key.action, Phase: key.phase}
 }
 
-// callOf a phase whose intent is recorded, without its arguments.
+// callOf returns the call of a phase whose intent is recorded, without its arguments.
 func (s *syncer) callOf(key phaseKey) (phase.Call, error) {
 	call := phase.Call{ID: s.id(key)}
 	if s.o.snapshot != nil && key.action < len(s.o.snapshot.Actions) {
@@ -153,7 +154,7 @@ func (s *syncer) callOf(key phaseKey) (phase.Call, error) {
 	return call, nil
 }
 
-// callWithArgs likewise, with arguments, which are rendered if this process has not done so before.
+// callWithArgs returns the call of a phase whose intent is recorded. Its arguments are rendered if this process has not done so before.
 func (s *syncer) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, error) {
 	call, err := s.callOf(key)
 	if err != nil {
@@ -179,9 +180,9 @@ func (s *syncer) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, er
 	return call, nil
 }
 
-// call is what functions know of the action.
+// call returns the data of the action for functions.
 func (a *snapshotAction) call() phase.Action {
-	override, _ := objectOf(a.Spec.PodOverride) // it was read when the arguments were rendered
+	override, _ := objectOf(a.Spec.PodOverride) // it was checked when the arguments were rendered
 	return phase.Action{
 		Namespace:   a.Subject.inNamespace(),
 		Custom:      a.Subject.custom(),
@@ -190,8 +191,8 @@ func (a *snapshotAction) call() phase.Action {
 	}
 }
 
-// inTurn renders templates when the budget has its turn. The error is a *phase.Failure where they cannot be rendered; that rendering was stopped,
-// or had to wait too long, is no failure of the templates.
+// inTurn renders templates when it is the turn of the budget. The error is a *phase.Failure if they cannot be rendered. If rendering was stopped,
+// or had to wait too long, it is another error.
 func inTurn[T any](b *blueprint.Budget, render func() (T, error)) (rendered T, _ error) {
 	done, err := b.Turn()
 	if err != nil {
@@ -208,7 +209,7 @@ func inTurn[T any](b *blueprint.Budget, render func() (T, error)) (rendered T, _
 	return rendered, nil
 }
 
-// args of a phase that begins.
+// args renders the arguments of a phase that begins.
 func (s *syncer) args(ctx context.Context, a preparePhase, f inputs) (map[string]any, error) {
 	b := blueprint.NewBudget(ctx)
 	return inTurn(b, func() (map[string]any, error) { return renderArgs(b, a.snapshot, a.key, a.status, f) })

@@ -20,7 +20,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// readInputs reads what the action names.
+// readInputs reads the objects that the action names.
 func (s *syncer) readInputs(ctx context.Context, action *snapshotAction) (f inputs, err error) {
 	if f.secrets, err = readAll(ctx, &f, action.Spec.Secrets, s.readSecret); err != nil {
 		return f, err
@@ -32,8 +32,8 @@ func (s *syncer) readInputs(ctx context.Context, action *snapshotAction) (f inpu
 	return f, err
 }
 
-// readPhaseObjects adds what the objects of phases refer to: of those that have begun, and of the one that begins if it is not nil.
-// missing is the reason why the latter cannot begin.
+// readPhaseObjects adds the objects of the phases that have begun, and of the phase that begins, if begins is not nil. missing is the reason why
+// that phase cannot begin.
 func (s *syncer) readPhaseObjects(ctx context.Context, f *inputs, action *snapshotAction, status *v1alpha1.ActionStatus, begins *int) (missing, err error) {
 	f.objects = map[int]phaseObjects{}
 	for index := phase.Deferred; index < len(status.Phases); index++ {
@@ -64,12 +64,12 @@ func (s *syncer) readPhaseObjects(ctx context.Context, f *inputs, action *snapsh
 		case !apierrors.IsNotFound(err):
 			return nil, err
 		}
-		err = nil // it was there when the phase began: only a template that asks for it again fails
+		err = nil // the object existed when the phase began: only a template that uses it again fails
 	}
 	return nil, nil
 }
 
-// maxInputBytes is how much templates of one action may be given in Secrets and ConfigMaps, in bytes: each worker holds that much.
+// maxInputBytes is the maximum size of the Secrets and ConfigMaps for the templates of one action, in bytes. Each worker may hold that much.
 const maxInputBytes = 8 << 20
 
 // readAll reads the objects of the references, by the same names. If all inputs together are too large, the error is a *phase.Failure.
@@ -120,7 +120,7 @@ func (s *syncer) readConfigMap(ctx context.Context, reference v1alpha1.ObjectRef
 	return configMap, nil
 }
 
-// readProfile reads a Profile and the Secrets that it names. No reference is no Profile.
+// readProfile reads a Profile and the Secrets that it names. It returns nil without a reference.
 func (s *syncer) readProfile(ctx context.Context, reference *v1alpha1.ObjectReference) (*blueprint.Profile, error) {
 	if reference == nil {
 		return nil, nil
@@ -148,8 +148,8 @@ func (s *syncer) readProfile(ctx context.Context, reference *v1alpha1.ObjectRefe
 	return params, nil
 }
 
-// refuseSecret returns a *phase.Failure for a Secret that is the operator's: what it makes for itself, such as the key of a certificate, and
-// the tokens of accounts in its own namespace. No template sees them.
+// refuseSecret returns a *phase.Failure for a Secret of the operator: one that it makes for itself, such as the key of a certificate, or a token of
+// an account in its own namespace. Templates do not get them.
 func refuseSecret(secret metav1.Object, secretType corev1.SecretType, operatorNamespace string) error {
 	made := secret.GetLabels()[controller.LabelManagedBy] == controller.ManagedBy
 	token := secretType == corev1.SecretTypeServiceAccountToken && operatorNamespace != "" && secret.GetNamespace() == operatorNamespace

@@ -23,7 +23,7 @@ import (
 	"millwright.dev/pkg/phase/function"
 )
 
-// lookUpSubjects reads the subjects of all actions, and checks whether all else that they name is there.
+// lookUpSubjects reads the subjects of all actions, and checks that all other objects that they name exist.
 func (s *syncer) lookUpSubjects(ctx context.Context) []foundSubject {
 	found := make([]foundSubject, len(s.o.set.Spec.Actions))
 	budget := blueprint.NewBudget(ctx)
@@ -57,7 +57,7 @@ func (s *syncer) lookUpSubject(ctx context.Context, budget *blueprint.Budget, sp
 func (s *syncer) readSubject(ctx context.Context, reference *v1alpha1.ObjectReference) (found subject, _ error) {
 	kind := strings.ToLower(reference.Kind)
 	if kind == "namespace" {
-		// Both are the namespace of the reference. Templates have always seen it so.
+		// Both are the namespace of the reference, as in Kanister.
 		found.Namespace = &blueprint.Reference{Name: reference.Namespace, Namespace: reference.Namespace}
 	}
 	resource, namespace := resourceOf(reference, s.key.Namespace)
@@ -84,7 +84,7 @@ func (s *syncer) readSubject(ctx context.Context, reference *v1alpha1.ObjectRefe
 	return found, err
 }
 
-// resourceOf is where a subject is read. Those that are known by their kind have the namespace of the ActionSet if they have none.
+// resourceOf returns the resource and the namespace of a subject. A subject of a known kind without a namespace is in that of the ActionSet.
 func resourceOf(reference *v1alpha1.ObjectReference, ownNamespace string) (resource schema.GroupVersionResource, namespace string) {
 	namespace = cmp.Or(reference.Namespace, ownNamespace)
 	switch strings.ToLower(reference.Kind) {

@@ -13,11 +13,11 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-// memory is what this process remembers of an ActionSet. It saves requests; everything works without it, as it must after a restart.
-// Only the sync of its ActionSet uses it, of which there is one at a time.
+// memory is what this process remembers of an ActionSet. It saves requests; everything works without it, as after a restart.
+// Only the syncs of its ActionSet use it, one at a time.
 type memory struct {
 	uid types.UID
-	// snapshot of the run, while its Secret exists, which snapshotID identifies.
+	// snapshot of the run while its Secret exists. snapshotID identifies that Secret.
 	snapshot   *snapshot
 	snapshotID *v1alpha1.RunSnapshot
 	// snapshotCreated: this process has created the Secret with the snapshot.
@@ -26,20 +26,20 @@ type memory struct {
 	cleanedUp bool
 	// heldRecorded: an event has recorded why the ActionSet waits for its status to be served.
 	heldRecorded bool
-	// recordedEvent is the name of the last event that was recorded and is not to be lost, and lastName the newest name of an event.
+	// recordedEvent is the name of the last recorded event that must not be lost, and lastName the newest name of an event.
 	recordedEvent string
 	lastName      int64
-	// unwritable: even a small status was refused as too large.
+	// unwritable: even a small status was rejected as too large.
 	unwritable bool
-	// args are the rendered arguments of phases that run. They may hold secrets, and are kept nowhere else.
+	// args are the rendered arguments of running phases. They may contain secrets, and are kept nowhere else.
 	args map[phaseKey]map[string]any
 	// waiting is what phases wait for.
-	waiting map[phaseKey]waiting
-	// unstarted is why phases could not be started, whose start is tried again.
+	waiting map[phaseKey]phaseWait
+	// unstarted is why phases could not be started whose start is retried.
 	unstarted map[phaseKey]string
 }
 
-// startedFrom reports whether the snapshot that is remembered is the one of the status. Another process may have started the run from another one.
+// startedFrom reports whether the snapshot in memory is the one in the status. Another process may have started the run from another snapshot.
 func (m *memory) startedFrom(status *v1alpha1.ActionSetStatus) bool {
 	return m.snapshot != nil && (status == nil || status.Snapshot == nil || m.snapshotID != nil && *status.Snapshot == *m.snapshotID)
 }
@@ -58,7 +58,7 @@ type memories struct {
 	blueprints sets.Set[types.UID]
 }
 
-// of an ActionSet. What is remembered of another one of that name is forgotten.
+// of returns the memory of an ActionSet. The memory of another ActionSet of this name is dropped.
 func (m *memories) of(key cache.ObjectName, uid types.UID) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *memories) forget(key cache.ObjectName) {
 	delete(m.byKey, key)
 }
 
-// addBlueprint returns whether the Blueprint is seen for the first time.
+// addBlueprint reports whether the Blueprint is observed for the first time.
 func (m *memories) addBlueprint(blueprint types.UID) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// How an action ends.
+// Values of the label resolution.
 const (
 	resolutionSuccess = "success"
 	resolutionFailure = "failure"
@@ -57,14 +57,14 @@ func init() {
 	legacyregistry.MustRegister(resolutions, actionDuration, phaseDuration)
 }
 
-// countedReasons are the states of ActionSets in millwright_objects. Ready, which is complete, is counted too.
+// countedReasons are the states of ActionSets in millwright_objects, in addition to Ready, which means complete.
 var countedReasons = []string{
 	v1alpha1.ReasonLaunching, v1alpha1.ReasonRunning, v1alpha1.ReasonInvalid, v1alpha1.ReasonPhaseFailed, v1alpha1.ReasonDeferPhaseFailed,
 	v1alpha1.ReasonArtifactsFailed, v1alpha1.ReasonControllerRestarted, v1alpha1.ReasonRunLost, v1alpha1.ReasonStatusTooLarge,
 	v1alpha1.ReasonCancelRequested, v1alpha1.ReasonDeleted,
 }
 
-// publishMetrics publishes metrics until the context ends. All resolutions and functions are known from the first scrape on.
+// publishMetrics publishes the metrics until the context ends. The series of all resolutions and functions exist from the first scrape on.
 func publishMetrics(ctx context.Context, sets cache.SharedIndexInformer) {
 	for _, resolution := range []string{resolutionSuccess, resolutionFailure} {
 		resolutions.WithLabelValues(resolution)
@@ -78,7 +78,7 @@ func publishMetrics(ctx context.Context, sets cache.SharedIndexInformer) {
 	controller.CountObjects(ctx, sets, kind.Kind, countedAs, countedReasons...)
 }
 
-// countedAs is the condition by which an ActionSet is counted.
+// countedAs returns the condition by which an ActionSet is counted.
 func countedAs(set *v1alpha1.ActionSet) []metav1.Condition {
 	if set.Status == nil {
 		return nil
@@ -97,7 +97,7 @@ func countedAs(set *v1alpha1.ActionSet) []metav1.Condition {
 	return []metav1.Condition{condition}
 }
 
-// count counts what has ended between two states of a status that were written one after the other.
+// count counts the phases and actions that have ended between two statuses that were written one after the other.
 func count(r *snapshot, before, after *v1alpha1.ActionSetStatus) {
 	for _, ended := range phasesEnded(before, after) {
 		p := phaseIn(after, ended)
@@ -110,7 +110,7 @@ func count(r *snapshot, before, after *v1alpha1.ActionSetStatus) {
 	}
 	for i := range after.Actions {
 		resolution := resolutionSuccess
-		if after.State != v1alpha1.StateComplete && (!endedWell(&after.Actions[i]) || !hasStarted(after) || len(after.Actions) == 1) {
+		if after.State != v1alpha1.StateComplete && (!hasSucceeded(&after.Actions[i]) || !hasStarted(after) || len(after.Actions) == 1) {
 			resolution = resolutionFailure
 		}
 		resolutions.WithLabelValues(resolution).Inc()
@@ -123,7 +123,7 @@ func count(r *snapshot, before, after *v1alpha1.ActionSetStatus) {
 	}
 }
 
-// phasesEnded are those that have ended after the one status and not after the other.
+// phasesEnded returns the phases that have ended between two statuses.
 func phasesEnded(before, after *v1alpha1.ActionSetStatus) (keys []phaseKey) {
 	for i := range after.Actions {
 		for p := phase.Deferred; p < len(after.Actions[i].Phases); p++ {
@@ -137,7 +137,7 @@ func phasesEnded(before, after *v1alpha1.ActionSetStatus) (keys []phaseKey) {
 	return keys
 }
 
-// endOf an action is when its last phase has ended; one without phases ends with its ActionSet.
+// endOf returns when the last phase of an action has ended. An action without phases ends with its ActionSet.
 func endOf(status *v1alpha1.ActionSetStatus, i int) (end time.Time) {
 	for p := phase.Deferred; p < len(status.Actions[i].Phases); p++ {
 		if of := phaseIn(status, phaseKey{i, p}); of.CompletionTime != nil && of.CompletionTime.After(end) {

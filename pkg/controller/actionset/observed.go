@@ -12,23 +12,23 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// observed is all that is decided from. Nothing of it is changed.
+// observed is what a plan is decided from. Nothing of it is changed.
 type observed struct {
 	set *v1alpha1.ActionSet
-	// blueprints that the ActionSet names, by name: those that there are.
+	// blueprints that the ActionSet names and that exist, by name.
 	blueprints map[string]*v1alpha1.Blueprint
-	// snapshot of the run; nil if it is neither in memory nor on the API server. Where its Secret cannot be used, snapshotDamage is the reason.
+	// snapshot of the run; nil if it is neither in memory nor on the API server. If its Secret cannot be used, snapshotDamage is the reason.
 	snapshot       *snapshot
 	snapshotDamage string
-	// snapshotID identifies the Secret with the snapshot, where that was read or created in this process; nil otherwise.
+	// snapshotID identifies the Secret with the snapshot if this process has read or created it; nil otherwise.
 	snapshotID *v1alpha1.RunSnapshot
-	// foreignSnapshot: the run has ended, and there is a Secret that is marked as its snapshot, from which it was not started.
+	// foreignSnapshot: the run has ended, and a Secret is marked as its snapshot although the run was not started from it.
 	foreignSnapshot bool
-	// takenOver: another process may have begun with the run, and have ended while it rendered templates.
+	// takenOver: another process may have begun the run, and may have ended while it rendered templates.
 	takenOver bool
 	// snapshotRefusal is why the snapshot cannot be created at the moment.
 	snapshotRefusal string
-	// leftovers are the phases of which something was found that Cancel removes.
+	// leftovers are the phases that have left something for Cancel to remove.
 	leftovers []phaseKey
 	// namespaceTerminating: the namespace is being deleted.
 	namespaceTerminating bool
@@ -36,13 +36,13 @@ type observed struct {
 	executor string
 	// recordedEvent is the name of the last event that this process has recorded.
 	recordedEvent string
-	// statusTooLarge is why the API server has refused a status as too large. unwritable: it has refused a small one, too.
+	// statusTooLarge is why the API server has rejected a status as too large. unwritable: it has rejected a small one, too.
 	statusTooLarge string
 	unwritable     bool
 	// now is the same in all decisions of one sync.
 	now time.Time
 
-	// What follows is the answers to asks.
+	// The following fields are the answers to asks.
 
 	// subjects of the actions, nil if they were not asked for.
 	subjects []foundSubject
@@ -50,9 +50,9 @@ type observed struct {
 	prepared map[phaseKey]preparation
 	// polled are phases that run.
 	polled map[phaseKey]phase.Observation
-	// waiting is what phases wait for that were polled or prepared.
-	waiting map[phaseKey]waiting
-	// artifacts of actions that have ended well.
+	// waiting is what the phases wait for that were polled or prepared.
+	waiting map[phaseKey]phaseWait
+	// artifacts of actions that have succeeded.
 	artifacts map[int]renderedArtifacts
 }
 
@@ -61,17 +61,17 @@ type phaseKey struct{ action, phase int }
 
 func (k phaseKey) String() string { return phase.ID{Action: k.action, Phase: k.phase}.String() }
 
-// lookupResult is the result of a look-up: something was read, or it cannot be used, or that is not known at the moment.
+// lookupResult is the result of a look-up: success, a failure, or an error after which it is retried.
 type lookupResult struct {
-	// failure is why it cannot be used.
+	// failure is why what was read cannot be used.
 	failure string
-	// retry: it is to be tried again, because of why.
+	// retry: the look-up has to be retried, for the reason why.
 	retry bool
 	why   string
 }
 
-// foundSubject is the subject of one action, with what the objects of its phases refer to, by the index of the phase. All that the
-// action names is there.
+// foundSubject is the subject of one action, with the references of the objects of its phases, by the index of the phase. Everything that
+// the action names exists.
 type foundSubject struct {
 	lookupResult
 	subject subject

@@ -18,7 +18,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// inputs are what templates of an action see in addition to the snapshot. They are read each time, and kept nowhere.
+// inputs are the data of templates of an action that are not in the snapshot. They are read each time, and kept nowhere.
 type inputs struct {
 	secrets    map[string]corev1.Secret
 	configMaps map[string]corev1.ConfigMap
@@ -29,14 +29,14 @@ type inputs struct {
 	size int
 }
 
-// phaseObjects are what the objects of a phase refer to, by the names that the phase gives them.
+// phaseObjects are the objects that a phase refers to, by the names that the phase gives them.
 type phaseObjects struct {
 	secrets    map[string]corev1.Secret
 	configMaps map[string]corev1.ConfigMap
 }
 
-// paramsOf is what the templates of an action see when this phase begins, or in the end where it is nil. No status is that of an
-// action of which nothing has begun.
+// paramsOf returns the data of the templates of an action when a phase begins, or after all phases if begins is nil. The status is nil if
+// nothing of the action has begun.
 func paramsOf(action *snapshotAction, status *v1alpha1.ActionStatus, f inputs, begins *int) (blueprint.Params, error) {
 	override, err := objectOf(action.Spec.PodOverride)
 	if err != nil {
@@ -82,7 +82,7 @@ func paramsOf(action *snapshotAction, status *v1alpha1.ActionStatus, f inputs, b
 	return params, err
 }
 
-// renderObjects renders what the objects of all phases refer to, by the index of the phase, before anything has begun.
+// renderObjects renders the references of the objects of all phases, by the index of the phase, before anything has begun.
 func renderObjects(b *blueprint.Budget, action *snapshotAction, f inputs) (map[int]map[string]v1alpha1.ObjectReference, error) {
 	params, err := paramsOf(action, nil, f, nil)
 	if err != nil {
@@ -124,7 +124,7 @@ func renderObjects(b *blueprint.Budget, action *snapshotAction, f inputs) (map[i
 	return rendered, nil
 }
 
-// resolveObjects puts what the objects of the phases refer to in the place of their templates.
+// resolveObjects replaces the templates of the objects of the phases by the rendered references.
 func (a *snapshotAction) resolveObjects(rendered map[int]map[string]v1alpha1.ObjectReference) {
 	for i := range a.Blueprint.Phases {
 		a.Blueprint.Phases[i].Objects = rendered[i]
@@ -134,7 +134,7 @@ func (a *snapshotAction) resolveObjects(rendered map[int]map[string]v1alpha1.Obj
 	}
 }
 
-// referencesOf sorts what the objects of a phase refer to. Other kinds than Secrets and ConfigMaps are not for templates.
+// referencesOf returns the references of a phase by kind. Templates do not get objects of other kinds than Secrets and ConfigMaps.
 func referencesOf(p *v1alpha1.BlueprintPhase) (secrets, configMaps map[string]v1alpha1.ObjectReference) {
 	secrets, configMaps = map[string]v1alpha1.ObjectReference{}, map[string]v1alpha1.ObjectReference{}
 	for name, reference := range p.Objects {
@@ -171,7 +171,7 @@ func renderArgs(b *blueprint.Budget, r *snapshot, key phaseKey, status *v1alpha1
 	return rendered, explainSubject(err, &r.Actions[key.action])
 }
 
-// renderOutput renders the output artifacts of an action that has ended well.
+// renderOutput renders the output artifacts of an action that has succeeded.
 func renderOutput(b *blueprint.Budget, r *snapshot, i int, status *v1alpha1.ActionSetStatus, f inputs) (map[string]v1alpha1.Artifact, error) {
 	params, err := paramsOf(&r.Actions[i], &status.Actions[i], f, nil)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// stopLimit is how long a phase that is cancelled may take to stop. Then the run goes on without it.
+	// stopLimit is how long a cancelled phase may take to stop. After that the run continues without it.
 	stopLimit = time.Minute
 	// deferLimit is how long a deferPhase may take in a run that is cancelled.
 	deferLimit = 5 * time.Minute
@@ -23,11 +23,11 @@ const (
 	progressInterval = 5 * time.Second
 )
 
-// plan is a controller.Plan: it asks, or it has steps. If one of the steps fails those after it are left out. The steps of phases (startPhase,
-// cancelPhase, cleanUp) are applied whatever becomes of each other; they stand together.
+// plan is a controller.Plan: it asks, or it has steps. If a step fails, the steps after it are not applied. The steps of phases (startPhase,
+// cancelPhase, cleanUp) are consecutive, and a failure of one of them does not affect the others.
 type plan struct {
 	controller.Plan
-	// retry: something could not be looked up, so the sync is tried again, with backoff.
+	// retry: a look-up has failed, so the sync is retried, with backoff.
 	retry bool
 }
 
@@ -38,17 +38,17 @@ func planOf(steps ...controller.Step) plan { return plan{Plan: controller.Plan{S
 func planAsking(asks ...controller.Ask) plan { return plan{Plan: controller.Plan{Asks: asks}} }
 
 type (
-	// lookUpSubjects asks for the subjects of all actions and what else they name.
+	// lookUpSubjects asks for the subjects of all actions, and for the other objects that they name.
 	lookUpSubjects struct{}
-	// preparePhase asks for the intent of a phase, of that snapshot and with the outputs of that status.
+	// preparePhase asks for the intent of a phase, from this snapshot and with the outputs in this status.
 	preparePhase struct {
 		key      phaseKey
 		snapshot *snapshot
 		status   *v1alpha1.ActionSetStatus
 	}
-	// pollPhase asks how a phase goes that runs.
+	// pollPhase asks for the state of a running phase.
 	pollPhase struct{ key phaseKey }
-	// renderArtifacts asks for the artifacts of an action, with the outputs of that status.
+	// renderArtifacts asks for the artifacts of an action, with the outputs in this status.
 	renderArtifacts struct {
 		action   int
 		snapshot *snapshot
@@ -64,24 +64,24 @@ func (a renderArtifacts) String() string {
 }
 
 type (
-	// addFinalizer and removeFinalizer are guarded by the resourceVersion.
+	// addFinalizer and removeFinalizer have the resourceVersion as a precondition.
 	addFinalizer    struct{}
 	removeFinalizer struct{}
-	// createSnapshot creates the Secret with the snapshot. If there is a Secret of that name, only one with the same content is taken for it.
+	// createSnapshot creates the Secret with the snapshot. A Secret that has this name already is used only if its content is the same.
 	createSnapshot struct{ snapshot *snapshot }
 	// deleteSnapshot deletes that Secret.
 	deleteSnapshot struct{}
-	// writeStatus writes the status, guarded by the resourceVersion. Where it has a snapshot without a UID, that is the one of the Secret
-	// that was created just before.
+	// writeStatus writes the status, with the resourceVersion as a precondition. If the status has a snapshot without a UID, it gets the UID
+	// of the Secret that was created just before.
 	writeStatus struct{ status v1alpha1.ActionSetStatus }
-	// startPhase carries out the intent in the status. The plan after it is decided from what is observed then.
+	// startPhase carries out the intent in the status. The next plan is decided from what is observed after it.
 	startPhase struct{ key phaseKey }
-	// cancelPhase stops a phase. Where ignoreFailure is true nothing depends on its success.
+	// cancelPhase stops a phase. If ignoreFailure is true, nothing depends on its success.
 	cancelPhase struct {
 		key           phaseKey
 		ignoreFailure bool
 	}
-	// cleanUp removes what a phase that has ended has left behind.
+	// cleanUp removes what an ended phase has left behind.
 	cleanUp struct{ key phaseKey }
 )
 
@@ -94,7 +94,7 @@ func (s startPhase) String() string    { return "start phase " + s.key.String() 
 func (s cancelPhase) String() string   { return "cancel phase " + s.key.String() }
 func (s cleanUp) String() string       { return "clean up phase " + s.key.String() }
 
-// String implements controller.Step. The message is left out: it may have the last lines that a command has printed.
+// String implements controller.Step. The message is left out: it may contain the last lines that a command has printed.
 func (s recordEvent) String() string {
 	on := ""
 	if s.blueprint != "" {
@@ -114,11 +114,11 @@ func decide(o observed) plan {
 	case deleting && (o.namespaceTerminating || o.unwritable):
 		return decideTerminating(o)
 	case o.namespaceTerminating:
-		return plan{} // nothing can be created there, and it will be deleted
+		return plan{} // nothing can be created in the namespace, and the ActionSet will be deleted
 	case hasStarted(o.set.Status):
 		return decideRunning(o)
 	case deleting:
-		return planOf(finalizerSteps(o, false)...) // nothing was done yet, or not by us
+		return planOf(finalizerSteps(o, false)...) // this controller has done nothing yet
 	case foreignStarted(o.set.Status):
 		return decideForeign(o)
 	default:
@@ -126,7 +126,7 @@ func decide(o observed) plan {
 	}
 }
 
-// finalizerSteps bring the finalizer where it should be.
+// finalizerSteps adds or removes the finalizer, as wanted.
 func finalizerSteps(o observed, wanted bool) []controller.Step {
 	has := slices.Contains(o.set.Finalizers, Finalizer)
 	switch {

@@ -42,7 +42,7 @@ func statusWith(one, two, deferred string) *v1alpha1.ActionSetStatus {
 	return status
 }
 
-// inRun is an ActionSet whose run is frozen, with functions of that name.
+// inRun is an ActionSet with a snapshot and the given status; its phases call the function.
 func inRun(t *testing.T, function string, status *v1alpha1.ActionSetStatus) observed {
 	t.Helper()
 	o := answered(observe(newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": withDefer(of(function, []string{"one", "two"}), function, "d")})))
@@ -52,17 +52,17 @@ func inRun(t *testing.T, function string, status *v1alpha1.ActionSetStatus) obse
 	}
 	o.snapshot, o.set.Status = r, status
 	// What every write brings up to date is so already.
-	turn := newPlanner(o, r, *status)
+	p := newPlanner(o, r, *status)
 	if status.State == v1alpha1.StateFailed {
-		turn.setFailure(v1alpha1.ReasonPhaseFailed, status.Error.Message)
+		p.setFailure(v1alpha1.ReasonPhaseFailed, status.Error.Message)
 	}
-	turn.summarize()
-	o.set.Status = &turn.status
+	p.summarize()
+	o.set.Status = &p.status
 	o.set.Finalizers = []string{Finalizer}
 	return o
 }
 
-// next is what a plan does, in short: the states that it writes, and what else it does but events.
+// next describes a plan in short: the states that it writes, and its other steps except events.
 func next(p plan) string {
 	var said []string
 	for _, a := range p.Asks {
@@ -83,7 +83,7 @@ func next(p plan) string {
 	return strings.Join(said, "; ")
 }
 
-// Every status that the end of a process can leave behind, and everything that can have become of the phase that ran.
+// Every status that a process can leave behind when it ends, with every state of the phase that ran.
 func TestDecideRunning(t *testing.T) {
 	const (
 		lost   = string(phase.Lost)
@@ -162,7 +162,7 @@ func TestStreamOfOtherProcessIsLost(t *testing.T) {
 	}
 }
 
-// Of what several processes may have made, only what is recorded ever goes.
+// Several processes may have made Pods, and only the recorded one is released.
 func TestReadyPhaseStartsWhenRecorded(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("running", "pending", "pending"))
 	o.polled[phaseKey{0, 0}] = phase.Observation{State: phase.Ready, Intent: map[string]any{"pod": "uid-1"}}
@@ -304,7 +304,7 @@ func TestSnapshotLostFailsRun(t *testing.T) {
 	}
 }
 
-// What is found of a phase that has not ended may be of one that runs: the status may be older.
+// What was found of a phase that has not ended may belong to a running one: the status may be stale.
 func TestCleanUpOfEndedPhases(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("complete", "running", "pending"))
 	o.polled[phaseKey{0, 1}] = phase.Observation{State: phase.Running}
@@ -352,7 +352,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(o.snapshot, read); diff != "" {
-		t.Errorf("(-frozen +read)\n%s", diff)
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if !metav1.IsControlledBy(secret, o.set) || secret.Immutable == nil || !*secret.Immutable {
 		t.Error("the Secret is not owned, or can be changed")
@@ -366,7 +366,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 
 // The operator may be upgraded in the middle of a run.
 func TestSnapshotOfEarlierVersion(t *testing.T) {
-	const frozen = `{"actions":[{"spec":{"name":"a","object":{"apiVersion":"","group":"","resource":"","kind":"StatefulSet","name":"db"},` +
+	const earlier = `{"actions":[{"spec":{"name":"a","object":{"apiVersion":"","group":"","resource":"","kind":"StatefulSet","name":"db"},` +
 		`"blueprint":"bp","configMaps":null,"secrets":null,"profile":null,"options":{"o":"1"},"preferredVersion":"","podLabels":null,"podAnnotations":null},` +
 		`"blueprint":{"phases":[{"func":"KubeOps","name":"one","args":{"operation":"create"}}],"deferPhase":{"func":"KubeTask","name":"d"}},` +
 		`"time":"2026-11-20T12:00:00Z","subject":{"statefulSet":{"Name":"db","Namespace":"ns","Pods":["db-0"],"Containers":[["c"]],` +
@@ -376,7 +376,7 @@ func TestSnapshotOfEarlierVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret.Data[snapshotKey] = []byte(frozen)
+	secret.Data[snapshotKey] = []byte(earlier)
 	read, err := readSnapshot(set, secret)
 	if err != nil {
 		t.Fatal(err)
@@ -385,8 +385,8 @@ func TestSnapshotOfEarlierVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(frozen, string(again.Data[snapshotKey])); diff != "" {
-		t.Errorf("what is frozen has another form now: runs that go on during an upgrade are lost (-earlier +now)\n%s", diff)
+	if diff := cmp.Diff(earlier, string(again.Data[snapshotKey])); diff != "" {
+		t.Errorf("the encoding of the snapshot has changed: runs are lost by an upgrade (-earlier +now)\n%s", diff)
 	}
 	if secret.Name != "actionset-run-uid-s" {
 		t.Errorf("the Secret has the name %s: a run of an earlier version is not found", secret.Name)

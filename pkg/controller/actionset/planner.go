@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// planner builds the plan of a run: the status as it is to be, and the steps.
+// planner builds the plan of a run: its next status, and the steps.
 type planner struct {
 	o        observed
 	snapshot *snapshot
@@ -26,9 +26,9 @@ type planner struct {
 	starts, cancels, cleanUps []phaseKey
 	requeueAfter              time.Duration
 	retry                     bool
-	// again: there is more to decide when the status is written.
+	// again: there is more to decide after the status is written.
 	again bool
-	// lost: the rest of the run is not known any more.
+	// lost: the run cannot continue, because its snapshot is not known.
 	lost bool
 }
 
@@ -36,14 +36,14 @@ func newPlanner(o observed, r *snapshot, status v1alpha1.ActionSetStatus) *plann
 	return &planner{o: o, snapshot: r, status: status}
 }
 
-// requeueAt requeues at that time, or earlier.
+// requeueAt requeues at a time, or earlier.
 func (t *planner) requeueAt(at time.Time) { t.requeue(max(at.Sub(t.o.now), time.Millisecond)) }
 
 func (t *planner) requeue(after time.Duration) {
 	t.requeueAfter = controller.EarliestDelay(t.requeueAfter, after)
 }
 
-// plan returns the plan of all that was decided.
+// plan returns the plan with everything that was decided.
 func (t *planner) plan() plan {
 	if len(t.asks) > 0 {
 		return planAsking(t.asks...)
@@ -76,6 +76,7 @@ func (t *planner) plan() plan {
 	return p
 }
 
+// seconds returns the current time without fractions of a second, as the API server stores it.
 func (t *planner) seconds() *metav1.Time {
 	now := metav1.NewTime(t.o.now.Truncate(time.Second))
 	return &now

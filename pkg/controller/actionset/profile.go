@@ -16,7 +16,7 @@ import (
 	"millwright.dev/pkg/blueprint"
 )
 
-// Types of Secrets that a credential of type secret may name, and their keys that must be there. Of those in one group, one must.
+// credentialSecrets are the types of Secrets that a credential of type secret may name, with the required keys. Of each group one key is required.
 var credentialSecrets = map[corev1.SecretType][][]string{
 	"secrets.kanister.io/aws":       {{"aws_access_key_id"}, {"aws_secret_access_key"}},
 	"secrets.kanister.io/azure":     {{"azure_storage_account_id"}, {"azure_storage_key"}},
@@ -24,7 +24,7 @@ var credentialSecrets = map[corev1.SecretType][][]string{
 	"secrets.kanister.io/filestore": nil,
 }
 
-// secretsOf a Profile: those that its credential names.
+// secretsOf returns the Secrets that the credential of a Profile names.
 func secretsOf(profile *v1alpha1.Profile) (references []v1alpha1.ObjectReference) {
 	credential := &profile.Credential
 	switch {
@@ -42,7 +42,7 @@ func secretsOf(profile *v1alpha1.Profile) (references []v1alpha1.ObjectReference
 	return references
 }
 
-// profileOf is what templates see of a Profile. Errors name keys, and no values.
+// profileOf returns the data of a Profile for templates. Errors contain keys, but no values.
 func profileOf(profile *v1alpha1.Profile, secrets map[v1alpha1.ObjectReference]*corev1.Secret) (*blueprint.Profile, error) {
 	location := profile.Location
 	params := &blueprint.Profile{
@@ -76,12 +76,12 @@ func profileOf(profile *v1alpha1.Profile, secrets map[v1alpha1.ObjectReference]*
 	case v1alpha1.CredentialTypeKopia:
 		credential.KopiaServerSecret, err = kopiaOf(of.KopiaServerSecret, secrets)
 	default:
-		return nil, fmt.Errorf("credential.type is %q: it has to be keyPair, secret or kopia", of.Type)
+		return nil, fmt.Errorf("invalid credential.type %q: must be keyPair, secret or kopia", of.Type)
 	}
 	return params, err
 }
 
-// kopiaOf likewise.
+// kopiaOf returns the data of a Kopia server for templates.
 func kopiaOf(of *v1alpha1.KopiaServerSecret, secrets map[v1alpha1.ObjectReference]*corev1.Secret) (*blueprint.KopiaServerSecret, error) {
 	if of == nil {
 		return nil, fmt.Errorf("credential.kopiaServerSecret is not given, and credential.type is %s", v1alpha1.CredentialTypeKopia)
@@ -121,7 +121,7 @@ func checkCredential(secret *corev1.Secret) error {
 			types = append(types, string(name))
 		}
 		slices.Sort(types)
-		return fmt.Errorf("the Secret %s/%s has the type %q: it has to be one of %s", secret.Namespace, secret.Name, secret.Type, strings.Join(types, ", "))
+		return fmt.Errorf("the Secret %s/%s has the type %q: it must be one of %s", secret.Namespace, secret.Name, secret.Type, strings.Join(types, ", "))
 	}
 	for _, group := range groups {
 		has := func(key string) bool { return secret.Data[key] != nil }

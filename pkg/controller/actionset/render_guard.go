@@ -13,15 +13,15 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-// maxRenderings is how many processes may end while they render the arguments of one phase. After that the phase fails: the template may
-// have been what has ended them. An ordinary end of a process looks the same.
+// maxRenderings is how many processes may end while they render the arguments of one phase. After that the phase fails, because its templates may
+// have ended them. An ordinary end of a process cannot be distinguished from that.
 const maxRenderings = 2
 
-// Rendering happens between two records: what a process does from the snapshot of a run, or from the start of a phase, to the start of the
-// next phase. A process that goes on with a run of which another one has made these records records first that it is about to render: a
-// phase that is pending is startedBy all processes that were about to render its arguments, with commas between.
+// A process renders arguments after it has created the snapshot or started a phase, and before it starts the next phase. Both are recorded. A
+// process that continues the run of another one first records that it is about to render: the field startedBy of a pending phase lists all
+// processes that were about to render its arguments, separated by commas.
 
-// mayRender reports whether the arguments of a phase may be rendered now. If not, that is recorded in the status, which is to be written first.
+// mayRender reports whether the arguments of a phase may be rendered now. If not, it adds this process to the status, which has to be written first.
 func (t *planner) mayRender(key phaseKey) bool {
 	if !t.o.takenOver {
 		return true
@@ -36,7 +36,7 @@ func (t *planner) mayRender(key phaseKey) bool {
 	return false
 }
 
-// renderLost returns why the arguments of a phase are not rendered any more; "" if they are.
+// renderLost returns why the arguments of a phase are no longer rendered; "" if they are.
 func (t *planner) renderLost(key phaseKey) string {
 	processes := renderedBy(phaseIn(&t.status, key))
 	if len(processes) < maxRenderings || slices.Contains(processes, t.o.executor) {
@@ -46,7 +46,7 @@ func (t *planner) renderLost(key phaseKey) string {
 		v1alpha1.ReasonRenderLost, len(processes))
 }
 
-// renderedBy are the processes that were about to render the arguments of a phase that is pending.
+// renderedBy returns the processes that were about to render the arguments of a pending phase.
 func renderedBy(p *v1alpha1.Phase) []string {
 	if p == nil || p.State != v1alpha1.StatePending || p.StartedBy == "" {
 		return nil
@@ -54,7 +54,7 @@ func renderedBy(p *v1alpha1.Phase) []string {
 	return strings.Split(p.StartedBy, ",")
 }
 
-// startedBy reports whether a process has started any phase.
+// executedBy reports whether a process has started any phase.
 func executedBy(status *v1alpha1.ActionSetStatus, identity string) bool {
 	for i := range status.Actions {
 		action := &status.Actions[i]

@@ -14,7 +14,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// A template that takes all of the memory ends its process, and the one after it: the phase fails then, whichever it is.
+// A template that uses all of the memory ends its process and the next one. Then the phase fails.
 func TestRenderLost(t *testing.T) {
 	for name, bomb := range map[string]phaseKey{"in the first phase": {0, 0}, "in a later phase": {0, 1}, "in the deferPhase": {0, phase.Deferred}} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// decideRunning does what comes next in a run.
+// decideRunning decides the next steps of a run.
 func decideRunning(o observed) plan {
 	if o.statusTooLarge != "" {
 		return decideTooLarge(o)
@@ -20,7 +20,7 @@ func decideRunning(o observed) plan {
 		t.failSnapshotLost()
 	} else {
 		if t.status.Snapshot == nil {
-			t.status.Snapshot = o.snapshotID // it was started by a release that did not record it
+			t.status.Snapshot = o.snapshotID // the release that started the run did not record it
 		}
 		t.recordCancel()
 		for i := range t.status.Actions {
@@ -30,8 +30,8 @@ func decideRunning(o observed) plan {
 	return t.plan()
 }
 
-// advanceAction takes an action as far as it goes without waiting. An action without phases ends when it begins. It returns false if the
-// end cannot be recorded yet.
+// advanceAction advances an action as far as possible without waiting. An action without phases ends when it begins. advanceAction returns
+// false if the end cannot be recorded yet.
 func (t *planner) advanceAction(i int, begins bool) bool {
 	before, events, cleaned := *t.status.Actions[i].DeepCopy(), len(t.events), len(t.cleanUps)
 	moved := begins
@@ -48,12 +48,12 @@ func (t *planner) advanceAction(i int, begins bool) bool {
 	if !moved || t.finishAction(i) {
 		return true
 	}
-	// The end is recorded together with the artifacts, or not yet: what has ended is found again.
+	// The end is recorded together with the artifacts, not before: what has ended is found again.
 	t.status.Actions[i], t.events, t.cleanUps = before, t.events[:events], t.cleanUps[:cleaned]
 	return false
 }
 
-// current is the phase that runs or comes next; more is false if there is none.
+// current returns the phase that runs or comes next; more is false if there is none.
 func (t *planner) current(i int) (key phaseKey, more bool) {
 	action := &t.status.Actions[i]
 	begun := false
@@ -75,7 +75,7 @@ func (t *planner) current(i int) (key phaseKey, more bool) {
 	case v1alpha1.StateRunning:
 		return phaseKey{i, phase.Deferred}, true
 	case v1alpha1.StatePending:
-		// What was cancelled before it began has nothing to put right.
+		// If no phase has begun before the cancellation, a deferPhase has nothing to do.
 		return phaseKey{i, phase.Deferred}, begun || !t.cancelled()
 	default:
 		return phaseKey{}, false
@@ -90,10 +90,10 @@ func (t *planner) advancePhase(key phaseKey) (ended bool) {
 	return t.observePhase(key)
 }
 
-// finishAction ends an action whose phases have all ended. It returns false if that cannot be recorded yet.
+// finishAction ends an action whose phases have all ended. It returns false if the end cannot be recorded yet.
 func (t *planner) finishAction(i int) bool {
 	action, templates := &t.status.Actions[i], t.snapshot.Actions[i].Blueprint.OutputArtifacts
-	if !endedWell(action) || t.cancelled() || len(templates) == 0 {
+	if !hasSucceeded(action) || t.cancelled() || len(templates) == 0 {
 		return true
 	}
 	rendered, known := t.o.artifacts[i]

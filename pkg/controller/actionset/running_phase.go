@@ -53,10 +53,10 @@ func (t *planner) beginPhase(key phaseKey) (ended bool) {
 	case prepared.failure != "":
 		t.failExecution(key, prepared.failure)
 	case err != nil:
-		t.failExecution(key, fmt.Sprintf("recording what is to be done: %v", err))
+		t.failExecution(key, fmt.Sprintf("encoding the intent: %v", err))
 	default:
 		p.Intent = intent
-		if message := t.sizeExceeded("what the phase is about to do has", len(rawBytes(intent))); message != "" {
+		if message := t.sizeExceeded("the intent of the phase has", len(rawBytes(intent))); message != "" {
 			p.Intent = nil
 			t.failExecution(key, message)
 			return true
@@ -68,7 +68,7 @@ func (t *planner) beginPhase(key phaseKey) (ended bool) {
 	return true
 }
 
-// observePhase decides about a phase whose intent is recorded.
+// observePhase decides on a phase whose intent is recorded.
 func (t *planner) observePhase(key phaseKey) (ended bool) {
 	p := phaseIn(&t.status, key)
 	found, known := t.o.polled[key]
@@ -105,7 +105,7 @@ func (t *planner) observePhase(key phaseKey) (ended bool) {
 	}
 	intent, err := rawOf(found.Intent)
 	if err != nil {
-		t.failExecution(key, fmt.Sprintf("recording what is to be done: %v", err))
+		t.failExecution(key, fmt.Sprintf("encoding the intent: %v", err))
 		return true
 	}
 	t.waitForPhase(key, found, intent, limit, stopping)
@@ -120,7 +120,7 @@ func (t *planner) waitForPhase(key phaseKey, found phase.Observation, intent *ru
 		t.retry = true
 	case stopping:
 	case found.State == phase.Idle, found.State == phase.Ready:
-		// Taken over by a write: if the status is not the newest the write is refused, and nothing is done twice.
+		// The phase is taken over by a write: from a stale status the write is a conflict, and nothing is done twice.
 		p.StartedBy = t.o.executor
 		if found.State == phase.Ready {
 			p.Intent = intent
@@ -141,8 +141,8 @@ func (t *planner) waitForPhase(key phaseKey, found phase.Observation, intent *ru
 	}
 }
 
-// deadline is until when a phase must have ended, with the time that it has to stop; zero if there is no limit: only what is cancelled
-// has one.
+// deadline returns when a phase must have ended, including the time that it has to stop. It is zero for a run that is not cancelled, which
+// has no limit.
 func (t *planner) deadline(key phaseKey) time.Time {
 	since := t.cancelledSince()
 	if since.IsZero() || key.phase != phase.Deferred {
@@ -186,7 +186,8 @@ func (t *planner) completePhase(key phaseKey, output map[string]any) (ended bool
 	return true
 }
 
-// endPhase records that a phase has ended. What it leaves is removed after that: before, the next process would find nothing of it.
+// endPhase records that a phase has ended. What it leaves is removed after the status is written: otherwise the next process could not find
+// how it has ended.
 func (t *planner) endPhase(key phaseKey, state v1alpha1.State) {
 	p := phaseIn(&t.status, key)
 	if p.State == v1alpha1.StateRunning && t.snapshot.traits(key).LeavesBehind {
@@ -210,7 +211,7 @@ func (t *planner) failExecution(key phaseKey, message string) {
 	t.failPhase(key, reason, executionPrefix(key), message)
 }
 
-// failPhase records that a phase has failed. In a run that is cancelled the failure that is shown is why it was cancelled.
+// failPhase records that a phase has failed. In a cancelled run the status keeps showing why the run was cancelled.
 func (t *planner) failPhase(key phaseKey, reason, prefix, message string) {
 	t.endPhase(key, v1alpha1.StateFailed)
 	if key.phase == phase.Deferred || !t.cancelled() {

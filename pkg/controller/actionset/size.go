@@ -18,33 +18,34 @@ import (
 )
 
 const (
-	// maxObject is how many bytes of JSON an ActionSet may have with all that phases put out. etcd refuses a request of 1.5 MiB: the rest is
-	// for managedFields, for states and times that change, and for messages of failures.
+	// maxObject is the maximum size of an ActionSet with all outputs of its phases, in bytes of JSON. etcd rejects a request of 1.5 MiB: the rest
+	// is for managedFields, for states and times that change, and for messages of failures.
 	maxObject = 1280 << 10
-	// maxMessage is how many bytes of the message of a failure are kept. It is in the status three times.
+	// maxMessage is the maximum length of the message of a failure, in bytes. It is in the status three times.
 	maxMessage = 16 << 10
-	// maxSmallMessage likewise, in a status that takes the place of one that was refused.
+	// maxSmallMessage is the same for a status that replaces a rejected one.
 	maxSmallMessage = 1 << 10
 )
 
-// size is how many bytes of JSON the ActionSet has with the status as it is to be.
+// size returns the size of the ActionSet with its next status, in bytes of JSON.
 func (t *planner) size() int {
 	with := *t.o.set
 	with.Status = &t.status
 	return sizeOf(&with)
 }
 
-// sizeExceeded returns a message if the ActionSet would be too large with what was put into the status, which has that number of bytes; "" if not.
+// sizeExceeded returns a message if the ActionSet would be too large with what was added to its status; "" if not. what and bytes describe the
+// addition.
 func (t *planner) sizeExceeded(what string, bytes int) string {
 	size := t.size()
 	if size <= maxObject {
 		return ""
 	}
 	return fmt.Sprintf("%s as JSON %d bytes; the ActionSet would have %d with it, and may have %d in all. "+
-		"Keep what is large in a volume or an object store, and put out where it is; or use several ActionSets", what, bytes, size, maxObject)
+		"Keep large data in a volume or an object store, and output its location; or use several ActionSets", what, bytes, size, maxObject)
 }
 
-// rawBytes are those of JSON in a status; none if there is none.
+// rawBytes returns the JSON of a field in a status; nil if there is none.
 func rawBytes(raw *runtime.RawExtension) []byte {
 	if raw == nil {
 		return nil
@@ -52,7 +53,7 @@ func rawBytes(raw *runtime.RawExtension) []byte {
 	return raw.Raw
 }
 
-// sizeOf is how many bytes of JSON something has.
+// sizeOf returns the size of a value, in bytes of JSON.
 func sizeOf(value any) int {
 	content, err := json.Marshal(value)
 	if err != nil {
@@ -61,7 +62,7 @@ func sizeOf(value any) int {
 	return len(content)
 }
 
-// shorten cuts the text of a message to maxBytes, and marks it.
+// shorten shortens the text of a message to maxBytes, and marks it.
 func shorten(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text
@@ -70,8 +71,8 @@ func shorten(text string, maxBytes int) string {
 	return controller.Truncate(text, maxBytes-len(mark)) + mark
 }
 
-// decideTooLarge decides what is done after a status was refused as too large. Where nothing was started, the ActionSet fails. A run is
-// cancelled, without outputs and artifacts, which its further phases would need: it ends as every cancelled run does.
+// decideTooLarge decides what is done after a status was rejected as too large. If nothing was started, the ActionSet is rejected. A run is
+// cancelled, because its further phases would need the outputs and artifacts that its status cannot hold.
 func decideTooLarge(o observed) plan {
 	message := "StatusTooLarge: the API server has refused the status: " + o.statusTooLarge + ". Outputs and artifacts are left out of it"
 	if !hasStarted(o.set.Status) {
@@ -87,7 +88,7 @@ func decideTooLarge(o observed) plan {
 	return t.plan()
 }
 
-// reducedStatus is a status without what can be large: outputs, artifacts and long messages.
+// reducedStatus returns a status without outputs and artifacts, and with short messages.
 func reducedStatus(status *v1alpha1.ActionSetStatus) v1alpha1.ActionSetStatus {
 	kept := *status.DeepCopy()
 	kept.Error.Message = shorten(kept.Error.Message, maxSmallMessage)

@@ -18,8 +18,8 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// puttingOut is a run of three phases with an output of that number of bytes each. Two are complete, and the third has just succeeded.
-func puttingOut(t *testing.T, bytes int) observed {
+// runWithOutputs is a run of three phases with an output of that number of bytes each. Two are complete, and the third has just succeeded.
+func runWithOutputs(t *testing.T, bytes int) observed {
 	t.Helper()
 	output := func() map[string]any { return map[string]any{"k": strings.Repeat("v", bytes)} }
 	names := []string{"one", "two", "three"}
@@ -63,7 +63,7 @@ func TestOutputsTooLargeTogether(t *testing.T) {
 		{400 << 10, "running a[ one=complete two=complete three=complete defer d=running ]; start phase 0.defer; clean up phase 0.2"},
 		{450 << 10, "failed a[ one=complete two=complete three=failed defer d=running ]; start phase 0.defer; clean up phase 0.2"},
 	} {
-		o := puttingOut(t, test.bytes)
+		o := runWithOutputs(t, test.bytes)
 		p := decide(o)
 		if got := next(p); got != test.want {
 			t.Errorf("%d bytes each: %s, want %s", test.bytes, got, test.want)
@@ -75,13 +75,13 @@ func TestOutputsTooLargeTogether(t *testing.T) {
 		message := fmt.Sprintf("OutputTooLarge: the output of the phase has as JSON %d bytes; the ActionSet would have ", test.bytes+len(`{"k":""}`))
 		if failed := strings.Contains(test.want, "failed"); failed != strings.HasPrefix(status.Error.Message, message) ||
 			failed != strings.Contains(status.Error.Message, fmt.Sprintf("and may have %d in all", maxObject)) {
-			t.Errorf("%d bytes each: it says %q", test.bytes, status.Error.Message)
+			t.Errorf("%d bytes each: the message is %q", test.bytes, status.Error.Message)
 		}
 	}
 }
 
 func TestOutputSizeIsThatOfJSON(t *testing.T) {
-	o := puttingOut(t, 10)
+	o := runWithOutputs(t, 10)
 	o.polled[phaseKey{0, 2}] = phase.Observation{State: phase.Succeeded, Output: map[string]any{"k": strings.Repeat("\x01", 300<<10)}}
 	status := statusOf(decide(o))
 	if size := sizeOfSet(t, o.set, status); size > maxObject || !strings.HasPrefix(status.Error.Message, "OutputTooLarge: ") {
@@ -124,7 +124,7 @@ func TestBlueprintTooLargeForStatus(t *testing.T) {
 	o := answered(observe(set, newBlueprint(map[string]v1alpha1.BlueprintAction{"a": action})))
 	status := statusOf(decide(o))
 	if !hasFinished(status) || !strings.Contains(status.Error.Message, "and may have") || len(status.Actions) > 0 {
-		t.Errorf("it is %s: %q", describeStatus(status), status.Error.Message)
+		t.Errorf("the states are %s: %q", describeStatus(status), status.Error.Message)
 	}
 }
 
@@ -156,8 +156,8 @@ func serverError(code int32, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
 }
 
-// limited makes the API server reject statuses with more than that number of bytes.
-func (a *apiServer) limited(bytes int, refusal func() error) {
+// limitStatus makes the API server reject statuses with more than that number of bytes.
+func (a *apiServer) limitStatus(bytes int, refusal func() error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.limit = func(status *v1alpha1.ActionSetStatus) error {
@@ -182,22 +182,22 @@ func TestStatusTooLargeCancelsRun(t *testing.T) {
 			a.refuse = func(request string) error {
 				if a.set().Status != nil && a.limit == nil {
 					a.mu.Unlock()
-					a.limited(10<<10, refusal)
+					a.limitStatus(10<<10, refusal)
 					a.mu.Lock()
 				}
 				return nil
 			}
-			a.operate()
-			a.settles()
+			a.startProcess()
+			a.waitHour()
 			status := a.set().Status
 			failed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed)
 			if failed == nil || failed.Reason != v1alpha1.ReasonStatusTooLarge || !strings.Contains(failed.Message, refusal().Error()) {
-				t.Errorf("%s: it is %s, %+v", name, a.states(), failed)
+				t.Errorf("%s: the states are %s, %+v", name, a.states(), failed)
 			}
 			if !strings.Contains(a.states(), "defer bye=complete ] ended") {
 				t.Errorf("%s: its deferPhase has not run: %s", name, a.states())
 			}
-			if requests := strings.Count(strings.Join(a.took(), ", "), "actionsets/status"); requests > 8 {
+			if requests := strings.Count(strings.Join(a.takeRequests(), ", "), "actionsets/status"); requests > 8 {
 				t.Errorf("%s: %d statuses were written", name, requests)
 			}
 			if finalizers := a.set().Finalizers; len(finalizers) > 0 || a.count(secretsResource) > 0 {
@@ -214,11 +214,11 @@ func TestTooLargeBeforeStartRejects(t *testing.T) {
 		action.OutputArtifacts = map[string]v1alpha1.Artifact{"art": {KopiaSnapshot: strings.Repeat("a", 20<<10)}}
 		b.Actions["go"] = action
 		a.blueprints.Update("ns", b.Name, func(stored *v1alpha1.Blueprint) { stored.Actions = b.Actions })
-		a.limited(10<<10, refusals["etcd"])
-		a.operate()
-		a.settles()
+		a.limitStatus(10<<10, refusals["etcd"])
+		a.startProcess()
+		a.waitHour()
 		if got := a.states(); got != "failed ended" || a.count(configMapsResource) > 0 || a.count(secretsResource) > 0 || len(a.set().Finalizers) > 0 {
-			t.Errorf("it is %s, with finalizers %v, %d phases, %d Secrets", got, a.set().Finalizers, a.count(configMapsResource), a.count(secretsResource))
+			t.Errorf("the states are %s, with finalizers %v, %d phases, %d Secrets", got, a.set().Finalizers, a.count(configMapsResource), a.count(secretsResource))
 		}
 	})
 }
@@ -234,22 +234,22 @@ func TestSmallStatusTooLarge(t *testing.T) {
 					}
 					return nil
 				}
-				a.operate()
-				a.end()
+				a.startProcess()
+				a.stopProcess()
 			}
-			a.limited(0, refusals["etcd"])
-			a.isWell()
-			a.operate()
-			a.settles()
-			a.took()
-			a.settles()
-			if requests := a.took(); starts == false && len(requests) > 0 {
+			a.limitStatus(0, refusals["etcd"])
+			a.answerAll()
+			a.startProcess()
+			a.waitHour()
+			a.takeRequests()
+			a.waitHour()
+			if requests := a.takeRequests(); starts == false && len(requests) > 0 {
 				t.Errorf("starts %t: requests in an hour: %q", starts, requests)
 			}
-			a.deleted()
-			a.settles()
+			a.delete()
+			a.waitHour()
 			if got := a.states(); got != "gone" {
-				t.Errorf("starts %t: when it is deleted it is %s", starts, got)
+				t.Errorf("starts %t: when it is deleted the states are %s", starts, got)
 			}
 		})
 	}

@@ -23,18 +23,18 @@ import (
 // knownKinds are the kinds of subjects that need no resource, in lower case.
 var knownKinds = []string{"statefulset", "deployment", "pvc", "namespace", "unstructured"}
 
-// kindDeploymentConfig is one that others know.
+// kindDeploymentConfig is a kind of subjects that Kanister supports.
 const kindDeploymentConfig = "deploymentconfig"
 
 // rejection is why nothing of an ActionSet is run.
 type rejection struct {
 	message string
 	events  []recordEvent
-	// actions to be shown, with the phase that is to blame.
+	// actions are for the status, with the faulty phase marked as failed.
 	actions []v1alpha1.ActionStatus
 }
 
-// decideStart checks all that can be checked before anything is done, creates the snapshot, and starts the first phases.
+// decideStart checks everything before anything is done, creates the snapshot, and starts the first phases.
 func decideStart(o observed) plan {
 	if o.statusTooLarge != "" {
 		return decideTooLarge(o)
@@ -81,7 +81,7 @@ func decideStart(o observed) plan {
 		return reject(o, v1alpha1.ReasonInvalid, *invalid(message))
 	}
 	if o.snapshot == nil && len(r.Actions) > 0 {
-		// Before any of its arguments are rendered: a process that finds the Secret knows that another one was about to.
+		// The Secret is created before any arguments are rendered: a process that finds it knows that another process was about to render.
 		p := planOf(append(finalizerSteps(o, r.needsFinalizer()), createSnapshot{r})...)
 		p.Again = true
 		return p
@@ -91,7 +91,7 @@ func decideStart(o observed) plan {
 		t.recordNormal("Started Action", "Executing action "+action.Spec.Name)
 		t.events = append(t.events, missingInputs(action)...)
 		if !t.advanceAction(i, true) {
-			return waitToStart(o) // an action without phases: there is nothing by which its end could be found again
+			return waitToStart(o) // an action without phases: nothing would record its end
 		}
 	}
 	return t.plan()
@@ -107,12 +107,12 @@ func waitToStart(o observed) plan {
 	return p
 }
 
-// reject ends an ActionSet of which nothing was run.
+// reject ends an ActionSet before anything of it was run.
 func reject(o observed, reason string, r rejection) plan {
 	return planOf(append([]controller.Step{writeStatus{rejectedStatus(o, reason, r)}}, eventSteps(r.events)...)...)
 }
 
-// checkSet checks the ActionSet by itself.
+// checkSet checks the ActionSet without what it refers to.
 func checkSet(o observed) *rejection {
 	if o.snapshotDamage != "" {
 		return invalid(o.snapshotDamage)
@@ -140,7 +140,7 @@ func invalid(message string) *rejection {
 	return &rejection{message: message, events: []recordEvent{warning("Error", message)}}
 }
 
-// checkActions looks up the Blueprint of each action, and checks it. The snapshot that it returns lacks the subjects.
+// checkActions looks up the Blueprint of each action and checks it. It returns a snapshot without the subjects.
 func checkActions(o observed) (*snapshot, *rejection) {
 	r := &snapshot{}
 	for _, spec := range o.set.Spec.Actions {
@@ -170,7 +170,7 @@ func checkActions(o observed) (*snapshot, *rejection) {
 	return r, nil
 }
 
-// checkAction returns what is wrong with an action, and with which of its phases; nothing if it can be run.
+// checkAction returns what is wrong with an action, and in which of its phases; "" if it can be run.
 func checkAction(i int, action *snapshotAction) (key phaseKey, message string) {
 	if err := blueprint.CheckVersion(action.Spec.PreferredVersion); err != nil {
 		return phaseKey{i, 0}, err.Error()
@@ -205,7 +205,7 @@ func checkAction(i int, action *snapshotAction) (key phaseKey, message string) {
 	return phaseKey{}, ""
 }
 
-// launchFailure is that an action cannot be started. No other is started either.
+// launchFailure returns the rejection for an action that cannot be started. Then no other action is started either.
 func launchFailure(o observed, r *snapshot, key phaseKey, message string) rejection {
 	spec := &r.Actions[key.action].Spec
 	refused := rejection{message: message, actions: actionStatuses(r)}
@@ -217,7 +217,7 @@ func launchFailure(o observed, r *snapshot, key phaseKey, message string) reject
 	return refused
 }
 
-// missingInputs warn that the Blueprint names inputs that the ActionSet does not give. A template that needs one of them will fail.
+// missingInputs returns warnings about inputs that the Blueprint names and the ActionSet does not give. A template that needs one of them fails.
 func missingInputs(action *snapshotAction) (events []recordEvent) {
 	for _, input := range []struct {
 		what  string

@@ -167,7 +167,7 @@ func TestUnreadableInputDelaysStart(t *testing.T) {
 		t.Errorf("again: %q", texts(p))
 	}
 	o.subjects[0].retry = false
-	if got := next(decide(o)) + "; then " + next(decide(frozen(t, o))); got != "create the snapshot; then running a[ one=running ]; start phase 0.0" {
+	if got := next(decide(o)) + "; then " + next(decide(withSnapshot(t, o))); got != "create the snapshot; then running a[ one=running ]; start phase 0.0" {
 		t.Errorf("when it can be read: %s", got)
 	}
 }
@@ -179,11 +179,11 @@ func TestSnapshotContent(t *testing.T) {
 		subject: subject{Object: map[string]any{"kind": "Namespace"}},
 		objects: map[int]map[string]v1alpha1.ObjectReference{0: credentials, phase.Deferred: credentials},
 	}
-	frozen := decide(o).Steps[1].(createSnapshot).snapshot.Actions[0]
-	if frozen.Time != "2026-11-20T12:00:00.123456789Z" || frozen.Subject.Object["kind"] != "Namespace" {
-		t.Errorf("the time is %s, the subject %v", frozen.Time, frozen.Subject.Object)
+	action := decide(o).Steps[1].(createSnapshot).snapshot.Actions[0]
+	if action.Time != "2026-11-20T12:00:00.123456789Z" || action.Subject.Object["kind"] != "Namespace" {
+		t.Errorf("the time is %s, the subject %v", action.Time, action.Subject.Object)
 	}
-	for _, p := range []v1alpha1.BlueprintPhase{frozen.Blueprint.Phases[0], *frozen.Blueprint.DeferPhase} {
+	for _, p := range []v1alpha1.BlueprintPhase{action.Blueprint.Phases[0], *action.Blueprint.DeferPhase} {
 		if diff := cmp.Diff(credentials, p.Objects); diff != "" {
 			t.Errorf("phase %s: (-want +got)\n%s", p.Name, diff)
 		}
@@ -275,13 +275,13 @@ func TestRunEvents(t *testing.T) {
 func TestMissingPhaseObjectFailsPhase(t *testing.T) {
 	o := answered(observe(newSet("go"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": withDefer(actionOf("first"), "KubeOps", "cleanup")})))
 	o.prepared[phaseKey{0, 0}] = preparation{initFailure: `secrets "none" not found`}
-	o = frozen(t, o)
+	o = withSnapshot(t, o)
 	p := decide(o)
 	if got, want := next(p), "add the finalizer; failed go[ first=failed defer cleanup=running ]; start phase 0.defer"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if !strings.Contains(strings.Join(texts(p), "\n"), `"Failed to init phase params: secrets \"none\" not found"`) {
-		t.Errorf("no event says so: %q", texts(p))
+		t.Errorf("no event reports it: %q", texts(p))
 	}
 	o.prepared[phaseKey{0, phase.Deferred}] = preparation{initFailure: `secrets "none" not found`}
 	if got := next(decide(o)); !strings.Contains(got, "failed go[ first=failed defer cleanup=failed ] ended") {
@@ -291,7 +291,7 @@ func TestMissingPhaseObjectFailsPhase(t *testing.T) {
 
 func TestArtifactsInStatus(t *testing.T) {
 	o := answered(observe(newSet("go"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": withArtifacts(actionOf("first"))})))
-	o = frozen(t, o)
+	o = withSnapshot(t, o)
 	p := decide(o)
 	if got := statusOf(p).Actions[0].Artifacts["art"].KopiaSnapshot; got != "{{ template }}" {
 		t.Errorf("the artifact begins as %q", got)
@@ -307,7 +307,7 @@ func TestArtifactsInStatus(t *testing.T) {
 		t.Errorf("a failure: %s", got)
 	}
 	if !strings.Contains(strings.Join(texts(p), "\n"), `"Failed to render output artifacts Failed to render template: \"nope\" not found"`) {
-		t.Errorf("no event says so: %q", texts(p))
+		t.Errorf("no event reports it: %q", texts(p))
 	}
 	// What cannot be read at the moment is waited for, and the end of the phase is not recorded before.
 	o.artifacts = map[int]renderedArtifacts{0: {lookupResult: lookupResult{retry: true}}}
@@ -334,7 +334,7 @@ func TestMissingInputsWarn(t *testing.T) {
 	action.InputArtifactNames, action.SecretNames = []string{"given", "dump"}, []string{"creds"}
 	set := newSet("go")
 	set.Spec.Actions[0].Artifacts = map[string]v1alpha1.Artifact{"given": {}}
-	p := decide(frozen(t, answered(observe(set, newBlueprint(map[string]v1alpha1.BlueprintAction{"go": action})))))
+	p := decide(withSnapshot(t, answered(observe(set, newBlueprint(map[string]v1alpha1.BlueprintAction{"go": action})))))
 	var warnings []string
 	for _, line := range texts(p) {
 		if strings.Contains(line, "MissingInput") {
@@ -350,7 +350,7 @@ func TestMissingInputsWarn(t *testing.T) {
 	}
 }
 
-// The writes of a run: the fewest that say each intent before its effect.
+// A run needs one write before each effect, to record its intent, and one at the end.
 func TestStatusWritesOfThreePhases(t *testing.T) {
 	w := newWorld(t, newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": actionOf("one", "two", "three")}))
 	for p := range 3 {
@@ -385,7 +385,7 @@ func TestAppliedPlanIsEmpty(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if len(w.history) != before || w.writes != writes || len(w.events) != starts {
-				t.Errorf("%s: a second sync writes %d times and says %q", name, len(w.history)-before, w.events[starts:])
+				t.Errorf("%s: a second sync writes %d times and shows %q", name, len(w.history)-before, w.events[starts:])
 			}
 			for key := range w.calls {
 				if _, ok := w.ending[key]; !ok {

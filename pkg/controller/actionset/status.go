@@ -22,7 +22,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// initialStatus is that of a run that starts: nothing has begun.
+// initialStatus returns the status of a run that starts: no phase has begun.
 func initialStatus(o observed, r *snapshot, snapshot *v1alpha1.RunSnapshot) v1alpha1.ActionSetStatus {
 	started := metav1.NewTime(o.now.Truncate(time.Second))
 	status := v1alpha1.ActionSetStatus{State: v1alpha1.StateRunning, Actions: actionStatuses(r), StartTime: &started, Snapshot: snapshot}
@@ -32,7 +32,7 @@ func initialStatus(o observed, r *snapshot, snapshot *v1alpha1.RunSnapshot) v1al
 	return status
 }
 
-// actionStatuses are those of actions of which nothing has begun.
+// actionStatuses returns the statuses of actions of which nothing has begun.
 func actionStatuses(r *snapshot) []v1alpha1.ActionStatus {
 	statuses := make([]v1alpha1.ActionStatus, len(r.Actions))
 	for i := range r.Actions {
@@ -55,13 +55,13 @@ func actionStatuses(r *snapshot) []v1alpha1.ActionStatus {
 	return statuses
 }
 
-// waitingStatus is that of a run that cannot start yet.
+// waitingStatus returns the status of a run that cannot start yet.
 func waitingStatus(o observed) v1alpha1.ActionSetStatus {
 	t := newPlanner(o, nil, v1alpha1.ActionSetStatus{State: v1alpha1.StatePending, ObservedGeneration: o.set.Generation})
 	if o.set.Status != nil {
 		t.status.Conditions = o.set.Status.DeepCopy().Conditions
 	}
-	message := "What the actions name cannot be read at the moment"
+	message := "Objects that the actions name cannot be read at the moment"
 	if o.snapshotRefusal != "" {
 		message = "The snapshot of the run cannot be created at the moment: " + o.snapshotRefusal
 	}
@@ -69,7 +69,7 @@ func waitingStatus(o observed) v1alpha1.ActionSetStatus {
 	return t.status
 }
 
-// rejectedStatus is that of an ActionSet of which nothing was run.
+// rejectedStatus returns the status of an ActionSet that was rejected before anything was run.
 func rejectedStatus(o observed, reason string, r rejection) v1alpha1.ActionSetStatus {
 	t := newPlanner(o, nil, v1alpha1.ActionSetStatus{ObservedGeneration: o.set.Generation})
 	if o.set.Status != nil {
@@ -104,7 +104,7 @@ func phaseIn(status *v1alpha1.ActionSetStatus, key phaseKey) *v1alpha1.Phase {
 	}
 }
 
-// runningPhases are those whose intent is recorded and whose end is not.
+// runningPhases returns the phases whose intent is recorded and whose end is not.
 func runningPhases(status *v1alpha1.ActionSetStatus) (keys []phaseKey) {
 	for i := range status.Actions {
 		for p := range status.Actions[i].Phases {
@@ -119,8 +119,8 @@ func runningPhases(status *v1alpha1.ActionSetStatus) (keys []phaseKey) {
 	return keys
 }
 
-// endedWell reports whether all phases of an action are complete.
-func endedWell(action *v1alpha1.ActionStatus) bool {
+// hasSucceeded reports whether all phases of an action are complete.
+func hasSucceeded(action *v1alpha1.ActionStatus) bool {
 	for i := range action.Phases {
 		if action.Phases[i].State != v1alpha1.StateComplete {
 			return false
@@ -153,7 +153,7 @@ func (t *planner) setCondition(conditionType string, status metav1.ConditionStat
 	controller.SetCondition(&t.status.Conditions, t.seconds().Time, t.o.set.Generation, conditionType, status, reason, message)
 }
 
-// setFailure records what has failed. What else runs goes on.
+// setFailure records a failure. Other actions continue.
 func (t *planner) setFailure(reason, message string) {
 	message = shorten(message, maxMessage)
 	t.status.State, t.status.Error.Message = v1alpha1.StateFailed, message
@@ -171,7 +171,7 @@ func (t *planner) endCondition(conditionType string) {
 	t.setCondition(conditionType, metav1.ConditionTrue, reason, message)
 }
 
-// summarize updates what the status shows of all phases together.
+// summarize updates the parts of the status that summarize all phases.
 func (t *planner) summarize() {
 	t.status.ObservedGeneration = t.o.set.Generation
 	if t.status.CompletionTime == nil {
@@ -192,7 +192,7 @@ func (t *planner) summarize() {
 	for i := range t.status.Actions {
 		for p := range t.status.Actions[i].Phases {
 			of := &t.status.Actions[i].Phases[p].Progress
-			done, _ := strconv.Atoi(of.ProgressPercent) // none is zero
+			done, _ := strconv.Atoi(of.ProgressPercent) // 0 if there is none
 			phases, percent = phases+1, percent+done
 			progress.SizeDownloadedB += of.SizeDownloadedB
 			progress.SizeUploadedB += of.SizeUploadedB
@@ -212,7 +212,7 @@ func (t *planner) summarize() {
 	}
 }
 
-// recordProgress records the progress of a phase that runs, at most every progressInterval.
+// recordProgress records the progress of a running phase, at most every progressInterval.
 func (t *planner) recordProgress(p *v1alpha1.Phase, found phase.Progress) {
 	progress := v1alpha1.PhaseProgress{
 		SizeDownloadedB: found.SizeDownloaded, SizeUploadedB: found.SizeUploaded,
@@ -221,7 +221,7 @@ func (t *planner) recordProgress(p *v1alpha1.Phase, found phase.Progress) {
 		LastTransitionTime:   p.Progress.LastTransitionTime,
 	}
 	if found.Percent > 0 {
-		progress.ProgressPercent = strconv.Itoa(min(found.Percent, 99)) // 100 is for what has ended
+		progress.ProgressPercent = strconv.Itoa(min(found.Percent, 99)) // 100 is for a phase that has ended
 	}
 	if equality.Semantic.DeepEqual(p.Progress, progress) {
 		return
@@ -234,7 +234,7 @@ func (t *planner) recordProgress(p *v1alpha1.Phase, found phase.Progress) {
 	p.Progress = progress
 }
 
-// objectOf reads an object of JSON. Nothing is nil. Whole numbers stay what they are: templates print them.
+// objectOf decodes a JSON object, nil for nothing. Whole numbers stay integers, because templates print them.
 func objectOf(raw *runtime.RawExtension) (object map[string]any, err error) {
 	if raw == nil || len(raw.Raw) == 0 {
 		return nil, nil
@@ -243,7 +243,7 @@ func objectOf(raw *runtime.RawExtension) (object map[string]any, err error) {
 	return object, err
 }
 
-// describeStatus is for logs: the states, and nothing of what phases have put out.
+// describeStatus returns the states in a status, for logs. It contains nothing of the outputs of phases.
 func describeStatus(status *v1alpha1.ActionSetStatus) string {
 	var b strings.Builder
 	fmt.Fprint(&b, status.State)

@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// statusAPIInterval is how soon it is noticed that the status is served again.
+	// statusAPIInterval is the interval of discovery while the status is not served.
 	statusAPIInterval = time.Second
 	// statusAPITimeout is how long discovery may take.
 	statusAPITimeout = 10 * time.Second
-	// noStatusAPI is what is wrong with a CustomResourceDefinition of Kanister, and what to do.
+	// noStatusAPI describes what is wrong with a CustomResourceDefinition of Kanister, and what to do.
 	noStatusAPI = "The CustomResourceDefinition actionsets." + v1alpha1.GroupName + " has no status subresource, so it is another controller's (Kanister's has none): " +
 		"no ActionSet is executed until it is replaced: kubectl apply --server-side --force-conflicts -f manifests/00-crds"
 )
@@ -32,8 +32,8 @@ const (
 // reasonStatusNotServed is the reason of the Warning event on an ActionSet that waits for its status to be served.
 const reasonStatusNotServed = "StatusNotServed"
 
-// statusAPI knows whether the API server serves the status of ActionSets as a subresource. Where it does not, no run can be recorded, so
-// none is executed. It asks by discovery when it starts, when a status was not found, and every second while the status is not served.
+// statusAPI checks whether the API server serves the status of ActionSets as a subresource. If it does not, no run can be recorded, so
+// none is executed. It uses discovery when it starts, when a status was not found, and every second while the status is not served.
 type statusAPI struct {
 	client discovery.DiscoveryInterfaceWithContext
 	// rechecks has an element when a status was not found.
@@ -48,7 +48,7 @@ func newStatusAPI(client discovery.DiscoveryInterfaceWithContext) *statusAPI {
 	return &statusAPI{client: client, rechecks: make(chan struct{}, 1), waiting: sets.New[cache.ObjectName]()}
 }
 
-// run asks until the context ends, and enqueues the keys that wait when the status is served again.
+// run checks until the context ends, and enqueues the waiting keys when the status is served again.
 func (a *statusAPI) run(ctx context.Context, enqueue func(...cache.ObjectName)) {
 	for ctx.Err() == nil {
 		served := a.ask(ctx, enqueue)
@@ -64,13 +64,13 @@ func (a *statusAPI) run(ctx context.Context, enqueue func(...cache.ObjectName)) 
 	}
 }
 
-// ask returns whether the status is served, so that there is nothing to ask again.
+// ask reports whether the status is served, so that no further check is needed.
 func (a *statusAPI) ask(ctx context.Context, enqueue func(...cache.ObjectName)) (ok bool) {
 	requestCtx, cancel := context.WithTimeout(ctx, statusAPITimeout)
 	defer cancel()
 	list, err := a.client.ServerResourcesForGroupVersionWithContext(requestCtx, v1alpha1.GroupVersion.String())
 	if err != nil {
-		return false // the manager and the informers report what keeps the API server from answering
+		return false // the manager and the informers report why the API server does not answer
 	}
 	served := func(name string) bool {
 		return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
@@ -95,7 +95,7 @@ func (a *statusAPI) ask(ctx context.Context, enqueue func(...cache.ObjectName)) 
 	return !missing
 }
 
-// recheck asks again whether the status is served: one was not found.
+// recheck requests another check, after a status was not found.
 func (a *statusAPI) recheck() {
 	select {
 	case a.rechecks <- struct{}{}:
@@ -103,7 +103,7 @@ func (a *statusAPI) recheck() {
 	}
 }
 
-// holds reports whether the key has to wait for the status to be served. It is enqueued then.
+// holds reports whether the key has to wait until the status is served. The key is enqueued then.
 func (a *statusAPI) holds(key cache.ObjectName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,11 +113,11 @@ func (a *statusAPI) holds(key cache.ObjectName) bool {
 	return a.missing
 }
 
-// needsStatus reports whether the next step of an ActionSet needs its status to be served. What is at rest, or is let go, does not.
+// needsStatus reports whether the next step of an ActionSet writes its status. An ended run does not, nor one whose finalizer is only removed.
 func needsStatus(o observed) bool {
-	atRest := hasFinished(o.set.Status) || foreignEnded(o.set.Status)
-	letGo := o.set.DeletionTimestamp != nil && (o.namespaceTerminating || !hasStarted(o.set.Status))
-	return !atRest && !letGo
+	ended := hasFinished(o.set.Status) || foreignEnded(o.set.Status)
+	released := o.set.DeletionTimestamp != nil && (o.namespaceTerminating || !hasStarted(o.set.Status))
+	return !ended && !released
 }
 
 // Ready returns why no ActionSet can be executed; nil if they can.

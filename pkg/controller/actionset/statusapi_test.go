@@ -15,31 +15,31 @@ func TestStatusNotServedHoldsRuns(t *testing.T) {
 	for name, from := range map[string]func(a *apiServer){
 		"from the start": func(a *apiServer) {
 			a.serveStatus(false)
-			a.operate()
+			a.startProcess()
 		},
 		"later": func(a *apiServer) {
-			a.operate()
+			a.startProcess()
 			a.serveStatus(false)
-			a.put(newSet("go"))
+			a.create(newSet("go"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
 				if name == "from the start" {
-					a.put(newSet("go"))
+					a.create(newSet("go"))
 				}
 				from(a)
-				a.settles()
+				a.waitHour()
 				if got, made := a.states(), a.count(configMapsResource); got != "no status" || made > 0 {
-					t.Fatalf("it is %s, and %d phases were executed", got, made)
+					t.Fatalf("the states are %s, and %d phases were executed", got, made)
 				}
-				a.wants("events", withoutGreetings(a.said()), "s: Warning StatusNotServed: "+noStatusAPI)
+				a.wantEqual("events", withoutAdded(a.takeEvents()), "s: Warning StatusNotServed: "+noStatusAPI)
 				if err := a.controller.Ready(); err == nil || !strings.Contains(err.Error(), "actionsets.cr.kanister.io has no status subresource") {
 					t.Errorf("ready: %v", err)
 				}
-				a.took()
-				a.settles()
-				a.wants("requests while it waits", a.took())
+				a.takeRequests()
+				a.waitHour()
+				a.wantEqual("requests while it waits", a.takeRequests())
 
 				a.serveStatus(true)
 				time.Sleep(2 * time.Second)
@@ -47,9 +47,9 @@ func TestStatusNotServedHoldsRuns(t *testing.T) {
 				if err := a.controller.Ready(); err != nil {
 					t.Errorf("ready: %v", err)
 				}
-				a.settles()
+				a.waitHour()
 				if got := a.states(); got != allComplete {
-					t.Errorf("when the status is served it is %s", got)
+					t.Errorf("when the status is served the states are %s", got)
 				}
 			})
 		})
@@ -61,17 +61,17 @@ func TestStatusNotServedAllowsDelete(t *testing.T) {
 	set.Finalizers = []string{Finalizer}
 	inBubble(t, set, threePhases(), func(t *testing.T, a *apiServer) {
 		a.serveStatus(false)
-		a.operate()
-		a.settles()
-		a.deleted()
-		a.settles()
+		a.startProcess()
+		a.waitHour()
+		a.delete()
+		a.waitHour()
 		if got := a.states(); got != "gone" {
-			t.Errorf("it is %s", got)
+			t.Errorf("the states are %s", got)
 		}
 	})
 }
 
-func withoutGreetings(events []string) (rest []string) {
+func withoutAdded(events []string) (rest []string) {
 	for _, event := range events {
 		if !strings.Contains(event, "Added blueprint") {
 			rest = append(rest, event)

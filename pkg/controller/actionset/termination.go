@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// decideFinished removes what a run that has ended has left.
+// decideFinished removes what an ended run has left.
 func decideFinished(o observed) plan {
 	t := newPlanner(o, o.snapshot, *o.set.Status)
 	return planOf(append(append(repeatedEvents(o), t.cleanUpSteps()...), finishSteps(o)...)...)
@@ -30,7 +30,7 @@ func finishSteps(o observed) (steps []controller.Step) {
 	return append(steps, finalizerSteps(o, false)...)
 }
 
-// decideTerminating ends a run in a namespace that is terminated, or whose status cannot be written: nothing can be recorded there, so no deferPhase
+// decideTerminating ends a run in a terminating namespace, or whose status cannot be written. Nothing can be recorded, so no deferPhase
 // runs.
 func decideTerminating(o observed) plan {
 	var steps []controller.Step
@@ -42,8 +42,8 @@ func decideTerminating(o observed) plan {
 	return planOf(append(steps, finalizerSteps(o, false)...)...)
 }
 
-// cleanUpSteps are for what was found of phases that have ended, and for those that end now. What is found of others may be of a
-// phase that runs: the status may be older than what was found.
+// cleanUpSteps returns the clean-up of phases that have ended before or that end now. What was found of other phases may belong to a
+// running phase: the status may be older than what was found.
 func (t *planner) cleanUpSteps() (steps []controller.Step) {
 	keys := slices.Clone(t.cleanUps)
 	for _, key := range t.o.leftovers {
@@ -96,16 +96,16 @@ func (t *planner) recordCancel() {
 	t.setFailure(reason, cancelMessage(reason))
 }
 
-// failSnapshotLost ends a run whose snapshot is lost. What it has left is found by its labels.
+// failSnapshotLost ends a run whose snapshot is lost. What the run has left is found by its labels.
 func (t *planner) failSnapshotLost() {
 	message := t.o.snapshotDamage
 	if message == "" {
-		message = fmt.Sprintf("Secret %s with the snapshot of the run is gone: nothing of the rest can be run", snapshotName(t.o.set))
+		message = fmt.Sprintf("Secret %s with the snapshot of the run was not found: the run cannot continue", snapshotName(t.o.set))
 	}
 	t.failRun(message)
 }
 
-// failRun ends a run of which nothing more can be done.
+// failRun ends a run that cannot continue.
 func (t *planner) failRun(message string) {
 	for _, key := range runningPhases(&t.status) {
 		p := phaseIn(&t.status, key)

@@ -18,8 +18,8 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// checkReferences returns an error that names the field if an ActionSet refers to something that can never be read, such as an object of
-// the name ../x. It is made before anything is read. A Blueprint without a name is refused later, with an event of its own.
+// checkReferences returns an error that names the field if an ActionSet has a reference that can never be read, such as the name ../x. It is called
+// before anything is read. A missing Blueprint name is refused later, with an event of its own.
 func checkReferences(spec *v1alpha1.ActionSetSpec) error {
 	for i := range spec.Actions {
 		action, field := &spec.Actions[i], fmt.Sprintf("spec.actions[%d]", i)
@@ -51,7 +51,7 @@ func checkReferences(spec *v1alpha1.ActionSetSpec) error {
 	return nil
 }
 
-// checkReference to an object whose kind is known. Without a namespace it is in that of the ActionSet.
+// checkReference checks a reference to an object whose kind is known. Without a namespace the object is in that of the ActionSet.
 func checkReference(field string, reference *v1alpha1.ObjectReference) error {
 	if err := phase.CheckName(field+".name", reference.Name); err != nil {
 		return err
@@ -59,7 +59,7 @@ func checkReference(field string, reference *v1alpha1.ObjectReference) error {
 	return phase.CheckOptionalNamespace(field+".namespace", reference.Namespace)
 }
 
-// checkSubject is checkReference for a subject, whose kind may be any.
+// checkSubject is checkReference for a subject, which may be of any kind.
 func checkSubject(field string, reference *v1alpha1.ObjectReference) error {
 	if err := checkReference(field, reference); err != nil {
 		return err
@@ -68,8 +68,7 @@ func checkSubject(field string, reference *v1alpha1.ObjectReference) error {
 	return phase.CheckResource(field, resource.Group, resource.Version, resource.Resource)
 }
 
-// checkPhaseObjects returns an error if what the objects of a phase refer to can never be read. Objects of other kinds than Secrets and
-// ConfigMaps are not read.
+// checkPhaseObjects returns an error if an object of a phase can never be read. Objects of other kinds than Secrets and ConfigMaps are not read.
 func checkPhaseObjects(p *v1alpha1.BlueprintPhase, rendered map[string]v1alpha1.ObjectReference) error {
 	for _, name := range slices.Sorted(maps.Keys(rendered)) {
 		reference := rendered[name]
@@ -83,7 +82,7 @@ func checkPhaseObjects(p *v1alpha1.BlueprintPhase, rendered map[string]v1alpha1.
 	return nil
 }
 
-// inNamespace is the namespace that the subject is in, or that it is; "" where it is in none.
+// inNamespace returns the namespace of the subject, or its name if it is a Namespace; "" if the subject is cluster-scoped.
 func (s *subject) inNamespace() string {
 	object := unstructured.Unstructured{Object: s.Object}
 	if object.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Namespace") {
@@ -92,7 +91,7 @@ func (s *subject) inNamespace() string {
 	return object.GetNamespace()
 }
 
-// custom is the subject if its kind is of an API group; nil if not.
+// custom returns the subject if its kind has an API group; nil if not.
 func (s *subject) custom() *phase.Custom {
 	object := unstructured.Unstructured{Object: s.Object}
 	kind := object.GroupVersionKind()
@@ -102,8 +101,8 @@ func (s *subject) custom() *phase.Custom {
 	return &phase.Custom{Group: kind.Group, Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// checkNamespaces returns which phase makes a Pod that would be in no namespace; nothing if there is none. A namespace that is a template
-// is known when the phase begins.
+// checkNamespaces returns the phase that makes a Pod without a namespace, and the message of the failure; "" if there is none. A namespace that
+// is a template is not known before the phase begins.
 func checkNamespaces(i int, action *snapshotAction) (key phaseKey, message string) {
 	if action.Subject.inNamespace() != "" {
 		return phaseKey{}, ""

@@ -101,10 +101,10 @@ func TestInvalidPhaseObjectRejects(t *testing.T) {
 
 func TestExplainSubject(t *testing.T) {
 	for template, want := range map[string]string{
-		"{{ .Deployment.Name }}":                    `the subject of the action is the StatefulSet "db": the template asks for .Deployment, which is there for subjects of kind Deployment alone`,
-		"{{ $.PVC.Name }}":                          "the template asks for .PVC",
-		"{{ range .Deployment.Pods }}x{{ end }}":    "the template asks for .Deployment",
-		"{{ .Namespace.Name | upper }}":             "the template asks for .Namespace",
+		"{{ .Deployment.Name }}":                    `the subject of the action is the StatefulSet "db": the template uses .Deployment, which exists only for subjects of kind Deployment`,
+		"{{ $.PVC.Name }}":                          "the template uses .PVC",
+		"{{ range .Deployment.Pods }}x{{ end }}":    "the template uses .Deployment",
+		"{{ .Namespace.Name | upper }}":             "the template uses .Namespace",
 		"{{ .Profile.Location.Bucket }}":            "the action names no profile",
 		"{{ with .StatefulSet }}{{ .No }}{{ end }}": "can't evaluate field No",
 	} {
@@ -138,7 +138,7 @@ func TestPhaseNamespace(t *testing.T) {
 			o := answered(observe(newSet("go"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": action})))
 			o.subjects[0].subject.Object = c.object
 			if c.want != "" {
-				o = frozen(t, o)
+				o = withSnapshot(t, o)
 			}
 			p := decide(o)
 			status := statusOf(p)

@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// waitingShownAfter is how long something has to be waited for until the status shows it: what is quick costs no write.
+	// waitingShownAfter is how long a phase has to wait until the status shows it, so that a short wait costs no write.
 	waitingShownAfter = 10 * time.Second
-	// waitingDetails is how much of the reason is shown, in bytes.
+	// waitingDetails is the maximum length of the reason that is shown, in bytes.
 	waitingDetails = 300
 )
 
-// waiting is what a phase waits for, and since when. The status shows it in the message of the condition Progressing, a line for each phase.
-// A line changes only when something else is waited for: what is in the status is kept, as is the time in it, by whichever process.
-type waiting struct {
+// phaseWait is what a phase waits for, and since when. The status shows it in the message of the condition Progressing, one line for each phase.
+// A line changes only when the phase waits for something else: every process keeps the line that is in the status, with its time.
+type phaseWait struct {
 	phase.Waiting
 	since time.Time
 }
 
-// waitingLines are for the phases that have not ended.
+// waitingLines returns the lines of the phases that have not ended.
 func (t *planner) waitingLines() (lines []string) {
 	shown := waitingShown(t.o.set.Status)
 	keys := slices.SortedFunc(maps.Keys(t.o.waiting), func(a, b phaseKey) int { return cmp.Or(a.action-b.action, a.phase-b.phase) })
@@ -46,7 +46,7 @@ func (t *planner) waitingLines() (lines []string) {
 		prefix := waitingPrefix(&t.status, key)
 		before, head, line := lineOf(shown, prefix), prefix+w.head(), prefix+w.line()
 		switch {
-		case before == head && line != head: // now it is known why
+		case before == head && line != head: // the reason is known now
 		case strings.HasPrefix(before, head):
 			line = before
 		case t.o.now.Sub(w.since) < waitingShownAfter:
@@ -60,12 +60,12 @@ func (t *planner) waitingLines() (lines []string) {
 	return lines
 }
 
-// head is the part of a line that does not change as long as the same is waited for.
-func (w waiting) head() string {
+// head returns the part of a line that does not change as long as the phase waits for the same.
+func (w phaseWait) head() string {
 	return w.For + " since " + w.since.UTC().Format(time.RFC3339)
 }
 
-func (w waiting) line() string {
+func (w phaseWait) line() string {
 	details := strings.Join(strings.Fields(w.Details), " ")
 	if len(details) > waitingDetails {
 		details = controller.Truncate(details, waitingDetails) + "..."
@@ -76,7 +76,7 @@ func (w waiting) line() string {
 	return w.head() + ": " + details
 }
 
-// waitingPrefix begins the line of a phase, and of no other.
+// waitingPrefix returns the beginning of the line of a phase. It is unique among the phases.
 func waitingPrefix(status *v1alpha1.ActionSetStatus, key phaseKey) string {
 	kind := "phase"
 	if key.phase == phase.Deferred {
@@ -101,7 +101,7 @@ func waitingShown(status *v1alpha1.ActionSetStatus) []string {
 	return strings.Split(progressing.Message, "\n")
 }
 
-// lineOf a phase; "" if there is none.
+// lineOf returns the line with a prefix; "" if there is none.
 func lineOf(lines []string, prefix string) string {
 	for _, line := range lines {
 		if strings.HasPrefix(line, prefix) {
@@ -111,7 +111,7 @@ func lineOf(lines []string, prefix string) string {
 	return ""
 }
 
-// waitingSince returns since when the phase waits for that according to the status; zero if it is not in the status.
+// waitingSince returns since when a phase waits for something, according to the status; zero if it is not in the status.
 func waitingSince(status *v1alpha1.ActionSetStatus, key phaseKey, what string) time.Time {
 	if phaseIn(status, key) == nil {
 		return time.Time{}
@@ -128,7 +128,7 @@ func waitingSince(status *v1alpha1.ActionSetStatus, key phaseKey, what string) t
 	return since
 }
 
-// rememberWaiting remembers what a phase waits for, since when it does.
+// rememberWaiting remembers what a phase waits for, and since when.
 func (m *memory) rememberWaiting(o *observed, key phaseKey, what phase.Waiting) {
 	delete(o.waiting, key)
 	if what.For == "" {
@@ -136,7 +136,7 @@ func (m *memory) rememberWaiting(o *observed, key phaseKey, what phase.Waiting) 
 		return
 	}
 	if m.waiting == nil {
-		m.waiting = map[phaseKey]waiting{}
+		m.waiting = map[phaseKey]phaseWait{}
 	}
 	known, waits := m.waiting[key]
 	if !waits || known.For != what.For {

@@ -15,22 +15,22 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// waits is a run whose first phase waits for something, as it is seen from time to time.
-type waits struct {
+// waitTest is a run whose first phase waits for something.
+type waitTest struct {
 	*testing.T
 	o      observed
 	memory memory
 	writes int
 }
 
-func newWaits(t *testing.T) *waits {
-	w := &waits{T: t, o: inRun(t, "KubeTask", statusWith("running", "pending", "pending"))}
-	w.o.waiting = map[phaseKey]waiting{}
+func newWaitTest(t *testing.T) *waitTest {
+	w := &waitTest{T: t, o: inRun(t, "KubeTask", statusWith("running", "pending", "pending"))}
+	w.o.waiting = map[phaseKey]phaseWait{}
 	return w
 }
 
 // see decides what comes next, and returns the message of the condition Progressing.
-func (w *waits) see(what phase.Waiting) string {
+func (w *waitTest) see(what phase.Waiting) string {
 	w.Helper()
 	key := phaseKey{0, 0}
 	w.o.polled = map[phaseKey]phase.Observation{key: {State: phase.Running, Waiting: what}}
@@ -42,10 +42,10 @@ func (w *waits) see(what phase.Waiting) string {
 	return meta.FindStatusCondition(w.o.set.Status.Conditions, v1alpha1.ConditionProgressing).Message
 }
 
-func (w *waits) pass(d time.Duration) { w.o.now = w.o.now.Add(d) }
+func (w *waitTest) pass(d time.Duration) { w.o.now = w.o.now.Add(d) }
 
 func TestWaitingIsShownAfterDelay(t *testing.T) {
-	w := newWaits(t)
+	w := newWaitTest(t)
 	scheduled, ended := phase.Waiting{For: "Pod shop/x to be scheduled", Details: "Unschedulable: 0/1 nodes"}, phase.Waiting{For: "Pod shop/x to end"}
 	if got := w.see(scheduled); got != "" || w.writes != 0 {
 		t.Errorf("the message is %q immediately, after %d writes", got, w.writes)
@@ -56,32 +56,32 @@ func TestWaitingIsShownAfterDelay(t *testing.T) {
 	w.pass(waitingShownAfter)
 	const want = "phase one waits for Pod shop/x to be scheduled since 2026-11-20T12:00:00Z: Unschedulable: 0/1 nodes"
 	if got := w.see(scheduled); got != want {
-		t.Errorf("it says\n%q, want\n%q", got, want)
+		t.Errorf("the message is\n%q, want\n%q", got, want)
 	}
 	// However often it is looked at, and whatever its details: there is no other write.
 	for i := range 100 {
 		w.pass(time.Minute)
 		if got := w.see(phase.Waiting{For: scheduled.For, Details: fmt.Sprint(i)}); got != want || w.writes != 1 {
-			t.Fatalf("after %d writes it says %q", w.writes, got)
+			t.Fatalf("after %d writes the message is %q", w.writes, got)
 		}
 	}
 	// Another process knows since when.
 	w.memory = memory{}
 	if got := w.see(scheduled); got != want || w.writes != 1 {
-		t.Errorf("the next process writes %d times, and says %q", w.writes, got)
+		t.Errorf("the next process writes %d times, and shows %q", w.writes, got)
 	}
 	// Something else that is quick is not shown, and what takes long is.
 	w.see(phase.Waiting{For: "Pod shop/x to start on node n"})
 	w.see(ended)
 	w.pass(waitingShownAfter)
 	if got := w.see(ended); !strings.HasPrefix(got, "phase one waits for Pod shop/x to end since 2026-11-20T13:40:10Z") || w.writes != 2 {
-		t.Errorf("after %d writes it says %q", w.writes, got)
+		t.Errorf("after %d writes the message is %q", w.writes, got)
 	}
 }
 
 func TestWaitingLines(t *testing.T) {
 	o := inRun(t, "KubeTask", statusWith("failed", "pending", "running"))
-	o.waiting = map[phaseKey]waiting{}
+	o.waiting = map[phaseKey]phaseWait{}
 	key := phaseKey{0, phase.Deferred}
 	what := phase.Waiting{For: "Pod shop/x to end", Details: "line one\n line two " + strings.Repeat("x", 1000)}
 	o.polled[key] = phase.Observation{State: phase.Running, Waiting: what}
@@ -98,16 +98,16 @@ func TestWaitingLines(t *testing.T) {
 	o.polled[key] = phase.Observation{State: phase.Succeeded}
 	for _, condition := range statusOf(decide(o)).Conditions {
 		if strings.Contains(condition.Message, "waits for") {
-			t.Errorf("%s says in the end: %s", condition.Type, condition.Message)
+			t.Errorf("%s has in the end the message %s", condition.Type, condition.Message)
 		}
 	}
 }
 
 func TestWaitingShowsError(t *testing.T) {
-	of := waitingForAnswer("the webhook fails")
+	of := waitingForRetry("the webhook fails")
 	for name, state := range map[string]string{"prepared": "pending", "polled": "running"} {
 		o := inRun(t, "KubeOps", statusWith(state, "pending", "pending"))
-		o.waiting = map[phaseKey]waiting{}
+		o.waiting = map[phaseKey]phaseWait{}
 		o.prepared[phaseKey{0, 0}] = preparation{lookupResult: lookupResult{retry: true, why: "the webhook fails"}}
 		o.polled[phaseKey{0, 0}] = phase.Observation{Waiting: of}
 		var m memory
@@ -121,8 +121,8 @@ func TestWaitingShowsError(t *testing.T) {
 			t.Fatalf("%s: nothing is written", name)
 		}
 		progressing := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionProgressing)
-		if want := "phase one waits for an answer that it can go on with since 2026-11-20T12:00:00Z: the webhook fails"; progressing.Message != want {
-			t.Errorf("%s: it says %q", name, progressing.Message)
+		if want := "phase one waits for a request to succeed since 2026-11-20T12:00:00Z: the webhook fails"; progressing.Message != want {
+			t.Errorf("%s: the message is %q", name, progressing.Message)
 		}
 	}
 }

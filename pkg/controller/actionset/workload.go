@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/blueprint"
 )
 
-// workloadOf is what templates see of a workload: those of the Pods that the owner controls and that run.
+// workloadOf returns the data of a workload for templates. It has the running Pods that the owner controls.
 func workloadOf(subject, owner metav1.Object, pods []corev1.Pod) *blueprint.Workload {
 	workload := &blueprint.Workload{
 		Name: subject.GetName(), Namespace: subject.GetNamespace(), Pods: []string{}, Containers: [][]string{},
@@ -41,7 +41,7 @@ func workloadOf(subject, owner metav1.Object, pods []corev1.Pod) *blueprint.Work
 	return workload
 }
 
-// claimsOf a Pod: where the first container that mounts a claim does so.
+// claimsOf returns the mount paths of the claims of a Pod, by claim. The path is that of the first container that mounts the claim.
 func claimsOf(pod *corev1.Pod) map[string]string {
 	claims := map[string]string{}
 	for _, volume := range pod.Spec.Volumes {

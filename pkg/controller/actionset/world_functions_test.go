@@ -33,7 +33,7 @@ func (w *world) poll(key phaseKey, recorded int) phase.Observation {
 	return phase.Observation{State: c.state}
 }
 
-// start does what a function promises: what was done and is still to be seen is not done again.
+// start implements the contract of a function: what was done is not done again.
 func (w *world) start(key phaseKey, recorded int) phase.Observation {
 	if w.set() == nil || w.set().Status == nil {
 		w.fault("phase %s is started, and no status says so", key)
@@ -46,7 +46,7 @@ func (w *world) start(key phaseKey, recorded int) phase.Observation {
 	return w.poll(key, recorded)
 }
 
-// effect is what a start does, whenever it arrives. What is left behind is made first, and goes when it is recorded.
+// effect applies a start when its request arrives. An object is made first, and is released when it is recorded.
 func (w *world) effect(key phaseKey, recorded int) {
 	c := w.calls[key]
 	if c == nil {
@@ -72,7 +72,7 @@ func (w *world) effect(key phaseKey, recorded int) {
 	}
 }
 
-// check a change of the status: nothing goes backwards, and everything in its order.
+// check checks a change of the status: states only advance, in their order.
 func (w *world) check(before, after *v1alpha1.ActionSetStatus) {
 	if after == nil {
 		return
@@ -110,7 +110,7 @@ func (w *world) check(before, after *v1alpha1.ActionSetStatus) {
 	}
 	if after.State == v1alpha1.StateComplete {
 		for i := range after.Actions {
-			if !endedWell(&after.Actions[i]) {
+			if !hasSucceeded(&after.Actions[i]) {
 				w.fault("complete, although: %s", describeStatus(after))
 			}
 		}

@@ -24,14 +24,14 @@ import (
 // world is a pure and tiny API server with one ActionSet, the functions of its phases, and one controller process. It checks at
 // each step what must hold at every instant.
 type world struct {
-	t          testing.TB
-	blueprints map[string]*v1alpha1.Blueprint
-	history    []*v1alpha1.ActionSet // the last one is the newest; nil is that it is gone
-	run        *corev1.Secret
-	frozen     int  // how many Secrets there have been
-	frozenBy   int  // the process that made the last one
-	goes       bool // the namespace
-	now        time.Time
+	t           testing.TB
+	blueprints  map[string]*v1alpha1.Blueprint
+	history     []*v1alpha1.ActionSet // the last one is the newest; nil is that it is gone
+	run         *corev1.Secret
+	snapshots   int  // the number of Secrets that were created
+	snapshotBy  int  // the process that created the last one
+	terminating bool // the namespace is terminating
+	now         time.Time
 
 	// process is the identity of the controller, and sees which version its cache has.
 	process, sees int
@@ -132,7 +132,7 @@ func (w *world) look() *observed {
 		return nil
 	}
 	o := observe(set.DeepCopy())
-	o.blueprints, o.namespaceTerminating, o.executor, o.now, o.recordedEvent = w.blueprints, w.goes, fmt.Sprint("process ", w.process), w.now, w.said
+	o.blueprints, o.namespaceTerminating, o.executor, o.now, o.recordedEvent = w.blueprints, w.terminating, fmt.Sprint("process ", w.process), w.now, w.said
 	o.prepared, o.polled, o.artifacts = map[phaseKey]preparation{}, map[phaseKey]phase.Observation{}, map[int]renderedArtifacts{}
 	if w.run != nil {
 		r, err := readSnapshot(set, w.run)
@@ -140,7 +140,7 @@ func (w *world) look() *observed {
 			o.snapshotDamage, o.foreignSnapshot = err.Error(), hasFinished(set.Status)
 		}
 		o.snapshot, o.snapshotID = r, snapshotIDOf(w.run)
-		o.takenOver = w.frozenBy != w.process && (set.Status == nil || !executedBy(set.Status, o.executor))
+		o.takenOver = w.snapshotBy != w.process && (set.Status == nil || !executedBy(set.Status, o.executor))
 	}
 	for key, c := range w.calls {
 		if c.present && w.traits(key).LeavesBehind {
@@ -263,9 +263,9 @@ func (w *world) do(o *observed, s controller.Step) (again bool, _ error) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.frozen++
-		secret.UID = types.UID(fmt.Sprint("secret ", w.frozen))
-		w.run, w.frozenBy = secret, w.process
+		w.snapshots++
+		secret.UID = types.UID(fmt.Sprint("secret ", w.snapshots))
+		w.run, w.snapshotBy = secret, w.process
 		o.snapshot, o.snapshotID = s.snapshot, snapshotIDOf(secret)
 	case deleteSnapshot:
 		w.run, o.snapshot = nil, nil

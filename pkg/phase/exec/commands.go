@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// beginLimit is how long it is tried to open the stream of a command where it cannot have begun.
+	// beginLimit is how long opening the stream of a command is retried if the command cannot have begun.
 	beginLimit = 2 * time.Minute
-	// beginDelay and maxBeginDelay are how long is waited in between.
+	// beginDelay and maxBeginDelay are the first and the longest delay between these attempts.
 	beginDelay, maxBeginDelay = 500 * time.Millisecond, 10 * time.Second
-	// maxStreams is how many streams one phase has open at a time.
+	// maxStreams is the maximum number of open streams of one phase.
 	maxStreams = 100
 )
 
-// Commands run in containers, through streams that end with this process. They are remembered until their phase has ended and
-// Cancel is called. To close the stream is all that can be done to a command: what has begun may go on in its container.
+// Commands runs commands in containers, through streams that end with this process. A command is remembered until its phase has ended and
+// Cancel is called. A command is cancelled by closing its stream only: it may continue to run in its container.
 type Commands struct {
 	// ctx ends all streams.
 	ctx  context.Context
 	exec Executor
 	wake func(phase.ID)
-	// process is in each intent: what another process has intended may have begun.
+	// process identifies this process in each intent: a command with the intent of another process may have begun.
 	process string
 
 	mu    sync.Mutex
@@ -43,17 +43,17 @@ type Commands struct {
 	tasks sync.WaitGroup
 }
 
-// command is that of one phase, in one or more containers.
+// command is the command of one phase, in one or more containers.
 type command struct {
 	stop context.CancelFunc
-	// how it goes. It is Running, then anything else.
-	how phase.Observation
-	in  []Container
+	// observed is the state: first Running, then the result.
+	observed phase.Observation
+	in       []Container
 	// unopened is why streams are not open, by the index of the container.
 	unopened map[int]string
 }
 
-// waiting is what the command waits for.
+// waiting returns what the command waits for.
 func (c *command) waiting() phase.Waiting {
 	for i, in := range c.in {
 		if why, unopened := c.unopened[i]; unopened {
@@ -71,10 +71,12 @@ type commandIntent struct {
 	Process string `json:"process"`
 }
 
+// New returns Commands whose streams end with the context. It calls wake when the state of a command has changed.
 func New(ctx context.Context, exec Executor, wake func(phase.ID)) *Commands {
 	return &Commands{ctx: ctx, exec: exec, wake: wake, process: string(uuid.NewUUID()), known: map[phase.ID]*command{}}
 }
 
+// Intent returns the intent of a command that this process runs.
 func (c *Commands) Intent() (map[string]any, error) {
 	return phase.EncodeIntent(commandIntent{Process: c.process})
 }
@@ -100,15 +102,15 @@ func (c *Commands) poll(call phase.Call) (phase.Observation, error) {
 	case known == nil:
 		return phase.Observation{State: phase.Idle}, nil
 	default:
-		how := known.how
-		if how.State == phase.Running {
-			how.Waiting = known.waiting()
+		observed := known.observed
+		if observed.State == phase.Running {
+			observed.Waiting = known.waiting()
 		}
-		return how, nil
+		return observed, nil
 	}
 }
 
-// Run runs the command of the call in the containers, once, and returns how it goes.
+// Run starts the command of the call in the containers, unless it was started before, and returns its state.
 func (c *Commands) Run(call phase.Call, in []Container, argv []string) (phase.Observation, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,18 +119,18 @@ func (c *Commands) Run(call phase.Call, in []Container, argv []string) (phase.Ob
 		return observed, err
 	}
 	ctx, stop := context.WithCancel(c.ctx)
-	started := &command{stop: stop, how: phase.Observation{State: phase.Running}, in: in, unopened: map[int]string{}}
+	started := &command{stop: stop, observed: phase.Observation{State: phase.Running}, in: in, unopened: map[int]string{}}
 	c.known[call.ID] = started
 	c.tasks.Go(func() {
 		defer stop()
 		c.end(ctx, call.ID, started, c.runAll(ctx, call.ID, started, argv))
 	})
-	observed = started.how
+	observed = started.observed
 	observed.Waiting = started.waiting()
 	return observed, nil
 }
 
-// noteStream remembers why the stream to a container is not open; "" is that it is.
+// noteStream remembers why the stream to a container is not open; "" if it is open.
 func (c *Commands) noteStream(id phase.ID, of *command, i int, why string) {
 	c.mu.Lock()
 	_, before := of.unopened[i]
@@ -143,26 +145,28 @@ func (c *Commands) noteStream(id phase.ID, of *command, i int, why string) {
 	}
 }
 
-func (c *Commands) end(ctx context.Context, id phase.ID, ended *command, how phase.Observation) {
+// end records the result of a command.
+func (c *Commands) end(ctx context.Context, id phase.ID, ended *command, result phase.Observation) {
 	c.mu.Lock()
 	if ctx.Err() != nil {
-		how = phase.Observation{State: phase.Stopped}
+		result = phase.Observation{State: phase.Stopped}
 	}
-	ended.how = how
+	ended.observed = result
 	c.mu.Unlock()
 	c.wake(id)
 }
 
-// Cancel implements Function: it closes the streams, or forgets the command when they are closed.
+// Cancel implements phase.Function: it closes the streams, or forgets the command when they are closed.
 func (c *Commands) Cancel(ctx context.Context, call phase.Call) error { return c.Remove(ctx, call.ID) }
 
+// Remove does what Cancel does.
 func (c *Commands) Remove(_ context.Context, id phase.ID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.known[id]
 	switch {
 	case known == nil:
-	case known.how.State == phase.Running:
+	case known.observed.State == phase.Running:
 		known.stop()
 	default:
 		delete(c.known, id)
@@ -170,6 +174,7 @@ func (c *Commands) Remove(_ context.Context, id phase.ID) error {
 	return nil
 }
 
+// Found returns the phases of an ActionSet that have a command.
 func (c *Commands) Found(namespace, name string) (ids []phase.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,17 +186,17 @@ func (c *Commands) Found(namespace, name string) (ids []phase.ID) {
 	return ids
 }
 
-// wait returns when the context has ended and all streams are closed.
+// Wait returns when the context has ended and all streams are closed.
 func (c *Commands) Wait() {
 	<-c.ctx.Done()
-	// A caller that saw the context before its end has counted its task now.
+	// A caller of Run that checked the context before its end has added its task when the lock is free.
 	c.mu.Lock()
-	//lint:ignore SA2001 To have been inside is all.
+	//lint:ignore SA2001 The lock is only awaited.
 	c.mu.Unlock()
 	c.tasks.Wait()
 }
 
-// runAll runs the command in all containers at the same time. Outputs are put together in the order of the containers, failures too.
+// runAll runs the command in all containers concurrently. Outputs and failures are merged in the order of the containers.
 func (c *Commands) runAll(ctx context.Context, id phase.ID, of *command, argv []string) phase.Observation {
 	in := of.in
 	outputs, failures := make([]map[string]string, len(in)), make([]error, len(in))
@@ -222,8 +227,8 @@ func (c *Commands) runAll(ctx context.Context, id phase.ID, of *command, argv []
 	return observed
 }
 
-// runIn runs the command in one container. It tries again only where the command cannot have begun; unopened is called with the reason, and with
-// "" when the command has begun.
+// runIn runs the command in one container. It retries only if the command cannot have begun. It calls unopened with the reason, and with ""
+// when the command has begun.
 func (c *Commands) runIn(ctx context.Context, id phase.ID, in Container, argv []string, unopened func(why string)) (map[string]string, error) {
 	ctx = whenOpened(ctx, func() { unopened("") })
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "actionSet", klog.KRef(id.Namespace, id.Name), "phase", id.String(),
@@ -235,7 +240,7 @@ func (c *Commands) runIn(ctx context.Context, id phase.ID, in Container, argv []
 		outputs, badOutput := printed.close()
 		switch {
 		case notStarted(err) && ctx.Err() == nil && time.Now().Add(delay).Before(limit):
-			logger.Info("A command could not be started yet", "err", readable(err), "retryAfter", delay)
+			logger.Info("Failed to start a command, retrying", "err", readable(err), "retryAfter", delay)
 			unopened(readable(err))
 			select {
 			case <-time.After(delay):
@@ -249,7 +254,7 @@ func (c *Commands) runIn(ctx context.Context, id phase.ID, in Container, argv []
 	}
 }
 
-// execFailure has the text that users know. The last lines are in it where the command has ended, or has printed something.
+// execFailure returns a *Failure with the text of Kanister. It includes the last lines if the command has ended, or has printed something.
 func execFailure(err error, printed *output) error {
 	text := strings.TrimSuffix(readable(err), ".")
 	stdout, stderr := printed.stdout.String(), printed.stderr.String()

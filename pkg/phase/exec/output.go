@@ -10,7 +10,7 @@ import (
 	"millwright.dev/pkg/phase/tail"
 )
 
-// output takes in what a command prints. Nothing of it is logged: it is the user's, and may be secret.
+// output collects what a command prints. Nothing of it is logged, because it may be secret.
 type output struct {
 	// mu also keeps out what a stream writes after its end.
 	mu     sync.Mutex
@@ -24,7 +24,7 @@ func newOutput() *output {
 	return &output{outputs: blueprint.NewOutputReader(func([]byte) {})}
 }
 
-// writer is a function that is an io.Writer. It never fails: the command goes on whatever we make of what it prints.
+// writer is a function that is an io.Writer. It never fails, so that an invalid output does not stop the command.
 type writer func(p []byte)
 
 func (w writer) Write(p []byte) (int, error) {
@@ -36,7 +36,7 @@ func (o *output) writeStdout(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed {
-		_, _ = o.outputs.Write(p) // an error is there when it is closed, too
+		_, _ = o.outputs.Write(p) // close returns the error, too
 		o.stdout.Add(p)
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The command that is run is in the query of a URL, and client-go logs URLs at -v=6: so readers of the log would read passwords. Its wrapper
-// that logs is outside of those of a rest.Config. The request goes through it without the query, which is put back inside.
+// The command is in the query of a URL, and client-go logs URLs at -v=6, so passwords would be logged. The wrapper of client-go that logs is
+// outside of those of a rest.Config. So the request passes it without the query, and an inner wrapper restores the query.
 
 type queryKey struct{}
 
-// withQuery carries the query of the request that is made with the context.
+// withQuery returns a context with the query of its request.
 func withQuery(ctx context.Context, query string) context.Context {
 	return context.WithValue(ctx, queryKey{}, query)
 }
 
-// withoutQueryInLogs is a config whose requests get their query from their context.
+// withoutQueryInLogs returns a config whose requests get their query from their context.
 func withoutQueryInLogs(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return queryRestorer{next} })

@@ -19,7 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	//lint:ignore SA1019 What client-go upgrades with is of this package.
+	//lint:ignore SA1019 client-go uses this package for upgrades.
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/apimachinery/pkg/util/remotecommand"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -29,7 +29,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// maxAnswer is how much is read of an answer that is no stream.
+// maxAnswer is how much is read of an answer that is not a stream, in bytes.
 const maxAnswer = 64 << 10
 
 // Container is where a command runs. Name is empty for the only container of the Pod.
@@ -42,18 +42,18 @@ func (c Container) String() string {
 	return fmt.Sprintf("container %s of Pod %s/%s", c.Name, c.Namespace, c.Pod)
 }
 
-// Executor runs a command in a container, and returns when it has ended or the context has. Even so something may be written
-// afterwards. An error of which notStarted is true means that the command has not begun.
+// Executor runs a command in a container, and returns when the command or the context has ended. It may still write to stdout and stderr
+// after that. If notStarted is true for its error, the command has not begun.
 type Executor func(ctx context.Context, in Container, command []string, stdout, stderr io.Writer) error
 
 type openedKey struct{}
 
-// whenOpened has the function called when a stream was opened with the context.
+// whenOpened returns a context that calls the function when a stream was opened.
 func whenOpened(ctx context.Context, do func()) context.Context {
 	return context.WithValue(ctx, openedKey{}, do)
 }
 
-// notStartedError is that the API server could not be reached, or could not do it at the moment, before the command began.
+// notStartedError is the error of an API server that could not be reached, or had a temporary problem, before the command began.
 type notStartedError struct{ error }
 
 func (e notStartedError) Unwrap() error { return e.error }
@@ -63,8 +63,8 @@ func notStarted(err error) bool { return errors.As(err, new(notStartedError)) }
 // streamProtocols are those in which the end of a command is always reported, also when it has succeeded.
 var streamProtocols = []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name}
 
-// NewExecutor returns what runs commands through the API server. It speaks SPDY, which the API server hands on as it is. A WebSocket is
-// translated there: if the node breaks the stream off, the API server then reports that the command has succeeded.
+// NewExecutor returns an Executor on the API server. It uses SPDY, which the API server passes on unchanged. A WebSocket is
+// translated there: if the node breaks the stream, the API server then reports that the command has succeeded.
 func NewExecutor(env phase.Environment) Executor {
 	return func(ctx context.Context, in Container, command []string, stdout, stderr io.Writer) error {
 		url := env.Client.CoreV1().RESTClient().Post().Resource("pods").Namespace(in.Namespace).Name(in.Pod).SubResource("exec").
@@ -89,7 +89,7 @@ func NewExecutor(env phase.Environment) Executor {
 	}
 }
 
-// roundTrip keeps why a stream could not be opened: the library goes on with its text alone.
+// roundTrip keeps the error why a stream could not be opened: the library returns only its text.
 type roundTrip struct {
 	next http.RoundTripper
 	err  error
@@ -116,8 +116,8 @@ func (r *roundTrip) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// wholeStreams makes connections that report a command that was broken off.  The library takes the end
-// of the stream of errors for that, whatever has come before.
+// wholeStreams makes connections that return an error if the stream ends before the command. The library takes the end of the error stream
+// for a success, whatever was received before.
 type wholeStreams struct{ spdy.Upgrader }
 
 func (w wholeStreams) NewConnection(resp *http.Response) (httpstream.Connection, error) {
@@ -155,13 +155,13 @@ func (s *endStream) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// answerOf is the answer of the API server that a stream was refused with.
+// answerOf returns the answer with which the API server has refused a stream.
 func answerOf(err error) (status *apierrors.StatusError, ok bool) {
 	return status, errors.As(err, &status)
 }
 
-// beforeStart marks the errors that came before the command can have begun, and may go away. A command begins when the stream is there:
-// neither without a connection, nor with another answer.
+// beforeStart marks temporary errors from before the command can have begun. A command begins when the stream is open: not without a
+// connection, and not with another answer.
 func beforeStart(err error) error {
 	var connecting *net.OpError
 	if errors.As(err, &connecting) && connecting.Op == "dial" {
@@ -178,11 +178,10 @@ func beforeStart(err error) error {
 	}
 }
 
-// readable is the text of an error as users can do something with it, without the queries of URLs: there the command is, and it may
-// hold a password.
+// readable returns the text of an error without the queries of URLs: they contain the command, which may contain a password.
 func readable(err error) string {
 	return query.ReplaceAllString(strings.TrimPrefix(err.Error(), "unable to upgrade connection: "), "$1")
 }
 
-// query is that of a URL in a text.
+// query matches a URL with a query in a text.
 var query = regexp.MustCompile(`([a-z]+://[^\s"?]*)\?[^\s"]*`)

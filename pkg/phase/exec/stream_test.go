@@ -66,9 +66,9 @@ func TestBrokenStreamFails(t *testing.T) {
 	}
 }
 
-type answering func(*http.Request) (*http.Response, error)
+type transportFunc func(*http.Request) (*http.Response, error)
 
-func (a answering) RoundTrip(req *http.Request) (*http.Response, error) { return a(req) }
+func (a transportFunc) RoundTrip(req *http.Request) (*http.Response, error) { return a(req) }
 
 func TestOpenErrorIsKept(t *testing.T) {
 	status, err := json.Marshal(apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "pg-0").ErrStatus)
@@ -85,7 +85,7 @@ func TestOpenErrorIsKept(t *testing.T) {
 		"a status":         {http.StatusNotFound, kind, false, `pods "pg-0" not found`},
 		"a proxy's answer": {http.StatusBadGateway, "<html>", true, "the server"},
 	} {
-		opening := &roundTrip{next: answering(func(*http.Request) (*http.Response, error) {
+		opening := &roundTrip{next: transportFunc(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: test.code, Body: io.NopCloser(strings.NewReader(test.body))}, nil
 		})}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://x", nil)

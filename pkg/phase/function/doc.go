@@ -6,7 +6,7 @@
 //	functions.go                                        all functions by their names, and what they leave behind
 //	kubetask.go, multicontainerrun.go, preparedata.go   the plans of the functions that run one Pod; package podrun does the rest
 //	kubeexec.go                                         KubeExec and KubeExecAll, by package exec
-//	kubeops*.go                                         KubeOps: objects are created, deleted and patched
-//	scaleworkload*.go, workload.go                      ScaleWorkload: by the workload itself, or by the scale subresource of its owner
+//	kubeops*.go                                         KubeOps: creates, deletes and patches objects
+//	scaleworkload*.go, workload.go                      ScaleWorkload: scales the workload itself, or the scale subresource of its owner
 //	wait*.go                                            Wait and WaitV2
 package function

@@ -13,11 +13,11 @@ import (
 	"millwright.dev/pkg/phase/podrun"
 )
 
-// Functions are all functions that phases can call.
+// Functions has all functions that phases can call.
 type Functions struct {
 	byName map[string]phase.Function
-	// left finds what phases have left.
-	left []finder
+	// finders find what phases have left.
+	finders []finder
 	// forgotten is the function of phases whose function is not known.
 	forgotten phase.Leaver
 	// wait returns when nothing that the functions have started runs any more.
@@ -44,7 +44,7 @@ func New(ctx context.Context, env phase.Environment) *Functions {
 			"MultiContainerRun": pods.Function(planMultiContainerRun),
 			"PrepareData":       pods.Function(planPrepareData(env.Client)),
 		},
-		left:      []finder{pods, commands},
+		finders:   []finder{pods, commands},
 		forgotten: pods.Function(nil),
 		wait: func() {
 			pods.Wait()
@@ -53,38 +53,38 @@ func New(ctx context.Context, env phase.Environment) *Functions {
 	}
 }
 
-// Get returns the function of that name; nil if there is none.
+// Get returns the function with this name; nil if there is none.
 func (f *Functions) Get(name string) phase.Function { return f.byName[name] }
 
-// Forgotten returns the function for phases whose function is not known any more, but whose intent is: it can only report what they have
-// left, and remove it.
+// Forgotten returns the function for phases whose function is no longer known, but whose intent is. It can only report and remove what they
+// have left.
 func (f *Functions) Forgotten() phase.Leaver { return f.forgotten }
 
 // Wait returns when the context has ended and nothing that the functions have started runs any more.
 func (f *Functions) Wait() { f.wait() }
 
-// finder finds what phases have left in caches, and in this process, whatever is known of the phases.
+// finder finds what phases have left in caches and in this process, without their snapshot.
 type finder interface {
-	// Found returns the phases of ActionSets of that name, of whatever UID, of which something is there.
+	// Found returns the phases of ActionSets with this name, of any UID, that have left something.
 	Found(namespace, name string) []phase.ID
-	// Remove removes it.
+	// Remove removes what a phase has left.
 	Remove(ctx context.Context, id phase.ID) error
 }
 
-// Found returns the phases of ActionSets of that name, of whatever UID, of which caches show something that Cancel would remove. It
-// sends no request.
+// Found returns the phases of ActionSets with this name, of any UID, of which caches have something that Cancel would remove. It sends no
+// request.
 func (f *Functions) Found(namespace, name string) (ids []phase.ID) {
-	for _, left := range f.left {
-		ids = append(ids, left.Found(namespace, name)...)
+	for _, finder := range f.finders {
+		ids = append(ids, finder.Found(namespace, name)...)
 	}
 	return ids
 }
 
-// Remove removes what caches show of the phase.
+// Remove removes what caches have of the phase.
 func (f *Functions) Remove(ctx context.Context, id phase.ID) error {
 	var errs []error
-	for _, left := range f.left {
-		errs = append(errs, left.Remove(ctx, id))
+	for _, finder := range f.finders {
+		errs = append(errs, finder.Remove(ctx, id))
 	}
 	return errors.Join(errs...)
 }

@@ -39,7 +39,7 @@ func (k kubeExec) Start(_ context.Context, call phase.Call) (phase.Observation, 
 	return k.Run(call, in, command)
 }
 
-// checkedArgs returns a *Failure for names that cannot be those of containers, and for Pods of the operator's own namespace.
+// checkedArgs returns the checked arguments. It returns a *Failure for invalid names, and for Pods of the operator's own namespace.
 func (k kubeExec) checkedArgs(call phase.Call) (in []exec.Container, command []string, _ error) {
 	in, command, err := k.args(call)
 	if err != nil {

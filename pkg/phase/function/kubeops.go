@@ -24,25 +24,25 @@ import (
 const (
 	// fieldManager of what KubeOps creates. Users may look for it.
 	fieldManager = "kanister-create"
-	// deletionPoll is how often we look whether an object that was deleted has gone.
+	// deletionPoll is the interval in which it is checked whether a deleted object is gone.
 	deletionPoll = time.Second
-	// defaultNamespace is where KubeOps looks if no namespace is given.
+	// defaultNamespace is the namespace of objects if none is given.
 	defaultNamespace = metav1.NamespaceDefault
 )
 
 // KubeOps creates, deletes or patches objects of any kind.
 //
-// A request that arrives late, after later phases, undoes nothing: an object is created where none has its name, is deleted by its UID,
-// and is patched by its resourceVersion too. If something else has changed it since that was recorded, the new one is recorded first. Only
-// what was created, and then deleted again, may come back by a late request.
+// A late request, after later phases, reverts nothing: an object is created only if none has its name, deleted only with its UID, and patched
+// only with its UID and resourceVersion. If another client has changed it since the resourceVersion was recorded, the new one is recorded first.
+// Only an object that was created and then deleted may be created again by a late request.
 type KubeOps struct {
 	Client dynamic.Interface
-	// Mapper knows what the API server serves. It is reset, and asked once more, where it does not know a kind.
+	// Mapper maps what the API server serves. If it does not know a kind, it is reset and used again.
 	Mapper meta.ResettableRESTMapper
 	Wake   func(phase.ID)
 
 	operator phase.OperatorNamespace
-	stopped  stopped
+	stopped  stoppedCalls
 }
 
 var _ phase.Function = (*KubeOps)(nil)
@@ -107,7 +107,7 @@ func (k *KubeOps) Start(ctx context.Context, call phase.Call) (phase.Observation
 	if err != nil {
 		return phase.Ended(err)
 	}
-	look := false // the answer of the API server is not enough
+	look := false // whether the objects have to be read again
 	switch intent.Operation {
 	case "create":
 		look, err = k.create(ctx, call.ID, args, intent.Objects)
@@ -136,7 +136,7 @@ func (k *KubeOps) refuse(intent kubeOpsIntent) error {
 	return nil
 }
 
-// succeeded is that all is done. The output is that of the last object.
+// succeeded returns the observation of a call that has succeeded. The output is the reference to the last object.
 func (i kubeOpsIntent) succeeded() phase.Observation {
 	observed := phase.Observation{State: phase.Succeeded}
 	if n := len(i.Objects); n > 0 {
@@ -163,7 +163,7 @@ func (k *KubeOps) Poll(ctx context.Context, call phase.Call) (phase.Observation,
 	return intent.succeeded(), nil
 }
 
-// get reads an object; nil is that it is not there, or that another one has its name.
+// get reads an object; nil if it does not exist, or if another object has its name.
 func (k *KubeOps) get(ctx context.Context, t target) (*unstructured.Unstructured, error) {
 	object, err := k.on(t).Get(ctx, t.Name, metav1.GetOptions{})
 	switch {
@@ -176,7 +176,7 @@ func (k *KubeOps) get(ctx context.Context, t target) (*unstructured.Unstructured
 	}
 }
 
-// observe how it goes with one object as it is; nil is that it is gone.
+// observe returns the state of a call for one of its objects; object is nil if it is gone.
 func (k *KubeOps) observe(id phase.ID, operation string, t target, object *unstructured.Unstructured) phase.Observation {
 	switch {
 	case operation == "delete" && object == nil:
@@ -203,14 +203,14 @@ func (k *KubeOps) observe(id phase.ID, operation string, t target, object *unstr
 	return phase.Observation{State: phase.Succeeded}
 }
 
-// Cancel implements Function. What was done is the effect; it is only not waited for any more that an object has gone.
+// Cancel implements Function. It only ends the wait for the deletion of an object. The effect of the call stays.
 func (k *KubeOps) Cancel(_ context.Context, call phase.Call) error {
 	k.stopped.add(call.ID)
 	k.Wake(call.ID)
 	return nil
 }
 
-// create the objects in their order. It returns whether one of them was there: it may be ours, from a Start whose end was not seen.
+// create creates the objects in their order. It reports whether one of them exists: an earlier Start may have created it.
 func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs, targets []target) (found bool, _ error) {
 	objects, err := manifests(args.Spec)
 	if err != nil {
@@ -232,7 +232,7 @@ func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOp
 		object.SetAnnotations(annotations)
 		_, err := k.on(t).Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
 		if apierrors.IsAlreadyExists(err) {
-			found = true // Poll finds out whose it is
+			found = true // Poll checks which phase has created it
 			continue
 		}
 		if err != nil {
@@ -245,12 +245,12 @@ func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOp
 func (k *KubeOps) delete(ctx context.Context, t target) error {
 	err := k.on(t).Delete(ctx, t.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(t.UID)}})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // a conflict is that an object of another UID has its name: ours is gone
+		return nil // a conflict means that an object with another UID has its name: ours is gone
 	}
 	return fmt.Errorf("deleting %s %s: %w", t.resource().GroupResource(), t.Name, phase.Definitive(err))
 }
 
-// patch strategically, as kubectl does, and where the kind does not know how, by a merge.
+// patch applies a strategic merge patch, as kubectl does, or a merge patch if the kind does not support it.
 func (k *KubeOps) patch(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs, intent kubeOpsIntent) (phase.Observation, error) {
 	t := &intent.Objects[0]
 	body, err := patchOf(args.Spec, id, *t)
@@ -267,7 +267,7 @@ func (k *KubeOps) patch(ctx context.Context, id phase.ID, args blueprint.KubeOps
 	case !apierrors.IsConflict(err):
 		return phase.Ended(fmt.Errorf("patching %s %s: %w", t.resource().GroupResource(), t.Name, phase.Definitive(err)))
 	}
-	// It has changed, perhaps by a request of ours whose answer was lost.
+	// The object has changed, perhaps by an earlier request of ours whose answer was lost.
 	changed, err := k.get(ctx, *t)
 	if err != nil {
 		return phase.Ended(err)

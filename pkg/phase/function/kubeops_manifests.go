@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// manifests are the objects of one or more documents of YAML.
+// manifests returns the objects in one or more YAML documents.
 func manifests(text string) (objects []*unstructured.Unstructured, err error) {
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
 	for {
@@ -35,7 +35,7 @@ func manifests(text string) (objects []*unstructured.Unstructured, err error) {
 			return nil, phase.Failf("reading the spec: %v", err)
 		}
 		if object.IsList() {
-			return nil, phase.Failf("the spec has a list: write its items as documents of their own, with --- between")
+			return nil, phase.Failf("the spec has a list: write its items as separate documents, with --- between them")
 		}
 		objects = append(objects, object)
 	}

@@ -21,7 +21,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// target is one object. UID is of one that is there already, and ResourceVersion of one that is patched.
+// target is one object. UID is set if the object exists already, and ResourceVersion if it is patched.
 type target struct {
 	Group      string    `json:"group"`
 	APIVersion string    `json:"apiVersion"`
@@ -37,7 +37,7 @@ func (t target) resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: t.Group, Version: t.APIVersion, Resource: t.Resource}
 }
 
-// String is as in configmaps shop/x.
+// String returns the resource and the name, as in configmaps shop/x.
 func (t target) String() string {
 	if t.Namespace == "" {
 		return fmt.Sprintf("%s %s", t.resource().GroupResource(), t.Name)
@@ -45,14 +45,14 @@ func (t target) String() string {
 	return fmt.Sprintf("%s %s/%s", t.resource().GroupResource(), t.Namespace, t.Name)
 }
 
-// output is what later phases see of it.
+// output returns the reference to the object for later phases.
 func (t target) output() map[string]any {
 	return map[string]any{
 		"apiVersion": t.APIVersion, "group": t.Group, "resource": t.Resource, "kind": "", "name": t.Name, "namespace": t.Namespace,
 	}
 }
 
-// newTarget is where an object is to be created.
+// newTarget returns the target of an object that is to be created.
 func (k *KubeOps) newTarget(object *unstructured.Unstructured, namespace string) (target, error) {
 	kind := object.GroupVersionKind()
 	mapping, err := k.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -81,7 +81,7 @@ func (k *KubeOps) newTarget(object *unstructured.Unstructured, namespace string)
 	return t, t.check(fmt.Sprintf("the %s in the spec", kind.Kind))
 }
 
-// existing is the object that the reference names.
+// existing returns the target of the object that the reference names.
 func (k *KubeOps) existing(ctx context.Context, args blueprint.KubeOpsArgs) (target, error) {
 	reference := args.ObjectReference
 	if reference.Name == "" || reference.APIVersion == "" || reference.Resource == "" {
@@ -102,7 +102,7 @@ func (k *KubeOps) existing(ctx context.Context, args blueprint.KubeOpsArgs) (tar
 	return t, nil
 }
 
-// targetOf is what a reference names, in the namespace that is given where it has none of its own.
+// targetOf returns the target of a reference. The namespace is used if the reference has none.
 func targetOf(mapper meta.ResettableRESTMapper, reference blueprint.ObjectReference, namespace string) (target, error) {
 	t := target{Group: reference.Group, APIVersion: reference.APIVersion, Resource: reference.Resource, Name: reference.Name}
 	kind, err := mapper.KindFor(t.resource())
@@ -125,7 +125,7 @@ func targetOf(mapper meta.ResettableRESTMapper, reference blueprint.ObjectRefere
 	return t, t.check("the objectReference")
 }
 
-// check that the target has a name and a namespace by which it can be asked for.
+// check returns a *Failure if the name or the namespace of the target is invalid.
 func (t target) check(what string) error {
 	if err := phase.CheckName("the name of "+what, t.Name); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (t target) check(what string) error {
 	return phase.CheckOptionalNamespace("the namespace of "+what, t.Namespace)
 }
 
-// patchOf is the patch with our mark in it, and with the UID and the resourceVersion of the object that it is for.
+// patchOf returns the patch with our mark, and with the UID and the resourceVersion of its object.
 func patchOf(spec string, id phase.ID, t target) ([]byte, error) {
 	var body map[string]any
 	if err := yaml.Unmarshal([]byte(spec), &body); err != nil {
@@ -152,7 +152,7 @@ func patchOf(spec string, id phase.ID, t target) ([]byte, error) {
 		{[]string{"metadata", "resourceVersion"}, t.ResourceVersion},
 	} {
 		if err := unstructured.SetNestedField(patch.Object, field.value, field.path...); err != nil {
-			return nil, phase.Failf("the patch has metadata that are none: %v", err)
+			return nil, phase.Failf("the patch has invalid metadata: %v", err)
 		}
 	}
 	return json.Marshal(patch.Object)

@@ -16,7 +16,7 @@ import (
 // jobPrefix begins the names of the Pods of KubeTask and MultiContainerRun.
 const jobPrefix = "kanister-job-"
 
-// planKubeTask is the Pod of KubeTask: one container that runs a command.
+// planKubeTask returns the plan of the Pod of KubeTask: one container that runs a command.
 func planKubeTask(_ context.Context, call phase.Call) (podrun.Plan, error) {
 	var args blueprint.KubeTaskArgs
 	if err := blueprint.Decode(call.Args, &args); err != nil {

@@ -28,8 +28,8 @@ const (
 	annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 )
 
-// planMultiContainerRun is the Pod of MultiContainerRun: two containers that share a volume, and one before them if it is wanted.
-// Both have to succeed; only what the container output prints is read.
+// planMultiContainerRun returns the plan of the Pod of MultiContainerRun: two containers that share a volume, and an optional init container.
+// Both containers have to succeed; only the log of the container output is read.
 func planMultiContainerRun(_ context.Context, call phase.Call) (podrun.Plan, error) {
 	var args blueprint.MultiContainerRunArgs
 	if err := blueprint.Decode(call.Args, &args); err != nil {
@@ -72,8 +72,8 @@ func planMultiContainerRun(_ context.Context, call phase.Call) (podrun.Plan, err
 	}, nil
 }
 
-// forEachContainer makes an override of the container named container, which other functions have, one of each container that the
-// override does not name itself.
+// forEachContainer applies an override of the container named container, which other functions have, to each container that the override
+// does not name.
 func forEachContainer(override map[string]any, hasInit bool) map[string]any {
 	containers, _ := override["containers"].([]any)
 	at := slices.IndexFunc(containers, isNamed(podrun.MainContainer))

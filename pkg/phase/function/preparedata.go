@@ -26,7 +26,7 @@ const (
 	prepareDataDir = "/mnt/prepare_data/"
 )
 
-// planPrepareData is the Pod of PrepareData: one container that runs a command on volumes that are there.
+// planPrepareData returns the plan of the Pod of PrepareData: one container that runs a command on existing volumes.
 func planPrepareData(client kubernetes.Interface) func(context.Context, phase.Call) (podrun.Plan, error) {
 	return func(ctx context.Context, call phase.Call) (podrun.Plan, error) {
 		var args blueprint.PrepareDataArgs
@@ -64,7 +64,7 @@ func planPrepareData(client kubernetes.Interface) func(context.Context, phase.Ca
 	}
 }
 
-// volumesOf the call: the mount path by claim.
+// volumesOf returns the mount paths of the volumes, by claim.
 func volumesOf(args blueprint.PrepareDataArgs, action phase.Action) (map[string]string, error) {
 	if len(args.Volumes) > 0 {
 		return args.Volumes, nil
@@ -88,7 +88,8 @@ func volumesOf(args blueprint.PrepareDataArgs, action phase.Action) (map[string]
 	return volumes, nil
 }
 
-// readOnlyClaims are those that cannot be written to. All have to exist. They are read before the intent is recorded, and are in it.
+// readOnlyClaims returns the claims that are read-only. All claims have to exist. They are read before the intent is recorded, and the intent
+// contains the result.
 func readOnlyClaims(
 	ctx context.Context, client kubernetes.Interface, call phase.Call, namespace string, volumes map[string]string,
 ) (readOnly []string, _ error) {
@@ -116,7 +117,7 @@ func readOnlyClaims(
 
 func canWrite(mode corev1.PersistentVolumeAccessMode) bool { return mode != corev1.ReadOnlyMany }
 
-// volumeName is vol- and the claim, where that is a name that volumes can have.
+// volumeName returns vol- and the name of the claim, or a hash if that is not a valid name of a volume.
 func volumeName(claim string) string {
 	name := "vol-" + claim
 	if len(validation.IsDNS1123Label(name)) == 0 {

@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// scaleManager is the field manager of scale subresources that are written.
+	// scaleManager is the field manager for scale subresources.
 	scaleManager = "millwright-scale"
 
-	// readinessPoll and maxReadinessPoll are how often we look whether a workload is ready: first, and at last.
+	// readinessPoll and maxReadinessPoll are the first and the longest interval in which it is checked whether a workload is ready.
 	readinessPoll, maxReadinessPoll = 500 * time.Millisecond, 2 * time.Second
 
 	kindStatefulSet      = "statefulset"
@@ -35,28 +35,28 @@ const (
 	kindDeploymentConfig = "deploymentconfig"
 )
 
-// ScaleWorkload sets the replicas of a Deployment or StatefulSet, or of an object of any kind that has a scale subresource. Where a controller
-// owns the object, that is done to the owner: see scaledOwner.
+// ScaleWorkload sets the replicas of a Deployment or StatefulSet, or of an object of any kind with a scale subresource. If a controller
+// owns the object, the owner is scaled instead: see scaledOwner.
 //
-// The request to do so carries the UID and the resourceVersion that were recorded before. So it is without effect if it arrives late,
-// after whatever has happened to the workload since: the phase after it, if that scales too, always writes. If something else has
-// changed the workload in between, the new resourceVersion is recorded first.
+// The request has the recorded UID and resourceVersion. So a late request has no effect: a later phase that scales the workload always writes it,
+// which changes the resourceVersion. If another client has changed the workload since the resourceVersion was recorded, the new one is recorded
+// first.
 type ScaleWorkload struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
-	// Mapper knows what the API server serves.
+	// Mapper maps the kinds that the API server serves.
 	Mapper meta.ResettableRESTMapper
 	Wake   func(phase.ID)
 
 	operator phase.OperatorNamespace
-	stopped  stopped
+	stopped  stoppedCalls
 	// scaled are the calls whose scale subresource this process has written.
 	scaled sync.Map
 }
 
 var _ phase.Function = (*ScaleWorkload)(nil)
 
-// scaleIntent is what is scaled. OriginalReplicaCount is what it had before.
+// scaleIntent is what is scaled, with its number of replicas before that (OriginalReplicaCount).
 type scaleIntent struct {
 	Kind            string    `json:"kind"`
 	Namespace       string    `json:"namespace"`
@@ -66,12 +66,12 @@ type scaleIntent struct {
 	// ScaledBefore is the phase that has scaled it last, if any has.
 	ScaledBefore         string `json:"scaledBefore,omitempty"`
 	OriginalReplicaCount int32  `json:"originalReplicaCount"`
-	// Scale is the object whose scale subresource is written in the place of the workload. Of a kind that is none of the two there is nothing
-	// else.
+	// Scale is the object whose scale subresource is written instead of the workload. For other kinds than Deployment and StatefulSet it is
+	// always set.
 	Scale *target `json:"scale,omitempty"`
 }
 
-// workload reports whether it is of a kind whose Pods are known.
+// workload reports whether the object is a Deployment or a StatefulSet, whose Pods can be listed.
 func (i scaleIntent) workload() bool { return i.Kind == kindStatefulSet || i.Kind == kindDeployment }
 
 func (i scaleIntent) String() string { return fmt.Sprintf("%s %s/%s", i.Kind, i.Namespace, i.Name) }
@@ -133,7 +133,7 @@ func (s *ScaleWorkload) Start(ctx context.Context, call phase.Call) (phase.Obser
 	case !apierrors.IsConflict(err):
 		return phase.Ended(fmt.Errorf("scaling %s: %w", intent, phase.Definitive(err)))
 	}
-	// It has changed, perhaps by a request of ours whose answer was lost.
+	// The workload has changed, perhaps by an earlier request of ours whose answer was lost.
 	changed, err := s.get(ctx, intent)
 	if err != nil {
 		return phase.Ended(fmt.Errorf("reading %s: %w", intent, phase.Definitive(err)))
@@ -170,7 +170,7 @@ func (s *ScaleWorkload) Poll(ctx context.Context, call phase.Call) (phase.Observ
 	return s.observe(ctx, call, intent, args, found)
 }
 
-// observe how it goes with the workload as it is.
+// observe returns the state of the call for the observed workload.
 func (s *ScaleWorkload) observe(
 	ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs, found *workload,
 ) (phase.Observation, error) {
@@ -198,7 +198,7 @@ func (s *ScaleWorkload) observe(
 	return phase.Observation{State: phase.Succeeded, Output: map[string]any{"originalReplicaCount": int64(intent.OriginalReplicaCount)}}, nil
 }
 
-// Cancel implements Function. The workload goes on to be what it was scaled to.
+// Cancel implements Function. The workload keeps the number of replicas that it was scaled to.
 func (s *ScaleWorkload) Cancel(_ context.Context, call phase.Call) error {
 	s.scaled.Delete(call.ID)
 	s.stopped.add(call.ID)
@@ -206,7 +206,7 @@ func (s *ScaleWorkload) Cancel(_ context.Context, call phase.Call) error {
 	return nil
 }
 
-// scaleTarget is what the arguments name, or else the subject of the action.
+// scaleTarget returns the object that the arguments name, or the subject of the action.
 func scaleTarget(call phase.Call) (scaleIntent, error) {
 	args, err := scaleArgs(call)
 	if err != nil {
@@ -238,12 +238,12 @@ func scaleTarget(call phase.Call) (scaleIntent, error) {
 	return target, nil
 }
 
-// scaleArgs are strict about the number: an empty text, which a template may give, would be zero otherwise.
+// scaleArgs decodes the arguments. It refuses an empty text as the number of replicas, which a template may return, instead of scaling to zero.
 func scaleArgs(call phase.Call) (args blueprint.ScaleWorkloadArgs, err error) {
 	text := strings.TrimSpace(fmt.Sprint(call.Args["replicas"]))
 	replicas, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || replicas < 0 {
-		return args, phase.Failf("replicas is %q, which is no number of replicas", text)
+		return args, phase.Failf("invalid replicas %q: must be a whole number, 0 or more", text)
 	}
 	if err := blueprint.Decode(call.Args, &args); err != nil {
 		return args, phase.Failf("%v", err)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// get the workload.
+// get reads the workload.
 func (s *ScaleWorkload) get(ctx context.Context, intent scaleIntent) (*workload, error) {
 	if intent.Kind == kindStatefulSet {
 		set, err := s.Client.AppsV1().StatefulSets(intent.Namespace).Get(ctx, intent.Name, metav1.GetOptions{})
@@ -27,7 +27,7 @@ func (s *ScaleWorkload) get(ctx context.Context, intent scaleIntent) (*workload,
 	return workloadOfDeployment(deployment), nil
 }
 
-// patch the workload, and return it as it is then.
+// patch patches the workload, and returns the patched one.
 func (s *ScaleWorkload) patch(ctx context.Context, intent scaleIntent, patch map[string]any) (*workload, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *ScaleWorkload) patch(ctx context.Context, intent scaleIntent, patch map
 	return workloadOfDeployment(deployment), nil
 }
 
-// ready reports whether the workload is what its spec wants. Pods are only listed when its status reports that.
+// ready reports whether the workload has the replicas of its spec, all ready. Pods are listed only if its status reports that.
 func (s *ScaleWorkload) ready(ctx context.Context, w *workload) (bool, error) {
 	if !w.asSpecified {
 		return false, nil
@@ -61,7 +61,7 @@ func (s *ScaleWorkload) ready(ctx context.Context, w *workload) (bool, error) {
 		}
 		current := CurrentReplicaSet(w, sets.Items)
 		if current == nil {
-			return false, nil // it is about to be made
+			return false, nil // the controller has not created it yet
 		}
 		owner = current
 	}

@@ -18,11 +18,11 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// maxOwners is how many owners of owners are followed.
+// maxOwners is how many levels of owners are followed.
 const maxOwners = 10
 
-// scaledOwner is what is scaled in the place of an object that a controller owns, since the controller would restore what it has: the highest
-// of its owners that has a scale subresource; nil if none has. One that may not be read is the last that is looked at.
+// scaledOwner returns what is scaled instead of an object that a controller owns, because the controller would revert a change of the object: the
+// highest of its owners that has a scale subresource; nil if none has. The owners of an owner that cannot be read are not followed.
 func (s *ScaleWorkload) scaledOwner(ctx context.Context, object metav1.Object) (highest *target, _ error) {
 	for range maxOwners {
 		reference := metav1.GetControllerOfNoCopy(object)
@@ -31,7 +31,7 @@ func (s *ScaleWorkload) scaledOwner(ctx context.Context, object metav1.Object) (
 		}
 		group, err := schema.ParseGroupVersion(reference.APIVersion)
 		if err != nil {
-			break // of no kind that is served
+			break // the kind is invalid
 		}
 		mapping, err := s.Mapper.RESTMapping(schema.GroupKind{Group: group.Group, Kind: reference.Kind}, group.Version)
 		if meta.IsNoMatchError(err) {
@@ -52,7 +52,7 @@ func (s *ScaleWorkload) scaledOwner(ctx context.Context, object metav1.Object) (
 			}
 			return highest, nil
 		case apierrors.IsNotFound(err), err == nil && found.GetUID() != reference.UID:
-			return highest, nil // it restores nothing any more
+			return highest, nil // the owner is gone and reverts nothing
 		case err != nil:
 			return nil, fmt.Errorf("reading %s, which owns %s: %w", owner, object.GetName(), err)
 		}
@@ -64,7 +64,7 @@ func (s *ScaleWorkload) scaledOwner(ctx context.Context, object metav1.Object) (
 	return highest, nil
 }
 
-// scaleTargetOf is an object, and whether the API server has a scale subresource of its kind.
+// scaleTargetOf returns the target of an object, and whether its kind has a scale subresource.
 func (s *ScaleWorkload) scaleTargetOf(mapping *meta.RESTMapping, namespace, name string) (found struct {
 	target
 	scalable bool
@@ -81,7 +81,8 @@ func (s *ScaleWorkload) scaleTargetOf(mapping *meta.RESTMapping, namespace, name
 	return found, nil
 }
 
-// mappingOf a kind as users write it: HelloApp, helloapps, helloapps.apps.anupam.com. A *Failure is that there is none.
+// mappingOf returns the mapping of a kind as users write it: HelloApp, helloapps, helloapps.apps.anupam.com. It returns a *Failure if there is
+// none.
 func (s *ScaleWorkload) mappingOf(kind string) (*meta.RESTMapping, error) {
 	named := schema.ParseGroupResource(strings.ToLower(kind))
 	look := func() (*meta.RESTMapping, error) {
@@ -116,7 +117,7 @@ func (s *ScaleWorkload) getScale(ctx context.Context, t target) (scale, error) {
 	return scaleOf(t, found), scaleRefused(t, err)
 }
 
-// putScale sets the replicas, if the object is that of the target.
+// putScale sets the replicas, with the UID and the resourceVersion of the target as preconditions.
 func (s *ScaleWorkload) putScale(ctx context.Context, t target, replicas int32) (scale, error) {
 	body := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "autoscaling/v1", "kind": "Scale",
@@ -140,7 +141,7 @@ func scaleOf(t target, object *unstructured.Unstructured) scale {
 	return scale{t, int32(replicas), int32(current)}
 }
 
-// scaleRefused names the rule that is missing where the operator may not.
+// scaleRefused adds the missing rule to an error of missing rights.
 func scaleRefused(t target, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err

@@ -16,7 +16,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// validateOther is about an object that is no Deployment and no StatefulSet.
+// validateOther returns the intent for an object that is neither a Deployment nor a StatefulSet.
 func (s *ScaleWorkload) validateOther(ctx context.Context, intent scaleIntent) (map[string]any, error) {
 	mapping, err := s.mappingOf(intent.Kind)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *ScaleWorkload) validateOther(ctx context.Context, intent scaleIntent) (
 	intent.Kind, intent.Namespace = mapping.Resource.GroupResource().String(), named.Namespace
 	object, err := s.Dynamic.Resource(mapping.Resource).Namespace(named.Namespace).Get(ctx, named.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsForbidden(err): // its owners are not known
+	case apierrors.IsForbidden(err): // its owners cannot be read
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", intent, phase.Definitive(err))
 	default:
@@ -46,7 +46,7 @@ func (s *ScaleWorkload) validateOther(ctx context.Context, intent scaleIntent) (
 	return s.validateScale(ctx, intent)
 }
 
-// validateScale records what the scale subresource has.
+// validateScale adds the observed scale subresource to the intent.
 func (s *ScaleWorkload) validateScale(ctx context.Context, intent scaleIntent) (map[string]any, error) {
 	if err := s.operator.Refuse(intent.Scale.Namespace, "scales "+intent.Scale.String()); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (s *ScaleWorkload) validateScale(ctx context.Context, intent scaleIntent) (
 	return phase.EncodeIntent(intent)
 }
 
-// startScale writes the scale subresource, against the version that is recorded.
+// startScale writes the scale subresource, with the recorded resourceVersion as a precondition.
 func (s *ScaleWorkload) startScale(ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs) (phase.Observation, error) {
 	written, err := s.putScale(ctx, *intent.Scale, args.Replicas)
 	if err == nil {
@@ -69,7 +69,7 @@ func (s *ScaleWorkload) startScale(ctx context.Context, call phase.Call, intent 
 	if !apierrors.IsConflict(err) {
 		return phase.Ended(fmt.Errorf("scaling %s: %w", intent.Scale, phase.Definitive(err)))
 	}
-	// It has changed, perhaps by a request of ours whose answer was lost.
+	// The object has changed, perhaps by an earlier request of ours whose answer was lost.
 	changed, err := s.getScale(ctx, *intent.Scale)
 	if err != nil {
 		return phase.Ended(fmt.Errorf("reading the scale of %s: %w", intent.Scale, phase.Definitive(err)))
@@ -91,7 +91,7 @@ func (s *ScaleWorkload) pollScale(ctx context.Context, call phase.Call, intent s
 	return s.observeScale(ctx, call, intent, args, found)
 }
 
-// observeScale reports how the call goes with the scale subresource as it is.
+// observeScale returns the state of the call for the observed scale subresource.
 func (s *ScaleWorkload) observeScale(
 	ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs, found scale,
 ) (phase.Observation, error) {
@@ -120,8 +120,8 @@ func (s *ScaleWorkload) observeScale(
 	return phase.Observation{State: phase.Succeeded, Output: map[string]any{"originalReplicaCount": int64(intent.OriginalReplicaCount)}}, nil
 }
 
-// followed reports whether what was scaled has as many replicas: the workload that the owner has, with its Pods, or the object itself by its own
-// account.
+// followed reports whether the scaled object has the replicas: the workload of the owner with its Pods, or the object itself according to its
+// status.
 func (s *ScaleWorkload) followed(ctx context.Context, intent scaleIntent, replicas int32, found scale) (bool, error) {
 	if !intent.workload() {
 		return found.current == replicas, nil

@@ -207,9 +207,9 @@ func TestScaledWorkload(t *testing.T) {
 		"all given":                     {phase.Action{}, map[string]any{"replicas": 1, "kind": "DEPLOYMENT", "namespace": "a", "name": "b"}, "deployment a/b"},
 		"too little":                    {phase.Action{}, map[string]any{"replicas": 1, "kind": "deployment"}, "Workload information not available via defaults or namespace/name/kind parameters"},
 		"OpenShift's":                   {phase.Action{Deployment: deployment}, map[string]any{"replicas": 1, "kind": "DeploymentConfig"}, "workloads of kind DeploymentConfig are not supported yet"},
-		"no number":                     {phase.Action{Deployment: deployment}, replicas(""), `replicas is "", which is no number of replicas`},
-		"a negative number":             {phase.Action{Deployment: deployment}, replicas(-1), `replicas is "-1", which is no number of replicas`},
-		"too large a number":            {phase.Action{Deployment: deployment}, replicas("3000000000"), `replicas is "3000000000", which is no number of replicas`},
+		"no number":                     {phase.Action{Deployment: deployment}, replicas(""), `invalid replicas "": must be a whole number, 0 or more`},
+		"a negative number":             {phase.Action{Deployment: deployment}, replicas(-1), `invalid replicas "-1": must be a whole number, 0 or more`},
+		"too large a number":            {phase.Action{Deployment: deployment}, replicas("3000000000"), `invalid replicas "3000000000": must be a whole number, 0 or more`},
 		"a number as JSON has it":       {phase.Action{Deployment: deployment}, replicas(float64(3)), "deployment web/shop"},
 	} {
 		t.Run(name, func(t *testing.T) {

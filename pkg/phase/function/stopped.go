@@ -10,16 +10,16 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// stoppedFor is how long it is remembered that a call was cancelled. The process that has cancelled it polls it immediately.
+// stoppedFor is how long a cancelled call is remembered. The process that has cancelled it polls it immediately.
 const stoppedFor = 10 * time.Minute
 
-// stopped are calls that were cancelled and of which nothing runs anyway, as they only wait. The zero value is ready for use.
-type stopped struct {
+// stoppedCalls remembers cancelled calls of functions that only wait, so that nothing has to be stopped. The zero value is ready for use.
+type stoppedCalls struct {
 	mu  sync.Mutex
 	ids map[phase.ID]bool
 }
 
-func (s *stopped) add(id phase.ID) {
+func (s *stoppedCalls) add(id phase.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ids == nil {
@@ -31,19 +31,20 @@ func (s *stopped) add(id phase.ID) {
 	}
 }
 
-func (s *stopped) forget(id phase.ID) {
+func (s *stoppedCalls) forget(id phase.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.ids, id)
 }
 
-func (s *stopped) has(id phase.ID) bool {
+func (s *stoppedCalls) has(id phase.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ids[id]
 }
 
-// pollAfter grows with the time for which something is waited for: what is quick is seen quickly, and what takes long costs little.
+// pollAfter returns the delay of the next poll. It grows with the time that the phase has waited: a quick change is observed quickly, and a long
+// wait costs few requests.
 func pollAfter(waited, least, most time.Duration) time.Duration {
 	return min(max(waited/5, least), most)
 }

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// conditionPoll and maxConditionPoll are how often conditions are evaluated: first, and at last.
+	// conditionPoll and maxConditionPoll are the first and the longest interval in which conditions are evaluated.
 	conditionPoll, maxConditionPoll = 200 * time.Millisecond, 2 * time.Second
-	// budgetPause is how long conditions rest that have used all of their Budget: they take a fiftieth of a CPU.
+	// budgetPause is the interval for conditions that use all of their Budget: they take a fiftieth of a CPU.
 	budgetPause = 10 * time.Second
-	// notMet is how a failure ends. Users may look for it.
+	// notMet is the end of the message of a failure, as in Kanister.
 	notMet = "Failed to wait for the condition to be met: Context done while polling: context deadline exceeded"
 )
 
-// Wait waits until conditions hold that are about objects of any kind. It is WaitV2 too, whose conditions are in another language.
+// Wait waits until conditions on objects of any kind hold. It implements WaitV2, too, whose conditions are in another language.
 type Wait struct {
 	Client dynamic.Interface
-	// Mapper knows what the API server serves.
+	// Mapper maps the resources that the API server serves.
 	Mapper meta.ResettableRESTMapper
 	// Language of the conditions.
 	Language blueprint.ConditionLanguage
 	Wake     func(phase.ID)
 
 	operator phase.OperatorNamespace
-	stopped  stopped
+	stopped  stoppedCalls
 }
 
 var _ phase.Function = (*Wait)(nil)
 
-// waitIntent is from when on time counts, more precisely than the status does.
+// waitIntent has the beginning of the timeout, which is more precise than the time in the status.
 type waitIntent struct {
 	Since time.Time `json:"since"`
 }
@@ -70,8 +70,7 @@ func (w *Wait) Start(ctx context.Context, call phase.Call) (phase.Observation, e
 	return w.Poll(ctx, call)
 }
 
-// Poll implements Function. At the timeout the conditions are evaluated once more: what was wrong the last time may have been in
-// another process.
+// Poll implements Function. At the timeout the conditions are evaluated once more, because the last evaluation may have been in another process.
 func (w *Wait) Poll(ctx context.Context, call phase.Call) (phase.Observation, error) {
 	if w.stopped.has(call.ID) {
 		return phase.Observation{State: phase.Stopped}, nil

@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// item is one condition, with where it stands in the arguments.
+// item is one condition, with its position in the arguments.
 type item struct {
 	blueprint.Condition
 	list  string
@@ -24,7 +24,7 @@ type item struct {
 
 func (i item) String() string { return fmt.Sprintf("conditions.%s[%d]", i.list, i.index) }
 
-// items in the order in which they are evaluated.
+// items returns the conditions in the order in which they are evaluated.
 func items(conditions blueprint.Conditions) (all []item) {
 	for n, condition := range conditions.AnyOf {
 		all = append(all, item{condition, "anyOf", n})
@@ -35,7 +35,7 @@ func items(conditions blueprint.Conditions) (all []item) {
 	return all
 }
 
-// check what can be checked without the object.
+// check checks the condition without its object.
 func (i item) check(language blueprint.ConditionLanguage) error {
 	reference := i.ObjectReference
 	switch {
@@ -56,7 +56,7 @@ func (i item) check(language blueprint.ConditionLanguage) error {
 	return nil
 }
 
-// secret reports whether the object is a Secret, of which nothing is to be shown.
+// secret reports whether the object is a Secret, which must not be shown.
 func (i item) secret() bool {
 	return i.ObjectReference.Group == "" && i.ObjectReference.Resource == "secrets"
 }
@@ -73,8 +73,8 @@ func (i item) describe() string {
 	return fmt.Sprintf("%s on %s %s", i, resource, reference.Name)
 }
 
-// evaluate the conditions, all from one Budget: they hold where one of anyOf does, or all of allOf. One that cannot be evaluated ends it for now. If they
-// do not hold it returns why, and what it waits for.
+// evaluate evaluates the conditions with one Budget. They hold if one of anyOf holds, or all of allOf. If a condition cannot be evaluated, the
+// rest is not evaluated either. If they do not hold, evaluate returns why, and what the phase waits for.
 func (w *Wait) evaluate(ctx context.Context, budget *blueprint.Budget, conditions blueprint.Conditions) (met bool, why string, waiting phase.Waiting) {
 	read := map[blueprint.ObjectReference]map[string]any{}
 	var reasons []string
@@ -95,19 +95,19 @@ func (w *Wait) evaluate(ctx context.Context, budget *blueprint.Budget, condition
 	return len(conditions.AllOf) > 0, strings.Join(reasons, "; "), phase.Waiting{For: "one of conditions.anyOf", Details: strings.Join(reasons, "; ")}
 }
 
-// whyNot is why a condition does not hold: it is false, or evaluating it has failed.
-type whyNot struct {
+// unmet is why a condition does not hold: it is false, or its evaluation has failed.
+type unmet struct {
 	text   string
 	failed bool
 }
 
-// holds evaluates one condition. Objects that were read are kept in read: conditions about one object see it at one time.
-func (w *Wait) holds(ctx context.Context, budget *blueprint.Budget, i item, read map[blueprint.ObjectReference]map[string]any) (bool, whyNot) {
+// holds evaluates one condition. The objects are kept in read, so that all conditions on one object use the same version of it.
+func (w *Wait) holds(ctx context.Context, budget *blueprint.Budget, i item, read map[blueprint.ObjectReference]map[string]any) (bool, unmet) {
 	object, known := read[i.ObjectReference]
 	if !known {
 		var err error
 		if object, err = w.read(ctx, i.ObjectReference); err != nil {
-			return false, whyNot{fmt.Sprintf("%s: %v", i.describe(), err), true}
+			return false, unmet{fmt.Sprintf("%s: %v", i.describe(), err), true}
 		}
 		read[i.ObjectReference] = object
 	}
@@ -115,19 +115,19 @@ func (w *Wait) holds(ctx context.Context, budget *blueprint.Budget, i item, read
 	text = strings.TrimSpace(text)
 	switch {
 	case err != nil && i.secret():
-		return false, whyNot{i.describe() + " cannot be evaluated; why is not shown, as it is about a Secret", true}
+		return false, unmet{i.describe() + " cannot be evaluated; why is not shown, as it is about a Secret", true}
 	case err != nil:
-		return false, whyNot{fmt.Sprintf("%s: %s", i.describe(), phase.Shorten(err.Error(), 5*phase.MaxShown)), true}
+		return false, unmet{fmt.Sprintf("%s: %s", i.describe(), phase.Shorten(err.Error(), 5*phase.MaxShown)), true}
 	case text == "true":
-		return true, whyNot{}
+		return true, unmet{}
 	case i.secret():
-		return false, whyNot{text: i.describe() + " does not hold"}
+		return false, unmet{text: i.describe() + " does not hold"}
 	default:
-		return false, whyNot{text: fmt.Sprintf("%s does not hold: it gives %q", i.describe(), phase.Shorten(text, phase.MaxShown))}
+		return false, unmet{text: fmt.Sprintf("%s does not hold: it gives %q", i.describe(), phase.Shorten(text, phase.MaxShown))}
 	}
 }
 
-// render a condition in a turn of its own: objects are not read in one.
+// render evaluates a condition when it is the turn of the budget. Objects are read outside of turns.
 func (w *Wait) render(budget *blueprint.Budget, i item, object map[string]any) (string, error) {
 	done, err := budget.Turn()
 	if err != nil {

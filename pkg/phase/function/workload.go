@@ -10,7 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// annotationRevision is on a Deployment and on the ReplicaSets that it has made.
+// annotationRevision is on a Deployment and on its ReplicaSets.
 const annotationRevision = "deployment.kubernetes.io/revision"
 
 // workload is what a Deployment and a StatefulSet have in common.
@@ -18,9 +18,9 @@ type workload struct {
 	metav1.ObjectMeta
 	replicas int32
 	selector *metav1.LabelSelector
-	// asSpecified: according to its status there are as many replicas as its spec wants, and they are ready.
+	// asSpecified: according to its status it has the replicas of its spec, and they are ready.
 	asSpecified bool
-	// byReplicaSet: the Pods are those of its current ReplicaSet, not its own.
+	// byReplicaSet: the Pods are owned by its current ReplicaSet.
 	byReplicaSet bool
 }
 
@@ -40,7 +40,7 @@ func workloadOfDeployment(deployment *appsv1.Deployment) *workload {
 	}
 }
 
-// CurrentReplicaSet is the one of the Deployment's revision; nil if there is none.
+// CurrentReplicaSet returns the ReplicaSet of the Deployment's revision; nil if there is none.
 func CurrentReplicaSet(deployment metav1.Object, sets []appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	revision := deployment.GetAnnotations()[annotationRevision]
 	for i := range sets {
@@ -51,8 +51,8 @@ func CurrentReplicaSet(deployment metav1.Object, sets []appsv1.ReplicaSet) *apps
 	return nil
 }
 
-// podsAreReady reports whether as many Pods of the owner run as wanted. A Deployment must have no others; those that have ended for
-// good, as after an eviction, may lie about for days and do not count.
+// podsAreReady reports whether the wanted number of Pods of the owner run. With noOthers there must be no other Pods of the owner, except ended
+// ones, such as evicted Pods, which may exist for days.
 func podsAreReady(pods []corev1.Pod, owner metav1.Object, wanted int32, noOthers bool) bool {
 	running, others := int32(0), 0
 	for i := range pods {

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// podPoll is how often a Pod is read that is not watched.
+	// podPoll is the interval in which a Pod is read that is not watched.
 	podPoll = time.Second
-	// podNet is how often one that is watched is looked at all the same. It keeps the watch going too.
-	podNet = 5 * time.Minute
+	// watchedPodPoll is the same for a Pod that is watched. It also keeps the watch running.
+	watchedPodPoll = 5 * time.Minute
 )
 
 // Planner returns the plan of the Pod of a call. It may send requests to the API server as long as the call has no intent.
@@ -29,8 +29,8 @@ type Planner func(ctx context.Context, call phase.Call) (Plan, error)
 
 // Function is a function that makes one Pod: KubeTask, MultiContainerRun, PrepareData.
 //
-// The Pod is made gated, so that it does nothing, under a name that is the same in every process. When its UID is recorded it is let
-// go, by a patch that is refused of any other UID. So a request that arrives late makes at most a Pod that does nothing.
+// The Pod is created with a scheduling gate, so that it does nothing, under a name that is the same in every process. When its UID is recorded,
+// the Pod is released by a patch that the API server refuses for any other UID. So a late request creates at most a Pod that does nothing.
 type Function struct {
 	runs *Runs
 	plan Planner
@@ -38,25 +38,26 @@ type Function struct {
 
 var _ phase.Leaver = (*Function)(nil)
 
-// Function returns the Function that makes the Pods of that plan. Without a plan it only reports what a phase has left, and removes it.
+// Function returns the Function that makes the Pods of a plan. Without a plan it only reports what a phase has left, and removes it.
 func (r *Runs) Function(plan Planner) *Function {
 	return &Function{runs: r, plan: plan}
 }
 
-// Intent names the Pod, and what has to be known of it without the arguments.
+// Intent identifies the Pod, and has what is needed later without the arguments.
 type Intent struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
-	// UID is of the only Pod that may go; "" as long as none may.
+	// UID of the only Pod that may be released; "" until one is recorded.
 	UID types.UID `json:"uid,omitempty"`
 	// Container prints the outputs.
 	Container string `json:"container"`
-	// ReadOnly are the claims that are mounted so.
+	// ReadOnly are the claims that are mounted read-only.
 	ReadOnly []string `json:"readOnly,omitempty"`
 	// IgnoreFailure: the phase succeeds although the Pod fails.
 	IgnoreFailure bool `json:"ignoreFailure,omitempty"`
 }
 
+// ReadIntent returns the intent of a call.
 func ReadIntent(call phase.Call) (intent Intent, err error) {
 	if err := phase.DecodeIntent(call.Intent, &intent); err != nil {
 		return intent, fmt.Errorf("reading what phase %s is to do: %w", call.ID, err)
@@ -84,7 +85,7 @@ func (f *Function) Validate(ctx context.Context, call phase.Call) (map[string]an
 	})
 }
 
-// Start implements Function: it makes the Pod, or lets it go when its UID is recorded.
+// Start implements phase.Function: it creates the Pod, or releases it when its UID is recorded.
 func (f *Function) Start(ctx context.Context, call phase.Call) (phase.Observation, error) {
 	intent, err := ReadIntent(call)
 	if err != nil {
@@ -102,7 +103,7 @@ func (f *Function) Start(ctx context.Context, call phase.Call) (phase.Observatio
 	if apierrors.IsNotFound(err) {
 		return f.gone(ctx, call, intent)
 	}
-	if apierrors.IsInvalid(err) || apierrors.IsConflict(err) { // so the patch of another UID is refused, but not only that
+	if apierrors.IsInvalid(err) || apierrors.IsConflict(err) { // another Pod may have the name, or there is another reason
 		found, readErr := f.read(ctx, intent)
 		if readErr == nil && (found == nil || found.UID != intent.UID) {
 			return f.gone(ctx, call, intent)
@@ -110,14 +111,14 @@ func (f *Function) Start(ctx context.Context, call phase.Call) (phase.Observatio
 		err = cmp.Or(readErr, err)
 	}
 	if err != nil {
-		return phase.Ended(fmt.Errorf("letting %s go: %w", intent, phase.Definitive(err)))
+		return phase.Ended(fmt.Errorf("removing the scheduling gate of %s: %w", intent, phase.Definitive(err)))
 	}
 	f.runs.release(f.runs.run(call.ID, intent.UID))
 	_, watched := f.runs.watches.get(intent.Namespace, intent.Pod)
 	return f.observe(ctx, call, intent, pod, watched)
 }
 
-// create the Pod. If it is there already, from a Start whose end was not seen, that is the one.
+// create creates the Pod, unless an earlier Start has created it.
 func (f *Function) create(ctx context.Context, call phase.Call, intent Intent) (phase.Observation, error) {
 	plan, err := f.plan(ctx, call)
 	if err != nil {
@@ -151,9 +152,9 @@ func (f *Function) Poll(ctx context.Context, call phase.Call) (phase.Observation
 	pod, watched := f.runs.watches.get(intent.Namespace, intent.Pod)
 	cancelled := f.runs.isCancelled(call.ID)
 	if pod == nil && intent.UID == "" && !cancelled {
-		return phase.Observation{State: phase.Idle}, nil // Start finds out whether it is there all the same
+		return phase.Observation{State: phase.Idle}, nil // Start finds out whether the Pod exists
 	}
-	// A Pod that the cache does not have, or has in an older life, may be there; one that was cancelled may have gone.
+	// The cache may be stale: the Pod may exist although the cache has none or one with another UID, and a cancelled one may be gone.
 	if pod == nil || !watched || cancelled || pod.UID != cmp.Or(intent.UID, pod.UID) {
 		watched = false
 		if pod, err = f.read(ctx, intent); err != nil {
@@ -169,7 +170,7 @@ func (f *Function) Poll(ctx context.Context, call phase.Call) (phase.Observation
 	return f.observe(ctx, call, intent, pod, watched)
 }
 
-// read the Pod from the API server; nil if there is none.
+// read returns the Pod from the API server; nil if there is none.
 func (f *Function) read(ctx context.Context, intent Intent) (*corev1.Pod, error) {
 	pod, err := f.runs.client.CoreV1().Pods(intent.Namespace).Get(ctx, intent.Pod, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -181,7 +182,7 @@ func (f *Function) read(ctx context.Context, intent Intent) (*corev1.Pod, error)
 	return pod, nil
 }
 
-// unrecorded is a call whose Pod may not go yet.
+// unrecorded observes a call whose Pod may not be released yet.
 func (f *Function) unrecorded(call phase.Call, intent Intent, pod *corev1.Pod) (phase.Observation, error) {
 	ours := pod != nil && isOf(pod, call.ID)
 	switch cancelled := f.runs.isCancelled(call.ID); {
@@ -192,15 +193,16 @@ func (f *Function) unrecorded(call phase.Call, intent Intent, pod *corev1.Pod) (
 	case !ours:
 		return phase.Observation{State: phase.Failed, Message: apierrors.NewAlreadyExists(corev1.Resource("pods"), intent.Pod).Error()}, nil
 	case pod.DeletionTimestamp != nil:
-		// Its name is free when it has gone.
-		return phase.Observation{State: phase.Running, PollAfter: podPoll, Waiting: phase.Waiting{For: intent.String() + ", which was deleted, to go"}}, nil
+		// The name can be used again when the Pod is gone.
+		waiting := phase.Waiting{For: intent.String() + ", which is being deleted, to be gone"}
+		return phase.Observation{State: phase.Running, PollAfter: podPoll, Waiting: waiting}, nil
 	}
 	intent.UID = pod.UID
 	recorded, err := phase.EncodeIntent(intent)
 	return phase.Observation{State: phase.Ready, Intent: recorded}, err
 }
 
-// gone is a call whose Pod is not there any more.
+// gone observes a call whose Pod does not exist any more.
 func (f *Function) gone(ctx context.Context, call phase.Call, intent Intent) (phase.Observation, error) {
 	if f.runs.isCancelled(call.ID) {
 		return phase.Observation{State: phase.Stopped}, nil
@@ -208,5 +210,5 @@ func (f *Function) gone(ctx context.Context, call phase.Call, intent Intent) (ph
 	if pod := f.runs.endedPod(f.runs.run(call.ID, intent.UID)); pod != nil {
 		return f.observe(ctx, call, intent, pod, true)
 	}
-	return podFailure(call, intent.Pod, "Failed while waiting for Pod to complete: the Pod was deleted before its end was seen"), nil
+	return podFailure(call, intent.Pod, "Failed while waiting for Pod to complete: the Pod was deleted before its end was observed"), nil
 }

@@ -18,15 +18,15 @@ import (
 const (
 	// podStartLimit is how long a Pod may take to begin.
 	podStartLimit = 15 * time.Minute
-	// podTextLimit is how much of a text that others wrote, such as a termination message, stands in the text of a failure.
+	// podTextLimit is the maximum length of a text of others, such as a termination message, in the message of a failure, in bytes.
 	podTextLimit = 1024
 
-	// How the texts of failures begin, as users know them.
+	// The messages of failures begin with these texts, as in Kanister.
 	notReady    = "Failed while waiting for Pod to be ready: "
 	notComplete = "Failed while waiting for Pod to complete: Pod failed to complete in time: "
 )
 
-// podFailure is the text of a phase that fails because of its Pod. The text of a deferPhase does not name the Pod, as users know it.
+// podFailure returns the observation of a phase that fails because of its Pod. The message of a deferPhase does not name the Pod, as in Kanister.
 func podFailure(call phase.Call, pod, text string) phase.Observation {
 	if call.ID.Phase != phase.Deferred {
 		details, _ := json.Marshal(map[string]string{"pod": pod}) // cannot fail
@@ -81,7 +81,7 @@ func allContainers(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 }
 
-// failedContainer is the first container that has failed, other than the main one; "" if none has.
+// failedContainer returns the first container that has failed, other than the main one; "" if none has.
 func failedContainer(pod *corev1.Pod, main string) string {
 	for _, status := range allContainers(pod) {
 		if end := status.State.Terminated; end != nil && end.ExitCode != 0 && status.Name != main {
@@ -91,8 +91,8 @@ func failedContainer(pod *corev1.Pod, main string) string {
 	return ""
 }
 
-// neverBegins returns why a Pod that has not begun never will; "" if it may yet. A name that is none stays so. All else may come: an
-// image, a Secret, room on a node.
+// neverBegins returns why a Pod will never begin; "" if it may still begin. Only an invalid image name cannot change. A missing image, a missing
+// Secret, or missing resources of a node may still appear.
 func neverBegins(pod *corev1.Pod) string {
 	for _, status := range allContainers(pod) {
 		if waiting := status.State.Waiting; waiting != nil && waiting.Reason == "InvalidImageName" {
@@ -102,8 +102,8 @@ func neverBegins(pod *corev1.Pod) string {
 	return ""
 }
 
-// beginsBy is until when a Pod has to begin; zero if an init container runs, which may take long. Each that ends gives those after it
-// their time.
+// beginsBy returns when a Pod must have begun; zero while an init container runs, which may take long. The time starts again with the end of each
+// init container.
 func beginsBy(pod *corev1.Pod, since time.Time) time.Time {
 	for _, status := range pod.Status.InitContainerStatuses {
 		switch state := status.State; {
@@ -154,14 +154,15 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// containerBegan reports whether a container has printed, or may have, and containerEnded that it prints no more.
+// containerBegan reports whether a container may have printed something.
 func containerBegan(pod *corev1.Pod, name string) bool {
 	status := containerOf(pod, name)
 	return status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil
 }
 
+// containerEnded reports whether a container prints nothing more.
 func containerEnded(pod *corev1.Pod, name string) bool {
-	// One that was ended may be started again, unless its Pod forbids it.
+	// A terminated container may be started again, unless its Pod forbids it.
 	return hasEnded(pod) || pod.Spec.RestartPolicy == corev1.RestartPolicyNever && containerOf(pod, name).State.Terminated != nil
 }
 
@@ -173,8 +174,8 @@ func containerOf(pod *corev1.Pod, name string) corev1.ContainerStatus {
 	return pod.Status.ContainerStatuses[at]
 }
 
-// cutShort reports whether the Pod was deleted while it ran. That its command then succeeded, as many do when they are asked to
-// stop, does not mean that it was done.
+// cutShort reports whether the Pod was deleted while it ran. Then an exit code of 0 does not mean that the command was complete: many commands
+// exit with 0 when they get SIGTERM.
 func cutShort(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp == nil {
 		return false

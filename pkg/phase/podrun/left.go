@@ -16,8 +16,8 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// Cancel implements Function. It removes the Pod immediately, whichever of the phase has the name: the one that is recorded, or one that a
-// late request has made.
+// Cancel implements phase.Function. It deletes the Pod of the phase that has the name: the recorded one, or one that a late request has
+// created.
 func (f *Function) Cancel(ctx context.Context, call phase.Call) error {
 	first := f.runs.stop(call.ID)
 	intent, err := ReadIntent(call)
@@ -34,18 +34,18 @@ func (f *Function) Cancel(ctx context.Context, call phase.Call) error {
 		}
 	}
 	if err == nil && first {
-		f.runs.wake(call.ID) // without a watch nothing else reports that it has gone
+		f.runs.wake(call.ID) // without a watch nothing else reports that the Pod is gone
 	}
 	return err
 }
 
-// Left implements Leaver.
+// Left implements phase.Leaver.
 func (f *Function) Left(ctx context.Context, call phase.Call) (bool, error) {
 	if f.seen(call) {
 		return true, nil
 	}
 	intent, err := ReadIntent(call)
-	if err != nil || intent.Pod == "" { // of another function, or of none yet
+	if err != nil || intent.Pod == "" { // the intent of another function, or none yet
 		return false, err
 	}
 	pod, err := f.read(ctx, intent)
@@ -57,7 +57,7 @@ func (f *Function) seen(call phase.Call) bool {
 	return len(f.runs.watches.seen(func(pod *corev1.Pod) bool { return isOf(pod, call.ID) })) > 0
 }
 
-// found implements finder.
+// Found returns the phases of an ActionSet of which the caches have a Pod.
 func (r *Runs) Found(namespace, name string) (ids []phase.ID) {
 	r.watches.seen(func(pod *corev1.Pod) bool {
 		id, ok := idOf(pod)
@@ -69,7 +69,7 @@ func (r *Runs) Found(namespace, name string) (ids []phase.ID) {
 	return ids
 }
 
-// remove implements finder. A Pod that is not there any more, or that has become another, is one that the cache has not heard of.
+// Remove deletes the Pods of a phase that the caches have. A Pod that is gone, or was replaced, is no error: the cache may be stale.
 func (r *Runs) Remove(ctx context.Context, id phase.ID) error {
 	r.stop(id)
 	var errs []error
@@ -81,7 +81,7 @@ func (r *Runs) Remove(ctx context.Context, id phase.ID) error {
 	return errors.Join(errs...)
 }
 
-// delete deletes the Pod of that UID immediately. A conflict is that another has its name.
+// delete deletes the Pod with this UID without a grace period. It returns a conflict if another Pod has its name.
 func (r *Runs) delete(ctx context.Context, pod *corev1.Pod) error {
 	err := r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &pod.UID},

@@ -19,25 +19,23 @@ import (
 )
 
 const (
-	// logPause is how long we wait before a log is opened again while its container runs. The API server reports that a container has
-	// ended a second or two after its log has: to open it before would be for nothing. It doubles to logMaxPause.
+	// logPause is the delay before a log is opened again while its container runs. The API server reports the end of a container a second or
+	// two after the end of its log, so an earlier attempt would be useless. It doubles up to logMaxPause.
 	logPause    = 3 * time.Second
 	logMaxPause = 30 * time.Second
-	// logEndPause is the same once the container has ended. It doubles too.
+	// logEndPause is the same after the end of the container. It doubles, too.
 	logEndPause = 500 * time.Millisecond
-	// logDrain is how long the stream of a container that has ended may take to end.
+	// logDrain is how long the stream of an ended container may take to end.
 	logDrain = 5 * time.Second
-	// logLimit is for how long the log of a container that has ended is asked for although the API server answers that it cannot be
-	// had. The node may come back.
+	// logLimit is how long reading the log of an ended container is retried although the API server refuses it. The node may come back.
 	logLimit = 2 * time.Minute
 )
 
-// logReader follows the log of one container, for its outputs and its last lines. Nothing of it is logged: it is the user's, and may be secret.
+// logReader follows the log of one container, for its outputs and its last lines. Nothing of it is logged, because it may be secret.
 //
-// A stream may end before the log does: the kubelet cuts it after some hours, and connections are lost, which looks like an end. Then
-// the log is read again from its start. Outputs are kept from one reading to the next, as the log may have been rotated meanwhile, and
-// a line is kept once. What was read while the container ran is never taken for all of it: after the container's end the log is read
-// once more.
+// A stream may end before the log does: the kubelet cuts it after some hours, and a lost connection looks like an end. Then the log is read again
+// from its start. Outputs of earlier readings are kept, because the log may have been rotated meanwhile, and a line is kept once. What was read
+// while the container ran may be incomplete, so the log is read once more after the container's end.
 type logReader struct {
 	open   func(ctx context.Context, follow bool) (io.ReadCloser, error)
 	cancel context.CancelFunc
@@ -45,25 +43,25 @@ type logReader struct {
 	ended   chan struct{}
 	endOnce sync.Once
 
-	// What is below is of the goroutine that reads.
+	// The following fields belong to the goroutine that reads.
 
 	reader *blueprint.OutputReader
 	bad    error // an output that cannot be read
-	// position in the text of this reading, and up to where it was taken into the tail.
+	// position in the text of this reading, and the position up to which the tail has the text.
 	position, taken int64
-	// head is how the text begins. By it a rotated log is noticed.
+	// head is the beginning of the text. If it changes, the log was rotated.
 	head []byte
 	tail []string
 
 	mu     sync.Mutex
 	result *logResult
-	// problem is why it cannot be read at the moment.
+	// problem is why the log cannot be read at the moment.
 	problem string
-	// changed is called when there is a problem, or none any more.
+	// changed is called when a problem appears or disappears.
 	changed func()
 }
 
-// logResult is what was found in a log that was read to its end, or as far as it could be.
+// logResult is the result of a log that was read to its end, or as far as possible.
 type logResult struct {
 	outputs map[string]string
 	tail    []string
@@ -79,17 +77,17 @@ func newLogReader(open func(ctx context.Context, follow bool) (io.ReadCloser, er
 	return l
 }
 
-// end notes that the container has ended.
+// end records that the container has ended.
 func (l *logReader) end() { l.endOnce.Do(func() { close(l.ended) }) }
 
-// read returns what was found; nil if it is still being read.
+// read returns the result; nil while the log is being read.
 func (l *logReader) read() *logResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.result
 }
 
-// run reads until all is read. It returns false if the context has ended before.
+// run reads the log to its end. It returns false if the context has ended before.
 func (l *logReader) run(ctx context.Context) bool {
 	following, drained := context.WithCancel(ctx)
 	defer drained()
@@ -132,13 +130,13 @@ func (l *logReader) run(ctx context.Context) bool {
 	}
 }
 
-// isAnswer reports whether the API server has refused. An outage, or a server that has too much to do, is not that.
+// isAnswer reports whether the API server has refused the request. An outage or an overloaded server is not a refusal.
 func isAnswer(err error) bool {
 	var answer apierrors.APIStatus
 	return errors.As(err, &answer) && !apierrors.IsTooManyRequests(err) && !apierrors.IsUnauthorized(err)
 }
 
-// podGone reports whether it is the Pod that is not found, rather than what its node has of it.
+// podGone reports whether the Pod was not found, rather than its log on the node.
 func podGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
@@ -152,7 +150,7 @@ func (l *logReader) hasEnded() bool {
 	}
 }
 
-// sleep until then, or until the container ends.
+// sleep waits for the pause, or until the container ends.
 func (l *logReader) sleep(ctx context.Context, pause time.Duration) {
 	ended := l.ended
 	if l.hasEnded() {
@@ -165,7 +163,7 @@ func (l *logReader) sleep(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// follow reads what the container prints while it runs. The stream may stay open when the container has ended: not for ever.
+// follow reads what the container prints while it runs. If the stream stays open after the container's end, it is closed after logDrain.
 func (l *logReader) follow(ctx context.Context, stop func()) error {
 	done := make(chan struct{})
 	var waiting sync.WaitGroup
@@ -212,12 +210,12 @@ func (w logWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// take keeps the last of the text that was not taken by an earlier reading.
+// take adds the text that no earlier reading has taken to the tail.
 func (l *logReader) take(piece []byte) {
 	if l.position == 0 {
 		head := piece[:min(len(piece), tail.MaxLineBytes)]
 		if n := min(len(head), len(l.head)); !bytes.Equal(head[:n], l.head[:n]) {
-			l.taken = 0 // rotated: this is another text
+			l.taken = 0 // the log was rotated: this is another text
 		}
 		l.head = bytes.Clone(head)
 	}
@@ -231,7 +229,7 @@ func (l *logReader) take(piece []byte) {
 	l.tail = tail.Append(l.tail, text)
 }
 
-// setProblem remembers why the log cannot be read at the moment; "" is that it can be.
+// setProblem remembers why the log cannot be read at the moment; "" if it can be read.
 func (l *logReader) setProblem(problem string) {
 	l.mu.Lock()
 	changed := (l.problem == "") != (problem == "")
@@ -242,7 +240,7 @@ func (l *logReader) setProblem(problem string) {
 	}
 }
 
-// whyUnread is the problem; "" where there is none, or no log.
+// whyUnread returns why the log cannot be read; "" if there is no problem, or no log.
 func (l *logReader) whyUnread() string {
 	if l == nil {
 		return ""

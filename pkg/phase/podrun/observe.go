@@ -17,14 +17,14 @@ import (
 	"millwright.dev/pkg/phase/tail"
 )
 
-// observe a Pod whose UID is recorded.
+// observe observes a call whose Pod is recorded by its UID.
 func (f *Function) observe(ctx context.Context, call phase.Call, intent Intent, pod *corev1.Pod, watched bool) (phase.Observation, error) {
 	running := phase.Observation{State: phase.Running, PollAfter: podPoll}
 	if watched {
-		running.PollAfter = podNet
+		running.PollAfter = watchedPodPoll
 	}
 	if f.runs.isCancelled(call.ID) {
-		running.Waiting.For = intent.String() + " to go"
+		running.Waiting.For = intent.String() + " to be gone"
 		return running, nil
 	}
 	run := f.runs.run(call.ID, intent.UID)
@@ -45,7 +45,7 @@ func (f *Function) observe(ctx context.Context, call phase.Call, intent Intent, 
 	case result != nil && result.missing != nil && !hasEnded(pod):
 		return podFailure(call, intent.Pod, fmt.Sprintf("its log cannot be read: %v", result.missing)), nil
 	case log != nil && result == nil && hasEnded(pod):
-		return running, nil // the end of its log is on the way
+		return running, nil // its log is not read to the end yet
 	case pod.Status.Phase == corev1.PodSucceeded:
 		return succeeded(call, intent, pod, result), nil
 	case pod.Status.Phase == corev1.PodFailed:
@@ -57,13 +57,13 @@ func (f *Function) observe(ctx context.Context, call phase.Call, intent Intent, 
 	}
 }
 
-// pending is a Pod that has not begun.
+// pending observes a call whose Pod has not begun.
 func (f *Function) pending(ctx context.Context, call phase.Call, pod *corev1.Pod, running phase.Observation) (phase.Observation, error) {
 	if reason := neverBegins(pod); reason != "" {
 		return podFailure(call, pod.Name, notReady+reason), nil
 	}
 	if claim := f.lostClaim(ctx, pod); claim != "" {
-		return podFailure(call, pod.Name, fmt.Sprintf("%sPersistentVolumeClaim %s is Lost: its volume has gone", notReady, claim)), nil
+		return podFailure(call, pod.Name, fmt.Sprintf("%sPersistentVolumeClaim %s is Lost: its volume is gone", notReady, claim)), nil
 	}
 	by := beginsBy(pod, call.StartTime)
 	if by.IsZero() {
@@ -77,7 +77,7 @@ func (f *Function) pending(ctx context.Context, call phase.Call, pod *corev1.Pod
 	return running, nil
 }
 
-// lostClaim is a claim without which the Pod cannot begin; "" if there is none, or it cannot be read.
+// lostClaim returns a lost claim without which the Pod cannot begin; "" if there is none, or it cannot be read.
 func (f *Function) lostClaim(ctx context.Context, pod *corev1.Pod) string {
 	if !unschedulable(pod) {
 		return ""
@@ -95,7 +95,7 @@ func (f *Function) lostClaim(ctx context.Context, pod *corev1.Pod) string {
 	return ""
 }
 
-// succeeded is a Pod that has succeeded. result is nil if its main container never began.
+// succeeded observes a call whose Pod has succeeded. result is nil if its main container never began.
 func succeeded(call phase.Call, intent Intent, pod *corev1.Pod, result *logResult) phase.Observation {
 	switch {
 	case cutShort(pod):
@@ -108,7 +108,7 @@ func succeeded(call phase.Call, intent Intent, pod *corev1.Pod, result *logResul
 	}
 }
 
-// outputOf a log; nil if there is none.
+// outputOf returns the output in a log; nil if there is none.
 func outputOf(result *logResult) map[string]any {
 	if result == nil || len(result.outputs) == 0 {
 		return nil
@@ -120,7 +120,7 @@ func outputOf(result *logResult) map[string]any {
 	return output
 }
 
-// failedPod is a Pod that has failed. The last lines of its log are in the text, or those of the other container that is at fault.
+// failedPod observes a call whose Pod has failed. The message has the last lines of its log, or of another container that caused the failure.
 func (f *Function) failedPod(ctx context.Context, call phase.Call, intent Intent, pod *corev1.Pod, result *logResult) phase.Observation {
 	if intent.IgnoreFailure {
 		return succeeded(call, intent, pod, result)
@@ -143,7 +143,7 @@ func failedItself(pod *corev1.Pod, container string) bool {
 	return end != nil && end.ExitCode != 0
 }
 
-// tailOf another container than the main one. Without it the text is shorter.
+// tailOf returns the last lines of the log of another container than the main one; nil if they cannot be read.
 func (f *Function) tailOf(ctx context.Context, pod *corev1.Pod, container string) (lines []string) {
 	options := logOptions(container, false)
 	options.TailLines, options.LimitBytes = ptr.To[int64](tail.MaxLines), ptr.To[int64](tail.MaxLines*tail.MaxLineBytes)

@@ -14,11 +14,11 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// overridden merges overrides into a spec, strategically: lists of containers, volumes and variables by their names. A later override
+// overridden merges overrides into a spec by a strategic merge: containers, volumes and variables are merged by name. A later override
 // wins. The main container comes first, where users and tools look for it.
 //
-// A node that is named becomes an affinity to that node: the Pod is held back at first, and such a Pod has no node. So the scheduler
-// decides: it heeds taints and room on that node, which a name would have passed by.
+// A nodeName becomes an affinity to that node, because a Pod with a scheduling gate cannot have a nodeName. So the scheduler observes taints and
+// free resources of that node, which a nodeName would bypass.
 func overridden(spec corev1.PodSpec, main string, overrides ...map[string]any) (*corev1.PodSpec, error) {
 	merged, err := json.Marshal(spec)
 	if err != nil {
@@ -53,7 +53,7 @@ func overridden(spec corev1.PodSpec, main string, overrides ...map[string]any) (
 	return &result, nil
 }
 
-// toNode adds that the Pod has to be on that node.
+// toNode requires that the Pod is scheduled to the node.
 func toNode(spec *corev1.PodSpec, node string) {
 	if spec.Affinity == nil {
 		spec.Affinity = &corev1.Affinity{}
@@ -65,7 +65,7 @@ func toNode(spec *corev1.PodSpec, node string) {
 	if affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
 	}
-	// One of the terms has to hold: each of them is narrowed.
+	// One of the terms has to match, so each of them gets the requirement.
 	terms := affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	for i := range terms {
 		terms[i].MatchFields = append(terms[i].MatchFields, corev1.NodeSelectorRequirement{

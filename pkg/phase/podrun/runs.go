@@ -17,11 +17,11 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// cancelledFor is how long it is remembered that a phase was cancelled: longer than anybody waits for it to stop.
+// cancelledFor is how long a cancelled phase is remembered: longer than the controller waits for it to stop.
 const cancelledFor = 10 * time.Minute
 
-// Runs is what this process knows of the Pods of phases: what the watches show, and what was read of their logs. Another process finds
-// all of it out again.
+// Runs is what this process knows of the Pods of phases: the caches of the watches, and what was read of their logs. Another process can
+// observe all of it again.
 type Runs struct {
 	ctx            context.Context
 	client         kubernetes.Interface
@@ -35,22 +35,23 @@ type Runs struct {
 	byID      map[phase.ID]*podRun
 	cancelled map[phase.ID]time.Time
 	deleted   map[types.UID]time.Time
-	stopped   bool // nothing is started any more
+	stopped   bool // no log is read any more
 }
 
-// podRun is one Pod that was let go.
+// podRun is one Pod that was released.
 type podRun struct {
 	uid types.UID
-	// What is below is guarded by the mu of the Runs.
+	// The following fields are guarded by the mu of the Runs.
 
-	// released: this process has let it go, whatever a cache shows.
+	// released: this process has removed its scheduling gate, although a stale cache may show it.
 	released bool
-	// ended is the Pod in its last state, which may be removed before its log is read.
+	// ended is the Pod in its last state. It may be deleted before its log is read.
 	ended *corev1.Pod
-	// log of the main container; nil as long as it has none.
+	// log of the main container; nil before it has begun.
 	log *logReader
 }
 
+// New returns Runs whose watches and readers of logs end with the context.
 func New(ctx context.Context, env phase.Environment) *Runs {
 	r := &Runs{
 		ctx: ctx, client: env.Client, serviceAccount: env.ServiceAccount, operator: env.OperatorNamespace, wake: env.Wake,
@@ -67,7 +68,7 @@ func New(ctx context.Context, env phase.Environment) *Runs {
 	return r
 }
 
-// wait returns when the context has ended and nothing runs any more.
+// Wait returns when the context has ended and nothing runs any more.
 func (r *Runs) Wait() {
 	r.watches.wait()
 	r.mu.Lock()
@@ -76,7 +77,7 @@ func (r *Runs) Wait() {
 	r.running.Wait()
 }
 
-// run of the phase, which is that of the Pod of this UID.
+// run returns the run of a phase for the Pod with this UID.
 func (r *Runs) run(id phase.ID, uid types.UID) *podRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,28 +92,28 @@ func (r *Runs) run(id phase.ID, uid types.UID) *podRun {
 	return run
 }
 
-// release remembers that this process has let the Pod go.
+// release remembers that this process has released the Pod.
 func (r *Runs) release(run *podRun) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	run.released = true
 }
 
-// held reports whether the Pod is still to be let go.
+// held reports whether the Pod has not been released.
 func (r *Runs) held(run *podRun, pod *corev1.Pod) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return gated(pod) && !run.released
 }
 
-// endedPod is the Pod as it was when it had ended; nil if that was not seen.
+// endedPod returns the Pod as it was when it had ended; nil if its end was not observed.
 func (r *Runs) endedPod(run *podRun) *corev1.Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return run.ended
 }
 
-// logOf the main container of the Pod, which is followed from when the container has begun; nil before.
+// logOf returns the log of the main container of the Pod, which is followed as soon as the container has begun; nil before.
 func (r *Runs) logOf(run *podRun, id phase.ID, pod *corev1.Pod, container string) *logReader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +145,7 @@ func (r *Runs) opener(namespace, name, container string) func(context.Context, b
 	}
 }
 
-// stop forgets the run of a phase that is cancelled. first is false if that was known.
+// stop forgets the run of a cancelled phase. first is false if the phase was cancelled before.
 func (r *Runs) stop(id phase.ID) (first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	// gateRecorded holds a Pod back until its UID is recorded.
+	// gateRecorded is the scheduling gate of a Pod until its UID is recorded.
 	gateRecorded = "millwright.dev/recorded"
 
-	// labelCreatedBy is what users of Kanister find Pods of phases by.
+	// labelCreatedBy is the label by which users of Kanister find the Pods of phases.
 	labelCreatedBy = "createdBy"
 	createdBy      = "kanister"
 	labelManagedBy = "app.kubernetes.io/managed-by"
@@ -36,26 +36,26 @@ const (
 	MainContainer = "container"
 )
 
-// Plan is the Pod of one call, before what all Pods of phases have in common is put on it.
+// Plan describes the Pod of one call, without what all Pods of phases have in common.
 type Plan struct {
-	// prefix of its name.
+	// Prefix of its name.
 	Prefix string
-	// namespace, or "" for that of the subject.
+	// Namespace, or "" for that of the subject.
 	Namespace string
-	// main is the container that prints the outputs. It is the first one.
+	// Main is the container that prints the outputs. It is the first one.
 	Main        string
 	Spec        corev1.PodSpec
 	Annotations map[string]string
-	// args of the Blueprint, and override of the ActionSet, which wins.
+	// Args of the Blueprint, and Override of the ActionSet, which wins.
 	Args     blueprint.PodArgs
 	Override map[string]any
-	// readOnly are the claims that are mounted so.
+	// ReadOnly are the claims that are mounted read-only.
 	ReadOnly []string
-	// ignoreFailure: the phase succeeds although the Pod fails.
+	// IgnoreFailure: the phase succeeds although the Pod fails.
 	IgnoreFailure bool
 }
 
-// build the Pod, gated. Another process builds the same one, with the same name.
+// build returns the Pod, with its scheduling gate. Every process builds the same Pod, with the same name.
 func (p Plan) build(call phase.Call, serviceAccount string) (*corev1.Pod, error) {
 	namespace := cmp.Or(p.Namespace, call.Action.Namespace)
 	if namespace == "" {
@@ -90,7 +90,7 @@ func (p Plan) build(call phase.Call, serviceAccount string) (*corev1.Pod, error)
 		Spec: *spec,
 	}
 	if pod.Namespace == id.Namespace {
-		// Not the controller of it: such a Pod is not created again when a node is drained, and it must not look so.
+		// The owner is not its controller: drain tools assume that a controller creates a deleted Pod again, and the ActionSet does not.
 		pod.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: "ActionSet", Name: id.Name, UID: id.UID,
 		}}
@@ -98,7 +98,7 @@ func (p Plan) build(call phase.Call, serviceAccount string) (*corev1.Pod, error)
 	return pod, nil
 }
 
-// union of maps; a later one wins.
+// union merges maps; a later one wins.
 func union(all ...map[string]string) map[string]string {
 	merged := map[string]string{}
 	for _, m := range all {
@@ -107,7 +107,7 @@ func union(all ...map[string]string) map[string]string {
 	return merged
 }
 
-// podName is the same in every process, so that the Pod is found again, and of two that are made at a time one is refused.
+// podName returns the name of the Pod of a phase. It is the same in every process, so that the Pod is found again, and only one can be created.
 func podName(prefix string, id phase.ID) string {
 	sum := sha256.Sum256([]byte(string(id.UID) + "/" + id.String()))
 	letters := sum[:10]
@@ -117,12 +117,12 @@ func podName(prefix string, id phase.ID) string {
 	return prefix + rand.SafeEncodeString(string(letters))
 }
 
-// isOf reports whether a Pod was made for that phase.
+// isOf reports whether a Pod was made for a phase.
 func isOf(pod *corev1.Pod, id phase.ID) bool {
 	return pod.Labels[phase.LabelActionSet] == string(id.UID) && pod.Labels[phase.LabelPhase] == id.String()
 }
 
-// idOf is the phase that a Pod was made for; ok is false if it is not marked.
+// idOf returns the phase that a Pod was made for; ok is false if the Pod is not marked.
 func idOf(pod *corev1.Pod) (id phase.ID, ok bool) {
 	namespace, name, named := strings.Cut(pod.Annotations[phase.AnnotationActionSet], "/")
 	action, index, cut := strings.Cut(pod.Labels[phase.LabelPhase], ".")
@@ -134,17 +134,17 @@ func idOf(pod *corev1.Pod) (id phase.ID, ok bool) {
 	return id, named && cut && err == nil && id.UID != "" && id.String() == pod.Labels[phase.LabelPhase]
 }
 
-// gated reports whether a Pod is held back because its UID may not be recorded.
+// gated reports whether a Pod has the scheduling gate.
 func gated(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gateRecorded})
 }
 
-// ungate is the patch by which the Pod of that UID goes. Of any other it is refused.
+// ungate returns the patch that removes the scheduling gate. The API server refuses it for a Pod with another UID.
 func ungate(uid types.UID) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"schedulingGates":[{"$patch":"delete","name":%q}]}}`, uid, gateRecorded)
 }
 
-// NewContainer is one container as all Pods of phases have them.
+// NewContainer returns a container with the defaults of all Pods of phases.
 func NewContainer(name, image string, command []string) corev1.Container {
 	return corev1.Container{Name: name, Image: image, Command: command, ImagePullPolicy: corev1.PullIfNotPresent}
 }

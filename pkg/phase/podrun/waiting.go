@@ -11,7 +11,8 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// waitingForPod is what a call waits for whose Pod was let go. logProblem is why the log of the main container cannot be read at the moment.
+// waitingForPod returns what a call waits for after its Pod was released. logProblem is why the log of the main container cannot be read at the
+// moment.
 func waitingForPod(pod *corev1.Pod, main, logProblem string) phase.Waiting {
 	name := fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name)
 	switch {
@@ -26,7 +27,7 @@ func waitingForPod(pod *corev1.Pod, main, logProblem string) phase.Waiting {
 			continue
 		}
 		reason := waiting.Reason
-		if reason == "ErrImagePull" { // it is that, and ImagePullBackOff between two tries
+		if reason == "ErrImagePull" { // the reason alternates between this and ImagePullBackOff
 			reason = "ImagePullBackOff"
 		}
 		return phase.Waiting{For: fmt.Sprintf("container %s of %s to start (%s)", status.Name, name, reason), Details: waiting.Message}

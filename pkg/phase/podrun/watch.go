@@ -21,28 +21,28 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// watchIdle is after what time without a question the watch of a namespace ends.
+// watchIdle is how long a watch of a namespace runs without being used.
 const watchIdle = 10 * time.Minute
 
-// watches watch the Pods of phases, each namespace by itself, so that a Role in it is enough. A watch starts with the first question
-// about its namespace.
+// watches are the watches of the Pods of phases. Each namespace has its own, so that a Role in the namespace is enough. A watch starts with its
+// first use.
 type watches struct {
 	ctx    context.Context
 	client kubernetes.Interface
-	// changed is called with every state of a Pod, and when it is gone.
+	// changed is called with a Pod that was added, changed or deleted.
 	changed func(*corev1.Pod)
 	running sync.WaitGroup
 
 	mu          sync.Mutex
 	byNamespace map[string]*namespaceWatch
-	stopped     bool // nothing is started any more
+	stopped     bool // no watch is started any more
 }
 
 // namespaceWatch is the watch of one namespace.
 type namespaceWatch struct {
 	namespace string
 	informer  cache.SharedIndexInformer
-	// What is below is guarded by the mu of the watches.
+	// The following fields are guarded by the mu of the watches.
 
 	used time.Time
 	// problem is why there is no watch at the moment.
@@ -58,7 +58,7 @@ func (w *watches) wait() {
 	w.running.Wait()
 }
 
-// use keeps the namespace watched for some time.
+// use starts the watch of a namespace, or keeps it running for another watchIdle.
 func (w *watches) use(namespace string) *namespaceWatch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (w *watches) use(namespace string) *namespaceWatch {
 	return watched
 }
 
-// get returns the Pod as the cache has it; nil if it has none. current is false if the cache may miss what happens.
+// get returns the Pod in the cache; nil if there is none. current is false if the cache may be stale for long.
 func (w *watches) get(namespace, name string) (pod *corev1.Pod, current bool) {
 	watched := w.use(namespace)
 	w.mu.Lock()
@@ -92,7 +92,7 @@ func (w *namespaceWatch) pod(name string) *corev1.Pod {
 	return object.(*corev1.Pod)
 }
 
-// seen are all Pods of the caches that the filter takes. It starts no watch.
+// seen returns all Pods of the caches that match the filter. It starts no watch.
 func (w *watches) seen(filter func(*corev1.Pod) bool) (pods []*corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *watches) seen(filter func(*corev1.Pod) bool) (pods []*corev1.Pod) {
 	return pods
 }
 
-// run watches until the context ends, or the namespace is not asked for any more.
+// run watches until the context ends, or the watch is not used any more.
 func (w *watches) run(watched *namespaceWatch) {
 	ctx, stop := context.WithCancel(w.ctx)
 	defer stop()
@@ -139,14 +139,14 @@ func (w *watches) newInformer(watched *namespaceWatch) cache.SharedIndexInformer
 			events, err := pods.Watch(ctx, options)
 			w.report(ctx, watched, err, false)
 			if err != nil && options.SendInitialEvents != nil {
-				// The Reflector would wait after some of these without looking at the context. As it is, it tries to list.
+				// After some of these errors the Reflector would wait without checking the context. With another type of error it lists instead.
 				err = errors.New(err.Error())
 			}
 			return events, err
 		},
 	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(listWatch, w.client), &corev1.Pod{}, 0, cache.Indexers{})
-	// None of these can fail of an informer that has not started.
+	// These cannot fail for an informer that has not started.
 	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // report has logged it
 	_ = informer.SetTransform(withoutManagedFields)
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -164,18 +164,18 @@ func (w *watches) newInformer(watched *namespaceWatch) cache.SharedIndexInformer
 	return informer
 }
 
-// report takes in how a list or a watch went, and logs the first time that it failed. A list alone is no watch.
+// report records the result of a list or a watch, and logs the first failure. A list that succeeds does not prove that watching works.
 func (w *watches) report(ctx context.Context, watched *namespaceWatch, err error, listed bool) {
 	if listed || ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return // the Reflector goes on immediately
+		return // the Reflector retries immediately
 	}
 	w.mu.Lock()
 	first := err != nil && watched.problem == nil
 	watched.problem = err
 	w.mu.Unlock()
 	if first {
-		klog.FromContext(ctx).Info("Cannot watch the Pods of phases, so they are read every second; trying again. "+
-			"It takes the verbs list and watch on pods in the namespace", "namespace", watched.namespace, "err", err)
+		klog.FromContext(ctx).Info("Failed to watch the Pods of phases, reading them every second instead; the verbs list and watch on pods are needed",
+			"namespace", watched.namespace, "err", err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// MaxLines is how many lines are kept.
+	// MaxLines is the number of lines that are kept.
 	MaxLines = 10
 	// MaxLineBytes is how much of each line is kept, in bytes.
 	MaxLineBytes = 300

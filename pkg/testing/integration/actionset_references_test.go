@@ -71,7 +71,7 @@ func TestActionSetWrongSubjectKind(t *testing.T) {
 	e.run(nil)
 	e.startRun("kind", "  phases:\n  - {func: KubeTask, name: task, args: {image: x, command: ['{{ .Deployment.Name }}']}}\n")
 	set := e.awaitEnd("kind")
-	want := `the subject of the action is the Namespace "` + e.namespace + `": the template asks for .Deployment, which is there for subjects of kind Deployment alone`
+	want := `the subject of the action is the Namespace "` + e.namespace + `": the template uses .Deployment, which exists only for subjects of kind Deployment`
 	if message := set.Status.Error.Message; !strings.Contains(message, want) || strings.Contains(message, "nil pointer") {
 		t.Errorf("got %s, want an error with %q", summary(set), want)
 	}

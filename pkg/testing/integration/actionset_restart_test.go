@@ -203,7 +203,7 @@ func TestActionSetSecretGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.run(nil)
-	lost := "Secret " + secret + " with the snapshot of the run is gone: nothing of the rest can be run"
+	lost := "Secret " + secret + " with the snapshot of the run was not found: the run cannot continue"
 	set = e.wantEnd("lost", "failed long=failed second=pending defer cleanup=pending; 0%; "+lost)
 	e.wantEvents("lost", "SA go", "SP long", `W "Error" `+lost)
 	e.wantCleanUp(set)
