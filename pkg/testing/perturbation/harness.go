@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// AllPatternsVariable is the environment variable that, set to anything, makes Test try every pattern.
+// AllPatternsVariable is the environment variable that, set to anything, makes Test try every pattern at every point.
 const AllPatternsVariable = "PERTURB_ALL"
 
 // Cluster is where the runs take place.
@@ -39,7 +39,8 @@ func Test(t *testing.T, cluster Cluster, scenario Scenario) {
 		t.Fatalf("The undisturbed run failed: %v\n%s", err, undisturbed.history)
 	}
 	patterns := standardPatterns(undisturbed.watched)
-	if os.Getenv(AllPatternsVariable) != "" {
+	all := os.Getenv(AllPatternsVariable) != ""
+	if all {
 		patterns = append(patterns, morePatterns(undisturbed.watched, scenario.Flicker != nil)...)
 	}
 	var tried, held atomic.Int32
@@ -50,8 +51,11 @@ func Test(t *testing.T, cluster Cluster, scenario Scenario) {
 		t.Run(pattern.Name, func(t *testing.T) {
 			t.Parallel()
 			points := undisturbed.points
-			if pattern.strike == nil {
+			switch {
+			case pattern.strike == nil:
 				points = []Point{{}}
+			case pattern.firstOfAct && !all:
+				points = undisturbed.first
 			}
 			for _, point := range points {
 				t.Run(point.String(), func(t *testing.T) {

@@ -10,5 +10,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testcluster.Main(m, testcluster.WithCRDs("manifests/00-crds"), testcluster.WithCRDs("pkg/testing/perturbation/testdata"))
+	testcluster.Main(m, testcluster.WithCRDs("manifests/00-crds"), testcluster.WithCRDs("pkg/testing/perturbation/testdata"),
+		testcluster.WithKeptNamespaces())
 }

@@ -22,6 +22,8 @@ type Pattern struct {
 	Resource string
 	// loseEvents makes every event post fail, during the whole run. Such a pattern has no strike.
 	loseEvents bool
+	// firstOfAct tries the pattern only at the first write of each act, unless all patterns are tried.
+	firstOfAct bool
 	// untilTheEnd keeps a late write back until the last act is done, not only its own.
 	untilTheEnd bool
 	// strike does what is to happen to the write of the point.
@@ -35,10 +37,11 @@ type strike struct {
 	call  call
 }
 
-// Standard patterns: those that every test run tries at every point.
+// standardPatterns are those that every test run tries. A crash before any other write than the first one of an act leaves what a crash after
+// the write before it leaves.
 func standardPatterns(watched []string) []Pattern {
 	patterns := []Pattern{
-		{Name: "crash before", strike: crashBefore},
+		{Name: "crash before", firstOfAct: true, strike: crashBefore},
 		{Name: "crash after", strike: crashAfter},
 		{Name: "late write", strike: lateWrite},
 	}

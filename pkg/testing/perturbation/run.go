@@ -37,6 +37,8 @@ type run struct {
 	mu       sync.Mutex
 	given    bool // by an act whose writes are no points
 	points   []Point
+	first    []Point // the first one of each act
+	acted    bool    // an act has begun, and no point is its first one yet
 	writes   []Write
 	watches  []string
 	struck   bool
@@ -50,6 +52,7 @@ type run struct {
 // result is what a run came to.
 type result struct {
 	points  []Point
+	first   []Point // the first one of each act
 	watched []string
 	struck  bool
 	state   string
@@ -59,7 +62,7 @@ type result struct {
 // execute runs the scenario. The result is valid also with an error, as far as it got.
 func (r *run) execute(ctx context.Context) (res result, err error) {
 	defer func() {
-		res.points, res.struck, res.history = r.points, r.struck, r.history.String()
+		res.points, res.first, res.struck, res.history = r.points, r.first, r.struck, r.history.String()
 	}()
 
 	defer func() { err = errors.Join(err, r.user.tidyUp(ctx, r.scenario.Resources)) }()
@@ -73,7 +76,7 @@ func (r *run) execute(ctx context.Context) (res result, err error) {
 
 	acts := slices.Concat(r.scenario.Given, r.scenario.Acts)
 	for i, act := range acts {
-		r.setGiven(i < len(r.scenario.Given))
+		r.beginAct(i < len(r.scenario.Given))
 		r.history.add("user: %s", act.Name)
 		if err := r.do(ctx, act); err != nil {
 			return res, fmt.Errorf("act %q: %w", act.Name, err)
@@ -144,11 +147,11 @@ func (r *run) converge(runCtx context.Context, act Act) error {
 	return err
 }
 
-// setGiven says whether what is written from now on is disturbed in another scenario.
-func (r *run) setGiven(given bool) {
+// beginAct is called before each act. The writes of a given act are no points: another scenario disturbs them.
+func (r *run) beginAct(given bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.given = given
+	r.given, r.acted = given, !given
 }
 
 // reached notes a point that the controller came to.
@@ -157,6 +160,9 @@ func (r *run) reached(point Point) {
 	defer r.mu.Unlock()
 	if !r.given {
 		r.points = append(r.points, point)
+		if r.acted {
+			r.first, r.acted = append(r.first, point), false
+		}
 	}
 }
 

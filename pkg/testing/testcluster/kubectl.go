@@ -29,7 +29,8 @@ const requestTimeout = time.Minute
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
 // Namespace creates a namespace for this test and returns its name, which begins with the name of the test. Pods can be created in it
-// immediately: its default ServiceAccount exists. The end of the test deletes the namespace, without waiting until it is gone.
+// immediately: its default ServiceAccount exists. The end of the test deletes the namespace, without waiting until it is gone; see
+// WithKeptNamespaces.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
@@ -46,6 +47,9 @@ func (c *Cluster) Namespace(t testing.TB) string {
 		t.Fatalf("creating a namespace for the test: %v", err)
 	}
 	t.Cleanup(func() {
+		if c.keepsNamespaces {
+			return
+		}
 		// The test's own context has ended.
 		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 		defer cancel()
