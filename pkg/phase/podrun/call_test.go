@@ -19,11 +19,8 @@ import (
 )
 
 func TestTaskSucceeds(t *testing.T) {
-	podBubble(t, func(t *testing.T) {
-		c := newPodCluster(t)
-		p, call := c.process(), taskCall(t)
-		call.begin(p)
-		podWant(t, "Pods that were let go", c.ran, []types.UID{"uid-1"})
+	withTask(t, func(t *testing.T, c *podCluster, p *podProcess, call *podTestCall) {
+		podWant(t, "Pods that were released", c.ran, []types.UID{"uid-1"})
 		c.print(MainContainer, "hello\n"+`###Phase-output###:{"key":"a","value":"1"}`+"\n"+`###Phase-output###:{"key":"a","value":"2"}`+"\n")
 		c.update(podRunning(MainContainer))
 		if p.wakes(testID) == 0 {
@@ -62,7 +59,7 @@ func TestConcurrentStartsRunOnePod(t *testing.T) {
 		call.begin(c.process())
 		// What the old process asks for, with what it knows of the status, arrives now.
 		podWantState(t, "a start that arrives late", late.start(old), phase.Ready)
-		podWant(t, "Pods that were let go", c.ran, []types.UID{"uid-1"})
+		podWant(t, "Pods that were released", c.ran, []types.UID{"uid-1"})
 		podWant(t, "Pods", len(c.pods()), 1)
 
 		// And once more after the phase has ended and its Pod is removed.
@@ -70,7 +67,7 @@ func TestConcurrentStartsRunOnePod(t *testing.T) {
 		call.cancel(next)
 		found := late.start(old)
 		podWantState(t, "a start that arrives after the end", found, phase.Ready)
-		podWant(t, "Pods that were let go", c.ran, []types.UID{"uid-1"})
+		podWant(t, "Pods that were released", c.ran, []types.UID{"uid-1"})
 		if pods := c.pods(); len(pods) != 1 || !gated(&pods[0]) {
 			t.Errorf("what a late start makes does something: %v", pods)
 		}
@@ -104,7 +101,7 @@ func TestLostStartIsContinued(t *testing.T) {
 		podWantState(t, "it is recorded, and held", call.poll(next), phase.Idle)
 		podWantState(t, "it goes", call.start(next), phase.Running)
 		podWantState(t, "a start once more", call.start(next), phase.Running)
-		podWant(t, "Pods that were let go", c.ran, []types.UID{"uid-1"})
+		podWant(t, "Pods that were released", c.ran, []types.UID{"uid-1"})
 
 		c.print(MainContainer, `###Phase-output###:{"key":"a","value":"1"}`)
 		c.update(podRunning(MainContainer))
@@ -117,10 +114,7 @@ func TestLostStartIsContinued(t *testing.T) {
 }
 
 func TestDeletedPodFails(t *testing.T) {
-	podBubble(t, func(t *testing.T) {
-		c := newPodCluster(t)
-		p, call := c.process(), taskCall(t)
-		call.begin(p)
+	withTask(t, func(t *testing.T, c *podCluster, p *podProcess, call *podTestCall) {
 		c.update(podRunning(MainContainer))
 		call.poll(p)
 		pod := c.pods()[0]
@@ -136,10 +130,7 @@ func TestDeletedPodFails(t *testing.T) {
 
 // A shell that gets SIGTERM may exit with 0.
 func TestPodDeletedWhileRunningFails(t *testing.T) {
-	podBubble(t, func(t *testing.T) {
-		c := newPodCluster(t)
-		p, call := c.process(), taskCall(t)
-		call.begin(p)
+	withTask(t, func(t *testing.T, c *podCluster, p *podProcess, call *podTestCall) {
 		grace := int64(30)
 		c.update(func(pod *corev1.Pod) {
 			podExited(0)(pod)
@@ -154,10 +145,7 @@ func TestPodDeletedWhileRunningFails(t *testing.T) {
 }
 
 func TestPodRemovedAfterSuccess(t *testing.T) {
-	podBubble(t, func(t *testing.T) {
-		c := newPodCluster(t)
-		p, call := c.process(), taskCall(t)
-		call.begin(p)
+	withTask(t, func(t *testing.T, c *podCluster, p *podProcess, call *podTestCall) {
 		c.print(MainContainer, `###Phase-output###:{"key":"a","value":"1"}`)
 		c.update(podExited(0))
 		call.poll(p)

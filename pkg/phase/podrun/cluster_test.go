@@ -42,7 +42,7 @@ type podCluster struct {
 	logs   map[string]string // by container
 	logErr error
 	denied map[string]error // by verb and resource
-	// ran are the UIDs of the Pods that were let go.
+	// ran are the UIDs of the Pods that were released.
 	ran []types.UID
 }
 
@@ -327,7 +327,7 @@ func (c *podTestCall) cancel(p *podProcess) {
 	synctest.Wait()
 }
 
-// begin goes on until the Pod was let go.
+// begin starts the call, until its Pod is released.
 func (c *podTestCall) begin(p *podProcess) {
 	c.t.Helper()
 	c.validate(p)
@@ -375,4 +375,15 @@ func podWantText(t *testing.T, what, text string, parts ...string) {
 func podBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, test)
+}
+
+// withTask runs a test in a bubble, with a cluster, a process, and a task whose Pod was released.
+func withTask(t *testing.T, test func(t *testing.T, c *podCluster, p *podProcess, call *podTestCall)) {
+	t.Helper()
+	podBubble(t, func(t *testing.T) {
+		c := newPodCluster(t)
+		p, call := c.process(), taskCall(t)
+		call.begin(p)
+		test(t, c, p, call)
+	})
 }

@@ -82,10 +82,7 @@ func TestTaskSucceedsWithFailedPod(t *testing.T) {
 }
 
 func TestInvalidOutputFailsRunningTask(t *testing.T) {
-	podBubble(t, func(t *testing.T) {
-		c := newPodCluster(t)
-		p, call := c.process(), taskCall(t)
-		call.begin(p)
+	withTask(t, func(t *testing.T, c *podCluster, p *podProcess, call *podTestCall) {
 		c.print(MainContainer, "###Phase-output###:nope\n")
 		c.update(podRunning(MainContainer))
 		call.poll(p)
@@ -110,10 +107,7 @@ func TestInvalidOutput(t *testing.T) {
 }
 
 func TestEvictedPod(t *testing.T) {
-	podBubble(t, func(t *testing.T) {
-		c := newPodCluster(t)
-		p, call := c.process(), taskCall(t)
-		call.begin(p)
+	withTask(t, func(t *testing.T, c *podCluster, p *podProcess, call *podTestCall) {
 		c.update(func(pod *corev1.Pod) {
 			pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, "Evicted", "The node was low on resource: memory."
 			pod.Status.Conditions = []corev1.PodCondition{{Type: "DisruptionTarget", Status: "True", Reason: "TerminationByKubelet"}}

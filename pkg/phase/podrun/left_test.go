@@ -46,7 +46,7 @@ func TestCancelRemovesPod(t *testing.T) {
 			call.validate(p)
 			call.Intent = call.start(p).Intent
 		},
-		"let go": func(_ *testing.T, _ *podCluster, p *podProcess, call *podTestCall) { call.begin(p) },
+		"released": func(_ *testing.T, _ *podCluster, p *podProcess, call *podTestCall) { call.begin(p) },
 		"running": func(_ *testing.T, c *podCluster, p *podProcess, call *podTestCall) {
 			call.begin(p)
 			c.update(podRunning(MainContainer))
@@ -101,10 +101,7 @@ func TestPodsInOtherNamespaces(t *testing.T) {
 }
 
 func TestLeft(t *testing.T) {
-	podBubble(t, func(t *testing.T) {
-		c := newPodCluster(t)
-		p, call := c.process(), taskCall(t)
-		call.begin(p)
+	withTask(t, func(t *testing.T, c *podCluster, p *podProcess, call *podTestCall) {
 		other := c.process()
 		task := other.Get("task")
 		before := len(c.client.Actions())

@@ -47,10 +47,7 @@ func TestPodsAreReadWithoutWatch(t *testing.T) {
 }
 
 func TestIdleWatchEnds(t *testing.T) {
-	podBubble(t, func(t *testing.T) {
-		c := newPodCluster(t)
-		p, call := c.process(), taskCall(t)
-		call.begin(p)
+	withTask(t, func(t *testing.T, c *podCluster, p *podProcess, call *podTestCall) {
 		for range 6 { // a phase of half an hour is looked at now and then, and keeps its watch
 			time.Sleep(call.poll(p).PollAfter)
 		}
