@@ -51,7 +51,7 @@ type apiServer struct {
 	namespaces fakeapi.Objects[corev1.Namespace]
 
 	mu sync.Mutex
-	// posted are the names of the events that were posted, and dead is that none is any more.
+	// posted are the names of the events that were posted. If dead is true, no further event is posted.
 	posted map[string]bool
 	dead   bool
 	events []string

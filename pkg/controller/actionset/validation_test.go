@@ -124,7 +124,7 @@ func TestPhaseNamespace(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		object map[string]any
-		want   string // namespace; "" is that it is refused
+		want   string // namespace; "" if the phase is refused
 	}{
 		"in a namespace":     {of("apps/v1", "Deployment", "shop"), "shop"},
 		"a namespace":        {of("v1", "Namespace", ""), "web"},

@@ -36,7 +36,7 @@ func (w *world) poll(key phaseKey, recorded int) phase.Observation {
 // start implements the contract of a function: what was done is not done again.
 func (w *world) start(key phaseKey, recorded int) phase.Observation {
 	if w.set() == nil || w.set().Status == nil {
-		w.fault("phase %s is started, and no status says so", key)
+		w.fault("phase %s is started, and its intent is not recorded", key)
 		return phase.Observation{}
 	}
 	if p := phaseIn(w.set().Status, key); p.State != v1alpha1.StateRunning || p.Intent == nil {
@@ -79,7 +79,7 @@ func (w *world) check(before, after *v1alpha1.ActionSetStatus) {
 	}
 	rank := map[v1alpha1.State]int{v1alpha1.StatePending: 0, v1alpha1.StateRunning: 1, v1alpha1.StateFailed: 2, v1alpha1.StateComplete: 2}
 	if before != nil && before.CompletionTime != nil && after.CompletionTime == nil {
-		w.fault("it has ended, and goes on")
+		w.fault("the run has ended, and its status changes")
 	}
 	for i := range after.Actions {
 		keys := []phaseKey{{i, phase.Deferred}}

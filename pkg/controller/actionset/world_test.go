@@ -26,7 +26,7 @@ import (
 type world struct {
 	t           testing.TB
 	blueprints  map[string]*v1alpha1.Blueprint
-	history     []*v1alpha1.ActionSet // the last one is the newest; nil is that it is gone
+	history     []*v1alpha1.ActionSet // the last one is the newest; nil if the ActionSet is gone
 	run         *corev1.Secret
 	snapshots   int  // the number of Secrets that were created
 	snapshotBy  int  // the process that created the last one
@@ -64,7 +64,7 @@ type call struct {
 	present bool
 	process int
 	state   phase.State
-	// made counts the objects that were made for it, of which the last is there; gated is that it does nothing yet.
+	// made counts the objects that were made for it, of which the last one exists. While gated is true, that object does nothing.
 	made  int
 	gated bool
 }

@@ -156,7 +156,7 @@ func TestFormerParents(t *testing.T) {
 	}
 }
 
-// hostedImmediately makes fakes whose caches are filled.
+// hostedImmediately makes fakes with filled caches.
 func hostedImmediately(h *host) func(parent.Config) (parentController, *parent.Problem, error) {
 	return func(parent.Config) (parentController, *parent.Problem, error) {
 		h.parents = &fakeParents{name: "it", did: &h.did, health: parent.Health{Synced: true}}

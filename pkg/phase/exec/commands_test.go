@@ -43,7 +43,7 @@ func (f *fakeExec) exec(ctx context.Context, in Container, command []string, std
 	return f.do(ctx, in, command, stdout, stderr)
 }
 
-// times that a command was run.
+// times returns how often a command was run.
 func (f *fakeExec) times() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

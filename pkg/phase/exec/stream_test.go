@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/httpstream"
 )
 
-// fakeStream gives what it reads.
+// fakeStream is a stream with fixed content.
 type fakeStream struct {
 	httpstream.Stream
 	io.Reader
@@ -61,7 +61,7 @@ func TestBrokenStreamFails(t *testing.T) {
 		}
 		content, err := io.ReadAll(stream)
 		if broken := errors.Is(err, errBrokenOff); broken != test.broken || string(content) != test.says {
-			t.Errorf("%s that says %q: %q, %v", test.stream, test.says, content, err)
+			t.Errorf("%s with the text %q: %q, %v", test.stream, test.says, content, err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/phase/exec"
 )
 
-// newKubeExecAll returns the function on a node that runs commands so.
+// newKubeExecAll returns the function on a node that runs commands with the executor.
 func newKubeExecAll(t *testing.T, node exec.Executor) phase.Function {
 	ctx, stop := context.WithCancel(context.Background())
 	commands := exec.New(ctx, node, func(phase.ID) {})
@@ -39,7 +39,7 @@ func newExecCall(t *testing.T, function phase.Function, args map[string]any) pha
 	return call
 }
 
-// startExec starts a call, and returns how it goes when nothing happens any more.
+// startExec starts a call, and returns its state when nothing happens any more.
 func startExec(t *testing.T, function phase.Function, call phase.Call) phase.Observation {
 	t.Helper()
 	if observed, err := function.Start(t.Context(), call); err != nil || observed.State != phase.Running {

@@ -23,7 +23,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// opsWorld is a ConfigMap ns/c on an API server that, other than the fake one, minds resourceVersions.
+// opsWorld is a ConfigMap ns/c on an API server that, unlike the fake one, checks resourceVersions.
 type opsWorld struct {
 	*testing.T
 	function *KubeOps
@@ -76,7 +76,7 @@ func (w *opsWorld) patch(body []byte) error {
 	return nil
 }
 
-// change the ConfigMap as another client.
+// change changes the ConfigMap as another client.
 func (w *opsWorld) change(value string, annotations map[string]string) {
 	version, _ := strconv.Atoi(w.object.GetResourceVersion())
 	w.object.SetResourceVersion(strconv.Itoa(version + 1))
@@ -89,7 +89,7 @@ func (w *opsWorld) value() string {
 	return value
 }
 
-// begin a phase of that index that patches the value.
+// begin begins the phase with this index, which patches the value.
 func (w *opsWorld) begin(index int, value string) phase.Call {
 	w.Helper()
 	call := phase.Call{ID: phase.ID{UID: "set", Phase: index}, Args: map[string]any{

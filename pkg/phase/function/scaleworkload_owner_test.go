@@ -110,7 +110,7 @@ func (w *ownerWorld) react(action clienttesting.Action) (bool, runtime.Object, e
 	return true, object, nil
 }
 
-// follow is what the controller of the App does: the Deployment has as many replicas.
+// follow sets the replicas of the Deployment, as the controller of the App does.
 func (w *ownerWorld) follow() {
 	w.t.Helper()
 	deployment, err := w.client.AppsV1().Deployments("shop").Get(w.t.Context(), "web", metav1.GetOptions{})
@@ -134,7 +134,7 @@ func (w *ownerWorld) call(kind string, wait bool) phase.Call {
 	return phase.Call{ID: testID, Args: map[string]any{"replicas": "0", "kind": kind, "namespace": "shop", "name": "web", "waitForReady": wait}}
 }
 
-// run a call as far as it goes, recording what is to be recorded.
+// run runs a call as far as possible, and records its intents.
 func (w *ownerWorld) run(call *phase.Call) phase.Observation {
 	w.t.Helper()
 	if call.Intent == nil {

@@ -71,7 +71,7 @@ func TestScaleWithoutWaiting(t *testing.T) {
 	}
 }
 
-// Even so it is written: see TestLateScaleRequest.
+// The request is still written: see TestLateScaleRequest.
 func TestScaledWorkloadSucceedsImmediately(t *testing.T) {
 	w := newScaleWorld(t, 2)
 	call := w.call(0, replicas(2))

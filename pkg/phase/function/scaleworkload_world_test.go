@@ -26,7 +26,7 @@ import (
 
 var statefulSets = appsv1.SchemeGroupVersion.WithResource("statefulsets")
 
-// scaleWorld is a StatefulSet db/pg on an API server that, other than the fake one, minds resourceVersions.
+// scaleWorld is a StatefulSet db/pg on an API server that, unlike the fake one, checks resourceVersions.
 type scaleWorld struct {
 	*ScaleWorkload
 	t       *testing.T
@@ -99,7 +99,7 @@ func (w *scaleWorld) set() *appsv1.StatefulSet {
 	return object.(*appsv1.StatefulSet).DeepCopy()
 }
 
-// change the StatefulSet as another client.
+// change changes the StatefulSet as another client.
 func (w *scaleWorld) change(how func(*appsv1.StatefulSet)) {
 	w.t.Helper()
 	set := w.set()
@@ -144,7 +144,7 @@ func ownedPod(name string, owner types.UID, phase corev1.PodPhase) *corev1.Pod {
 	}
 }
 
-// call of a phase of that index.
+// call returns the call of the phase with this index.
 func (w *scaleWorld) call(index int, args map[string]any) phase.Call {
 	w.t.Helper()
 	call := phase.Call{
@@ -172,7 +172,7 @@ func throughStatus(t *testing.T, intent map[string]any) (recorded map[string]any
 	return recorded
 }
 
-// advance does what the controller does with a phase that is observed so: it records and starts. It returns how it goes then.
+// advance records and starts a phase in the observed state, as the controller does, and returns its next state.
 func (w *scaleWorld) advance(call *phase.Call) phase.Observation {
 	w.t.Helper()
 	for range 10 {

@@ -28,7 +28,7 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// fakeMapper knows some kinds, more of them when it was reset.
+// fakeMapper maps some kinds, and more of them after a reset.
 type fakeMapper struct {
 	*meta.DefaultRESTMapper
 	later  []schema.GroupVersionKind
@@ -69,7 +69,7 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: name}, Data: data}
 }
 
-// condition of WaitV2 on a ConfigMap: its value of that key is true.
+// condition returns a condition of WaitV2 on a ConfigMap: its value of the key is true.
 func condition(name, key string) map[string]any {
 	return map[string]any{
 		"condition":       "{{ .data." + key + " }}",
@@ -100,7 +100,7 @@ func validated(t *testing.T, function phase.Function, args map[string]any) phase
 	return call
 }
 
-// untilEnd polls as the controller does, and returns the end and how often it polled.
+// untilEnd polls as the controller does, and returns the last state and the number of polls.
 func untilEnd(t *testing.T, function phase.Function, call phase.Call) (phase.Observation, int) {
 	t.Helper()
 	observed, err := function.Start(t.Context(), call)

@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// podCluster is an API server with Pods that heeds UIDs, as a real one does.
+// podCluster is an API server with Pods that checks UIDs, as a real one does.
 type podCluster struct {
 	t      *testing.T
 	client *fake.Clientset
@@ -114,7 +114,7 @@ func (c *podCluster) there(namespace, name string) (*corev1.Pod, error) {
 	return object.(*corev1.Pod), nil
 }
 
-// deny answers requests with an error; nil ends that.
+// deny makes requests fail with an error; nil ends that.
 func (c *podCluster) deny(what string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,7 @@ func (c *podCluster) print(container, text string) {
 	c.logs[container] = text
 }
 
-// count the requests since the test began.
+// count returns the number of requests since the test began.
 func (c *podCluster) count(verb, resource string) (n int) {
 	for _, action := range c.client.Actions() {
 		name := action.GetResource().Resource
@@ -141,7 +141,7 @@ func (c *podCluster) count(verb, resource string) (n int) {
 	return n
 }
 
-// pods that there are, by namespace and name.
+// pods returns the existing Pods, by namespace and name.
 func (c *podCluster) pods() []corev1.Pod {
 	c.t.Helper()
 	list, err := c.client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
@@ -151,7 +151,7 @@ func (c *podCluster) pods() []corev1.Pod {
 	return list.Items
 }
 
-// delete a Pod.
+// delete deletes a Pod.
 func (c *podCluster) delete(pod *corev1.Pod) {
 	c.t.Helper()
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
@@ -160,7 +160,7 @@ func (c *podCluster) delete(pod *corev1.Pod) {
 	}
 }
 
-// update the only Pod.
+// update updates the only Pod.
 func (c *podCluster) update(change func(*corev1.Pod)) {
 	c.t.Helper()
 	pods := c.pods()
@@ -185,7 +185,7 @@ func podRunning(names ...string) func(*corev1.Pod) {
 	}
 }
 
-// podExited is a Pod whose container has ended.
+// podExited ends the container of a Pod.
 func podExited(code int32) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.Phase = corev1.PodSucceeded
@@ -227,7 +227,7 @@ func (c *podCluster) process() *podProcess {
 	return p
 }
 
-// Get returns the function of that name.
+// Get returns the function with this name.
 func (p *podProcess) Get(name string) *Function {
 	return p.Function(map[string]func(context.Context, phase.Call) (Plan, error){
 		"task": planTask, "careless task": planCarelessTask, "two containers": planTwoContainers,
@@ -262,7 +262,7 @@ func planTwoContainers(ctx context.Context, call phase.Call) (Plan, error) {
 	return plan, err
 }
 
-// wakes that were called for since the last time.
+// wakes returns the number of wake-ups since the last call.
 func (p *podProcess) wakes(id phase.ID) int {
 	synctest.Wait()
 	p.mu.Lock()
@@ -272,7 +272,7 @@ func (p *podProcess) wakes(id phase.ID) int {
 	return n
 }
 
-// podTestCall is one call with what a controller keeps of it.
+// podTestCall is one call with its intent, as the controller records it.
 type podTestCall struct {
 	phase.Call
 	t        *testing.T
@@ -337,7 +337,7 @@ func (c *podTestCall) begin(p *podProcess) {
 	podWantState(c.t, "the second start", c.start(p), phase.Running)
 }
 
-// finish goes on polling while a controller would, for a while.
+// finish polls until the call has ended, as a controller does.
 func (c *podTestCall) finish(p *podProcess) (found phase.Observation) {
 	c.t.Helper()
 	for range 200 {

@@ -25,7 +25,7 @@ import (
 	"millwright.dev/pkg/phase/tail"
 )
 
-// logServer gives out one reading of a log after the other.
+// logServer serves one reading of a log after the other.
 type logServer struct {
 	mu       sync.Mutex
 	readings []func(ctx context.Context) (io.ReadCloser, error)
@@ -71,7 +71,7 @@ func output(key, value string) string {
 	return fmt.Sprintf("###Phase-output###:{\"key\":%q,\"value\":%q}\n", key, value)
 }
 
-// follow a log by those readings. done waits until it is read.
+// follow follows a log with these readings. done waits until it is read.
 func (s *logServer) follow(t *testing.T) (log *logReader, done func() *logResult) {
 	log = newLogReader(s.open)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -118,7 +118,7 @@ func TestLogStreamResumes(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if log.read() != nil {
-			t.Error("all is said to be read while the container runs")
+			t.Error("the log is reported as complete while the container runs")
 		}
 		log.end()
 		result := done()

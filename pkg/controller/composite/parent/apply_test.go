@@ -39,7 +39,7 @@ func (s *syncTest) wantDid(want ...string) {
 	}
 }
 
-// wantEvents are the reasons of the events so far.
+// wantEvents checks the reasons of the events since the last check.
 func (s *syncTest) wantEvents(want ...string) {
 	s.api.t.Helper()
 	var got []string
@@ -99,7 +99,7 @@ func TestSetFinalizer(t *testing.T) {
 	}
 }
 
-// wantWritten wants the parent not to be synced until the caches have seen what was written.
+// wantWritten checks that the parent is not synced until the caches have observed the writes.
 func (s *syncTest) wantWritten() {
 	s.api.t.Helper()
 	if s.written.IsReady(s.key) {
@@ -370,7 +370,7 @@ func TestAdoption(t *testing.T) {
 			if !test.adopt {
 				s.wantDid("GET things/thing")
 				if s.parent != nil {
-					t.Error("the sync goes on")
+					t.Error("the sync continues")
 				}
 				return
 			}

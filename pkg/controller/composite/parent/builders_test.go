@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// text is an object that is nothing but its JSON.
+// text is an object that has only its JSON.
 type text string
 
 func (o text) meta() metav1.ObjectMeta {
@@ -51,7 +51,7 @@ func (o text) ControllerUID() types.UID {
 	return ""
 }
 
-// textOf is a tree as an object.
+// textOf returns a tree as an object.
 func textOf(t *testing.T, tree any) text {
 	t.Helper()
 	content, err := json.Marshal(tree)

@@ -13,7 +13,7 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-// candidate is a ConfigMap by what claiming looks at.
+// candidate is a ConfigMap with the fields that claiming reads.
 func candidate(name, namespace, owner, app, more string) text {
 	var metadata []string
 	if owner != "" {

@@ -13,7 +13,7 @@ import (
 
 const oneChild = `{"status":{"ready":1},"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"app":"a"}},"data":{"k":"1"}}]}`
 
-// opponents are clients that take back what the engine writes, as soon as they see it.
+// opponents are clients that revert what the engine writes as soon as they observe it.
 var opponents = map[string]struct {
 	method v1alpha1.ChildUpdateMethod
 	act    func(*world)

@@ -31,7 +31,7 @@ type fakeAPI struct {
 	objects map[string]fakeapi.Objects[unstructured.Unstructured] // by plural
 	// taken is the path of an object that is there when it is to be created, and not when it is read.
 	taken string
-	// mutate is what becomes of objects that are created.
+	// mutate changes objects that are created, as admission does.
 	mutate func(tree map[string]any)
 }
 
@@ -72,7 +72,7 @@ func requestText(r *fakeapi.Request) string {
 	return text
 }
 
-// config leads to the server, which lists in pages of one.
+// config returns the config for the server, which lists in pages of one object.
 func (f *fakeAPI) config() *rest.Config {
 	return f.ConfigVia(func(r *fakeapi.Request) (*http.Response, error) {
 		if r.Verb == "list" {
@@ -82,7 +82,7 @@ func (f *fakeAPI) config() *rest.Config {
 	})
 }
 
-// terminating is for fails: forbidden because the namespace is being deleted.
+// terminating is an error for fails: the namespace is being deleted.
 const terminating = 1403
 
 var reasonsOf = map[int]metav1.StatusReason{
@@ -90,7 +90,7 @@ var reasonsOf = map[int]metav1.StatusReason{
 	http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusInternalServerError: metav1.StatusReasonInternalError,
 }
 
-// fails refuses requests of which the text is a part.
+// fails makes requests fail whose text contains this one.
 func (f *fakeAPI) fails(part string, code int, message string) {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reasonsOf[code], Message: message}
 	if code == terminating {
@@ -115,7 +115,7 @@ func (f *fakeAPI) objectsOf(path string) (objects fakeapi.Objects[unstructured.U
 	return f.objects[resource], name
 }
 
-// stored is an object as the server has it; nil if it has none.
+// stored returns an object of the server; nil if it has none.
 func (f *fakeAPI) stored(path string) object {
 	objects, name := f.objectsOf(path)
 	stored := objects.Get("ns", name)
@@ -125,7 +125,7 @@ func (f *fakeAPI) stored(path string) object {
 	return textOf(f.t, stored.Object)
 }
 
-// put an object in the place of the one of its name.
+// put creates an object, or replaces the one with its name.
 func (f *fakeAPI) put(object string) {
 	tree, err := treeOf(text(object))
 	if err != nil {
@@ -139,22 +139,22 @@ func (f *fakeAPI) put(object string) {
 	objects.Create(made)
 }
 
-// exists makes an object be in the way of its creation, and gone after that.
+// exists makes a creation fail because the object exists, and then deletes the object.
 func (f *fakeAPI) exists(path string) { f.taken = path }
 
-// drop an object.
+// drop deletes an object.
 func (f *fakeAPI) drop(path string) {
 	objects, name := f.objectsOf(path)
 	objects.Remove("ns", name)
 }
 
-// did are the requests since the last call.
+// did returns the requests since the last call.
 func (f *fakeAPI) did() []string {
 	requests, _ := f.TakeLog()
 	return requests
 }
 
-// syncTest is a sync of the parent thing, as it is in the API server, by the rules.
+// syncTest is a sync of the parent thing in the API server.
 type syncTest struct {
 	*parentSync
 	api    *fakeAPI

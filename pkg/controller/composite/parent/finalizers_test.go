@@ -29,7 +29,7 @@ func removerFor(t *testing.T, api *fakeAPI) FinalizerRemover {
 	return FinalizerRemover{Metadata: client, Writer: writer}
 }
 
-// thing is a parent of the name.
+// thing returns a parent with the name.
 func thing(name, metadata string) string {
 	return strings.Replace(string(parentWith(metadata)), `"name":"thing"`, `"name":"`+name+`"`, 1)
 }

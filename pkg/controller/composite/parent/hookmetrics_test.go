@@ -28,7 +28,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answer is what a hook that is not there answers.
+// answer returns the answer of a hook, without a network.
 func answer(code int) roundTripper {
 	return func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
@@ -75,7 +75,7 @@ func wantSeries(t *testing.T, controller string, want ...string) {
 	}
 }
 
-// send sends a request through what measures.
+// send sends a request through a measured transport.
 func send(t *testing.T, by http.RoundTripper, method, url string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)

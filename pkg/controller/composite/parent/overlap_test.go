@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-// created is a CompositeController of that age, in seconds after the first.
+// created returns a CompositeController that was created that number of seconds after the first.
 func created(name string, second int, edits ...edit) *v1alpha1.CompositeController {
 	cc := controllerWith(edits...)
 	cc.Name, cc.CreationTimestamp = name, metav1.NewTime(time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC))
@@ -141,7 +141,7 @@ func TestOverlapOf(t *testing.T) {
 
 func list(ccs ...*v1alpha1.CompositeController) []*v1alpha1.CompositeController { return ccs }
 
-// olderIn is the older CompositeController that the message names.
+// olderIn returns the older CompositeController that the message names.
 func olderIn(wrong *Problem) string {
 	if wrong == nil {
 		return ""

@@ -23,7 +23,7 @@ const answered = `{"status":{"ready":1},"children":[
 	{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b","labels":{"app":"a"}},"data":{"k":"1"}},
 	{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"app":"a"}},"data":{"k":"1"}}]}`
 
-// world is a parent with its children, on which plans are carried out as an API server would.
+// world is a parent with its children. Plans are applied to it as by an API server.
 type world struct {
 	t        *testing.T
 	spec     *Spec
@@ -59,7 +59,7 @@ func (w *world) decide(called phase, body string) (plan, error) {
 	}, merge.Update)
 }
 
-// sync concludes from the answer, carries it out, and returns what was done.
+// sync decides a plan from the answer, applies it, and returns what was done.
 func (w *world) sync(body string) (did []string) {
 	w.t.Helper()
 	p, err := w.decide(phaseSync, body)
@@ -113,7 +113,7 @@ func (w *world) isFutile(s childStep) bool {
 	return futile
 }
 
-// setStatus of the parent, as its hook or another client wants it.
+// setStatus sets the status of the parent.
 func (w *world) setStatus(status map[string]any) {
 	tree, err := treeOf(w.parent)
 	if err != nil {
@@ -259,7 +259,7 @@ func TestFutileUpdatesBackOff(t *testing.T) {
 	}
 }
 
-// Each object that is created, in a dry run too, is another one: only what was tried shows that it leads nowhere.
+// Each created object differs, also in a dry run: only a recreation shows that it changes nothing.
 func TestRecreationsAreLimited(t *testing.T) {
 	w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate))
 	w.mutate = func(tree map[string]any) { setData(fmt.Sprint("random ", w.version))(tree) }
@@ -280,7 +280,7 @@ func TestRecreationsAreLimited(t *testing.T) {
 	w.want(other, "recreate ConfigMap ns/b", "recreate ConfigMap ns/a")
 }
 
-// A Pod differs elsewhere once it is scheduled: each difference by itself comes but now and then.
+// A Pod differs in other fields after it is scheduled: each single difference appears only from time to time.
 func TestAlternatingDifferences(t *testing.T) {
 	w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate))
 	round := 0

@@ -14,7 +14,7 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-// one is an answer with one child.
+// one returns an answer with one child.
 const one = `{"children":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"app":"a"}},"data":{"k":"1000m","other":"x"}}]}`
 
 // inBothKinds runs a test with children whose kind has generations, and with others. They are created again when they differ.
@@ -28,7 +28,7 @@ func inBothKinds(t *testing.T, test func(t *testing.T, w *world)) {
 	}
 }
 
-// normalises makes 1 of 1000m, as an API server does.
+// normalises converts 1000m to 1, as an API server does.
 func normalises(tree map[string]any) {
 	if data := tree["data"].(map[string]any); data["k"] == "1000m" {
 		data["k"] = "1"

@@ -17,7 +17,7 @@ import (
 // roundTrip is how long it takes, in these tests, until the engine observes what it has written.
 const roundTrip = 20 * time.Millisecond
 
-// tally of what was done.
+// tally counts what was done.
 type tally struct {
 	writes, warnings int
 	// held reports whether something had to wait, and last is the last problem.
@@ -25,7 +25,7 @@ type tally struct {
 	last    *Problem
 }
 
-// run syncs as the loop does, for so long: after each write, and when the last plan asks for it. world happens after each write.
+// run syncs as the loop does, for a duration: after each write, and after the delay of the last plan. It calls world after each write.
 func (w *world) run(howLong time.Duration, answer func() string, world func()) (t tally) {
 	w.t.Helper()
 	for end := w.now.Add(howLong); w.now.Before(end); {
@@ -48,7 +48,7 @@ func (w *world) run(howLong time.Duration, answer func() string, world func()) (
 
 func nothing() {}
 
-// counting answers with a number that is another one each time.
+// counting answers with another number each time.
 func counting(format string) func() string {
 	i := 0
 	return func() string { i++; return fmt.Sprintf(format, i) }
@@ -60,7 +60,7 @@ func configMap(name, data string) string {
 	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"labels":{"app":"a"}},"data":{"k":%q}}`, name, data)
 }
 
-// touch is a change of a child that the hook may look at and the engine does not.
+// touch changes a child in a field that the hook may use and the engine does not.
 func (w *world) touch(name string) {
 	w.edit(name, func(tree map[string]any) { tree["status"] = map[string]any{"seen": w.version} })
 }
@@ -140,7 +140,7 @@ func TestChangingChildrenAreNotDelayed(t *testing.T) {
 	}
 }
 
-// slowed is a world whose hook has answered otherwise for so long that it waits.
+// slowed returns a world whose hook never settles and is throttled.
 func slowed(t *testing.T, answer func() string) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -215,7 +215,7 @@ func TestThrottledHook(t *testing.T) {
 	})
 }
 
-// Whatever happens in whatever order: a hook that answers the same to the same is never held back, and one that does not is.
+// In any order of events, a hook is throttled if and only if its answers to the same request differ.
 func TestThrottleEventOrders(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))

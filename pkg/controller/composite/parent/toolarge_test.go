@@ -16,12 +16,12 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-// etcdTooLarge is how an API server reports that etcd does not take an object.
+// etcdTooLarge returns the error of an API server if etcd rejects an object as too large.
 func etcdTooLarge() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "etcdserver: request is too large"}}
 }
 
-// large is answered with more data in the child b than annotations may have.
+// large returns answered with more data in the child b than annotations may have.
 func large() string {
 	return strings.Replace(answered, `"k":"1"`, `"k":"`+strings.Repeat("x", 300<<10)+`"`, 1)
 }

@@ -50,7 +50,7 @@ func heavyBodies() map[string]string {
 	}
 }
 
-// liveHeap is what is in use, stacks included.
+// liveHeap returns the memory in use, including stacks.
 func liveHeap() int64 {
 	runtime.GC()
 	runtime.GC() // for what pools still hold
@@ -59,7 +59,7 @@ func liveHeap() int64 {
 	return int64(stats.HeapAlloc + stats.StackInuse)
 }
 
-// takes measures what is in use when an answer has been decoded and planned, and some of its children are encoded.
+// takes returns the memory in use after an answer was decoded and planned, and some of its children were encoded.
 func takes(t *testing.T, r *Spec, parent object, body string) (bytes int64) {
 	selector, err := r.selectorOf(parent)
 	if err != nil {
