@@ -104,7 +104,7 @@ func Run(ctx context.Context, config Config) error {
 func (s *simulator) registerNodes(ctx context.Context, config Config, running *sync.WaitGroup) error {
 	lease := int32(leaseSeconds)
 	if config.BesideRealNode {
-		lease = besideLeaseSeconds
+		lease = shortLeaseSeconds
 	}
 	errs := make([]error, config.Nodes)
 	workqueue.ParallelizeUntil(ctx, parallelism, config.Nodes, func(i int) {
