@@ -12,11 +12,11 @@
 // Every client that is made from the configuration then has these deadlines, each of the same length:
 //
 //	the answer begins     from sending the request to its status and headers
-//	the body goes on      from one read of the body to the next bytes. A large LIST may take as long as it needs while it makes progress
+//	the body continues    from one read of the body to the next bytes. A large LIST may take as long as it needs while it makes progress
 //	a watch ends          its own timeoutSeconds later, and this deadline after that. A watch may be silent for as long as it lasts
 //
-// A log that is followed and a connection that is upgraded (exec, attach, port-forward) have none: a container may be silent for
-// as long as it wants, and the kubelet sends no headers before it has something to send. The caller ends them by the context.
+// A log that is followed and a connection that is upgraded (exec, attach, port-forward) have no deadline: a container may be silent for any
+// time, and the kubelet sends no headers before it has something to send. The caller ends them by the context.
 //
-// A write that has ended so may have taken effect, as with every lost answer.
+// A write that a deadline has ended may have taken effect, as after every lost answer.
 package deadline

@@ -143,8 +143,8 @@ func (f *feed) reach(s *source, version string) {
 	}
 }
 
-// reached likewise. It is called before the users are notified of the change: a user that is notified of its own write, and checks the cache, is
-// not notified again.
+// reached does the same with f.mu held. It is called before the users are notified of the change: a user that is notified of its own write, and
+// checks the cache, is not notified again.
 func (f *feed) reached(version string) {
 	if f.version != version {
 		f.version = clone(version)

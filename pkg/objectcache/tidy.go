@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// tidyFrom is the number of objects in a list from which it is worth while.
+	// tidyFrom is the number of objects in a list from which tidying is useful.
 	tidyFrom = 1000
-	// After a change there is a look every tidyDelay, until nothing has been going on in between, tidyRounds times at most: a list of
-	// many objects leads to much else.
+	// After a change the memory is checked every tidyDelay, until nothing has happened in between, at most tidyRounds times: a list of many
+	// objects causes more work.
 	tidyDelay  = 2 * time.Second
 	tidyRounds = 15
 
-	// gcHeadroom is how much garbage may come together, in bytes, before the collector looks. By default it waits for as much as all that
-	// lives, which next to a large cache is most of the memory of the process; but the less it may wait, the more it works.
+	// gcHeadroom is how much garbage may accumulate, in bytes, before the collector runs. By default that is as much as the live heap, which
+	// with a large cache is most of the memory of the process; but with less headroom the collector works more.
 	gcHeadroom   = 32 << 20
 	minGCPercent = 20
 	maxGCPercent = 100
@@ -28,9 +28,9 @@ const (
 	collections = "/gc/cycles/automatic:gc-cycles"
 )
 
-// tidy makes the process take no more memory than what the cache holds now needs, after that has changed much: it gives back what reading a
-// list took in addition to the objects, and adapts the garbage collector, unless the environment says how that is to work. Few of the objects have
-// pointers to follow: to look more often is cheap.
+// tidy reduces the memory of the process to what the cache needs, after it has changed much: it returns the memory that reading a list took in
+// addition to the objects, and adapts the garbage collector, unless the environment configures that. Few objects have pointers, so more
+// frequent collections are cheap.
 func (c *Cache) tidy() {
 	if c.tidying.CompareAndSwap(false, true) {
 		c.start(func() {
