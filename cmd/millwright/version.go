@@ -64,7 +64,7 @@ func newVersionCommand() *cobra.Command {
 			case "yaml":
 				text, err = yaml.Marshal(info)
 			default:
-				return misused(cmd, "--output=%q: json and yaml are known", output)
+				return misused(cmd, "invalid --output %q: must be json or yaml", output)
 			}
 			if err != nil {
 				return err
