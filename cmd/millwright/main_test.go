@@ -32,7 +32,7 @@ func TestMistakesAreReportedInOneLine(t *testing.T) {
 		{[]string{"frobnicate"}, exitUsage, "Error: unknown command \"frobnicate\"; see 'millwright --help'"},
 		{[]string{"--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright --help'"},
 		{[]string{"controllers", "--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright controllers --help'"},
-		{[]string{"controllers", "--zap-log-level=4"}, exitUsage, "Error: unknown flag: --zap-log-level: --zap-log-level is a flag of Metacontroller: give -v; see 'millwright controllers --help'"},
+		{[]string{"controllers", "--zap-log-level=4"}, exitUsage, "Error: unknown flag: --zap-log-level: --zap-log-level is a flag of Metacontroller: use -v; see 'millwright controllers --help'"},
 		{[]string{"controllers", "foo"}, exitUsage, "Error: 'millwright controllers' takes no arguments, and was given \"foo\"; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--workers=x"}, exitUsage, "Error: invalid argument \"x\" for \"--workers\" flag: strconv.ParseInt: parsing \"x\": invalid syntax; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--workers=0"}, exitUsage, "Error: invalid --workers \"0\": must be at least 1; see 'millwright controllers --help'"},
@@ -43,7 +43,7 @@ func TestMistakesAreReportedInOneLine(t *testing.T) {
 		{[]string{"apiserver", "--llama-storage=etcd"}, exitUsage, "Error: invalid --llama-storage \"etcd\": must be records or memory; see 'millwright apiserver --help'"},
 		{[]string{"apiserver", "--serving-secret=farm"}, exitUsage, "Error: invalid --serving-secret \"farm\": must be namespace/name, as in millwright-system/farm-operator-serving; see 'millwright apiserver --help'"},
 		{[]string{"apiserver"}, exitFailed, "Error: no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"},
-		{[]string{"version", "-o", "xml"}, exitUsage, "Error: --output=\"xml\": json and yaml are known; see 'millwright version --help'"},
+		{[]string{"version", "-o", "xml"}, exitUsage, "Error: invalid --output \"xml\": must be json or yaml; see 'millwright version --help'"},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
