@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+
+	"millwright.dev/pkg/testing/testca"
 )
 
 func TestOnlyTheFrontProxySpeaksForUsers(t *testing.T) {
@@ -19,15 +21,8 @@ func TestOnlyTheFrontProxySpeaksForUsers(t *testing.T) {
 	s.client(t, nil, nil).expect(t, 403, "GET", llamas, "")
 	s.client(t, nil, forged).expect(t, 403, "GET", llamas, "")
 
-	certificateOf := func(name string, by *authority) *tls.Certificate {
-		_, _, certificate, key := sign(t, name, by)
-		pair, err := tls.X509KeyPair(certificate, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &pair
-	}
-	s.client(t, certificateOf("front-proxy", newAuthority(t, "another")), forged).expect(t, 401, "GET", llamas, "")
+	certificateOf := func(name string, ca *testca.CA) *tls.Certificate { return &ca.Issue(t, name).TLS }
+	s.client(t, certificateOf("front-proxy", testca.New(t, "another")), forged).expect(t, 401, "GET", llamas, "")
 	s.client(t, certificateOf("other", s.front), forged).expect(t, 401, "GET", llamas, "")
 	s.client(t, certificateOf("front-proxy", s.front), http.Header{"X-Remote-User": {"farmer"}}).expect(t, 200, "GET", llamas, "")
 	if !slices.Contains(s.reviews(), "farmer list llamas") {

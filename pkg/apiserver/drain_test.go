@@ -28,13 +28,8 @@ type raw struct {
 func (s *served) raw(t *testing.T) *raw {
 	t.Helper()
 	// Who is anonymous gets one answer a connection anyway.
-	_, _, certificate, key := sign(t, "front-proxy", s.front)
-	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	connection, err := tls.Dial("tcp", s.address, &tls.Config{
-		InsecureSkipVerify: true, NextProtos: []string{http2.NextProtoTLS}, Certificates: []tls.Certificate{pair},
+		InsecureSkipVerify: true, NextProtos: []string{http2.NextProtoTLS}, Certificates: []tls.Certificate{s.front.Issue(t, "front-proxy").TLS},
 	})
 	if err != nil {
 		t.Fatal(err)

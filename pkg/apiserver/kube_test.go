@@ -18,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"millwright.dev/pkg/testing/testca"
 )
 
 // kube is as much of a kube-apiserver as this server needs: reviews, one ConfigMap, one Secret, and lists of what is not there.
@@ -47,7 +49,7 @@ const (
 	secretPath    = "/api/v1/namespaces/default/secrets/farm-operator-serving"
 )
 
-func newKube(t *testing.T, front *authority) *kube {
+func newKube(t *testing.T, front *testca.CA) *kube {
 	k := &kube{
 		refused:   map[string]bool{},
 		forbidden: map[string]bool{"system:anonymous": true},
@@ -60,7 +62,7 @@ func newKube(t *testing.T, front *authority) *kube {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: authoritiesConfigMap, ResourceVersion: "1"},
 		Data: map[string]string{
-			requestHeaderAuthority: string(front.certificate), clientAuthority: string(newAuthority(t, "clients").certificate),
+			requestHeaderAuthority: string(front.PEM), clientAuthority: string(testca.New(t, "clients").PEM),
 			"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-group-headers": `["X-Remote-Group"]`,
 			"requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`, "requestheader-allowed-names": `["front-proxy"]`,
 		},

@@ -6,17 +6,10 @@ package apiserver
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -29,6 +22,8 @@ import (
 	"k8s.io/apiserver/pkg/server/options"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+
+	"millwright.dev/pkg/testing/testca"
 )
 
 func TestMain(m *testing.M) {
@@ -39,56 +34,10 @@ func TestMain(m *testing.M) {
 	)
 }
 
-// authority signs client certificates.
-type authority struct {
-	certificate []byte // PEM
-	parsed      *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T, name string) *authority {
-	a := &authority{}
-	a.parsed, a.key, a.certificate, _ = sign(t, name, nil)
-	return a
-}
-
-// sign makes a certificate, of an authority if there is none that signs it.
-func sign(t *testing.T, name string, by *authority) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}, DNSNames: []string{"localhost"},
-	}
-	parent, signer := template, key
-	if by == nil {
-		template.IsCA, template.KeyUsage = true, x509.KeyUsageCertSign
-	} else {
-		parent, signer = by.parsed, by.key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parsed, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
-}
-
 // served is a server that serves, and clients of it.
 type served struct {
 	*kube
-	front   *authority
+	front   *testca.CA
 	address string
 	stop    context.CancelFunc
 	ended   chan error
@@ -100,7 +49,7 @@ type served struct {
 // prepare returns a kube and a config for it, which serves Llamas from memory on a free port.
 func prepare(t *testing.T, flags ...string) (*served, *Config) {
 	t.Helper()
-	s := &served{front: newAuthority(t, "front"), ended: make(chan error, 1)}
+	s := &served{front: testca.New(t, "front"), ended: make(chan error, 1)}
 	s.logger = ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	s.kube = newKube(t, s.front)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -176,12 +125,7 @@ func (s *served) run(t *testing.T, config *Config) {
 
 // as returns a client that is the front proxy, and speaks for a user.
 func (s *served) as(t *testing.T, user string) *client {
-	_, _, certificate, key := sign(t, "front-proxy", s.front)
-	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.client(t, &pair, http.Header{"X-Remote-User": {user}})
+	return s.client(t, &s.front.Issue(t, "front-proxy").TLS, http.Header{"X-Remote-User": {user}})
 }
 
 // client of the server.

@@ -46,10 +46,10 @@ func TestRetryWhileRecordsAreInitialized(t *testing.T) {
 // TestAClientIsServedWhenTheRecordsAre goes by client-go, as kubectl does.
 func TestAClientIsServedWhenTheRecordsAre(t *testing.T) {
 	s := start(t, "--llama-storage=records")
-	_, _, certificate, key := sign(t, "front-proxy", s.front)
+	pair := s.front.Issue(t, "front-proxy")
 	client, err := versioned.NewForConfig(&rest.Config{
 		Host:            "https://" + s.address,
-		TLSClientConfig: rest.TLSClientConfig{Insecure: true, CertData: certificate, KeyData: key},
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true, CertData: pair.Cert, KeyData: pair.Key},
 		WrapTransport:   speakingFor("farmer"),
 	})
 	if err != nil {

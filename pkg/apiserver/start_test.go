@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+
+	"millwright.dev/pkg/testing/testca"
 )
 
 func TestMissingRightsAreReported(t *testing.T) {
@@ -97,11 +99,11 @@ func TestNoServingBeforeTheFrontProxyIsKnown(t *testing.T) {
 }
 
 func secretOf(t *testing.T, name string) *corev1.Secret {
-	_, _, certificate, key := sign(t, name, nil)
+	pair := testca.New(t, "ca").Issue(t, name)
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "farm-operator-serving", ResourceVersion: "2"},
-		Data:       map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
+		Data:       map[string][]byte{corev1.TLSCertKey: pair.Cert, corev1.TLSPrivateKeyKey: pair.Key},
 	}
 }
 

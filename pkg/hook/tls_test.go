@@ -5,7 +5,6 @@ package hook
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
@@ -14,25 +13,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"millwright.dev/pkg/testing/testca"
 )
 
 // tlsServer serves with a certificate of the one authority to clients of the other, and answers with its protocol and the
 // names of its clients.
-func tlsServer(t *testing.T, server, clients *authority) (url string, connections *atomic.Int32) {
-	cert, key := server.issue(t, "hook")
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(clients.certificate)
+func tlsServer(t *testing.T, server, clients *testca.CA) (url string, connections *atomic.Int32) {
 	connections = &atomic.Int32{}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"status":{"proto":%q,"client":%q}}`, r.Proto, r.TLS.PeerCertificates[0].Subject.CommonName)
 	}))
 	s.EnableHTTP2 = true
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{server.Issue(t, "hook").TLS}, ClientCAs: clients.Pool(), ClientAuth: tls.RequireAndVerifyClientCert,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { connections.Add(1); return nil, nil }}
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -40,11 +34,11 @@ func tlsServer(t *testing.T, server, clients *authority) (url string, connection
 }
 
 func TestMutualTLS(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
-	cert, key := ca.issue(t, "engine-1")
+	ca, other := testca.New(t, "ca"), testca.New(t, "other")
+	pair := ca.Issue(t, "engine-1")
 	source := fakeSource{
-		secrets:    map[string]map[string][]byte{"ns/client": {"tls.crt": cert, "tls.key": key}},
-		configMaps: map[string]map[string]string{"ns/roots": {"ca.crt": string(ca.pem)}},
+		secrets:    map[string]map[string][]byte{"ns/client": {"tls.crt": pair.Cert, "tls.key": pair.Key}},
+		configMaps: map[string]map[string]string{"ns/roots": {"ca.crt": string(ca.PEM)}},
 	}
 	url, connections := tlsServer(t, ca, ca)
 	hook := newTestHook(t, Config{URL: url, Source: source, Access: Access{
@@ -65,39 +59,37 @@ func TestMutualTLS(t *testing.T) {
 	if connections.Load() != 1 {
 		t.Errorf("%d connections for three calls, want 1", connections.Load())
 	}
-	cert, key = ca.issue(t, "engine-2")
-	source.secrets["ns/client"] = map[string][]byte{"tls.crt": cert, "tls.key": key}
+	pair = ca.Issue(t, "engine-2")
+	source.secrets["ns/client"] = map[string][]byte{"tls.crt": pair.Cert, "tls.key": pair.Key}
 	if got, want := answered(), `{"status":{"proto":"HTTP/2.0","client":"engine-2"}}`; got != want {
 		t.Errorf("after the rotation the hook saw %s, want %s", got, want)
 	}
 	if n := len(hook.client.transports.known); n != 1 {
 		t.Errorf("%d transports after the rotation, want 1", n)
 	}
-	source.configMaps["ns/roots"] = map[string]string{"ca.crt": string(other.pem)}
+	source.configMaps["ns/roots"] = map[string]string{"ca.crt": string(other.PEM)}
 	wantReason(t, call(t, hook), ReasonUnreachable, "certificate signed by unknown authority")
 	delete(source.secrets, "ns/client")
 	wantReason(t, call(t, hook), ReasonCredentials, "can't get clientTLS secret ns/client: not found")
-	source.secrets["ns/client"] = map[string][]byte{"tls.crt": cert, "tls.key": []byte("no key")}
+	source.secrets["ns/client"] = map[string][]byte{"tls.crt": pair.Cert, "tls.key": []byte("no key")}
 	wantReason(t, call(t, hook), ReasonCredentials, "can't parse clientTLS certificate")
 }
 
 func TestHookRefusesCallsWithoutClientCertificate(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
+	ca, other := testca.New(t, "ca"), testca.New(t, "other")
 	url, _ := tlsServer(t, ca, other)
-	inline := string(ca.pem)
+	inline := string(ca.PEM)
 	hook := newTestHook(t, Config{URL: url, Access: Access{CABundle: &CABundle{Inline: &inline}}})
 	wantReason(t, call(t, hook), ReasonUnreachable, "http error: ")
 }
 
 func TestTheBundleReplacesTheRootsOfTheSystem(t *testing.T) {
-	ca := newAuthority(t)
-	config, err := material{ca: ca.pem}.tlsConfig()
+	ca := testca.New(t, "ca")
+	config, err := material{ca: ca.PEM}.tlsConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	only := x509.NewCertPool()
-	only.AddCert(ca.certificate)
-	if !config.RootCAs.Equal(only) || config.MinVersion != tls.VersionTLS12 {
+	if !config.RootCAs.Equal(ca.Pool()) || config.MinVersion != tls.VersionTLS12 {
 		t.Errorf("other roots are trusted too, or TLS is older than 1.2: %+v", config)
 	}
 	if config, err = (material{}).tlsConfig(); err != nil || config.RootCAs != nil {
@@ -108,24 +100,23 @@ func TestTheBundleReplacesTheRootsOfTheSystem(t *testing.T) {
 // rotatingSource has another token every time.
 type rotatingSource struct {
 	fakeSource
-	pairs [][2][]byte
+	pairs []*testca.KeyPair
 	asked atomic.Int64
 }
 
 func (s *rotatingSource) Secret(string, string) (map[string][]byte, error) {
 	pair := s.pairs[int(s.asked.Add(1)/5)%len(s.pairs)]
-	return map[string][]byte{"tls.crt": pair[0], "tls.key": pair[1]}, nil
+	return map[string][]byte{"tls.crt": pair.Cert, "tls.key": pair.Key}, nil
 }
 
 func TestConcurrentCallsDuringRotation(t *testing.T) {
-	ca := newAuthority(t)
+	ca := testca.New(t, "ca")
 	source := &rotatingSource{}
 	for i := range 3 {
-		cert, key := ca.issue(t, fmt.Sprint("engine-", i))
-		source.pairs = append(source.pairs, [2][]byte{cert, key})
+		source.pairs = append(source.pairs, ca.Issue(t, fmt.Sprint("engine-", i)))
 	}
 	url, _ := tlsServer(t, ca, ca)
-	inline := string(ca.pem)
+	inline := string(ca.PEM)
 	client := NewClient(Options{PerHost: 8, WaitingPerHost: 100})
 	hook, err := client.NewHook(testContext(t), Config{URL: url, Source: source, Access: Access{CABundle: &CABundle{Inline: &inline}, ClientTLS: &ClientTLS{}}})
 	if err != nil {

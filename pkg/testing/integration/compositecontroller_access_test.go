@@ -4,15 +4,7 @@
 package integration
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,53 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/testing/testca"
 	"millwright.dev/pkg/testing/testcluster"
 )
-
-// keyPair is a certificate with its key. cert and key are both as PEM.
-type keyPair struct {
-	tls.Certificate
-	cert, key string
-}
-
-// authority returns a certificate authority.
-func authority(t *testing.T) *keyPair { return issue(t, nil, "authority") }
-
-// issue returns a certificate for 127.0.0.1 and for a client of the name, signed by the authority, or an authority if by is nil.
-func issue(t *testing.T, by *keyPair, name string) *keyPair {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		BasicConstraintsValid: true, IsCA: by == nil, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	parent, signer := template, any(key)
-	if by != nil {
-		parent, signer = by.Leaf, by.PrivateKey
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &keyPair{
-		cert: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		key:  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})),
-	}
-	if p.Certificate, err = tls.X509KeyPair([]byte(p.cert), []byte(p.key)); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // secure replaces the test's hook by one that serves TLS with this configuration.
 func (e *engineEnv) secure(config *tls.Config) {
@@ -125,9 +73,9 @@ func (e *engineEnv) withAccess(access string) string {
 }
 
 func TestCompositeHookCABundle(t *testing.T) {
-	ca := authority(t)
-	server := issue(t, ca, "hook")
-	inline := `caBundle: {inline: "` + strings.ReplaceAll(ca.cert, "\n", `\n`) + `"}`
+	ca := testca.New(t, "ca")
+	server := ca.Issue(t, "hook")
+	inline := `caBundle: {inline: "` + strings.ReplaceAll(string(ca.PEM), "\n", `\n`) + `"}`
 	for name, access := range map[string]string{
 		"inline":                "caBundle",
 		"in a Secret":           "caBundle: {secretRef: {name: ca, namespace: NAMESPACE}}",
@@ -136,10 +84,10 @@ func TestCompositeHookCABundle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inSharedEngine(t)
-			e.secure(&tls.Config{Certificates: []tls.Certificate{server.Certificate}})
+			e.secure(&tls.Config{Certificates: []tls.Certificate{server.TLS}})
 			e.letEngineRead()
-			e.secret("ca", map[string]string{"ca.crt": ca.cert, "other.crt": ca.cert})
-			e.put(`{apiVersion: v1, kind: ConfigMap, metadata: {name: ca}, data: {ca.crt: "%s"}}`, strings.ReplaceAll(ca.cert, "\n", `\n`))
+			e.secret("ca", map[string]string{"ca.crt": string(ca.PEM), "other.crt": string(ca.PEM)})
+			e.put(`{apiVersion: v1, kind: ConfigMap, metadata: {name: ca}, data: {ca.crt: "%s"}}`, strings.ReplaceAll(string(ca.PEM), "\n", `\n`))
 			if access == "caBundle" {
 				access = inline
 			}
@@ -153,7 +101,7 @@ func TestCompositeHookCABundle(t *testing.T) {
 	}
 	t.Run("unknown authority", func(t *testing.T) {
 		e := inSharedEngine(t)
-		e.secure(&tls.Config{Certificates: []tls.Certificate{server.Certificate}})
+		e.secure(&tls.Config{Certificates: []tls.Certificate{server.TLS}})
 		e.serves(configMaps)
 		parent := e.parent("web")
 		e.awaitEventOn(parent, "SyncError", "certificate signed by unknown authority")
@@ -165,8 +113,8 @@ func TestCompositeHookCABundle(t *testing.T) {
 }
 
 func TestCompositeHookClientCredentials(t *testing.T) {
-	ca := authority(t)
-	server, client := issue(t, ca, "hook"), issue(t, ca, "engine-of-test")
+	ca := testca.New(t, "ca")
+	server, client := ca.Issue(t, "hook"), ca.Issue(t, "engine-of-test")
 	type proof struct{ peer, authorization string }
 	for name, test := range map[string]struct {
 		access, endpoint string
@@ -182,16 +130,14 @@ func TestCompositeHookClientCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := inSharedEngine(t)
-			roots := x509.NewCertPool()
-			roots.AddCert(ca.Leaf)
-			config := &tls.Config{Certificates: []tls.Certificate{server.Certificate}, ClientCAs: roots}
+			config := &tls.Config{Certificates: []tls.Certificate{server.TLS}, ClientCAs: ca.Pool()}
 			if test.want.peer != "" {
 				config.ClientAuth = tls.RequireAndVerifyClientCert
 			}
 			e.secure(config)
 			e.letEngineRead()
-			e.secret("ca", map[string]string{"ca.crt": ca.cert})
-			e.secret("tls", map[string]string{"tls.crt": client.cert, "tls.key": client.key})
+			e.secret("ca", map[string]string{"ca.crt": string(ca.PEM)})
+			e.secret("tls", map[string]string{"tls.crt": string(client.Cert), "tls.key": string(client.Key)})
 			e.secret("token", map[string]string{"token": " s3cret\n"})
 			e.secret("basic", map[string]string{"username": "me\n", "password": "pass:word\n"})
 			trust := "caBundle: {secretRef: {name: ca, namespace: NAMESPACE}}"
@@ -218,14 +164,14 @@ func TestCompositeHookClientCredentials(t *testing.T) {
 
 func TestCompositeCredentialRotation(t *testing.T) {
 	e := inSharedEngine(t)
-	first, second := authority(t), authority(t)
+	first, second := testca.New(t, "first"), testca.New(t, "second")
 	var server atomic.Pointer[tls.Certificate]
-	server.Store(&issue(t, first, "hook").Certificate)
+	server.Store(&first.Issue(t, "hook").TLS)
 	e.secure(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return &tls.Config{Certificates: []tls.Certificate{*server.Load()}}, nil
 	}})
 	e.letEngineRead()
-	e.secret("ca", map[string]string{"ca.crt": first.cert})
+	e.secret("ca", map[string]string{"ca.crt": string(first.PEM)})
 	e.secret("token", map[string]string{"token": "one"})
 	e.serves(e.withAccess("caBundle: {secretRef: {name: ca, namespace: NAMESPACE}}, authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}"))
 	e.parent("web", "{spec: {who: me}}")
@@ -241,12 +187,12 @@ func TestCompositeCredentialRotation(t *testing.T) {
 		return ""
 	})
 	// The hook gets a certificate of a new authority. The engine learns of the authority a moment later.
-	server.Store(&issue(t, second, "hook").Certificate)
+	server.Store(&second.Issue(t, "hook").TLS)
 	e.hook.CloseClientConnections()
 	e.change(widget, "web", "{spec: {who: you}}")
 	e.awaitReason("HookUnreachable")
 	rotated := time.Now()
-	e.secret("ca", map[string]string{"ca.crt": second.cert})
+	e.secret("ca", map[string]string{"ca.crt": string(second.PEM)})
 	e.awaitChild("ConfigMap", "web", has("you", "data", "who"))
 	if took := time.Since(rotated); took > testcluster.Stretch(15*time.Second, rotated) {
 		t.Errorf("the engine used the new authority after %s, want 15 s at most", took)

@@ -50,7 +50,7 @@ func TestFarmDirectAuthentication(t *testing.T) {
 			says: `User \"front-proxy-client\" cannot get`},
 		"another name, front proxy CA":   {tls: ofFrontProxy.client(t, "mallory"), header: asAdmin, code: 401},
 		"front proxy's name, unknown CA": {tls: newSigner(t, "x").client(t, "front-proxy-client"), header: asAdmin, code: 401},
-		"front proxy's name, CA of same name": {tls: newSigner(t, ofFrontProxy.certificate.Subject.CommonName).client(t, "front-proxy-client"),
+		"front proxy's name, CA of same name": {tls: newSigner(t, ofFrontProxy.Certificate.Subject.CommonName).client(t, "front-proxy-client"),
 			header: asAdmin, code: 401},
 		"front proxy without user": {tls: ofFrontProxy.client(t, "front-proxy-client"), code: 401},
 		"front proxy for a user": {tls: ofFrontProxy.client(t, "front-proxy-client"), header: map[string]string{"X-Remote-User": "jane"}, code: 403,

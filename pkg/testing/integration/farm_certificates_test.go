@@ -4,89 +4,34 @@
 package integration
 
 import (
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"math/big"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
-	certutil "k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/keyutil"
 
+	"millwright.dev/pkg/testing/testca"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
 // signer is a certificate authority that signs certificates of clients.
-type signer struct {
-	certificate *x509.Certificate
-	key         crypto.Signer
-}
+type signer struct{ *testca.CA }
 
 // signerOf returns an authority of the cluster: "ca" or "front-proxy-ca".
-func signerOf(t *testing.T, cluster *testcluster.Cluster, name string) *signer {
+func signerOf(t *testing.T, cluster *testcluster.Cluster, name string) signer {
 	t.Helper()
-	folder := filepath.Join(filepath.Dir(cluster.Kubeconfig()), "pki")
-	certificates, err := certutil.CertsFromFile(filepath.Join(folder, name+".crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := keyutil.PrivateKeyFromFile(filepath.Join(folder, name+".key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &signer{certificate: certificates[0], key: key.(crypto.Signer)}
+	file := filepath.Join(filepath.Dir(cluster.Kubeconfig()), "pki", name)
+	return signer{testca.Load(t, file+".crt", file+".key")}
 }
 
 // newSigner returns an authority that the cluster does not trust.
-func newSigner(t *testing.T, name string) *signer {
+func newSigner(t *testing.T, name string) signer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: name}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &signer{certificate: certificate, key: key}
+	return signer{testca.New(t, name)}
 }
 
-// client returns a configuration with a client certificate for this name and these groups.
-func (s *signer) client(t *testing.T, name string, groups ...string) rest.TLSClientConfig {
+// client returns a configuration for a client with a certificate of this name and these groups.
+func (s signer) client(t *testing.T, name string, groups ...string) rest.TLSClientConfig {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()),
-		Subject:      pkix.Name{CommonName: name, Organization: groups},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, s.certificate, key.Public(), s.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := certutil.EncodeCertificates(certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encodedKey, err := keyutil.MarshalPrivateKeyToPEM(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rest.TLSClientConfig{CertData: encoded, KeyData: encodedKey}
+	pair := s.Issue(t, name, groups...)
+	return rest.TLSClientConfig{CertData: pair.Cert, KeyData: pair.Key}
 }
