@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // Request is a request of a client.
@@ -27,7 +29,7 @@ type Request struct {
 	Resource    schema.GroupVersionResource
 	Subresource string
 	Namespace   string
-	// Name is empty for lists and watches.
+	// Name of the object. A list or a watch has one if it selects it by metadata.name.
 	Name        string
 	Query       url.Values
 	ContentType string
@@ -85,33 +87,19 @@ func parse(req *http.Request) (*Request, error) {
 		_ = req.Body.Close()
 		r.Body = body
 	}
-	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
-	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		r.Resource.Version, parts = parts[1], parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		r.Resource.Group, r.Resource.Version, parts = parts[1], parts[2], parts[3:]
-	default:
-		return nil, nil
+	info, err := requestInfos.NewRequestInfo(req)
+	if err != nil || !info.IsResourceRequest {
+		return nil, err
 	}
-	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
-		r.Namespace, parts = parts[1], parts[2:]
-	}
-	parts = append(parts, "", "")
-	r.Resource.Resource, r.Name, r.Subresource = parts[0], parts[1], parts[2]
-	r.Verb = verbs[req.Method]
-	if r.Verb == "get" && r.Name == "" {
-		r.Verb = "list"
-		if r.Query.Get("watch") == "true" || r.Query.Get("watch") == "1" {
-			r.Verb = "watch"
-		}
+	r.Verb, r.Namespace, r.Name, r.Subresource = info.Verb, info.Namespace, info.Name, info.Subresource
+	r.Resource = schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
+	if info.Resource == Namespaces.Resource {
+		r.Namespace = "" // a Namespace counts as within itself
 	}
 	return r, nil
 }
 
-var verbs = map[string]string{
-	http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
-}
+var requestInfos = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
 // respond returns the answer with that body.
 func (r *Request) respond(code int, body any) (*http.Response, error) {

@@ -77,13 +77,6 @@ func (s *Server) Register(resource Resource) {
 	s.resources[resource.GroupVersionResource] = &resource
 }
 
-// Unregister a resource, as when its CustomResourceDefinition is deleted. Its objects stay.
-func (s *Server) Unregister(resource schema.GroupVersionResource) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.resources, resource)
-}
-
 // Config leads to the server.
 func (s *Server) Config() *rest.Config { return s.ConfigVia(s.Do) }
 

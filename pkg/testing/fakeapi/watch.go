@@ -66,9 +66,6 @@ func (r *Request) selection() (selection, error) {
 		return selection{}, err
 	}
 	byField, err := fields.ParseSelector(r.Query.Get("fieldSelector"))
-	if err == nil && r.Name != "" {
-		byField = fields.AndSelectors(byField, fields.OneTermEqualSelector("metadata.name", r.Name))
-	}
 	return selection{r.Namespace, byLabel, byField}, err
 }
 

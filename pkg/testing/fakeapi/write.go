@@ -143,11 +143,11 @@ func (s *Server) commit(r *Request, resource *Resource, object *unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
-	if reflect.DeepEqual(without(before, "metadata", "managedFields"), without(object, "metadata", "managedFields")) {
+	if equalWithout(before, object, []string{"metadata", "managedFields"}) {
 		r.After = before
 		return before, nil
 	}
-	if resource.Generation && !reflect.DeepEqual(without(before, "metadata", "", "status", ""), without(object, "metadata", "", "status", "")) {
+	if resource.Generation && !equalWithout(before, object, []string{"metadata"}, []string{"status"}) {
 		object.SetGeneration(before.GetGeneration() + 1)
 	}
 	if r.dryRun() {
@@ -223,25 +223,12 @@ func setOrDelete(fields map[string]any, name string, value any) {
 	}
 }
 
-// without returns the content without the fields: pairs of a field, and a field in it or "" for the whole.
-func without(object *unstructured.Unstructured, pairs ...string) map[string]any {
-	content := make(map[string]any, len(object.Object))
-	for name, value := range object.Object {
-		content[name] = value
+// equalWithout reports whether two objects differ in nothing but these fields, which are paths.
+func equalWithout(a, b *unstructured.Unstructured, paths ...[]string) bool {
+	a, b = a.DeepCopy(), b.DeepCopy()
+	for _, path := range paths {
+		unstructured.RemoveNestedField(a.Object, path...)
+		unstructured.RemoveNestedField(b.Object, path...)
 	}
-	for i := 0; i < len(pairs); i += 2 {
-		nested, ok := content[pairs[i]].(map[string]any)
-		delete(content, pairs[i])
-		if !ok || pairs[i+1] == "" {
-			continue
-		}
-		rest := make(map[string]any, len(nested))
-		for name, value := range nested {
-			if name != pairs[i+1] {
-				rest[name] = value
-			}
-		}
-		content[pairs[i]] = rest
-	}
-	return content
+	return reflect.DeepEqual(a.Object, b.Object)
 }
