@@ -24,12 +24,12 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// patience bounds what is waited for; what should come sooner is asserted otherwise.
+// patience is the timeout of eventually. Tests that expect something sooner check that themselves.
 const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
-	if asked := os.Getenv(runsCommand); asked != "" {
-		if err := runCommand(asked); err != nil {
+	if command := os.Getenv(runsCommand); command != "" {
+		if err := runCommand(command); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -41,15 +41,15 @@ func TestMain(m *testing.M) {
 }
 
 // runManager runs the controllers of the Deployment core for all namespaces until the test and its subtests end, or until stop is called.
-// It would do the work of the operators of other tests, so a test with it must not be parallel.
+// It would also handle objects of other tests, so a test that calls it must not be parallel.
 func runManager(t *testing.T, cluster *testcluster.Cluster) (stop func()) {
 	t.Helper()
-	t.Setenv("MILLWRIGHT_TEST_NAMESPACES", "all") // the test is refused if it is parallel
+	t.Setenv("MILLWRIGHT_TEST_NAMESPACES", "all") // panics if the test is parallel
 	kubeconfig := operatorAccount(t, cluster).WriteKubeconfig(t)
 	return runManagerWith(t, func(options *manager.Options) { options.Kubeconfig = kubeconfig })
 }
 
-// runManagerWith likewise, with other options.
+// runManagerWith runs the controllers of the Deployment core with changed options.
 func runManagerWith(t *testing.T, change func(*manager.Options)) (stop func()) {
 	t.Helper()
 	options := manager.NewOptions()
@@ -72,14 +72,14 @@ func runManagerWith(t *testing.T, change func(*manager.Options)) (stop func()) {
 		stopped = true
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("the manager ended with %v", err)
+			t.Errorf("manager: %v", err)
 		}
 	}
 	t.Cleanup(stop)
 	return stop
 }
 
-// env is what one test has: a namespace of its own, and clients of an administrator.
+// env is the environment of a test: a namespace of its own, and clients with the rights of an administrator.
 type env struct {
 	*testing.T
 	cluster   *testcluster.Cluster
@@ -101,7 +101,7 @@ func newEnv(t *testing.T, cluster *testcluster.Cluster) *env {
 	return &env{T: t, cluster: cluster, namespace: cluster.Namespace(t), client: client, kube: kube}
 }
 
-// eventually waits until check is silent, and fails with what it said last.
+// eventually waits until check returns "". It fails the test with the last complaint.
 func (e *env) eventually(check func() (complaint string)) {
 	e.Helper()
 	complaint := ""
@@ -135,13 +135,14 @@ func (e *env) get(name string) *v1alpha1.ImmortalContainer {
 // patch applies a merge patch to the ImmortalContainer.
 func (e *env) patch(name, patch string) {
 	e.Helper()
-	_, err := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace).Patch(e.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	containers := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace)
+	_, err := containers.Patch(e.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		e.Fatal(err)
 	}
 }
 
-// pod of the ImmortalContainer; nil if there is none.
+// pod returns the Pod of the ImmortalContainer, or nil if it does not exist.
 func (e *env) pod(name string) *corev1.Pod {
 	e.Helper()
 	pod, err := e.kube.CoreV1().Pods(e.namespace).Get(e.Context(), name+"-immortalpod", metav1.GetOptions{})
@@ -161,7 +162,7 @@ func (e *env) deletePod(name string) {
 	}
 }
 
-// awaitReady waits until the ImmortalContainer is Ready in its Pod of that start, and returns both.
+// awaitReady waits until the ImmortalContainer is Ready after this number of starts, and returns it with its Pod.
 func (e *env) awaitReady(name string, starts int64) (*v1alpha1.ImmortalContainer, *corev1.Pod) {
 	e.Helper()
 	var container *v1alpha1.ImmortalContainer
@@ -169,18 +170,18 @@ func (e *env) awaitReady(name string, starts int64) (*v1alpha1.ImmortalContainer
 		container = e.get(name)
 		switch {
 		case container.Status.ObservedGeneration != container.Generation:
-			return "the status is not of this generation"
+			return "the status is of an old generation"
 		case container.Status.StartTimes < starts || !meta.IsStatusConditionTrue(container.Status.Conditions, v1alpha1.ConditionReady):
 			return describe(container)
 		}
 		return ""
 	})
 	if container.Status.StartTimes != starts {
-		e.Fatalf("startTimes is %d, not %d", container.Status.StartTimes, starts)
+		e.Fatalf("startTimes: got %d, want %d", container.Status.StartTimes, starts)
 	}
 	pod := e.pod(name)
 	if pod == nil || !metav1.IsControlledBy(pod, container) {
-		e.Fatalf("Ready, but its Pod is %v", pod)
+		e.Fatalf("Pod of a Ready ImmortalContainer: got %v, want one that it controls", pod)
 	}
 	return container, pod
 }
@@ -224,7 +225,7 @@ func (e *env) events(name string) []corev1.Event {
 	return list.Items
 }
 
-// kubectl runs kubectl in the test's namespace and returns what it prints.
+// kubectl runs kubectl in the test's namespace and returns its output.
 func (e *env) kubectl(args ...string) string {
 	e.Helper()
 	return e.cluster.Kubectl(e, append([]string{"--namespace", e.namespace}, args...)...)

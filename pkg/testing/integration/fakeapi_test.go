@@ -10,8 +10,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// What unit tests take for the behaviour of the API server is that of a real one. The same script runs on the fake one in
-// pkg/testing/fakeapi.
+// The conformance test of the fake API server that unit tests use (pkg/testing/fakeapi) also runs on a real API server.
 func TestFakeAPI(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Shared(t)

@@ -12,7 +12,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// What can happen to the control plane itself: nothing of it is played. It is one of this test's own.
+// Real faults of the control plane. The test has a control plane of its own.
 func TestFaultsOfControlPlane(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Start(t, clusterOptions...)
@@ -21,7 +21,7 @@ func TestFaultsOfControlPlane(t *testing.T) {
 		"a restart of the API server",
 		"a compaction",
 	}, map[string]fault{
-		// Users' writes are refused as well. What there is to do is in hand when it begins, or comes by itself.
+		// Writes of users are refused too, so the work has to begin before the fault, or come from a container that crashes.
 		"a full etcd": func(f *faults, w *work) {
 			f.create(immortal("crashes", exits(0, "0.2"), backoff(1, 1)))
 			w.doSome()
@@ -34,7 +34,7 @@ func TestFaultsOfControlPlane(t *testing.T) {
 			}
 			f.eventually(func() string {
 				if len(refused()) == 0 || time.Since(begin) < faultTime {
-					return "it has not lasted long enough, or no write was refused yet"
+					return "the fault has not lasted long enough, or no write was refused yet"
 				}
 				return ""
 			})
@@ -46,7 +46,7 @@ func TestFaultsOfControlPlane(t *testing.T) {
 		"a restart of the API server": func(f *faults, w *work) {
 			w.doSome()
 			cluster.Stop(f)
-			// The proxy has nobody to ask, and cannot refuse connections as an API server does that is gone.
+			// While the API server is down, connections have to be refused. The proxy does not do so by itself.
 			f.operator.proxy.Refuse()
 			cluster.Continue(f)
 			if err := f.operator.proxy.Accept(); err != nil {
@@ -54,7 +54,7 @@ func TestFaultsOfControlPlane(t *testing.T) {
 			}
 			w.do(0)
 		},
-		// The process is cut off, and when it is back all versions are gone that it has seen.
+		// The process has no connection until all resourceVersions that it knows are compacted.
 		"a compaction": func(f *faults, w *work) {
 			begin := time.Now()
 			f.operator.proxy.Refuse()
@@ -66,7 +66,7 @@ func TestFaultsOfControlPlane(t *testing.T) {
 			}
 			f.eventually(func() string {
 				if len(f.since(begin, isList)) < 2 {
-					return "the process has not listed its two resources anew"
+					return "the process has not listed its two resources again"
 				}
 				return ""
 			})
@@ -74,7 +74,7 @@ func TestFaultsOfControlPlane(t *testing.T) {
 	})
 }
 
-// isList tells whether a request asks for all objects, as a LIST or as a watch that begins with them.
+// isList reports whether a request is a LIST or a watch list.
 func isList(entry faultproxy.Entry) bool {
 	return entry.Code == http.StatusOK && (entry.Verb == "list" || entry.Query.Get("sendInitialEvents") == "true")
 }

@@ -12,13 +12,13 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// A proxy before the API server accepts requests and never answers them. Connections stay well, and those requests stay without an answer
-// after it has been mended.
+// A proxy in front of the API server accepts requests and never answers them. Connections stay open, and these requests are never answered,
+// not even after the fault.
 func TestFaultsHangingRequests(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
 	journal := &faultproxy.Journal{}
-	// More objects than workers hang. Probes would not notice it.
+	// More objects hang than there are workers. Probes would not notice that.
 	const objects, workers = 6, "2"
 	o := startOperator(e, "operator", journal, append(electionFlags(patientElection), "--kube-api-timeout=1s", "--workers", workers)...)
 	o.awaitWarm()
@@ -48,7 +48,7 @@ func TestFaultsHangingRequests(t *testing.T) {
 		}
 		e.eventually(func() string {
 			if struck.Load() < objects {
-				return "not all workers have met a request that hangs: " + hang.what
+				return "not all workers have sent a request that hangs: " + hang.what
 			}
 			return ""
 		})
@@ -56,12 +56,12 @@ func TestFaultsHangingRequests(t *testing.T) {
 		for i := range objects {
 			e.awaitReady(prefix+string(rune('a'+i)), 1)
 		}
-		t.Logf("%s: %d requests were never answered", hang.what, struck.Load())
+		t.Logf("%s: %d requests were not answered", hang.what, struck.Load())
 	}
 	o.mustRun()
 }
 
-// An operator that starts while nothing is answered is ready once it is.
+// An operator that starts while no request is answered becomes ready after the fault.
 func TestFaultsHangingRequestsAtStart(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
@@ -74,7 +74,7 @@ func TestFaultsHangingRequestsAtStart(t *testing.T) {
 	o.restart()
 	e.eventually(func() string {
 		if len(journal.Entries()) < before+10 {
-			return "the process has not asked for anything again"
+			return "the process has not sent new requests"
 		}
 		return ""
 	})

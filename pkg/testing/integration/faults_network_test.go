@@ -18,7 +18,7 @@ import (
 // faultTime is how long a fault lasts.
 const faultTime = 8 * time.Second
 
-// What can happen on the way to an API server that is well, and what one answers that is overloaded.
+// Faults of the network between the operator and the API server, and errors of an overloaded API server.
 func TestFaultsOfNetwork(t *testing.T) {
 	t.Parallel()
 	runFaults(t, testcluster.Shared(t), []string{
@@ -36,12 +36,12 @@ func TestFaultsOfNetwork(t *testing.T) {
 			stop := every(time.Second, func() { cut += f.operator.proxy.CutWatches() })
 			w.do(faultTime)
 			stop()
-			f.Logf("%d watches were cut", cut)
+			f.Logf("cut %d watches", cut)
 			if cut < int(faultTime/time.Second) {
-				f.Error("too few watches were cut: nothing is tested")
+				f.Errorf("cut %d watches, want one a second: nothing is tested", cut)
 			}
 		},
-		// A watch that is away for long cannot go on where it ended, and has to begin with a list.
+		// After a long interruption a watch cannot continue from its last version, and has to start with a list.
 		"watches expired": func(f *faults, w *work) {
 			begin := time.Now()
 			going := func(r faultproxy.Request) bool {
@@ -63,9 +63,9 @@ func TestFaultsOfNetwork(t *testing.T) {
 			w.do(faultTime)
 			slow := f.since(begin, func(entry faultproxy.Entry) bool { return entry.TookEffect() && notOnLease(entry) })
 			f.operator.proxy.SetLatency(0)
-			f.mustStrike(slow, 2*each) // it works on, slowly
+			f.mustStrike(slow, 2*each) // the operator continues to work, slowly
 		},
-		// Nothing breaks, and nothing comes through.
+		// Connections stay open, but no data passes.
 		"a frozen connection": func(f *faults, w *work) {
 			begin := time.Now()
 			f.operator.proxy.Freeze()
@@ -73,7 +73,7 @@ func TestFaultsOfNetwork(t *testing.T) {
 			passed := f.since(begin.Add(time.Second), func(faultproxy.Entry) bool { return true })
 			f.operator.proxy.Thaw()
 			if len(passed) > 0 {
-				f.Errorf("while nothing could pass, this came: %s", passed[0])
+				f.Errorf("got %s while the connection was frozen, want no request", passed[0])
 			}
 		},
 		"refused connections": func(f *faults, w *work) {
@@ -86,8 +86,8 @@ func TestFaultsOfNetwork(t *testing.T) {
 	})
 }
 
-// bursts of errors in the place of answers to all requests, each of a second with a half between. The watches are cut at the
-// beginning of each, since they would know nothing of it otherwise.
+// bursts answers all requests with an error, for a second at a time with half a second in between. It cuts the watches at the beginning of
+// each burst, because it does not affect open watches.
 func bursts(of *apierrors.StatusError) fault {
 	return func(f *faults, w *work) {
 		begin := time.Now()
@@ -115,7 +115,7 @@ func answeredByProxy(code int) func(faultproxy.Entry) bool {
 	return func(entry faultproxy.Entry) bool { return entry.Faked && entry.Code == code }
 }
 
-// every calls a function so often until stop is called, which returns when no call is under way.
+// every calls a function at this interval until stop is called. stop returns when no call is running.
 func every(interval time.Duration, call func()) (stop func()) {
 	stopping, ended := make(chan struct{}), make(chan struct{})
 	go func() {

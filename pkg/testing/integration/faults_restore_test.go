@@ -14,10 +14,11 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// etcd is restored from a backup under an operator. Its caches know objects that are gone, in versions that the API server has yet to reach.
+// etcd is restored from a backup while an operator runs. Its caches have objects that do not exist any more, in versions that the API server
+// has not reached yet. The operator ends, and works again after a restart.
 func TestFaultsEtcdRestored(t *testing.T) {
 	t.Parallel()
-	// An API server that starts forbids for a moment what it allows later: this is not judged.
+	// An API server that starts forbids requests for a moment that it allows later, so the requests of this cluster are not judged.
 	cluster := testcluster.Start(t, testcluster.WithCRDs("manifests/00-crds"), rightsManifests)
 	e := newEnv(t, cluster)
 	o := startOperator(e, "operator", &faultproxy.Journal{}, electionFlags(patientElection)...)
@@ -37,12 +38,12 @@ func TestFaultsEtcdRestored(t *testing.T) {
 	restore()
 	cluster.Continue(t)
 	if code := o.awaitEnd(t, patience); code == 0 {
-		t.Error("it has ended as if it had been asked to")
+		t.Error("got exit code 0, want an error")
 	}
 	if log := o.log.String(); !strings.Contains(log, "etcd is restored from a backup") {
-		t.Errorf("the log has no reason:\n%s", log)
+		t.Errorf("the log does not have the reason:\n%s", log)
 	}
-	// Its Lease is that of the backup, and would not expire for long.
+	// The Lease comes from the backup, and would not expire for minutes.
 	if err := e.kube.CoordinationV1().Leases(e.namespace).Delete(t.Context(), string(core), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +52,10 @@ func TestFaultsEtcdRestored(t *testing.T) {
 	e.create(immortal("new"))
 	e.awaitReady("new", 1)
 	if _, pod := e.awaitReady("kept", 1); pod.UID != before.UID {
-		t.Error("the Pod of the restored ImmortalContainer is another one than in the backup")
+		t.Error("the Pod of the restored ImmortalContainer was replaced, want the one of the backup")
 	}
 	if _, err := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace).Get(t.Context(), "lost", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("what was created after the backup is there: %v", err)
+		t.Errorf("get of an object created after the backup: got %v, want not found", err)
 	}
 	o.mustRun()
 }

@@ -13,14 +13,13 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// recoveryGoal is how soon after a fault everything is as it should be, on an idle machine.
+// recoveryGoal is the time within which the operator recovers from a fault, on an idle machine.
 const recoveryGoal = 10 * time.Second
 
-// patientElection lets a leader outlive a fault that keeps it from renewing its Lease. What it does otherwise is tested with the
-// leadership.
+// patientElection lets a leader survive a fault in which it cannot renew its Lease. The tests of leader election test the other case.
 var patientElection = manager.LeaderElection{LeaseDuration: 2 * time.Minute, RenewDeadline: 100 * time.Second, RetryPeriod: time.Second}
 
-// faults is one process that goes through several faults, one after the other.
+// faults is an operator process that goes through several faults, one after the other.
 type faults struct {
 	*env
 	journal  *faultproxy.Journal
@@ -29,10 +28,10 @@ type faults struct {
 	pid      int
 }
 
-// fault is one of them. It has to prove that it struck.
+// fault causes a fault while users work. It has to check that the fault has affected requests.
 type fault func(f *faults, w *work)
 
-// runFaults lets the process do the same work without a fault first, after which it takes what it normally does.
+// runFaults starts a process and runs the faults. Before them it does the same work without a fault, to measure the usual resource usage.
 func runFaults(t *testing.T, cluster *testcluster.Cluster, names []string, all map[string]fault) {
 	t.Helper()
 	e := newEnv(t, cluster)
@@ -51,7 +50,7 @@ func runFaults(t *testing.T, cluster *testcluster.Cluster, names []string, all m
 	f.operator.terminate()
 }
 
-// in is the same for a subtest.
+// in returns the same faults for a subtest.
 func (f *faults) in(t *testing.T) *faults {
 	e := *f.env
 	e.T = t
@@ -66,7 +65,7 @@ func (f *faults) run(name string, strike fault) {
 	begin := time.Now()
 	f.Cleanup(func() {
 		if f.Failed() {
-			f.Log("What the process has asked for, without its Lease:")
+			f.Log("Requests of the process, without those for its Lease:")
 			for _, entry := range f.since(begin, notOnLease) {
 				f.Log(entry)
 			}
@@ -78,17 +77,17 @@ func (f *faults) run(name string, strike fault) {
 	took := w.awaitConverged()
 	f.Logf("converged %s after the fault", took.Round(time.Millisecond))
 	if took > testcluster.Stretch(recoveryGoal, ended) {
-		f.Errorf("it took %s from the end of the fault until everything was as it should be: at most %s are allowed", took, recoveryGoal)
+		f.Errorf("converged %s after the fault, want %s at most", took, recoveryGoal)
 	}
 	f.operator.mustRun()
 	if strings.Contains(f.operator.log.String(), "DATA RACE") || strings.Contains(f.operator.log.String(), "panic") {
-		f.Error("the process has a data race, or something has panicked")
+		f.Error("the log of the process has a data race or a panic")
 	}
 	f.awaitUsageOfBefore()
 }
 
-// awaitUsageOfBefore waits until the process takes about what it took before. Each fault adds some objects, which are in its caches;
-// connections and timers of the fault may take a while to go.
+// awaitUsageOfBefore waits until the process uses about as much as before the faults. Each fault adds some objects to its caches, and
+// connections and timers of the fault may take a while to end.
 func (f *faults) awaitUsageOfBefore() {
 	f.Helper()
 	const (
@@ -99,23 +98,23 @@ func (f *faults) awaitUsageOfBefore() {
 	f.eventually(func() string {
 		now = f.operator.usage()
 		if now.goroutines > f.before.goroutines+moreGoroutines || float64(now.memory) > moreMemory*float64(f.before.memory) {
-			return "the process took " + f.before.String() + " before the faults, and takes " + now.String()
+			return "usage after the fault: got " + now.String() + ", before it was " + f.before.String()
 		}
 		return ""
 	})
 	f.Logf("after the fault: %s", now)
 }
 
-// since returns the requests that have come since then.
+// since returns the requests that were received after this time.
 func (f *faults) since(begin time.Time, condition func(faultproxy.Entry) bool) []faultproxy.Entry {
 	return f.journal.Select(func(entry faultproxy.Entry) bool { return entry.Received.After(begin) && condition(entry) })
 }
 
-// mustStrike fails the test if the fault has not met at least so many requests: it would prove nothing.
+// mustStrike fails the test if the fault has affected fewer requests than this, because it would prove nothing.
 func (f *faults) mustStrike(struck []faultproxy.Entry, least int) {
 	f.Helper()
-	f.Logf("%d requests were struck", len(struck))
+	f.Logf("the fault affected %d requests", len(struck))
 	if len(struck) < least {
-		f.Errorf("the fault struck %d requests, want at least %d: nothing is tested", len(struck), least)
+		f.Errorf("the fault affected %d requests, want at least %d: nothing is tested", len(struck), least)
 	}
 }

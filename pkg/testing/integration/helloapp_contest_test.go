@@ -16,6 +16,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
+// A Deployment that another client changes again and again is restored ever more rarely.
 func TestHelloAppContested(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
@@ -37,7 +38,7 @@ func TestHelloAppContested(t *testing.T) {
 		e.patchDeployment("web", fmt.Sprintf(`{"spec":{"replicas":0,"template":{"spec":{"containers":[{"name":"web","image":"theirs:%d"}]}}}}`, round))
 		e.eventually(func() string {
 			if image := e.deployment("web").Spec.Template.Spec.Containers[0].Image; image != "nginx:latest" {
-				return "the Deployment runs " + image
+				return "image of the Deployment: " + image
 			}
 			return ""
 		})
@@ -50,14 +51,14 @@ func TestHelloAppContested(t *testing.T) {
 		}
 	}
 	if restored := applies() - before; restored != rounds || contested != 1 {
-		t.Errorf("changed %d times, restored %d times, with %d events", rounds, restored, contested)
+		t.Errorf("after %d changes: got %d restores and %d events, want one restore each and one event", rounds, restored, contested)
 	}
-	// The user's own edit ends it.
+	// An edit of the HelloApp ends the backoff.
 	e.patchDeployment("web", `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"theirs"}]}}}}`)
 	e.patchApp("web", `{"spec":{"image":"nginx:1.29"}}`)
 	e.eventually(func() string {
 		if image := e.deployment("web").Spec.Template.Spec.Containers[0].Image; image != "nginx:1.29" {
-			return "the Deployment runs " + image
+			return "image of the Deployment: " + image
 		}
 		return ""
 	})

@@ -20,7 +20,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// runHelloApps runs the controller of HelloApps in the namespace, until stop, and keeps its requests in the journal.
+// runHelloApps runs the HelloApp controller in the namespace until stop is called. The journal records its requests.
 func runHelloApps(e *env, journal *faultproxy.Journal) (stop func()) {
 	e.Helper()
 	proxy, err := faultproxy.Start("helloapp", operatorAccount(e.T, e.cluster).Config, journal)
@@ -37,7 +37,7 @@ func runHelloApps(e *env, journal *faultproxy.Journal) (stop func()) {
 	})
 }
 
-// helloApp builds a HelloApp.
+// helloApp returns a HelloApp.
 func helloApp(name string, size int32, changes ...func(*v1.HelloAppSpec)) *v1.HelloApp {
 	app := &v1.HelloApp{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.HelloAppSpec{Size: size, Image: "nginx:latest"}}
 	for _, change := range changes {
@@ -73,7 +73,7 @@ func (e *env) patchApp(name, patch string) {
 	}
 }
 
-// deployment of the name; nil if there is none.
+// deployment returns the Deployment of the name, or nil if it does not exist.
 func (e *env) deployment(name string) *appsv1.Deployment {
 	e.Helper()
 	deployment, err := e.kube.AppsV1().Deployments(e.namespace).Get(e.Context(), name, metav1.GetOptions{})
@@ -95,15 +95,20 @@ func (e *env) createDeployment(deployment *appsv1.Deployment) *appsv1.Deployment
 	return created
 }
 
+// otherManager is the field manager of users and other clients.
+const otherManager = "another-client"
+
+// patchDeployment applies a strategic merge patch as another client.
 func (e *env) patchDeployment(name, patch string) {
 	e.Helper()
-	_, err := e.kube.AppsV1().Deployments(e.namespace).Patch(e.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"})
+	options := metav1.PatchOptions{FieldManager: otherManager}
+	_, err := e.kube.AppsV1().Deployments(e.namespace).Patch(e.Context(), name, types.StrategicMergePatchType, []byte(patch), options)
 	if err != nil {
 		e.Fatal(err)
 	}
 }
 
-// service of the name; nil if there is none.
+// service returns the Service of the name, or nil if it does not exist.
 func (e *env) service(name string) *corev1.Service {
 	e.Helper()
 	service, err := e.kube.CoreV1().Services(e.namespace).Get(e.Context(), name, metav1.GetOptions{})
@@ -122,17 +127,18 @@ func (e *env) awaitApp(name string, size int32) (*v1.HelloApp, *appsv1.Deploymen
 	var app *v1.HelloApp
 	e.eventually(func() string {
 		app = e.app(name)
-		if app.Status.ObservedGeneration != app.Generation || !meta.IsStatusConditionTrue(app.Status.Conditions, v1.ConditionReady) || app.Status.AvailableReplicas != size {
+		ready := meta.IsStatusConditionTrue(app.Status.Conditions, v1.ConditionReady)
+		if app.Status.ObservedGeneration != app.Generation || !ready || app.Status.AvailableReplicas != size {
 			return describeApp(app)
 		}
 		return ""
 	})
 	deployment := e.deployment(name)
 	if deployment == nil || !metav1.IsControlledBy(deployment, app) {
-		e.Fatalf("Ready, but its Deployment is %v", deployment)
+		e.Fatalf("Deployment of a Ready HelloApp: got %v, want one that it controls", deployment)
 	}
 	if status := app.Status; status.Replicas != size || status.ReadyReplicas != size || status.UpdatedReplicas != size || status.DeploymentName != name {
-		e.Errorf("Ready, but its status is %+v", status)
+		e.Errorf("status of a Ready HelloApp: got %+v, want %d replicas", status, size)
 	}
 	return app, deployment
 }
@@ -152,18 +158,18 @@ func (e *env) awaitAppCondition(name, conditionType string, status metav1.Condit
 	return message
 }
 
-// awaitAppEvent waits for an event of the reason on the HelloApp that says so.
+// awaitAppEvent waits for an event of the reason with the message on the HelloApp.
 func (e *env) awaitAppEvent(name, reason, message string) {
 	e.Helper()
 	e.eventually(func() string {
-		var said []string
+		var got []string
 		for _, event := range e.appEvents(name) {
 			if event.Reason == reason && event.Message == message {
 				return ""
 			}
-			said = append(said, event.Reason+": "+event.Message)
+			got = append(got, event.Reason+": "+event.Message)
 		}
-		return fmt.Sprintf("no event %s %q; there are\n%s", reason, message, strings.Join(said, "\n"))
+		return fmt.Sprintf("no event %s %q; got\n%s", reason, message, strings.Join(got, "\n"))
 	})
 }
 
@@ -176,7 +182,7 @@ func (e *env) appEvents(name string) []corev1.Event {
 	return list.Items
 }
 
-// podUIDs of the app that are not terminating.
+// podUIDs returns the UIDs of the Pods of the HelloApp that are not terminating.
 func (e *env) podUIDs(name string) map[types.UID]bool {
 	e.Helper()
 	list, err := e.kube.CoreV1().Pods(e.namespace).List(e.Context(), metav1.ListOptions{LabelSelector: "app=mock-containers"})
@@ -192,7 +198,7 @@ func (e *env) podUIDs(name string) map[types.UID]bool {
 	return uids
 }
 
-// describeApp tells the state of a HelloApp in one line.
+// describeApp returns the state of a HelloApp as one line.
 func describeApp(app *v1.HelloApp) string {
 	line := fmt.Sprintf("HelloApp %s: size %d, generation %d (observed %d), Deployment %q, %d replicas, %d updated, %d available", app.Name, app.Spec.Size,
 		app.Generation, app.Status.ObservedGeneration, app.Status.DeploymentName, app.Status.Replicas, app.Status.UpdatedReplicas, app.Status.AvailableReplicas)

@@ -22,7 +22,8 @@ import (
 
 func TestHelloAppRandomOperations(t *testing.T) {
 	testRandomOperations(t, helloapp.ControllerName, func(e *env) world {
-		owner, err := e.kube.CoreV1().ConfigMaps(e.namespace).Create(e.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}
+		owner, err := e.kube.CoreV1().ConfigMaps(e.namespace).Create(e.Context(), owner, metav1.CreateOptions{})
 		if err != nil {
 			e.Fatal(err)
 		}
@@ -30,44 +31,44 @@ func TestHelloAppRandomOperations(t *testing.T) {
 	})
 }
 
-// appNames are those of the HelloApps: few, so that much happens to each.
+// appNames are the names of the HelloApps. They are few, so that each gets many operations.
 var appNames = []string{"red", "green", "blue", "black", "white", "grey"}
 
-// theirLabel is on what is somebody's.
+// theirLabel is the label of foreign objects.
 const theirLabel = "theirs"
 
-// appWorld is what users and others have made, as far as it decides what must be there.
+// appWorld keeps what users and other clients have created, as far as it decides which objects must exist.
 type appWorld struct {
 	*env
 	apps                            map[string]*v1.HelloAppSpec
 	theirDeployments, theirServices map[string]bool
-	// owner controls some of what is somebody's.
+	// owner controls some of the foreign objects.
 	owner *corev1.ConfigMap
 }
 
-// appOutcome is what is there of one name.
+// appOutcome describes the objects of one name.
 type appOutcome struct {
-	// Deployment and Service say what they run, or that they are somebody's; they are empty if there is none.
+	// Deployment and Service describe what they run, or are foreign. They are empty if the object does not exist.
 	Deployment, Service string
-	// Ready is the reason of the condition, and Replicas what the status tells; both are empty if there is no HelloApp.
+	// Ready is the reason of the condition, and Replicas that of the status. Both are empty if there is no HelloApp.
 	Ready    string
 	Replicas int32
 	Conflict bool
 }
 
-const somebodys = "somebody's"
+const foreign = "foreign"
 
-// demanded is what must be there of one name: it follows from the spec, nil if there is no HelloApp, and what is in its way.
+// demanded returns which objects of one name must exist. It follows from the spec, nil if there is no HelloApp, and the foreign objects.
 func demanded(spec *v1.HelloAppSpec, theirDeployment, theirService bool) (want appOutcome) {
 	switch {
 	case theirDeployment:
-		want.Deployment = somebodys
+		want.Deployment = foreign
 	case spec != nil && spec.Image != "":
 		want.Deployment = fmt.Sprintf("%s x%d port %d env %v", spec.Image, spec.Size, spec.Port, namesAndValues(spec.Env))
 	}
 	switch {
 	case theirService:
-		want.Service = somebodys
+		want.Service = foreign
 	case spec != nil && spec.Port != 0:
 		want.Service = fmt.Sprintf("port %d to the app", spec.Port)
 	}
@@ -86,8 +87,7 @@ func demanded(spec *v1.HelloAppSpec, theirDeployment, theirService bool) (want a
 	return want
 }
 
-// found is what is there of one name, in the same words. What an app has left behind that was deleted without it is nobody's:
-// it may stay until one wants it.
+// found returns which objects of one name exist, in the same form. Orphans of a HelloApp that was deleted may stay until one adopts them.
 func found(app *v1.HelloApp, deployment *appsv1.Deployment, service *corev1.Service) (got appOutcome) {
 	wanted := v1.HelloAppSpec{}
 	if app != nil {
@@ -101,7 +101,7 @@ func found(app *v1.HelloApp, deployment *appsv1.Deployment, service *corev1.Serv
 	if deployment != nil {
 		switch container := deployment.Spec.Template.Spec.Containers[0]; {
 		case deployment.Labels[theirLabel] != "":
-			got.Deployment = somebodys
+			got.Deployment = foreign
 		case len(deployment.OwnerReferences) == 0 && wanted.Image == "":
 		default:
 			ports := int32(0)
@@ -114,7 +114,7 @@ func found(app *v1.HelloApp, deployment *appsv1.Deployment, service *corev1.Serv
 	if service != nil {
 		switch {
 		case service.Labels[theirLabel] != "":
-			got.Service = somebodys
+			got.Service = foreign
 		case len(service.OwnerReferences) == 0 && wanted.Port == 0:
 		case service.Spec.Selector["app.kubernetes.io/instance"] == service.Name && len(service.Spec.Ports) == 1:
 			got.Service = fmt.Sprintf("port %d to the app", service.Spec.Ports[0].Port)
@@ -151,7 +151,7 @@ func (w *appWorld) complaint() string {
 		deployment, service := named(deployments.Items, name), named(services.Items, name)
 		want, got := demanded(w.apps[name], w.theirDeployments[name], w.theirServices[name]), found(app, deployment, service)
 		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Sprintf("%s (- demanded, + found):\n%s", name, diff)
+			return fmt.Sprintf("%s (-want +got):\n%s", name, diff)
 		}
 		if app == nil {
 			continue
@@ -168,19 +168,19 @@ func (w *appWorld) complaint() string {
 	return w.touched(deployments.Items, services.Items)
 }
 
-// notDone tells what of the Deployment's rollout is on its way, or is not in the app's status yet.
+// notDone returns what of the Deployment's rollout is in progress, or not in the status of the HelloApp yet.
 func notDone(app *v1.HelloApp, deployment *appsv1.Deployment) string {
 	if !metav1.IsControlledBy(deployment, app) {
-		return "the Deployment of " + app.Name + " is not its own"
+		return "the Deployment of " + app.Name + " is not owned by it"
 	}
 	if deployment.Status.ObservedGeneration != deployment.Generation {
-		return "the Deployment of " + app.Name + " is worked on"
+		return "the Deployment of " + app.Name + " has not been observed yet"
 	}
 	for _, condition := range deployment.Status.Conditions {
 		mirrored := meta.FindStatusCondition(app.Status.Conditions, string(condition.Type))
 		switch {
 		case condition.Type == appsv1.DeploymentProgressing && condition.Reason != "NewReplicaSetAvailable":
-			return "the Deployment of " + app.Name + " is rolled out"
+			return "the rollout of " + app.Name + " is in progress"
 		case mirrored == nil || mirrored.Reason != condition.Reason || mirrored.Message != condition.Message:
 			return fmt.Sprintf("%s of the Deployment is %s; %s", condition.Type, condition.Reason, describeApp(app))
 		}
@@ -188,7 +188,7 @@ func notDone(app *v1.HelloApp, deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// touched tells which of somebody's objects we have written.
+// touched returns which foreign object the controller has written.
 func (w *appWorld) touched(deployments []appsv1.Deployment, services []corev1.Service) string {
 	var objects []metav1.Object
 	for i := range deployments {
@@ -200,7 +200,7 @@ func (w *appWorld) touched(deployments []appsv1.Deployment, services []corev1.Se
 	for _, object := range objects {
 		for _, entry := range object.GetManagedFields() {
 			if entry.Manager == helloapp.FieldManager && object.GetLabels()[theirLabel] != "" {
-				return "we have written " + object.GetName() + ", which is somebody's"
+				return "the controller has written the foreign object " + object.GetName()
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func (w *appWorld) operations() []operation {
 
 func draw[T any](random *rand.Rand, choices ...T) T { return choices[random.IntN(len(choices))] }
 
-// onApp is an operation on one of the HelloApps that there are.
+// onApp returns an operation on one of the HelloApps that exist.
 func (w *appWorld) onApp(what string, do func(name string, random *rand.Rand) string) func(*rand.Rand) string {
 	return func(random *rand.Rand) string {
 		names := slices.Sorted(maps.Keys(w.apps))
@@ -257,7 +257,7 @@ func (w *appWorld) onApp(what string, do func(name string, random *rand.Rand) st
 	}
 }
 
-// named is the object of the name; nil if there is none.
+// named returns the object of the name, or nil if it does not exist.
 func named[T any, Object interface {
 	*T
 	metav1.Object

@@ -18,9 +18,9 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// What users and others do to HelloApps at random, and to what has their names.
+// Random operations of users and other clients on HelloApps and objects of their names.
 
-// createOp creates an app that is not there, or scales one.
+// createOp creates a HelloApp that does not exist, or scales one if all exist.
 func (w *appWorld) createOp(random *rand.Rand) string {
 	missing := slices.DeleteFunc(slices.Clone(appNames), func(name string) bool { return w.apps[name] != nil })
 	if len(missing) == 0 {
@@ -37,7 +37,7 @@ func (w *appWorld) makeApp(name string, random *rand.Rand) string {
 	created, err := w.client.AppsV1().HelloApps(w.namespace).Create(w.Context(), app, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return "create " + name + ": the one before has not gone yet"
+		return "create " + name + ": the deleted one still exists"
 	case err != nil:
 		w.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func (w *appWorld) scale(name string, random *rand.Rand) string {
 	return fmt.Sprintf("scale %s to %d", name, size)
 }
 
-// edit one field of the spec. Its zero value is left out, as a user would.
+// edit changes one field of the spec. It leaves out a zero value, as users do.
 func (w *appWorld) edit(name, field string, value any) string {
 	if value == "" || value == int32(0) {
 		value = nil
@@ -71,7 +71,8 @@ func (w *appWorld) edit(name, field string, value any) string {
 }
 
 func (w *appWorld) deleteOp(name string, random *rand.Rand) string {
-	propagation := draw(random, metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationOrphan)
+	propagation := draw(random,
+		metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationOrphan)
 	w.deleteApp(name, propagation)
 	return fmt.Sprintf("delete %s: %s", name, propagation)
 }
@@ -84,7 +85,7 @@ func (w *appWorld) deleteApp(name string, propagation metav1.DeletionPropagation
 	delete(w.apps, name)
 }
 
-// driftOp edits a Deployment or Service, if it is there and not somebody's.
+// driftOp edits a Deployment or Service, if it exists and is not foreign.
 func (w *appWorld) driftOp(random *rand.Rand) string {
 	name := draw(random, appNames...)
 	what, isTheirs, patch := "Deployment", w.theirDeployments[name], fmt.Sprintf(`{"spec":{"replicas":%d}}`, random.IntN(5))
@@ -92,21 +93,22 @@ func (w *appWorld) driftOp(random *rand.Rand) string {
 	case 0:
 		patch = fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":"drift:1"}]}}}}`, name)
 	case 1:
-		what, isTheirs, patch = "Service", w.theirServices[name], `{"spec":{"selector":{"somebody":"else"}}}`
+		what, isTheirs, patch = "Service", w.theirServices[name], `{"spec":{"selector":{"another":"app"}}}`
 	}
 	if isTheirs {
-		return "edit nothing: " + what + " " + name + " is somebody's"
+		return "edit nothing: " + what + " " + name + " is foreign"
 	}
 	var err error
+	options := metav1.PatchOptions{FieldManager: otherManager}
 	if what == "Deployment" {
-		_, err = w.kube.AppsV1().Deployments(w.namespace).Patch(w.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"})
+		_, err = w.kube.AppsV1().Deployments(w.namespace).Patch(w.Context(), name, types.StrategicMergePatchType, []byte(patch), options)
 	} else {
-		_, err = w.kube.CoreV1().Services(w.namespace).Patch(w.Context(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"})
+		_, err = w.kube.CoreV1().Services(w.namespace).Patch(w.Context(), name, types.StrategicMergePatchType, []byte(patch), options)
 	}
 	return w.outcome(fmt.Sprintf("edit %s %s: %s", what, name, patch), err)
 }
 
-// deleteChildOp deletes a Deployment or Service, whosever it is.
+// deleteChildOp deletes a Deployment or Service, owned or foreign.
 func (w *appWorld) deleteChildOp(random *rand.Rand) string {
 	name := draw(random, appNames...)
 	if random.IntN(2) == 0 {
@@ -125,13 +127,14 @@ func (w *appWorld) deleteService(name string) string {
 	return w.outcome("delete Service "+name, w.kube.CoreV1().Services(w.namespace).Delete(w.Context(), name, metav1.DeleteOptions{}))
 }
 
-// foreignOp removes what is somebody's, or lets somebody make an object of the name: instead of ours, if they are quick enough.
+// foreignOp deletes a Deployment or Service. Half of the time another client then creates a foreign one of the same name, which may be
+// before the controller creates its own.
 func (w *appWorld) foreignOp(random *rand.Rand) string {
 	name := draw(random, appNames...)
-	theirs := w.somebodys(name, random)
+	theirs := w.foreignMeta(name, random)
 	if random.IntN(3) > 0 { // Deployments matter more
-		if told := w.deleteDeployment(name); random.IntN(2) == 0 {
-			return told
+		if done := w.deleteDeployment(name); random.IntN(2) == 0 {
+			return done
 		}
 		deployment := newDeployment(name, map[string]string{"app": "theirs"}, "theirs")
 		deployment.ObjectMeta = theirs
@@ -139,10 +142,10 @@ func (w *appWorld) foreignOp(random *rand.Rand) string {
 		if err == nil {
 			w.theirDeployments[name] = true
 		}
-		return w.outcome("somebody makes Deployment "+name, err)
+		return w.outcome("create foreign Deployment "+name, err)
 	}
-	if told := w.deleteService(name); random.IntN(2) == 0 {
-		return told
+	if done := w.deleteService(name); random.IntN(2) == 0 {
+		return done
 	}
 	_, err := w.kube.CoreV1().Services(w.namespace).Create(w.Context(), &corev1.Service{
 		ObjectMeta: theirs,
@@ -151,12 +154,12 @@ func (w *appWorld) foreignOp(random *rand.Rand) string {
 	if err == nil {
 		w.theirServices[name] = true
 	}
-	return w.outcome("somebody makes Service "+name, err)
+	return w.outcome("create foreign Service "+name, err)
 }
 
-// somebodys is the metadata of an object that is somebody's. Some carry our mark, and are controlled by another: their going is
-// seen at once. That of the others is seen within ten seconds, which is why they are few.
-func (w *appWorld) somebodys(name string, random *rand.Rand) metav1.ObjectMeta {
+// foreignMeta returns the metadata of a foreign object. Most have our label and another controller: the HelloApp controller sees their
+// deletion immediately. It sees that of the others within ten seconds, so they are few.
+func (w *appWorld) foreignMeta(name string, random *rand.Rand) metav1.ObjectMeta {
 	object := metav1.ObjectMeta{Name: name, Labels: map[string]string{theirLabel: "true"}}
 	if random.IntN(8) > 0 {
 		object.Labels[controller.LabelManagedBy] = controller.ManagedBy
@@ -165,7 +168,7 @@ func (w *appWorld) somebodys(name string, random *rand.Rand) metav1.ObjectMeta {
 	return object
 }
 
-// outcome of what may come too late: there is no such object any more, or one already.
+// outcome returns a line for the history. It is no failure if the object does not exist any more, or exists already.
 func (w *appWorld) outcome(what string, err error) string {
 	switch {
 	case err == nil:

@@ -20,7 +20,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// requestsFor are those about the objects of the namespace, events included, lists and watches not: how many of each.
+// requestsFor counts the requests for objects of the namespace by verb and resource, with events, without LISTs and WATCHes.
 func requestsFor(journal *faultproxy.Journal, namespace string) map[string]int {
 	counted := map[string]int{}
 	for _, entry := range journal.Entries() {
@@ -51,31 +51,35 @@ func TestHelloAppRequests(t *testing.T) {
 			got := requestsFor(&journal, e.namespace)
 			t.Logf("requests: %v", got)
 			if got["patch deployments"] != 1 || got["create events"] != 1 {
-				t.Errorf("from nothing to Ready it took %v, want one apply and one event", got)
+				t.Errorf("requests from creation to Ready: got %v, want one apply and one event", got)
 			}
-			// One more for each second that a rollout goes on.
+			// One more for each second that the rollout takes.
 			if writes := got["update helloapps/status"]; writes < 2 || writes > 3+int(took.Seconds()) {
-				t.Errorf("%d status writes in %s, want 2 or 3", writes, took)
+				t.Errorf("got %d status writes in %s, want 2 or 3", writes, took)
 			}
 			delete(got, "patch deployments")
 			delete(got, "create events")
 			delete(got, "update helloapps/status")
 			if len(got) > 0 {
-				t.Errorf("beside these: %v", got)
+				t.Errorf("got other requests: %v", got)
 			}
 		})
 	}
 }
 
-// everything is a HelloApp that says all it can, some of it in a way that the API server writes otherwise.
+// everything sets all fields of a HelloApp, some with values that the API server normalizes.
 func everything(s *v1.HelloAppSpec) {
 	s.Port = 8080
 	s.Env = []corev1.EnvVar{
 		{Name: "MODE", Value: "fast"}, {Name: "EMPTY"},
 		{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 		{Name: "CPU", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}},
-		{Name: "SECRET", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "a"}, Key: "b", Optional: ptr.To(true)}}},
-		{Name: "CONFIG", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "a"}, Key: "b", Optional: ptr.To(false)}}},
+		{Name: "SECRET", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "a"}, Key: "b", Optional: ptr.To(true),
+		}}},
+		{Name: "CONFIG", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "a"}, Key: "b", Optional: ptr.To(false),
+		}}},
 	}
 	s.Resources = corev1.ResourceRequirements{
 		Limits:   corev1.ResourceList{"cpu": resource.MustParse("1000m"), "memory": resource.MustParse("1024Mi")},
@@ -93,14 +97,14 @@ func TestHelloAppSecondSync(t *testing.T) {
 	for name, changes := range map[string]func(*v1.HelloAppSpec){"two-fields": func(*v1.HelloAppSpec) {}, "everything": everything} {
 		e.createApp(helloApp(name, 1, changes))
 		e.awaitApp(name, 1)
-		// The Deployment says this a moment after its Pods are available, and the status with the next delay.
+		// The Deployment reports this a moment after its Pods are available, and the status of the HelloApp a delay later.
 		e.awaitAppCondition(name, v1.ConditionProgressing, metav1.ConditionTrue, "NewReplicaSetAvailable")
-		// Not an annotation, which would be another generation for the Deployment's controller to get to.
+		// An annotation would lead to a new generation, which the Deployment controller would have to observe.
 		e.patchDeployment(name, `{"metadata":{"labels":{"note":"a-second-sync"}}}`)
 	}
 	stop()
 
-	// What a new process finds it syncs before what comes later, and it ends only when all that it has begun is done.
+	// A new process syncs existing objects before new ones, and ends only after all syncs that it has begun.
 	var second faultproxy.Journal
 	stop = runHelloApps(e, &second)
 	e.createApp(helloApp("later", 1))
@@ -108,15 +112,15 @@ func TestHelloAppSecondSync(t *testing.T) {
 	stop()
 	for _, entry := range second.Entries() {
 		if entry.Name == "two-fields" || entry.Name == "everything" {
-			t.Errorf("the second process sends %s", entry)
+			t.Errorf("second process: got %s, want no request", entry)
 		}
 	}
 	if got := requestsFor(&first, e.namespace); got["patch deployments"] != 2 || got["patch services"] != 1 {
-		t.Errorf("the first process takes %v, want one apply of each Deployment and Service", got)
+		t.Errorf("requests of the first process: got %v, want one apply of each Deployment and Service", got)
 	}
 	for _, name := range []string{"two-fields", "everything"} {
 		if reasons := reasonsOf(e.appEvents(name)); !slices.Equal(reasons, []string{"Created"}) {
-			t.Errorf("the events of %s are %v", name, reasons)
+			t.Errorf("events of %s: got %v, want Created", name, reasons)
 		}
 	}
 }
@@ -133,28 +137,31 @@ func TestHelloAppInvalid(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	for name, test := range map[string]struct {
 		app     *v1.HelloApp
-		refusal string // empty: it is accepted
+		refusal string // empty if it is accepted
 	}{
-		"the longest name":            {helloApp(strings.Repeat("a", 63), 1), ""},
-		"a name that is longer":       {helloApp(strings.Repeat("a", 64), 1), "metadata.name must be at most 63 lower case letters, digits and '-'"},
-		"a name with a dot":           {helloApp("web.shop", 1), "metadata.name must be at most 63 lower case letters, digits and '-'"},
-		"a negative size":             {helloApp("web", -1), "spec.size in body should be greater than or equal to 0"},
-		"a port that is none":         {helloApp("web", 1, func(s *v1.HelloAppSpec) { s.Port = 65536 }), "spec.port in body should be less than or equal to 65535"},
-		"a pull policy that is none":  {helloApp("web", 1, func(s *v1.HelloAppSpec) { s.ImagePullPolicy = "Often" }), `supported values: "Always", "IfNotPresent", "Never"`},
-		"a variable twice":            {helloApp("web", 1, func(s *v1.HelloAppSpec) { s.Env = []corev1.EnvVar{{Name: "A"}, {Name: "A"}} }), "spec.env[1]: Duplicate value"},
-		"no image, which is told off": {helloApp("web", 1, func(s *v1.HelloAppSpec) { s.Image = "" }), ""},
+		"longest name":        {helloApp(strings.Repeat("a", 63), 1), ""},
+		"name too long":       {helloApp(strings.Repeat("a", 64), 1), "metadata.name must be at most 63 lower case letters, digits and '-'"},
+		"dot in name":         {helloApp("web.shop", 1), "metadata.name must be at most 63 lower case letters, digits and '-'"},
+		"negative size":       {helloApp("web", -1), "spec.size in body should be greater than or equal to 0"},
+		"invalid port":        {helloApp("web", 1, func(s *v1.HelloAppSpec) { s.Port = 65536 }), "spec.port in body should be less than or equal to 65535"},
+		"invalid pull policy": {helloApp("web", 1, func(s *v1.HelloAppSpec) { s.ImagePullPolicy = "Often" }), `supported values: "Always", "IfNotPresent", "Never"`},
+		"duplicate variable":  {helloApp("web", 1, func(s *v1.HelloAppSpec) { s.Env = []corev1.EnvVar{{Name: "A"}, {Name: "A"}} }), "spec.env[1]: Duplicate value"},
+		"no image":            {helloApp("web", 1, func(s *v1.HelloAppSpec) { s.Image = "" }), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := e.client.AppsV1().HelloApps(e.namespace).Create(t.Context(), test.app, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 			switch {
 			case test.refusal == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("create: %v", err)
 			case test.refusal != "" && (err == nil || !strings.Contains(err.Error(), test.refusal)):
-				t.Errorf("the answer is %v, want %q", err, test.refusal)
+				t.Errorf("create: got %v, want %q", err, test.refusal)
 			}
 		})
 	}
-	for _, field := range []string{"helloapp", "helloapp.spec", "helloapp.spec.env", "helloapp.spec.resources", "helloapp.spec.imagePullSecrets", "helloapp.status", "helloapp.status.conditions"} {
+	for _, field := range []string{
+		"helloapp", "helloapp.spec", "helloapp.spec.env", "helloapp.spec.resources", "helloapp.spec.imagePullSecrets",
+		"helloapp.status", "helloapp.status.conditions",
+	} {
 		explained := e.kubectl("explain", field)
 		if !strings.Contains(explained, "FIELDS:") || strings.Contains(explained, "<no description>") {
 			t.Errorf("kubectl explain %s lacks text:\n%s", field, explained)

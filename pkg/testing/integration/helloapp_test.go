@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -24,24 +25,24 @@ func TestHelloApp(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	runManager(t, cluster)
 	for name, test := range map[string]func(*env){
-		"two fields make Ready Pods, and kubectl shows all of it":   twoFieldsMakePods,
-		"kubectl scale scales it":                                   appIsScaled,
-		"an autoscaler raises its size":                             appIsAutoscaled,
-		"another image is rolled out":                               appImageChange,
-		"a variable that is removed is removed":                     appVariableRemoved,
-		"a port makes a Service with endpoints, and takes it along": appPort,
-		"drift is restored, and what others add stays":              appDrift,
-		"a deleted Deployment is made again":                        appDeploymentDeleted,
-		"a Service of somebody is left alone until it goes":         appForeignService,
-		"an orphan is adopted with its Pods":                        appOrphan,
-		"the old operator's Deployment keeps its selector":          appOldDeployment,
-		"without an image there is no Deployment":                   appWithoutImage,
-		"a rollout that is stuck is shown to be":                    appDeadline,
-		"Pods that cannot be made are shown":                        appQuota,
-		"what the API server calls invalid is told once":            appInvalid,
-		"size 0 is Ready without Pods":                              appSizeZero,
-		"deleting it deletes all":                                   appDeletion,
-		"a deleted namespace goes without a complaint":              appNamespaceDeletion,
+		"two fields":         twoFieldsMakePods,
+		"scale":              appIsScaled,
+		"autoscale":          appIsAutoscaled,
+		"image":              appImageChange,
+		"variable removed":   appVariableRemoved,
+		"port":               appPort,
+		"drift":              appDrift,
+		"Deployment deleted": appDeploymentDeleted,
+		"foreign Service":    appForeignService,
+		"orphan adopted":     appOrphan,
+		"old Deployment":     appOldDeployment,
+		"no image":           appWithoutImage,
+		"rollout stuck":      appDeadline,
+		"quota exceeded":     appQuota,
+		"invalid Deployment": appInvalid,
+		"size 0":             appSizeZero,
+		"deletion":           appDeletion,
+		"namespace deletion": appNamespaceDeletion,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,8 +50,9 @@ func TestHelloApp(t *testing.T) {
 		})
 	}
 	for name, foreign := range map[string]*appsv1.Deployment{
-		"a Deployment of somebody is left alone until it goes":                    newDeployment("web", map[string]string{"app": "theirs"}, "theirs"),
-		"even one that agrees with all that we would set is not taken for an own": newDeployment("web", map[string]string{"app.kubernetes.io/name": "helloapp", "app.kubernetes.io/instance": "web"}, "web"),
+		"foreign Deployment": newDeployment("web", map[string]string{"app": "theirs"}, "theirs"),
+		"foreign Deployment with our values": newDeployment("web",
+			map[string]string{"app.kubernetes.io/name": "helloapp", "app.kubernetes.io/instance": "web"}, "web"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +61,7 @@ func TestHelloApp(t *testing.T) {
 	}
 }
 
-// newDeployment is a Deployment of somebody.
+// newDeployment returns a Deployment without an owner.
 func newDeployment(name string, selector map[string]string, container string) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -79,8 +81,8 @@ func twoFieldsMakePods(e *env) {
 	e.kubectl("wait", "--for=condition=Ready", "ha/web", "--timeout=60s")
 	e.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
 	_, deployment := e.awaitApp("web", 2)
-	if container := deployment.Spec.Template.Spec.Containers[0]; container.Name != "web" || container.Image != "nginx:latest" || len(deployment.Spec.Template.Spec.Containers) != 1 {
-		e.Errorf("the Deployment runs %+v", deployment.Spec.Template.Spec.Containers)
+	if containers := deployment.Spec.Template.Spec.Containers; len(containers) != 1 || containers[0].Name != "web" || containers[0].Image != "nginx:latest" {
+		e.Errorf("containers of the Deployment: got %+v, want web with nginx:latest", containers)
 	}
 	e.awaitAppEvent("web", "Created", "Created Deployment web with image nginx:latest and size 2")
 	all := e.kubectl("get", "all")
@@ -90,14 +92,14 @@ func twoFieldsMakePods(e *env) {
 		}
 	}
 	if got := strings.Fields(e.kubectl("get", "HelloApp", "--no-headers")); len(got) != 5 || strings.Join(got[:4], " ") != "web 2 2 nginx:latest" {
-		e.Errorf("kubectl get HelloApp shows %q", got)
+		e.Errorf("kubectl get HelloApp: got %q", got)
 	}
 	header := strings.Fields(strings.SplitN(e.kubectl("get", "ha", "-o", "wide"), "\n", 2)[0])
 	if got, want := strings.Join(header, " "), "NAME SIZE READY IMAGE AGE AVAILABLE REASON"; got != want {
-		e.Errorf("kubectl get ha -o wide has the columns %q, not %q", got, want)
+		e.Errorf("columns of kubectl get ha -o wide: got %q, want %q", got, want)
 	}
 	if described := e.kubectl("describe", "ha", "web"); !strings.Contains(described, "Created Deployment web") {
-		e.Errorf("kubectl describe does not tell of the start:\n%s", described)
+		e.Errorf("kubectl describe does not show the start:\n%s", described)
 	}
 }
 
@@ -107,8 +109,9 @@ func appIsScaled(e *env) {
 	e.kubectl("scale", "ha/web", "--replicas=3")
 	e.awaitApp("web", 3)
 	e.awaitAppEvent("web", "Scaled", "Scaled from 1 to 3")
-	if got := e.kubectl("get", "ha", "web", "--subresource=scale", "-o", "jsonpath={.spec.replicas} {.status.replicas} {.status.selector}"); got != "3 3 app.kubernetes.io/instance=web,app.kubernetes.io/name=helloapp" {
-		e.Errorf("the scale is %s", got)
+	got := e.kubectl("get", "ha", "web", "--subresource=scale", "-o", "jsonpath={.spec.replicas} {.status.replicas} {.status.selector}")
+	if want := "3 3 app.kubernetes.io/instance=web,app.kubernetes.io/name=helloapp"; got != want {
+		e.Errorf("scale: got %s, want %s", got, want)
 	}
 }
 
@@ -126,7 +129,7 @@ func appIsAutoscaled(e *env) {
 		e.Fatal(err)
 	}
 	if app, _ := e.awaitApp("web", 3); app.Spec.Size != 3 {
-		e.Errorf("the size is %d", app.Spec.Size)
+		e.Errorf("got size %d, want 3", app.Spec.Size)
 	}
 }
 
@@ -137,7 +140,7 @@ func appImageChange(e *env) {
 	e.patchApp("web", `{"spec":{"image":"nginx:1.29"}}`)
 	_, after := e.awaitApp("web", 2)
 	if before.UID != after.UID || after.Spec.Template.Spec.Containers[0].Image != "nginx:1.29" {
-		e.Errorf("the Deployment %s runs %s", after.UID, after.Spec.Template.Spec.Containers[0].Image)
+		e.Errorf("got image %s in Deployment %s, want nginx:1.29 in %s", after.Spec.Template.Spec.Containers[0].Image, after.UID, before.UID)
 	}
 	e.awaitAppEvent("web", "Updated", "Updated the image from nginx:latest to nginx:1.29")
 	e.eventually(func() string {
@@ -157,7 +160,7 @@ func appVariableRemoved(e *env) {
 	e.awaitApp("web", 1)
 	e.eventually(func() string {
 		if env := e.deployment("web").Spec.Template.Spec.Containers[0].Env; len(env) != 1 || env[0].Name != "B" {
-			return "the Deployment has other variables"
+			return fmt.Sprintf("variables of the Deployment: got %v, want B", env)
 		}
 		return ""
 	})
@@ -168,8 +171,11 @@ func appPort(e *env) {
 	e.createApp(helloApp("web", 2, func(s *v1.HelloAppSpec) { s.Port = 8080 }))
 	app, _ := e.awaitApp("web", 2)
 	service := e.service("web")
-	if service == nil || !metav1.IsControlledBy(service, app) || len(service.Spec.Ports) != 1 || service.Spec.Ports[0].Port != 8080 || service.Spec.Ports[0].TargetPort.IntValue() != 8080 {
-		e.Fatalf("the Service is %+v", service)
+	if service == nil || !metav1.IsControlledBy(service, app) || len(service.Spec.Ports) != 1 {
+		e.Fatalf("got Service %+v, want one of the HelloApp with one port", service)
+	}
+	if port := service.Spec.Ports[0]; port.Port != 8080 || port.TargetPort.IntValue() != 8080 {
+		e.Fatalf("got port %+v, want 8080", port)
 	}
 	e.eventually(func() string {
 		slices, err := e.kube.DiscoveryV1().EndpointSlices(e.namespace).List(e.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=web"})
@@ -188,27 +194,29 @@ func appPort(e *env) {
 	e.patchApp("web", `{"spec":{"port":null}}`)
 	e.eventually(func() string {
 		if e.service("web") != nil {
-			return "the Service is still there"
+			return "the Service still exists"
 		}
 		return ""
 	})
 	if _, deployment := e.awaitApp("web", 2); len(deployment.Spec.Template.Spec.Containers[0].Ports) != 0 {
-		e.Errorf("the container has the ports %v", deployment.Spec.Template.Spec.Containers[0].Ports)
+		e.Errorf("got ports %v of the container, want none", deployment.Spec.Template.Spec.Containers[0].Ports)
 	}
 }
 
 func appDrift(e *env) {
 	e.createApp(helloApp("web", 1))
 	e.awaitApp("web", 1)
-	e.patchDeployment("web", `{"metadata":{"annotations":{"note":"mine"}},"spec":{"replicas":4,"template":{"spec":{"containers":[{"name":"web","image":"other"},{"name":"proxy","image":"envoy"}]}}}}`)
+	e.patchDeployment("web", `{"metadata":{"annotations":{"note":"mine"}},"spec":{"replicas":4,
+  "template":{"spec":{"containers":[{"name":"web","image":"other"},{"name":"proxy","image":"envoy"}]}}}}`)
 	e.awaitAppEvent("web", "DriftRestored", "Restored Deployment web, which differed in spec.replicas, spec.template.spec.containers[web].image")
 	_, deployment := e.awaitApp("web", 1)
 	images := map[string]string{}
 	for _, container := range deployment.Spec.Template.Spec.Containers {
 		images[container.Name] = container.Image
 	}
-	if !maps.Equal(images, map[string]string{"web": "nginx:latest", "proxy": "envoy"}) || *deployment.Spec.Replicas != 1 || deployment.Annotations["note"] != "mine" {
-		e.Errorf("the Deployment runs %d of %v, with annotations %v", *deployment.Spec.Replicas, images, deployment.Annotations)
+	want := map[string]string{"web": "nginx:latest", "proxy": "envoy"}
+	if !maps.Equal(images, want) || *deployment.Spec.Replicas != 1 || deployment.Annotations["note"] != "mine" {
+		e.Errorf("got %d replicas of %v with annotations %v, want 1 of %v with the note", *deployment.Spec.Replicas, images, deployment.Annotations, want)
 	}
 }
 
@@ -218,7 +226,7 @@ func appDeploymentDeleted(e *env) {
 	e.kubectl("delete", "deployment", "web")
 	e.eventually(func() string {
 		if second := e.deployment("web"); second == nil || second.UID == first.UID {
-			return "there is no new Deployment"
+			return "the Deployment was not created again"
 		}
 		return ""
 	})
@@ -230,7 +238,7 @@ func appForeignDeployment(e *env, theirs *appsv1.Deployment) {
 	e.createApp(helloApp("web", 1))
 	const message = `Deployment "web" already exists and is not managed by this HelloApp`
 	if got := e.awaitAppCondition("web", v1.ConditionConflict, metav1.ConditionTrue, "ErrResourceExists"); got != message {
-		e.Errorf("the condition says %q", got)
+		e.Errorf("message of the condition: got %q, want %q", got, message)
 	}
 	e.awaitAppCondition("web", v1.ConditionReady, metav1.ConditionFalse, v1.ReasonConflict)
 	e.awaitAppEvent("web", "ErrResourceExists", message)
@@ -246,8 +254,9 @@ func appForeignDeployment(e *env, theirs *appsv1.Deployment) {
 	e.kubectl("delete", "deployment", "web")
 	e.awaitApp("web", 1)
 	e.awaitAppCondition("web", v1.ConditionConflict, metav1.ConditionFalse, "Resolved")
-	if events := slices.DeleteFunc(e.appEvents("web"), func(event corev1.Event) bool { return event.Type != corev1.EventTypeWarning }); len(events) != 1 || events[0].Count > 1 {
-		e.Errorf("the conflict was told by %d events", len(events))
+	events := slices.DeleteFunc(e.appEvents("web"), func(event corev1.Event) bool { return event.Type != corev1.EventTypeWarning })
+	if len(events) != 1 || events[0].Count > 1 {
+		e.Errorf("got warnings %v of the conflict, want one", events)
 	}
 }
 
@@ -257,7 +266,7 @@ func appDeletion(e *env) {
 	e.kubectl("delete", "ha", "web")
 	e.eventually(func() string {
 		if left := e.kubectl("get", "all", "-o", "name"); left != "" {
-			return "still there: " + left
+			return "objects that still exist: " + left
 		}
 		return ""
 	})
@@ -271,7 +280,7 @@ func appNamespaceDeletion(e *env) {
 	}
 	e.eventually(func() string {
 		if _, err := e.kube.CoreV1().Namespaces().Get(e.Context(), e.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return "the namespace is still there"
+			return "the namespace still exists"
 		}
 		return ""
 	})

@@ -30,7 +30,7 @@ func TestImmortalContainerContested(t *testing.T) {
 	e.create(immortal("web"))
 	e.awaitReady("web", 1)
 
-	// A client that deletes each Pod as soon as it finds it.
+	// A client deletes each Pod as soon as it finds it.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var deleting sync.WaitGroup
@@ -42,20 +42,20 @@ func TestImmortalContainerContested(t *testing.T) {
 	})
 	message := e.awaitCondition("web", v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonBackingOff)
 	if !strings.Contains(message, "is deleted each time") {
-		t.Errorf("the condition Ready reads %q", message)
+		t.Errorf("message of the condition Ready: got %q, want that the Pod is deleted each time", message)
 	}
 	e.awaitEvent("web", "Contested")
-	// The first pause is of a second. This one also leaves time for the edit.
+	// The first delay is a second. A delay of 10 s leaves time for the edit.
 	e.eventually(func() string {
 		status := e.get("web").Status
 		if status.NextStartTime == nil || time.Until(status.NextStartTime.Time) < 10*time.Second {
-			return "the pause is not yet 10 s long"
+			return "the delay is not 10 s yet"
 		}
 		return ""
 	})
 	starts := e.get("web").Status.StartTimes
 	cancel()
 	deleting.Wait()
-	e.patch("web", `{"spec":{"image":"nginx:edited"}}`) // ends the pause
+	e.patch("web", `{"spec":{"image":"nginx:edited"}}`) // ends the delay
 	e.awaitReady("web", starts+1)
 }

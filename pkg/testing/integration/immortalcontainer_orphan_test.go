@@ -17,9 +17,9 @@ func TestImmortalContainerAdoptsOrphans(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	runManager(t, cluster)
 	for name, test := range map[string]func(*env){
-		"the same spec keeps the Pod and its count of starts": orphanIsKept,
-		"another spec replaces the Pod":                       orphanOfAnotherSpec,
-		"a Pod without our marks is in the way":               orphanWithoutMarks,
+		"same spec":             orphanIsKept,
+		"another spec":          orphanOfAnotherSpec,
+		"Pod without our marks": orphanWithoutMarks,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -28,7 +28,7 @@ func TestImmortalContainerAdoptsOrphans(t *testing.T) {
 	}
 }
 
-// orphan is the Pod of start 2 of web, which is gone. Its UID is returned.
+// orphan orphans the Pod of start 2 of the ImmortalContainer web, and returns its UID.
 func orphan(e *env) types.UID {
 	e.Helper()
 	e.create(immortal("web"))
@@ -37,7 +37,7 @@ func orphan(e *env) types.UID {
 	_, pod := e.awaitReady("web", 2)
 	e.kubectl("delete", "ic", "web", "--cascade=orphan", "--timeout=60s")
 	if left := e.pod("web"); left == nil || left.UID != pod.UID || len(left.OwnerReferences) > 0 {
-		e.Fatalf("there is no orphan, but %+v", left)
+		e.Fatalf("got Pod %+v, want an orphan", left)
 	}
 	return pod.UID
 }
@@ -46,7 +46,7 @@ func orphanIsKept(e *env) {
 	left := orphan(e)
 	e.create(immortal("web"))
 	if _, pod := e.awaitReady("web", 2); pod.UID != left {
-		e.Errorf("the Pod was %s, and is %s", left, pod.UID)
+		e.Errorf("got Pod %s, want %s", pod.UID, left)
 	}
 	e.awaitEvent("web", "Adopted")
 	e.deletePod("web")
@@ -54,7 +54,7 @@ func orphanIsKept(e *env) {
 	e.kubectl("delete", "ic", "web")
 	e.eventually(func() string {
 		if e.pod("web") != nil {
-			return "its Pod is left"
+			return "the Pod still exists"
 		}
 		return ""
 	})
@@ -65,12 +65,12 @@ func orphanOfAnotherSpec(e *env) {
 	e.create(immortal("web", func(container *v1alpha1.ImmortalContainer) { container.Spec.Image = newImage }))
 	e.eventually(func() string {
 		if pod := e.pod("web"); pod == nil || pod.UID == left {
-			return "the Pod is not replaced"
+			return "the Pod was not replaced"
 		}
 		return ""
 	})
 	if _, pod := e.awaitReady("web", 3); pod.Spec.Containers[0].Image != newImage {
-		e.Errorf("it runs %s", pod.Spec.Containers[0].Image)
+		e.Errorf("got image %s, want %s", pod.Spec.Containers[0].Image, newImage)
 	}
 	e.awaitEvent("web", "Adopted")
 	e.awaitEvent("web", "Replaced")
@@ -85,7 +85,7 @@ func orphanWithoutMarks(e *env) {
 	e.create(immortal("web"))
 	e.awaitCondition("web", v1alpha1.ConditionConflict, metav1.ConditionTrue, "ErrResourceExists")
 	if pod := e.pod("web"); pod == nil || pod.UID != left || metav1.GetControllerOf(pod) != nil {
-		e.Errorf("the Pod is %+v", pod)
+		e.Errorf("got Pod %+v, want it unchanged", pod)
 	}
 	if err := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace).Delete(e.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		e.Error(err)

@@ -10,7 +10,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// A new version of the operator is a new process that finds everything as the old one left it.
+// A new process, as after an upgrade of the operator, writes nothing to objects that an old one has handled.
 func TestImmortalContainerSecondManager(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	e := newEnv(t, cluster)
@@ -38,13 +38,13 @@ func TestImmortalContainerSecondManager(t *testing.T) {
 
 	runManager(t, cluster)
 	e.create(immortal("later"))
-	e.awaitReady("later", 1) // by now the others have been synced too, since they were there first
+	e.awaitReady("later", 1) // existing objects were synced before
 	if after := e.versions("running", "waiting", "suspended"); after != before {
-		t.Errorf("something was written: resourceVersions were\n%s and are\n%s", before, after)
+		t.Errorf("resourceVersions after the start of the second manager: got\n%s, want\n%s", after, before)
 	}
 }
 
-// versions of the ImmortalContainers and their Pods.
+// versions returns the resourceVersions of the ImmortalContainers and the UIDs of their Pods.
 func (e *env) versions(names ...string) (text string) {
 	e.Helper()
 	for _, name := range names {

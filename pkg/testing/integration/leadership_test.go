@@ -22,11 +22,11 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// shortElection is for tests that have to wait until a Lease expires. It is not shorter because a machine that is busy with
-// other tests must not make a leader miss the deadline.
+// shortElection is for tests that have to wait until a Lease expires. With shorter times a leader could miss the deadline while the
+// machine is busy with other tests.
 var shortElection = manager.LeaderElection{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second}
 
-// defaultElection is that of a process without flags.
+// defaultElection has the defaults of the flags.
 var defaultElection = manager.NewOptions().LeaderElection
 
 func electionFlags(election manager.LeaderElection) []string {
@@ -37,7 +37,7 @@ func electionFlags(election manager.LeaderElection) []string {
 	}
 }
 
-// pair is two processes, of which one leads and the other stands by with warm caches.
+// pair is two processes: the leader, and a standby with warm caches.
 type pair struct {
 	*env
 	journal         faultproxy.Journal
@@ -63,7 +63,7 @@ func startPairOf(d deployment, e *env, election manager.LeaderElection) *pair {
 func onLease(entry faultproxy.Entry) bool    { return entry.Resource == "leases" }
 func notOnLease(entry faultproxy.Entry) bool { return entry.Resource != "leases" }
 
-// awaitWrite waits for the first write of that process since then that took effect, and returns it.
+// awaitWrite waits for the first write of the process after this time that took effect, and returns it.
 func (p *pair) awaitWrite(process string, condition func(faultproxy.Entry) bool, since time.Time) (write faultproxy.Entry) {
 	p.Helper()
 	p.eventually(func() string {
@@ -78,7 +78,7 @@ func (p *pair) awaitWrite(process string, condition func(faultproxy.Entry) bool,
 	return write
 }
 
-// lastWrite of that process that took effect.
+// lastWrite returns the last write of the process that took effect.
 func (p *pair) lastWrite(process string, condition func(faultproxy.Entry) bool) (write faultproxy.Entry) {
 	for _, entry := range p.journal.Entries() {
 		if entry.Proxy == process && entry.TookEffect() && condition(entry) {
@@ -88,8 +88,8 @@ func (p *pair) lastWrite(process string, condition func(faultproxy.Entry) bool) 
 	return write
 }
 
-// verifyTerms fails the test if any process but the one that last wrote the Lease has written anything else, as the proxies saw
-// it. What was refused does no harm, except in a process that has never led: it has no reason to try.
+// verifyTerms fails the test if a process has written anything while another one had written the Lease last, as the proxies saw it.
+// A refused write is no failure, unless the process has never led.
 func (p *pair) verifyTerms() {
 	p.Helper()
 	entries := p.journal.Entries()
@@ -99,7 +99,7 @@ func (p *pair) verifyTerms() {
 		if !entry.IsWrite() || onLease(entry) {
 			continue
 		}
-		leader, led := "nobody", false
+		leader, led := "no process", false
 		for _, term := range terms {
 			if term.Answered.After(entry.Received) {
 				break
@@ -108,13 +108,13 @@ func (p *pair) verifyTerms() {
 			led = led || leader == entry.Proxy
 		}
 		if leader != entry.Proxy && (entry.TookEffect() || !led) {
-			p.Errorf("%s led, but there was this write: %s", leader, entry)
+			p.Errorf("got write %s while %s led", entry, leader)
 		}
 	}
 }
 
-// churn creates ImmortalContainers without a pause, so that there always is something to write, until stop is called. It
-// returns their names.
+// churn creates ImmortalContainers all the time, so that the leader always has something to write, until stop is called. stop returns
+// their names.
 func (e *env) churn() (stop func() []string) {
 	ctx, cancel := context.WithCancel(e.Context())
 	var names []string
@@ -122,9 +122,10 @@ func (e *env) churn() (stop func() []string) {
 	running.Go(func() {
 		for ticker := time.NewTicker(25 * time.Millisecond); ctx.Err() == nil; {
 			name := fmt.Sprintf("web-%d", len(names))
-			if _, err := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace).Create(e.Context(), immortal(name), metav1.CreateOptions{}); err != nil {
+			_, err := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace).Create(e.Context(), immortal(name), metav1.CreateOptions{})
+			if err != nil {
 				if ctx.Err() == nil {
-					e.Errorf("creating work: %v", err)
+					e.Errorf("creating ImmortalContainer %s: %v", name, err)
 				}
 				return
 			}
@@ -145,8 +146,8 @@ func (e *env) churn() (stop func() []string) {
 	return stop
 }
 
-// A handover is what every rolling update of the operator does. It is measured from the signal until the proxy has the answer
-// to the next leader's first write, several times: on a busy machine one of them may be late for reasons of its own.
+// Every rolling update of the operator hands the leadership over. The test measures the time from the signal until the next leader's first
+// write is answered, several times, because on a busy machine one handover may be late.
 func TestLeaderStops(t *testing.T) {
 	const handovers, goal = 3, time.Second
 	e := newEnv(t, testcluster.Shared(t))
@@ -165,11 +166,11 @@ func TestLeaderStops(t *testing.T) {
 		t.Logf("handover %d: last write of the old leader after %s, first of the new one after %s", i+1,
 			last.Answered.Sub(signaled).Round(time.Millisecond), took[i].Round(time.Millisecond))
 		if !onLease(last) {
-			t.Errorf("the old leader wrote on after it had given up the Lease: %s", last)
+			t.Errorf("last write of the old leader: got %s, want the release of the Lease", last)
 		}
-		// The fence keeps what is in hand from being written when the Lease is given up too early, and says so.
+		// If the Lease is released too early, the fence refuses pending writes and logs it.
 		if strings.Contains(p.leader.log.String(), "this process does not lead") {
-			t.Error("the old leader gave up the Lease while it still had something to write")
+			t.Error("the old leader released the Lease before its last write")
 		}
 		if i+1 < handovers {
 			p.leader = p.standby
@@ -179,7 +180,7 @@ func TestLeaderStops(t *testing.T) {
 	}
 	slices.Sort(took)
 	if median := took[len(took)/2]; median > testcluster.Stretch(goal, begin) {
-		t.Errorf("the handovers took %s: half of them took longer than %s", took, goal)
+		t.Errorf("handovers: got %s, want a median of %s at most", took, goal)
 	}
 	names := stop()
 	for _, name := range names {
@@ -188,10 +189,11 @@ func TestLeaderStops(t *testing.T) {
 			t.Error(complaint)
 		}
 	}
-	t.Logf("%d ImmortalContainers were created meanwhile", len(names))
+	t.Logf("created %d ImmortalContainers meanwhile", len(names))
 	p.verifyTerms()
 }
 
+// After the leader is killed, the standby writes within the lease duration and a retry period, and not before the Lease has expired.
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
@@ -208,13 +210,13 @@ func TestLeaderKilled(t *testing.T) {
 	e.create(immortal("new"))
 	first := p.awaitWrite(p.standby.name(), notOnLease, killed)
 	took, limit := first.Answered.Sub(killed), election.LeaseDuration+election.RetryPeriod
-	t.Logf("the first write of the other came %s after the kill", took.Round(time.Millisecond))
+	t.Logf("the standby wrote %s after the kill", took.Round(time.Millisecond))
 	if took > testcluster.Stretch(limit, killed) {
-		t.Errorf("the first write of the other came %s after the kill: the lease duration and one retry period are %s", took, limit)
+		t.Errorf("first write of the standby %s after the kill, want %s at most", took, limit)
 	}
 	taken := p.awaitWrite(p.standby.name(), onLease, killed)
 	if lasted := taken.Answered.Sub(renewed.Received); lasted < election.LeaseDuration {
-		t.Errorf("the Lease was taken %s after its last renewal: the one who was killed could still have been at work", lasted)
+		t.Errorf("the standby acquired the Lease %s after its last renewal, want %s at least", lasted, election.LeaseDuration)
 	}
 	for name, starts := range map[string]int64{"web": 2, "new": 1} {
 		container, _ := e.awaitReady(name, starts)
@@ -226,15 +228,15 @@ func TestLeaderKilled(t *testing.T) {
 	p.standby.terminate()
 }
 
-// While the old leader is stopped, everything that it was about to do is done by the other, and then undone: whatever of it the
-// old leader still did when it goes on would take effect, and show.
+// While the old leader is stopped by SIGSTOP, the standby does all pending work, and users undo it. A write of the old leader after SIGCONT
+// would take effect, and the test would see it.
 func TestLeaderSuspended(t *testing.T) {
 	t.Parallel()
 	const count = 40
 	e := newEnv(t, testcluster.Shared(t))
 	pods := recordPods(e)
 	p := startPair(e, shortElection)
-	// At any time all workers wait for an answer, after which they write again.
+	// With this latency all workers always wait for a response, after which they write again.
 	p.leader.proxy.SetLatency(300 * time.Millisecond)
 	for i := range count {
 		e.create(immortal(fmt.Sprintf("web-%d", i)))
@@ -244,7 +246,7 @@ func TestLeaderSuspended(t *testing.T) {
 			return entry.Proxy == p.leader.name() && entry.TookEffect() && entry.Subresource == "status"
 		})
 		if len(reserved) < 8 {
-			return fmt.Sprintf("%d starts are reserved", len(reserved))
+			return fmt.Sprintf("got %d reserved starts, want 8", len(reserved))
 		}
 		return ""
 	})
@@ -252,9 +254,10 @@ func TestLeaderSuspended(t *testing.T) {
 	stopped := time.Now()
 	created := e.podCount()
 	taken := p.awaitWrite(p.standby.name(), onLease, stopped)
-	t.Logf("with %d of %d Pods created the leader was stopped; the other took over after %s", created, count, taken.Answered.Sub(stopped).Round(time.Millisecond))
+	t.Logf("stopped the leader with %d of %d Pods created; the standby took over after %s",
+		created, count, taken.Answered.Sub(stopped).Round(time.Millisecond))
 	if created == count {
-		t.Error("there was nothing more to write: nothing is tested")
+		t.Error("all Pods were created before the leader was stopped: nothing is tested")
 	}
 	for i := range count {
 		e.awaitReady(fmt.Sprintf("web-%d", i), 1)
@@ -262,27 +265,27 @@ func TestLeaderSuspended(t *testing.T) {
 	}
 	e.eventually(func() string {
 		if pods := e.podCount(); pods > 0 {
-			return fmt.Sprintf("%d Pods are still there", pods)
+			return fmt.Sprintf("%d Pods still exist", pods)
 		}
 		return ""
 	})
 
-	// It cannot end before it has said why, and for that it has to wait: time enough for its workers.
+	// The old leader logs the reason before it ends. While its log is held its workers have time to write.
 	release := p.leader.holdLog(e)
 	continued := time.Now()
 	p.leader.signal(syscall.SIGCONT)
 	e.eventually(func() string {
 		if p.leader.get("/metrics") == "" || time.Since(continued) < time.Second {
-			return "the old leader does not go on"
+			return "the old leader does not run yet"
 		}
 		return ""
 	})
 	release()
 	released := time.Now()
 	if code := p.leader.awaitEnd(t, patience); code == 0 {
-		t.Error("it ended with exit code 0, as if nothing had happened")
+		t.Error("got exit code 0, want an error")
 	}
-	t.Logf("the old leader ended %s after it could say why", time.Since(released).Round(time.Millisecond))
+	t.Logf("the old leader ended %s after its log was released", time.Since(released).Round(time.Millisecond))
 	p.verifyTerms()
 	p.standby.mustRun()
 	e.patch("web-0", `{"spec":{"suspend":false}}`)
@@ -295,8 +298,8 @@ func TestLeaderSuspended(t *testing.T) {
 	p.standby.terminate()
 }
 
-// Both lose the API server, which goes on without them. The leader has to end when it cannot renew its Lease; it is then started
-// again, as a kubelet does.
+// Both processes lose the connection to the API server. The leader has to end when it cannot renew its Lease. The test starts it again, as
+// a kubelet does.
 func TestLeaderAPIServerOutage(t *testing.T) {
 	t.Parallel()
 	election, absence := shortElection, shortElection.LeaseDuration+4*time.Second
@@ -311,12 +314,12 @@ func TestLeaderAPIServerOutage(t *testing.T) {
 		o.proxy.Refuse()
 	}
 	if code := p.leader.awaitEnd(t, patience); code == 0 {
-		t.Error("it could not renew its Lease, and ended with exit code 0")
+		t.Error("leader that cannot renew its Lease: got exit code 0, want an error")
 	}
 	ended := time.Since(gone)
 	t.Logf("the leader ended after %s", ended.Round(time.Millisecond))
 	if limit := testcluster.Stretch(election.LeaseDuration, gone); ended > limit {
-		t.Errorf("the leader ended after %s: by then, another may lead since %s", ended, ended-limit)
+		t.Errorf("the leader ended after %s, want %s at most", ended, limit)
 	}
 	p.leader.restart()
 	w.do(absence - time.Since(gone))
@@ -331,11 +334,11 @@ func TestLeaderAPIServerOutage(t *testing.T) {
 	took := w.awaitConverged()
 	t.Logf("converged %s after the API server was back", took.Round(time.Millisecond))
 	if took > testcluster.Stretch(recoveryGoal, back) {
-		t.Errorf("it took %s from the return of the API server until everything was as it should be: at most %s are allowed", took, recoveryGoal)
+		t.Errorf("converged %s after the API server was back, want %s at most", took, recoveryGoal)
 	}
 	p.verifyTerms()
 
-	// Both are of use again: whoever does not lead now takes over from the other.
+	// Both processes work again: the one that does not lead takes over from the other.
 	p.leader.awaitWarm()
 	p.standby.awaitWarm()
 	if p.lastWrite(p.standby.name(), onLease).Received.After(p.lastWrite(p.leader.name(), onLease).Received) {

@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 )
 
-// newMachine builds a Machine.
+// newMachine returns a Machine.
 func newMachine(name string, switches int32, changes ...func(*v1alpha1.MachineSpec)) *v1alpha1.Machine {
 	machine := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.MachineSpec{Switches: switches}}
 	for _, change := range changes {
@@ -26,10 +26,10 @@ func newMachine(name string, switches int32, changes ...func(*v1alpha1.MachineSp
 	return machine
 }
 
-// quick is the shortest delay and interval that a Machine may have.
+// quick sets the shortest delay and interval that a Machine may have.
 func quick(spec *v1alpha1.MachineSpec) { spec.FlipDelaySeconds, spec.FlipIntervalSeconds = 1, 1 }
 
-// selecting is a selector of matchLabels.
+// selecting sets a selector with matchLabels.
 func selecting(key, value string) func(*v1alpha1.MachineSpec) {
 	return func(spec *v1alpha1.MachineSpec) {
 		spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
@@ -54,7 +54,7 @@ func (e *env) machine(name string) *v1alpha1.Machine {
 	return machine
 }
 
-// switches of the namespace, sorted by name.
+// switches returns the switches of the namespace, sorted by name.
 func (e *env) switches() []v1alpha1.Switch {
 	e.Helper()
 	list, err := e.client.UselessV1alpha1().Switches(e.namespace).List(e.Context(), metav1.ListOptions{})
@@ -64,7 +64,7 @@ func (e *env) switches() []v1alpha1.Switch {
 	return list.Items
 }
 
-// switchesOf the Machine, sorted by name.
+// switchesOf returns the switches that the Machine controls, sorted by name.
 func (e *env) switchesOf(machine metav1.Object) (owned []v1alpha1.Switch) {
 	e.Helper()
 	for _, sw := range e.switches() {
@@ -77,7 +77,8 @@ func (e *env) switchesOf(machine metav1.Object) (owned []v1alpha1.Switch) {
 
 func (e *env) patchSwitch(name, patch string) {
 	e.Helper()
-	if _, err := e.client.UselessV1alpha1().Switches(e.namespace).Patch(e.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	_, err := e.client.UselessV1alpha1().Switches(e.namespace).Patch(e.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
 		e.Fatal(err)
 	}
 }
@@ -87,8 +88,8 @@ func (e *env) flipUp(name string) {
 	e.patchSwitch(name, `{"spec":{"position":"up"}}`)
 }
 
-// awaitMachine waits until the Machine has its number of switches, all of them and the lever down, and says so; it returns it and
-// its switches.
+// awaitMachine waits until the Machine has this number of switches, all of them and the lever are down, and the status reports it. It
+// returns the Machine and its switches.
 func (e *env) awaitMachine(name string, switches int) (*v1alpha1.Machine, []v1alpha1.Switch) {
 	e.Helper()
 	var machine *v1alpha1.Machine
@@ -97,15 +98,15 @@ func (e *env) awaitMachine(name string, switches int) (*v1alpha1.Machine, []v1al
 		machine = e.machine(name)
 		owned = e.switchesOf(machine)
 		if machine.Spec.Switches != int32(switches) {
-			return fmt.Sprintf("it is to have %d switches, not %d", machine.Spec.Switches, switches)
+			return fmt.Sprintf("spec.switches: got %d, want %d", machine.Spec.Switches, switches)
 		}
-		return restlessness(machine, owned)
+		return notSettled(machine, owned)
 	})
 	return machine, owned
 }
 
-// restlessness tells what of a Machine and the switches that it owns is not as it is to be in the end.
-func restlessness(machine *v1alpha1.Machine, owned []v1alpha1.Switch) string {
+// notSettled returns the state of a Machine and the switches that it owns, or "" if nothing is left to do.
+func notSettled(machine *v1alpha1.Machine, owned []v1alpha1.Switch) string {
 	status := machine.Status
 	wanted := int(machine.Spec.Switches)
 	if lever := machine.Spec.SwitchPosition; lever != "" && lever != v1alpha1.PositionDown || status.SeenAt != nil || status.Flip != nil ||
@@ -149,18 +150,18 @@ func (e *env) machineEvents(name string) []corev1.Event {
 func (e *env) awaitMachineEvent(name, reason, part string) {
 	e.Helper()
 	e.eventually(func() string {
-		var said []string
+		var got []string
 		for _, event := range e.machineEvents(name) {
 			if event.Reason == reason && strings.Contains(event.Message, part) {
 				return ""
 			}
-			said = append(said, event.Reason+": "+event.Message)
+			got = append(got, event.Reason+": "+event.Message)
 		}
-		return fmt.Sprintf("no event %s %q; there are\n%s", reason, part, strings.Join(said, "\n"))
+		return fmt.Sprintf("no event %s %q; got\n%s", reason, part, strings.Join(got, "\n"))
 	})
 }
 
-// file has this text; it returns its path.
+// file writes the text into a file, and returns its path.
 func (e *env) file(text string) string {
 	e.Helper()
 	path := filepath.Join(e.TempDir(), "manifest.yaml")
@@ -170,20 +171,20 @@ func (e *env) file(text string) string {
 	return path
 }
 
-// kubectlFails runs a kubectl command that must fail, and returns what it complains of.
+// kubectlFails runs a kubectl command that must fail, and returns its output.
 func (e *env) kubectlFails(args ...string) string {
 	e.Helper()
 	return e.cluster.KubectlFails(e, append([]string{"--namespace", e.namespace}, args...)...)
 }
 
-// columns that kubectl get shows.
+// columns returns the header that kubectl get prints.
 func (e *env) columns(args ...string) string {
 	e.Helper()
 	header, _, _ := strings.Cut(e.kubectl(append([]string{"get"}, args...)...), "\n")
 	return strings.Join(strings.Fields(header), " ")
 }
 
-// describeMachine tells the state of a Machine and its switches in one line.
+// describeMachine returns the state of a Machine and its switches as one line.
 func describeMachine(machine *v1alpha1.Machine, owned []v1alpha1.Switch) string {
 	line := fmt.Sprintf("Machine %s: generation %d (observed %d), %d switches (%d, %q), lever %q seen %v, flip %v, last %v", machine.Name, machine.Generation,
 		machine.Status.ObservedGeneration, machine.Spec.Switches, machine.Status.Replicas, machine.Status.Positions, machine.Spec.SwitchPosition,

@@ -18,11 +18,11 @@ import (
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 )
 
-// byHand is an annotation that users change who move a switch down themselves.
+// byHand is an annotation that the test changes when it moves a switch down as a user.
 const byHand = "by-hand"
 
-// flipHistory is what a watch that nothing disturbs tells of the switches of the test's namespace that were moved down. The API
-// server says when, in whole seconds, cut off: of two writes that are as far from each other as they should be, it says so.
+// flipHistory records with a watch when the controller has moved switches of the test's namespace down. The API server gives the times of
+// writes in whole seconds, rounded down, which keeps the distance of two writes that are whole seconds apart.
 type flipHistory struct {
 	mu       sync.Mutex
 	switches map[types.UID]*v1alpha1.Switch
@@ -33,7 +33,7 @@ type flipHistory struct {
 	problems []string
 }
 
-// recordFlips watches until the test ends, and fails it where a Machine does not keep this delay or this interval.
+// recordFlips watches the switches until the test ends. It fails the test if a Machine does not keep this delay or this interval.
 func recordFlips(e *env, delay, interval time.Duration) *flipHistory {
 	e.Helper()
 	h := &flipHistory{switches: map[types.UID]*v1alpha1.Switch{}, last: map[types.UID]time.Time{}, delay: delay, interval: interval}
@@ -72,7 +72,7 @@ func recordFlips(e *env, delay, interval time.Duration) *flipHistory {
 	return h
 }
 
-// see the next version of a Switch.
+// see handles the next version of a Switch.
 func (h *flipHistory) see(sw *v1alpha1.Switch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,27 +84,27 @@ func (h *flipHistory) see(sw *v1alpha1.Switch) {
 	}
 	at, owner := writtenAt(sw), metav1.GetControllerOf(sw)
 	if owner == nil || before.Status.SeenAt == nil {
-		h.problems = append(h.problems, fmt.Sprintf("Switch %s is moved down, owned by %v and seen up at %v", sw.Name, owner, before.Status.SeenAt))
+		h.problems = append(h.problems, fmt.Sprintf("Switch %s was moved down, but it is owned by %v and was seen up at %v", sw.Name, owner, before.Status.SeenAt))
 		return
 	}
 	h.count++
 	if end := at.Add(time.Second); !end.After(before.Status.SeenAt.Add(h.delay)) {
-		h.problems = append(h.problems, fmt.Sprintf("Switch %s is moved down at %s, and was seen up at %s", sw.Name, at, before.Status.SeenAt))
+		h.problems = append(h.problems, fmt.Sprintf("Switch %s was moved down at %s, too soon after it was seen up at %s", sw.Name, at, before.Status.SeenAt))
 	}
 	if last, ok := h.last[owner.UID]; ok && at.Sub(last) < h.interval {
-		h.problems = append(h.problems, fmt.Sprintf("Machine %s moves Switch %s down at %s, and did another at %s", owner.Name, sw.Name, at, last))
+		h.problems = append(h.problems, fmt.Sprintf("Machine %s moved Switch %s down at %s, too soon after another at %s", owner.Name, sw.Name, at, last))
 	}
 	h.last[owner.UID] = at
 }
 
-// flips is how often a Machine has moved a switch down so far.
+// flips returns how often Machines have moved a switch down.
 func (h *flipHistory) flips() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.count
 }
 
-// writtenAt is when the object, its status apart, was last written.
+// writtenAt returns when the object, except its status, was last written.
 func writtenAt(object metav1.Object) (at time.Time) {
 	for _, entry := range object.GetManagedFields() {
 		if entry.Subresource == "" && entry.Time.After(at) {

@@ -20,7 +20,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// runMachines runs the controller of Machines in the namespace, until stop, and keeps its requests in the journal.
+// runMachines runs the Machine controller in the namespace until stop is called. The journal records its requests.
 func runMachines(e *env, journal *faultproxy.Journal) (stop func()) {
 	e.Helper()
 	_, stop = runMachinesBehindProxy(e, journal)
@@ -44,7 +44,7 @@ func runMachinesBehindProxy(e *env, journal *faultproxy.Journal) (proxy *faultpr
 	return proxy, stop
 }
 
-// neverHas is a selector that no new Switch would satisfy: its Machine says so, and creates nothing.
+// neverHas sets a selector that no new Switch would match. The Machine reports that, and creates nothing.
 func neverHas(spec *v1alpha1.MachineSpec) {
 	spec.Selector = &metav1.LabelSelector{
 		MatchLabels:      map[string]string{"room": "hall"},
@@ -61,7 +61,7 @@ func TestMachineRequests(t *testing.T) {
 	e.awaitMachineEvent("m", "SwitchCreated", "Created: switch-")
 	created := requestsFor(&first, e.namespace)
 	if created["create switches"] != 10 || created["update machines/status"] > 2 || created["create events"] != 1 || len(created) != 3 {
-		t.Errorf("a Machine of ten switches took %v, want ten creates, two status writes at most, and an event", created)
+		t.Errorf("requests for ten switches: got %v, want ten creates, two status writes at most, and an event", created)
 	}
 	e.flipUp(switches[3].Name)
 	e.awaitMachineEvent("m", "Flipped", "Moved switch "+switches[3].Name+" down")
@@ -70,27 +70,27 @@ func TestMachineRequests(t *testing.T) {
 	for what, count := range created {
 		flipped[what] -= count
 	}
-	t.Logf("from nothing: %v; one flip: %v", created, flipped)
-	// The Switch was seen up, which Machine and Switch say; the flip is reserved and done; both say that it is down.
+	t.Logf("requests of the creation: %v; of one flip: %v", created, flipped)
+	// The statuses of Machine and Switch report that the Switch is up, the flip is reserved and done, and both report that it is down.
 	if flipped["patch switches"] != 1 || flipped["update switches/status"] != 2 || flipped["update machines/status"] > 3 || flipped["create events"] > 2 {
-		t.Errorf("one flip took %v", flipped)
+		t.Errorf("requests of one flip: got %v", flipped)
 	}
 	stop()
 
 	var second faultproxy.Journal
 	stop = runMachines(e, &second)
-	// What a new process finds it syncs before what comes later, and it ends only when all that it has begun is done.
+	// A new process syncs existing objects before new ones, and ends only after all syncs that it has begun.
 	e.createMachine(newMachine(lastName, 1, neverHas))
 	e.awaitMachineReason(lastName, v1alpha1.ReasonInvalidSelector)
 	stop()
 	for _, entry := range second.Entries() {
 		if entry.IsWrite() && entry.Name != lastName {
-			t.Errorf("the second process sends %s", entry)
+			t.Errorf("second process: got %s, want no write", entry)
 		}
 	}
 }
 
-// Nothing elects a leader here: both believe to lead, and write.
+// There is no leader election here: both managers write. The Machine still keeps its interval.
 func TestMachineTwoManagers(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	flips := recordFlips(e, time.Second, time.Second)
@@ -107,14 +107,14 @@ func TestMachineTwoManagers(t *testing.T) {
 		e.awaitMachine("m", 4)
 	}
 	if all := e.switches(); len(all) != 4 {
-		t.Errorf("there are %d switches", len(all))
+		t.Errorf("got %d switches, want 4", len(all))
 	}
 	if flips.flips() != 8 {
-		t.Errorf("there were %d flips, want 8", flips.flips())
+		t.Errorf("got %d flips, want 8", flips.flips())
 	}
 	for i := range journals {
 		if writes := journals[i].Select(func(entry faultproxy.Entry) bool { return entry.IsWrite() }); len(writes) == 0 {
-			t.Errorf("manager %d has done nothing: this shows nothing", i)
+			t.Errorf("manager %d has written nothing: nothing is tested", i)
 		}
 	}
 }
@@ -123,31 +123,32 @@ func TestMachineInvalid(t *testing.T) {
 	e := newEnv(t, testcluster.Shared(t))
 	for name, test := range map[string]struct {
 		machine *v1alpha1.Machine
-		refusal string // empty: it is accepted
+		refusal string // empty if it is accepted
 	}{
-		"the longest name":            {newMachine(strings.Repeat("a", 63), 1), ""},
-		"a name of 64 characters":     {newMachine(strings.Repeat("a", 64), 1), "metadata.name must be at most 63 characters: it becomes the value of a label"},
-		"too many switches":           {newMachine("m", 101), "spec.switches in body should be less than or equal to 100"},
-		"less than none":              {newMachine("m", -1), "spec.switches in body should be greater than or equal to 1"},
-		"a position that is too long": {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.SwitchPosition = strings.Repeat("u", 64) }), "may not be more than 63"},
-		"a selector of everything":    {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.Selector = &metav1.LabelSelector{} }), "an empty selector would match every switch of the namespace"},
-		"a negative delay":            {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.FlipDelaySeconds = -1 }), "spec.flipDelaySeconds in body should be greater than or equal to 1"},
+		"longest name":          {newMachine(strings.Repeat("a", 63), 1), ""},
+		"name of 64 characters": {newMachine(strings.Repeat("a", 64), 1), "metadata.name must be at most 63 characters: it becomes the value of a label"},
+		"too many switches":     {newMachine("m", 101), "spec.switches in body should be less than or equal to 100"},
+		"negative switches":     {newMachine("m", -1), "spec.switches in body should be greater than or equal to 1"},
+		"position too long":     {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.SwitchPosition = strings.Repeat("u", 64) }), "may not be more than 63"},
+		"empty selector":        {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.Selector = &metav1.LabelSelector{} }), "an empty selector would match every switch of the namespace"},
+		"negative delay":        {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.FlipDelaySeconds = -1 }), "spec.flipDelaySeconds in body should be greater than or equal to 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			created, err := e.client.UselessV1alpha1().Machines(e.namespace).Create(t.Context(), test.machine, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+			created, err := e.client.UselessV1alpha1().Machines(e.namespace).Create(t.Context(), test.machine, dryRun)
 			switch {
 			case test.refusal == "" && err != nil:
-				t.Errorf("refused: %v", err)
+				t.Errorf("create: %v", err)
 			case test.refusal == "" && (created.Spec.FlipDelaySeconds != 5 || created.Spec.FlipIntervalSeconds != 5):
-				t.Errorf("the defaults are %+v", created.Spec)
+				t.Errorf("defaults: got %+v, want delays of 5 s", created.Spec)
 			case test.refusal != "" && (err == nil || !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.refusal)):
-				t.Errorf("the answer is %v, want %q", err, test.refusal)
+				t.Errorf("create: got %v, want %q", err, test.refusal)
 			}
 		})
 	}
 	e.kubectl("apply", "-f", e.file(`{apiVersion: useless.container.training/v1alpha1, kind: Machine, metadata: {name: bare}}`))
 	if got := e.machine("bare").Spec.Switches; got != 1 {
-		t.Errorf("without a spec it is to have %d switches", got)
+		t.Errorf("switches of a Machine without a spec: got %d, want 1", got)
 	}
 	e.createMachine(newMachine("selects", 1, selecting("room", "hall")))
 	for name, patch := range map[string]string{
@@ -156,18 +157,22 @@ func TestMachineInvalid(t *testing.T) {
 	} {
 		_, err := e.client.UselessV1alpha1().Machines(e.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err == nil || !strings.Contains(err.Error(), "selector is immutable") {
-			t.Errorf("another selector for %s: %v", name, err)
+			t.Errorf("patch of the selector of %s: got %v, want that it is immutable", name, err)
 		}
 	}
-	if _, err := e.client.UselessV1alpha1().Machines(e.namespace).Patch(t.Context(), "selects", types.MergePatchType, []byte(`{"spec":{"selector":null}}`), metav1.PatchOptions{}); err == nil {
-		t.Error("the selector could be removed")
+	remove := []byte(`{"spec":{"selector":null}}`)
+	if _, err := e.client.UselessV1alpha1().Machines(e.namespace).Patch(t.Context(), "selects", types.MergePatchType, remove, metav1.PatchOptions{}); err == nil {
+		t.Error("patch that removes the selector: got no error, want one")
 	}
 	for _, kind := range []string{"machine", "switch"} {
 		if explained := e.kubectl("explain", kind, "--recursive"); !strings.Contains(explained, "seenAt") {
-			t.Errorf("kubectl explain %s --recursive prints\n%s", kind, explained)
+			t.Errorf("kubectl explain %s --recursive lacks seenAt:\n%s", kind, explained)
 		}
 	}
-	for _, field := range []string{"machine", "machine.spec", "machine.spec.selector", "machine.status", "machine.status.flip", "machine.status.conditions", "switch", "switch.spec", "switch.status"} {
+	for _, field := range []string{
+		"machine", "machine.spec", "machine.spec.selector", "machine.status", "machine.status.flip", "machine.status.conditions",
+		"switch", "switch.spec", "switch.status",
+	} {
 		explained := e.kubectl("explain", field)
 		if !strings.Contains(explained, "FIELDS:") || strings.Contains(explained, "<no description>") {
 			t.Errorf("kubectl explain %s lacks text:\n%s", field, explained)

@@ -26,15 +26,14 @@ func TestMachineRandomOperations(t *testing.T) {
 	})
 }
 
-// machineNames are those of the Machines: few, so that much happens to each.
+// machineNames are the names of the Machines. They are few, so that each gets many operations.
 var machineNames = []string{"red", "green", "blue"}
 
-// machineWorld is what users have made, as far as it decides what must be there: how many switches each Machine is to have. All
-// of them must be down, whatever was done to them.
+// machineWorld keeps how many switches each Machine must have. In the end all switches must be down.
 type machineWorld struct {
 	*env
 	machines map[string]int32
-	made     int // how many switches by hand
+	made     int // the number of switches that users have created
 }
 
 // complaint implements world.
@@ -48,7 +47,7 @@ func (w *machineWorld) complaint() string {
 		return err.Error()
 	}
 	if len(list.Items) != len(w.machines) {
-		return fmt.Sprintf("there are %d Machines, and should be %v", len(list.Items), w.machines)
+		return fmt.Sprintf("got %d Machines, want %v", len(list.Items), w.machines)
 	}
 	owned := map[types.UID][]v1alpha1.Switch{}
 	for _, sw := range all.Items {
@@ -57,7 +56,7 @@ func (w *machineWorld) complaint() string {
 		_, isWanted := w.machines[of]
 		switch {
 		case owner == nil && isWanted:
-			return fmt.Sprintf("nobody owns Switch %s, which has the label of %s", sw.Name, of)
+			return fmt.Sprintf("Switch %s has the label of %s and no owner", sw.Name, of)
 		case owner != nil && owner.Name != of:
 			return fmt.Sprintf("%s owns Switch %s, which has the label of %q", owner.Name, sw.Name, of)
 		case owner != nil:
@@ -69,7 +68,7 @@ func (w *machineWorld) complaint() string {
 		if m.Spec.Switches != w.machines[m.Name] {
 			return describeMachine(m, nil)
 		}
-		if complaint := restlessness(m, owned[m.UID]); complaint != "" {
+		if complaint := notSettled(m, owned[m.UID]); complaint != "" {
 			return complaint
 		}
 		delete(owned, m.UID)
@@ -92,7 +91,7 @@ func (w *machineWorld) operations() []operation {
 		{12, func(random *rand.Rand) string {
 			name := draw(random, machineNames...)
 			if w.machines[name] != 0 {
-				return "create " + name + ": it is there"
+				return "create " + name + ": it exists"
 			}
 			return w.makeMachine(name, random)
 		}},
@@ -118,14 +117,14 @@ func (w *machineWorld) operations() []operation {
 			return fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"position":"down"}}`, byHand, time.Now().UnixNano())
 		})},
 		{10, w.onSwitch(func(random *rand.Rand) string {
-			return fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, machine.LabelMachine, draw(random, `"red"`, `"green"`, `"blue"`, `"nobody"`, "null"))
+			return fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, machine.LabelMachine, draw(random, `"red"`, `"green"`, `"blue"`, `"none"`, "null"))
 		})},
 		{3, w.onSwitch(func(*rand.Rand) string { return `{"metadata":{"ownerReferences":null}}` })},
 		{8, w.deleteSwitch},
 	}
 }
 
-// onMachine is an operation on one of the Machines that there are.
+// onMachine returns an operation on one of the Machines that exist.
 func (w *machineWorld) onMachine(what string, do func(name string, random *rand.Rand) string) func(*rand.Rand) string {
 	return func(random *rand.Rand) string {
 		names := slices.Sorted(maps.Keys(w.machines))
@@ -162,7 +161,7 @@ func (w *machineWorld) deleteMachine(name string, random *rand.Rand) string {
 	return fmt.Sprintf("delete %s: %s", name, how)
 }
 
-// makeSwitch by hand, for a Machine that may be there or not.
+// makeSwitch creates a Switch as a user, for a Machine that may exist or not.
 func (w *machineWorld) makeSwitch(random *rand.Rand) string {
 	w.made++
 	sw := &v1alpha1.Switch{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("hand-%d", w.made)}, Spec: v1alpha1.SwitchSpec{Position: draw(random, "up", "down")}}
@@ -171,7 +170,7 @@ func (w *machineWorld) makeSwitch(random *rand.Rand) string {
 	return w.outcome(fmt.Sprintf("make Switch %s for %s, %s", sw.Name, sw.Labels[machine.LabelMachine], sw.Spec.Position), err)
 }
 
-// onSwitch patches one of the switches that there are.
+// onSwitch returns an operation that patches one of the switches that exist.
 func (w *machineWorld) onSwitch(patchFor func(random *rand.Rand) string) func(*rand.Rand) string {
 	return func(random *rand.Rand) string {
 		all := w.switches()
@@ -193,7 +192,7 @@ func (w *machineWorld) deleteSwitch(random *rand.Rand) string {
 	return w.outcome("delete Switch "+name, w.client.UselessV1alpha1().Switches(w.namespace).Delete(w.Context(), name, metav1.DeleteOptions{}))
 }
 
-// outcome of what may come too late: there is no such object any more, or one already.
+// outcome returns a line for the history. It is no failure if the object does not exist any more, or exists already.
 func (w *machineWorld) outcome(what string, err error) string {
 	switch {
 	case err == nil:

@@ -15,22 +15,22 @@ func TestMachine(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	runManager(t, cluster)
 	for name, test := range map[string]func(*env){
-		"a lever that is up comes down after five seconds":          leverComesDown,
-		"switches that are moved up come down one by one":           switchesComeDown,
-		"kubectl scale scales it, and refuses what cannot be":       machineIsScaled,
-		"a deleted switch is made again":                            switchDeleted,
-		"a switch of another label goes from one to another":        switchRelabelled,
-		"a switch without the label stays and is replaced":          switchUnlabelled,
-		"a switch is adopted when its Machine appears":              switchBeforeMachine,
-		"a switch made by hand is adopted and trimmed as too many":  switchByHand,
-		"a switch of something else is not counted":                 switchOfStranger,
-		"of two that want the same the younger says so":             selectorsOverlap,
-		"deleted in the background, its switches go too":            machineDeletedInBackground,
-		"deleted in the foreground, its switches go first":          machineDeletedInForeground,
-		"deleted as it is, its switches are adopted by the next":    machineOrphans,
-		"made anew while its old switches terminate":                machineRecreated,
-		"a quota that refuses is told once, and not tried in haste": machineQuota,
-		"a deleted namespace goes without a complaint":              machineNamespaceDeletion,
+		"lever":                 leverComesDown,
+		"switches":              switchesComeDown,
+		"scale":                 machineIsScaled,
+		"switch deleted":        switchDeleted,
+		"switch relabelled":     switchRelabelled,
+		"switch unlabelled":     switchUnlabelled,
+		"switch before Machine": switchBeforeMachine,
+		"surplus switch":        switchByHand,
+		"foreign switch":        switchOfStranger,
+		"selectors overlap":     selectorsOverlap,
+		"background deletion":   machineDeletedInBackground,
+		"foreground deletion":   machineDeletedInForeground,
+		"orphans adopted":       machineOrphans,
+		"recreated":             machineRecreated,
+		"quota exceeded":        machineQuota,
+		"namespace deletion":    machineNamespaceDeletion,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,11 +54,11 @@ spec:
 	e.kubectl("patch", "machine", "machine-1", "--type=merge", `--patch={"spec":{"switchPosition":"up"}}`)
 	e.kubectl("wait", "machine/machine-1", "--for=jsonpath={.status.seenAt}", "--timeout=10s")
 	if wide := strings.Fields(e.kubectl("get", "mach", "machine-1", "-o", "wide", "--no-headers")); len(wide) != 7 || wide[4] != "up" || !strings.HasSuffix(wide[5], "s") {
-		e.Errorf("kubectl get -o wide shows %q", wide)
+		e.Errorf("kubectl get -o wide: got %q", wide)
 	}
 	e.kubectl("wait", "machine/machine-1", "--for=jsonpath={.spec.switchPosition}=down", "--timeout=30s")
 	if took := time.Since(begin); took < 5*time.Second {
-		e.Errorf("the lever came down after %s", took)
+		e.Errorf("the lever came down after %s, want 5 s at least", took)
 	}
 	e.awaitMachine("machine-1", 1)
 	e.awaitMachineEvent("machine-1", "SeenUp", "the lever is up")
@@ -80,26 +80,26 @@ spec:
 	e.kubectl("wait", "machine/"+name, "--for=condition=Ready", "--timeout=30s")
 	_, switches := e.awaitMachine(name, 3)
 	if got, want := e.columns("machines"), "NAME SWITCHES POSITIONS AGE"; got != want {
-		e.Errorf("kubectl get machines has the columns %q, not %q", got, want)
+		e.Errorf("kubectl get machines: got columns %q, want %q", got, want)
 	}
 	if got, want := e.columns("mach", "-o", "wide"), "NAME SWITCHES POSITIONS AGE POSITION SEEN READY"; got != want {
-		e.Errorf("kubectl get machines -o wide has the columns %q, not %q", got, want)
+		e.Errorf("kubectl get machines -o wide: got columns %q, want %q", got, want)
 	}
 	if got, want := e.columns("switches", "-o", "wide", "--show-labels"), "NAME POSITION SEEN MACHINE AGE LABELS"; got != want {
-		e.Errorf("kubectl get switches -o wide --show-labels has the columns %q, not %q", got, want)
+		e.Errorf("kubectl get switches -o wide --show-labels: got columns %q, want %q", got, want)
 	}
 	if got := strings.Fields(e.kubectl("get", "machines", "--no-headers")); strings.Join(got[:3], " ") != name+" 3 ddd" {
-		e.Errorf("kubectl get machines shows %q", got)
+		e.Errorf("kubectl get machines: got %q", got)
 	}
 	if all := e.kubectl("get", "useless"); strings.Count(all, "switch.useless.container.training/switch-") != 3 || !strings.Contains(all, "machine.useless.container.training/"+name) {
-		e.Errorf("kubectl get useless shows\n%s", all)
+		e.Errorf("kubectl get useless: got\n%s", all)
 	}
 
 	for _, sw := range switches {
 		e.kubectl("patch", "switch", sw.Name, "--type=merge", `--patch={"spec":{"position":"up"}}`)
 	}
 	if up := e.kubectl("get", "sw", "--field-selector=spec.position=up", "-o", "name"); strings.Count(up, "\n") != 3 {
-		e.Errorf("by the field selector these are up:\n%s", up)
+		e.Errorf("switches selected by position: got\n%s, want 3", up)
 	}
 	watched := e.kubectl("get", "machine", name, "-w", "--no-headers", "--request-timeout=20s")
 	var seen []string
@@ -108,12 +108,12 @@ spec:
 			seen = append(seen, positions)
 		}
 	}
-	if len(seen) > 4 || len(seen) < 3 || seen[len(seen)-1] != "ddd" || strings.Count(seen[len(seen)-2], "u") != 1 || strings.Count(seen[len(seen)-3], "u") != 2 {
-		e.Errorf("kubectl get -w shows the positions %q, want one after the other to come down:\n%s", seen, watched)
+	if n := len(seen); n > 4 || n < 3 || seen[n-1] != "ddd" || strings.Count(seen[n-2], "u") != 1 || strings.Count(seen[n-3], "u") != 2 {
+		e.Errorf("positions in kubectl get -w: got %q, want one switch after the other to come down:\n%s", seen, watched)
 	}
 	e.awaitMachine(name, 3)
 	if flips.flips() != 3 {
-		e.Errorf("there were %d flips", flips.flips())
+		e.Errorf("got %d flips, want 3", flips.flips())
 	}
 	e.awaitMachineEvent(name, "Flipped", "Moved switch")
 	described := e.kubectl("describe", "machine", name)
@@ -130,14 +130,14 @@ func machineIsScaled(e *env) {
 	e.kubectl("scale", "machine", "m", "--replicas=5")
 	e.awaitMachine("m", 5)
 	if refusal := e.kubectlFails("scale", "machine", "m", "--replicas=0"); !strings.Contains(refusal, "spec.switches in body should be greater than or equal to 1") {
-		e.Errorf("scaling to 0 is refused with %s", refusal)
+		e.Errorf("kubectl scale to 0: got %s, want it refused", refusal)
 	}
 	if scale := e.kubectl("get", "machine", "m", "--subresource=scale", "-o", "jsonpath={.spec.replicas} {.status.replicas} {.status.selector}"); scale != "5 5 machine=m" {
-		e.Errorf("the scale is %s", scale)
+		e.Errorf("scale: got %s, want 5 5 machine=m", scale)
 	}
 	e.kubectl("scale", "machine", "m", "--replicas=1")
 	if _, last := e.awaitMachine("m", 1); last[0].CreationTimestamp.After(first[0].CreationTimestamp.Time) {
-		e.Errorf("of five it kept %+v, which is not the oldest", last)
+		e.Errorf("switch that was kept: got %+v, want the oldest", last)
 	}
 	e.awaitMachineEvent("m", "SwitchDeleted", "Deleted: ")
 }

@@ -16,15 +16,15 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// The core, as it is shipped, with objects as large as users can make them: it is not killed for its memory, and does its work.
+// The Deployment core, with the memory limit of the manifests, survives objects as large as users can create them, and does its work.
 func TestCoreMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
 	cluster := testcluster.Start(t, clusterOptions...)
 	e := newEnv(t, cluster)
 	const (
 		suspendedOnes, others = 100, 20
-		large                 = 900_000 // bytes; the API server takes 1.5 MiB
-		largestAnnotations    = 250_000 // it takes 256 KiB of them
+		large                 = 900_000 // bytes; the API server accepts 1.5 MiB
+		largestAnnotations    = 250_000 // bytes; the API server accepts 256 KiB
 	)
 	ballast := []corev1.EnvVar{{Name: "BALLAST", Value: strings.Repeat("x", large)}}
 	note := map[string]string{"note": strings.Repeat("x", largestAnnotations)}
@@ -40,9 +40,9 @@ func TestCoreMemory(t *testing.T) {
 	for i := range suspendedOnes {
 		e.awaitCondition(fmt.Sprintf("suspended-%d", i), v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
 	}
-	e.eventually(func() string { // of the garbage that came with them some may be left
+	e.eventually(func() string { // the heap may still have garbage of the first list
 		if heap := p.metric(e, "go_memstats_heap_alloc_bytes"); heap < 0 || heap > suspendedOnes*large/2 {
-			return fmt.Sprintf("its heap is %.0f bytes with %d suspended ImmortalContainers of %d bytes", heap, suspendedOnes, large)
+			return fmt.Sprintf("heap with %d suspended ImmortalContainers of %d bytes: got %.0f bytes, want half of their size at most", suspendedOnes, large, heap)
 		}
 		return ""
 	})
@@ -57,11 +57,11 @@ func TestCoreMemory(t *testing.T) {
 	for i := range others {
 		_, pod := e.awaitReady(fmt.Sprintf("running-%d", i), 1)
 		if len(pod.Spec.Containers[0].Env) != 1 {
-			t.Errorf("Pod %s has not all of its spec", pod.Name)
+			t.Errorf("variables of Pod %s: got %d, want 1", pod.Name, len(pod.Spec.Containers[0].Env))
 		}
 		e.awaitApp(fmt.Sprintf("app-%d", i), 1)
 	}
-	// All of them again at the same time, as after an upgrade of the images.
+	// Change all of them concurrently, as in an upgrade of the images.
 	for i := range others {
 		e.patch(fmt.Sprintf("running-%d", i), `{"spec":{"image":"`+newImage+`"}}`)
 	}

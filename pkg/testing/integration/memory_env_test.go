@@ -19,7 +19,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// onlyAsMemoryTest leaves the test to "make test-memory": it takes minutes, and what it measures needs a machine that does nothing else.
+// onlyAsMemoryTest skips a test unless "make test-memory" runs it: it takes minutes, and it needs a machine that does nothing else.
 func onlyAsMemoryTest(t *testing.T) {
 	t.Helper()
 	if os.Getenv("MEMORY_TESTS") == "" {
@@ -27,7 +27,7 @@ func onlyAsMemoryTest(t *testing.T) {
 	}
 }
 
-// memoryLimit of the Deployment's container, as shipped, and the variables by which the process knows it.
+// memoryLimit returns the memory limit of the Deployment's container in the manifests, in bytes, and the variables that give it to the process.
 func (d deployment) memoryLimit(t testing.TB) (limit int64, env []string) {
 	t.Helper()
 	for _, shipped := range readDeployments(t) {
@@ -43,20 +43,20 @@ func (d deployment) memoryLimit(t testing.TB) (limit int64, env []string) {
 		}
 	}
 	if limit == 0 || len(env) == 0 {
-		t.Fatalf("the manifests do not limit the memory of the Deployment %s, or its process does not know: limit %d, variables %q", d, limit, env)
+		t.Fatalf("Deployment %s: got memory limit %d and variables %q, want both", d, limit, env)
 	}
 	return limit, env
 }
 
-// limitedProcess has as much memory as its Deployment gives it, as shipped: the kernel kills it if it takes more, as it does with a container.
+// limitedProcess is a process with the memory limit of its Deployment. The kernel kills it if it uses more, as it does with a container.
 type limitedProcess struct {
 	*process
 	limit  int64
 	memory *testcluster.MemoryLimit
 }
 
-// startLimited starts "millwright" with these arguments and the limits of the Deployment. It is built without the race detector, which
-// takes many times the memory.
+// startLimited starts "millwright" with these arguments and the memory limit of the Deployment. The binary is built without the race
+// detector, which needs many times the memory.
 func startLimited(t *testing.T, d deployment, args ...string) *limitedProcess {
 	t.Helper()
 	limit, env := d.memoryLimit(t)
@@ -86,31 +86,31 @@ func (p *limitedProcess) mustRun(t *testing.T) string {
 	select {
 	case <-p.ended:
 		kills, err := p.memory.Kills()
-		t.Fatalf("the process ended with %v; %d processes were killed for lack of memory (%v)", p.ProcessState, kills, err)
+		t.Fatalf("the process has ended: %v; the kernel killed %d processes for lack of memory (%v)", p.ProcessState, kills, err)
 	default:
 	}
 	return ""
 }
 
-// mustHaveFit ends the process, and fails the test if it does not end well, or if the kernel has killed any for lack of memory.
+// mustHaveFit stops the process. It fails the test if the exit code is not 0, or if the kernel has killed a process for lack of memory.
 func (p *limitedProcess) mustHaveFit(t *testing.T) {
 	t.Helper()
 	p.mustRun(t)
-	peak, err := p.memory.Peak() // with the cache of files, which the kernel takes back first
-	t.Logf("it had %d MiB of %d MiB at most (%v)", peak>>20, p.limit>>20, err)
+	peak, err := p.memory.Peak() // with the page cache, which the kernel reclaims first
+	t.Logf("peak memory: %d MiB of %d MiB (%v)", peak>>20, p.limit>>20, err)
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	<-p.ended
 	if !p.ProcessState.Success() {
-		t.Errorf("it ended with %v", p.ProcessState)
+		t.Errorf("process after SIGTERM: got %v, want exit code 0", p.ProcessState)
 	}
 	if kills, err := p.memory.Kills(); kills != 0 || err != nil {
-		t.Errorf("%d processes were killed for lack of memory (%v)", kills, err)
+		t.Errorf("processes killed for lack of memory: got %d (%v), want none", kills, err)
 	}
 }
 
-// metric that the process serves at the address in its log; -1 if it is not there yet.
+// metric returns a metric of the process, or -1 if the process does not serve it yet.
 func (p *process) metric(e *env, name string) float64 {
 	e.Helper()
 	o := &operator{process: p, e: e}

@@ -19,8 +19,7 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// operator is a process that works in the test's namespace alone, reaches the API server through a proxy of its own, and serves
-// its metrics.
+// operator is a process for the test's namespace alone. It sends its requests through a proxy of its own, and serves its metrics.
 type operator struct {
 	*process
 	e     *env
@@ -29,7 +28,7 @@ type operator struct {
 	args  []string
 }
 
-// name of the process in the journal.
+// name returns the name of the process in the journal.
 func (o *operator) name() string { return o.named }
 
 // startOperator starts a process of the Deployment core, and the proxy under this name.
@@ -38,7 +37,7 @@ func startOperator(e *env, name string, journal *faultproxy.Journal, args ...str
 	return startProcessOf(core, e, name, journal, args...)
 }
 
-// startProcessOf likewise, of any Deployment. An engine serves the CompositeControllers of this test only.
+// startProcessOf starts a process of any Deployment. An engine serves the CompositeControllers of this test only.
 func startProcessOf(d deployment, e *env, name string, journal *faultproxy.Journal, args ...string) *operator {
 	e.Helper()
 	account := d.account(e.T, e.cluster)
@@ -61,16 +60,16 @@ func startProcessOf(d deployment, e *env, name string, journal *faultproxy.Journ
 	return o
 }
 
-// restart starts the process anew after it has ended, as a kubelet does.
+// restart starts the process again after it has ended, as a kubelet does.
 func (o *operator) restart() {
 	o.e.Helper()
 	o.process = startProcess(o.e.T, o.args...)
 }
 
-// servingAddress is in the log, at the end of this line.
+// servingAddress matches the line of the log that has the address of the metrics.
 var servingAddress = regexp.MustCompile(`Serving /metrics.* address="([^"]+)"`)
 
-// get asks the process for a path and returns the answer; it is "" if there is none, or another one than 200.
+// get sends a GET to the process and returns the body, or "" if the request fails or the status is not 200.
 func (o *operator) get(path string) string {
 	found := servingAddress.FindStringSubmatch(o.log.String())
 	if found == nil {
@@ -89,7 +88,7 @@ func (o *operator) get(path string) string {
 	return string(body)
 }
 
-// awaitWarm waits until the process has filled its caches and leads, or could.
+// awaitWarm waits until the process is ready: its caches are filled, and it leads or stands by.
 func (o *operator) awaitWarm() {
 	o.e.Helper()
 	o.e.eventually(func() string {
@@ -118,30 +117,30 @@ func (o *operator) signal(signal syscall.Signal) {
 	}
 }
 
-// terminate asks the process to stop, and waits until it has. What went wrong in it, races included, is in its exit code.
+// terminate stops the process with SIGTERM, and waits until it has ended. A data race shows in its exit code.
 func (o *operator) terminate() {
 	o.e.Helper()
 	o.signal(syscall.SIGTERM)
 	if code := o.awaitEnd(o.e.T, 30*time.Second); code != 0 {
-		o.e.Errorf("asked to stop, it ended with exit code %d", code)
+		o.e.Errorf("exit code after SIGTERM: got %d, want 0", code)
 	}
 	if strings.Contains(o.log.String(), "panic") {
-		o.e.Error("something has panicked")
+		o.e.Error("the log of the process has a panic")
 	}
 }
 
-// usage is what a process takes.
+// usage is the resource usage of a process.
 type usage struct {
 	goroutines int
 	memory     int64 // resident, in bytes
 }
 
-// String is fit for messages.
+// String returns the usage for messages.
 func (u usage) String() string {
 	return fmt.Sprintf("%d goroutines, %d MiB", u.goroutines, u.memory>>20)
 }
 
-// usage of the process at this moment.
+// usage returns the current usage of the process.
 func (o *operator) usage() usage {
 	o.e.Helper()
 	var u usage
@@ -153,7 +152,7 @@ func (o *operator) usage() usage {
 	}
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", o.Process.Pid))
 	if err != nil {
-		o.e.Skipf("this system does not tell how much memory a process takes: %v", err)
+		o.e.Skipf("this system does not show the memory of a process: %v", err)
 	}
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -163,7 +162,7 @@ func (o *operator) usage() usage {
 		}
 	}
 	if u.goroutines == 0 || u.memory == 0 {
-		o.e.Fatalf("the process does not tell what it takes (%s):\n%s", u, metrics)
+		o.e.Fatalf("got usage %s, want both values; metrics:\n%s", u, metrics)
 	}
 	return u
 }

@@ -25,7 +25,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// kubeOps calls KubeOps on the real API server, in a namespace of its own.
+// kubeOps calls the function KubeOps on a real API server, in a namespace of its own.
 type kubeOps struct {
 	*testing.T
 	function  *function.KubeOps
@@ -55,13 +55,13 @@ func newKubeOps(t *testing.T) *kubeOps {
 	return k
 }
 
-// call is that of another phase each time.
+// call returns a call of another phase each time.
 func (k *kubeOps) call(args map[string]any) phase.Call {
 	k.phases++
 	return phase.Call{ID: phase.ID{UID: types.UID("uid-" + k.namespace), Phase: k.phases}, Args: args}
 }
 
-// begin validates, as before a phase is started.
+// begin returns a validated call, as before a phase is started.
 func (k *kubeOps) begin(args map[string]any) phase.Call {
 	k.Helper()
 	call := k.call(args)
@@ -73,7 +73,7 @@ func (k *kubeOps) begin(args map[string]any) phase.Call {
 	return call
 }
 
-// start it, once more where something has changed the object and that is recorded.
+// start starts the call. It starts it again if it returns a new intent, which the controller would record first.
 func (k *kubeOps) start(call phase.Call) phase.Observation {
 	k.Helper()
 	for {
@@ -97,10 +97,11 @@ func (k *kubeOps) poll(call phase.Call) phase.Observation {
 	return observed
 }
 
+// is checks the state and the message of an observation.
 func (k *kubeOps) is(observed phase.Observation, state phase.State, message string) {
 	k.Helper()
 	if observed.State != state || observed.Message != message {
-		k.Fatalf("it is %q: %s; want %q: %s", observed.State, observed.Message, state, message)
+		k.Fatalf("got %q: %s, want %q: %s", observed.State, observed.Message, state, message)
 	}
 }
 
@@ -114,15 +115,15 @@ func TestKubeOpsCreatesOnce(t *testing.T) {
 	k.is(observed, phase.Succeeded, "")
 	want := map[string]any{"apiVersion": "v1", "group": "", "resource": "configmaps", "kind": "", "name": "two", "namespace": k.namespace}
 	if diff := cmp.Diff(want, observed.Output); diff != "" {
-		t.Errorf("the output is that of the last object (-want +got):\n%s", diff)
+		t.Errorf("output, that of the last object (-want +got):\n%s", diff)
 	}
 	configMaps := k.kube.CoreV1().ConfigMaps(k.namespace)
 	two, err := configMaps.Get(t.Context(), "two", metav1.GetOptions{})
 	if err != nil || two.Data["a"] != "b" || two.ManagedFields[0].Manager != "kanister-create" {
-		t.Errorf("what was created is %+v (%v)", two, err)
+		t.Errorf("second object: got %+v (%v), want the data and the manager kanister-create", two, err)
 	}
 
-	// Killed before it was known: whoever comes next finds it, or does the rest.
+	// After a kill the next process finds the objects, or creates those that are missing.
 	k.is(k.poll(call), phase.Succeeded, "")
 	if err := configMaps.Delete(t.Context(), "one", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -130,10 +131,10 @@ func TestKubeOpsCreatesOnce(t *testing.T) {
 	k.is(k.poll(call), phase.Idle, "")
 	k.is(k.start(call), phase.Succeeded, "")
 	if again, err := configMaps.Get(t.Context(), "two", metav1.GetOptions{}); err != nil || again.UID != two.UID {
-		t.Errorf("the second object was made again: %v", err)
+		t.Errorf("the second object was created again: %v", err)
 	}
 
-	// Another phase that creates the same fails, as users know it.
+	// Another phase that creates the same objects fails, as with Kanister.
 	other := k.begin(map[string]any{"operation": "create", "namespace": k.namespace, "spec": strings.ReplaceAll(twoConfigMaps, "NS", k.namespace)})
 	k.is(k.start(other), phase.Failed, `configmaps "one" already exists`)
 }
@@ -145,7 +146,7 @@ func TestKubeOpsGenerateName(t *testing.T) {
 	k.is(k.start(call), phase.Succeeded, "")
 	secrets, err := k.kube.CoreV1().Secrets(k.namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(secrets.Items) != 1 || !strings.HasPrefix(secrets.Items[0].Name, "s-") {
-		t.Errorf("%d Secrets were created (%v), want one with a name that begins with s-", len(secrets.Items), err)
+		t.Errorf("got %d Secrets (%v), want one whose name begins with s-", len(secrets.Items), err)
 	}
 }
 
@@ -156,15 +157,22 @@ func TestKubeOpsErrors(t *testing.T) {
 		args map[string]any
 		want string
 	}{
-		"no such namespace":    {map[string]any{"operation": "create", "namespace": "no-such-ns", "spec": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}"}, `namespaces "no-such-ns" not found`},
-		"no such object":       {map[string]any{"operation": "delete", "objectReference": missing}, `configmaps "none" not found`},
-		"no such kind":         {map[string]any{"operation": "create", "spec": "apiVersion: v1\nkind: Nothing\nmetadata: {name: x}"}, `no matches for kind "Nothing" in version "v1"`},
-		"no such operation":    {map[string]any{"operation": "replace"}, "invalid operation 'replace'"},
-		"no object":            {map[string]any{"operation": "create", "spec": "---\n"}, "the spec has no object"},
-		"half a reference":     {map[string]any{"operation": "delete", "objectReference": map[string]any{"name": "x"}}, "missing one or more required fields name/apiVersion/resource in objectReference"},
-		"a spec that is none":  {map[string]any{"operation": "create", "spec": "{"}, "reading the spec: "},
-		"an invalid object":    {map[string]any{"operation": "create", "namespace": k.namespace, "spec": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: UPPER}"}, `ConfigMap "UPPER" is invalid: `},
-		"a patch that is none": {map[string]any{"operation": "patch", "objectReference": map[string]any{"apiVersion": "v1", "resource": "namespaces", "name": k.namespace}, "spec": "[]"}, "reading the spec of the patch: "},
+		"missing namespace": {map[string]any{
+			"operation": "create", "namespace": "no-such-ns", "spec": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}",
+		}, `namespaces "no-such-ns" not found`},
+		"missing object":    {map[string]any{"operation": "delete", "objectReference": missing}, `configmaps "none" not found`},
+		"unknown kind":      {map[string]any{"operation": "create", "spec": "apiVersion: v1\nkind: Nothing\nmetadata: {name: x}"}, `no matches for kind "Nothing" in version "v1"`},
+		"unknown operation": {map[string]any{"operation": "replace"}, "invalid operation 'replace'"},
+		"no object":         {map[string]any{"operation": "create", "spec": "---\n"}, "the spec has no object"},
+		"incomplete reference": {map[string]any{"operation": "delete", "objectReference": map[string]any{"name": "x"}},
+			"missing one or more required fields name/apiVersion/resource in objectReference"},
+		"invalid spec": {map[string]any{"operation": "create", "spec": "{"}, "reading the spec: "},
+		"invalid object": {map[string]any{
+			"operation": "create", "namespace": k.namespace, "spec": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: UPPER}",
+		}, `ConfigMap "UPPER" is invalid: `},
+		"invalid patch": {map[string]any{
+			"operation": "patch", "spec": "[]", "objectReference": map[string]any{"apiVersion": "v1", "resource": "namespaces", "name": k.namespace},
+		}, "reading the spec of the patch: "},
 	} {
 		call := k.call(test.args)
 		intent, err := k.function.Validate(t.Context(), call)
@@ -175,7 +183,7 @@ func TestKubeOpsErrors(t *testing.T) {
 			message, ok = observed.Message, observed.State == phase.Failed
 		}
 		if !ok || !strings.HasPrefix(message, test.want) {
-			t.Errorf("%s: %q (%v), want %q", name, message, err, test.want)
+			t.Errorf("%s: got %q (%v), want %q", name, message, err, test.want)
 		}
 	}
 }
@@ -183,30 +191,32 @@ func TestKubeOpsErrors(t *testing.T) {
 func TestKubeOpsDelete(t *testing.T) {
 	k := newKubeOps(t)
 	configMaps := k.kube.CoreV1().ConfigMaps(k.namespace)
-	made := func(finalizers ...string) {
+	create := func(finalizers ...string) {
 		t.Helper()
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Finalizers: finalizers}}
 		if _, err := configMaps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	made("of.others/hold")
-	call := k.begin(map[string]any{"operation": "delete", "namespace": k.namespace, "objectReference": map[string]any{"apiVersion": "v1", "resource": "configmaps", "name": "x"}})
+	create("of.others/hold")
+	call := k.begin(map[string]any{
+		"operation": "delete", "namespace": k.namespace, "objectReference": map[string]any{"apiVersion": "v1", "resource": "configmaps", "name": "x"},
+	})
 	k.is(k.poll(call), phase.Idle, "")
 	observed := k.start(call)
 	k.is(observed, phase.Running, "")
 	if observed.PollAfter <= 0 {
-		t.Error("nobody looks whether it has gone")
+		t.Error("PollAfter: got none, want a delay after which the deletion is checked")
 	}
 	if _, err := configMaps.Patch(t.Context(), "x", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	k.is(k.poll(call), phase.Succeeded, "")
 
-	made() // somebody else's, of the same name
+	create() // a new object of the same name
 	k.is(k.start(call), phase.Succeeded, "")
 	if _, err := configMaps.Get(t.Context(), "x", metav1.GetOptions{}); err != nil {
-		t.Errorf("the other object was deleted: %v", err)
+		t.Errorf("the new object was deleted: %v", err)
 	}
 }
 
@@ -219,7 +229,7 @@ func TestKubeOpsDeleteClusterScoped(t *testing.T) {
 		"group": "rbac.authorization.k8s.io", "apiVersion": "v1", "resource": "clusterroles", "name": name}})
 	k.is(k.start(call), phase.Succeeded, "")
 	if _, err := k.kube.RbacV1().ClusterRoles().Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the ClusterRole is still there: %v", err)
+		t.Errorf("get of the deleted ClusterRole: got %v, want not found", err)
 	}
 }
 
@@ -247,7 +257,7 @@ spec:
 		t.Fatal(err)
 	}
 	if containers := patched.Spec.Template.Spec.Containers; len(containers) != 2 || containers[0].Image != "a" || containers[1].Image != "c" {
-		t.Errorf("the containers are %v, want the second one changed", containers)
+		t.Errorf("got containers %v, want the second one changed", containers)
 	}
 
 	if _, err := k.ours.CrV1alpha1().Profiles(k.namespace).Create(t.Context(), &v1alpha1.Profile{
@@ -262,6 +272,6 @@ spec:
 	k.is(k.start(call), phase.Succeeded, "")
 	profile, err := k.ours.CrV1alpha1().Profiles(k.namespace).Get(t.Context(), "p", metav1.GetOptions{})
 	if err != nil || profile.Location.Bucket != "b" || profile.Location.Region != "other" {
-		t.Errorf("the Profile is %+v (%v)", profile.Location, err)
+		t.Errorf("got location %+v (%v), want the region changed", profile.Location, err)
 	}
 }

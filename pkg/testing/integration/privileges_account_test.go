@@ -21,18 +21,18 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// deployment is one of the manifests, by its name. That is also the name of its ServiceAccount and of the Lease of its replicas.
+// deployment is the name of a Deployment of the manifests. Its ServiceAccount and the Lease of its replicas have the same name.
 type deployment string
 
 const (
 	core    deployment = "millwright-core"
 	engine  deployment = "millwright-engine"
 	actions deployment = "millwright-actions"
-	// farmOperator is that of the aggregated API, whose manifests are in a folder of their own.
+	// farmOperator is the aggregated API server. Its manifests are in a folder of their own.
 	farmOperator deployment = "farm-operator"
 )
 
-// accountNamespace is where they are, but for farmOperator.
+// accountNamespace is the namespace of the ServiceAccounts.
 const accountNamespace = "millwright-system"
 
 func (d deployment) namespace() string {
@@ -42,10 +42,10 @@ func (d deployment) namespace() string {
 	return accountNamespace
 }
 
-// user is the account for the authorizer and in the audit log.
+// user returns the name of the account as the authorizer and the audit log have it.
 func (d deployment) user() string { return serviceaccount.MakeUsername(d.namespace(), string(d)) }
 
-// clusterOptions are those of all clusters: an operator has there what it has where the manifests were applied, and no more.
+// clusterOptions are the options of all clusters. An operator has the rights of the manifests there, and no others.
 var clusterOptions = append([]testcluster.Option{testcluster.WithCRDs("manifests/00-crds")}, rightsOptions...)
 
 // rightsManifests installs the shipped namespace, accounts, roles and bindings.
@@ -53,7 +53,7 @@ var rightsManifests = testcluster.WithManifests("manifests/10-namespace.yaml",
 	"manifests/20-core-account.yaml", "manifests/20-engine-account.yaml", "manifests/20-actions-account.yaml",
 	"manifests/21-core-role.yaml", "manifests/21-engine-role.yaml", "manifests/21-actions-role.yaml", "manifests/23-actions-policy.yaml")
 
-// rightsOptions do so, and keep what is requested with them.
+// rightsOptions installs the same, and records the requests of the accounts.
 var rightsOptions = []testcluster.Option{
 	rightsManifests,
 	testcluster.WithAudit(core.user(), requests[core].add),
@@ -62,7 +62,7 @@ var rightsOptions = []testcluster.Option{
 	testcluster.WithAudit(farmOperator.user(), requests[farmOperator].add),
 }
 
-// account is what every manager and every process of these tests runs as. Tests and users are administrators.
+// account returns the account that managers and processes of the Deployment run as. Tests and users are administrators.
 func (d deployment) account(t testing.TB, cluster *testcluster.Cluster) *testcluster.Account {
 	t.Helper()
 	account := cluster.Account(t, d.namespace(), string(d))
@@ -79,13 +79,13 @@ func (d deployment) account(t testing.TB, cluster *testcluster.Cluster) *testclu
 	return account
 }
 
-// operatorAccount is that of the Deployment core, which most tests are about.
+// operatorAccount returns the account of the Deployment core.
 func operatorAccount(t testing.TB, cluster *testcluster.Cluster) *testcluster.Account {
 	t.Helper()
 	return core.account(t, cluster)
 }
 
-// controllers that the Deployment runs.
+// controllers returns the controllers that the Deployment runs.
 func (d deployment) controllers(t testing.TB) []string {
 	t.Helper()
 	for _, shipped := range readDeployments(t) {
@@ -97,11 +97,11 @@ func (d deployment) controllers(t testing.TB) []string {
 			}
 		}
 	}
-	t.Fatalf("the manifests do not say which controllers the Deployment %s runs", d)
+	t.Fatalf("the Deployment %s of the manifests has no flag --controllers", d)
 	return nil
 }
 
-// readDeployments of the manifests.
+// readDeployments returns the Deployments of the manifests.
 func readDeployments(t testing.TB) (found []k8sappsv1.Deployment) {
 	t.Helper()
 	err := eachManifest(func(kind string, document []byte) error {
@@ -116,8 +116,8 @@ func readDeployments(t testing.TB) (found []k8sappsv1.Deployment) {
 	return found
 }
 
-// bindInNamespace gives the account in the test's namespace what the shipped RoleBindings give it in its own: tests that run at the same
-// time must not wait for each other's Lease, nor run each other's ActionSets.
+// bindInNamespace gives the account the rights in the test's namespace that the shipped RoleBindings give it in its own namespace. Parallel
+// tests must not wait for each other's Lease, nor run each other's ActionSets.
 func bindInNamespace(e *env, d deployment, account *testcluster.Account) {
 	e.Helper()
 	shipped := readRights(e.T, d)
@@ -135,19 +135,15 @@ func bindInNamespace(e *env, d deployment, account *testcluster.Account) {
 			continue
 		}
 		binding = rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: binding.Name}, RoleRef: binding.RoleRef, Subjects: binding.Subjects}
-		if _, err := e.kube.RbacV1().RoleBindings(e.namespace).Create(e.Context(), &binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			e.Fatal(err)
-		}
+		e.createRoleBinding(&binding)
 	}
-	if d == actions { // as the guide says
+	if d == actions { // as the guide describes
 		binding := rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: applicationRole},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: applicationRole},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: string(actions)}},
 		}
-		if _, err := e.kube.RbacV1().RoleBindings(e.namespace).Create(e.Context(), &binding, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			e.Fatal(err)
-		}
+		e.createRoleBinding(&binding)
 	}
 	bound := []authorizationv1.ResourceAttributes{{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: string(d)}}
 	if d == actions {
@@ -157,5 +153,13 @@ func bindInNamespace(e *env, d deployment, account *testcluster.Account) {
 	for _, r := range bound {
 		r.Namespace = e.namespace
 		e.cluster.AwaitRight(e, account, r)
+	}
+}
+
+func (e *env) createRoleBinding(binding *rbacv1.RoleBinding) {
+	e.Helper()
+	_, err := e.kube.RbacV1().RoleBindings(e.namespace).Create(e.Context(), binding, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		e.Fatal(err)
 	}
 }

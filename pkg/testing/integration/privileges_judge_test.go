@@ -16,23 +16,23 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// requests are those of each account in all clusters of this run, as their API servers have logged them.
+// requests has the requests of each account in all clusters of this run, from the audit logs.
 var requests = map[deployment]*requestLog{
 	core: {neverRequested: neverRequestedByCore}, engine: {}, actions: {neverRequested: neverRequestedByActions}, farmOperator: {},
 }
 
-// requestLog keeps what is to be judged of many requests.
+// requestLog keeps which rights were used and which requests were forbidden.
 type requestLog struct {
 	mu        sync.Mutex
 	used      map[right]bool
-	forbidden []string // what the authorizer refused, a line each
-	// mayBeForbidden are resources of which that is no fault.
+	forbidden []string // requests that the authorizer refused, a line each
+	// mayBeForbidden are resources whose requests may be forbidden.
 	mayBeForbidden map[schema.GroupResource]bool
 	// neverRequested are rights that no request needs by itself.
 	neverRequested map[right]string
 }
 
-// expectForbidden tells that a test is about what a missing right to this resource leads to.
+// expectForbidden allows forbidden requests for a resource. Tests of a missing right call it.
 func (l *requestLog) expectForbidden(resource schema.GroupResource) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,12 +45,12 @@ func (l *requestLog) expectForbidden(resource schema.GroupResource) {
 func (l *requestLog) add(event *auditv1.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// What the authorizer allowed may still be refused by admission, for reasons that are no matter of rights.
+	// Admission may refuse a request that the authorizer has allowed. That is no missing right.
 	if event.Annotations["authorization.k8s.io/decision"] == "forbid" && event.ResponseStatus != nil && event.ResponseStatus.Code == http.StatusForbidden {
 		if of := event.ObjectRef; of != nil && l.mayBeForbidden[schema.GroupResource{Group: of.APIGroup, Resource: of.Resource}] {
 			return
 		}
-		if line := forbiddenLine(event); !slices.Contains(l.forbidden, line) { // it is tried again and again
+		if line := forbiddenLine(event); !slices.Contains(l.forbidden, line) { // the request is retried
 			l.forbidden = append(l.forbidden, line)
 		}
 		return
@@ -63,7 +63,7 @@ func (l *requestLog) add(event *auditv1.Event) {
 	}
 }
 
-// rightFor is what the request for a resource needs.
+// rightFor returns the right that a request for a resource needs.
 func rightFor(event *auditv1.Event) right {
 	of := event.ObjectRef
 	r := right{event.Verb, of.APIGroup, of.Resource}
@@ -80,45 +80,45 @@ func forbiddenLine(event *auditv1.Event) string {
 	return fmt.Sprintf("%s, object %q in namespace %q, by %s", rightFor(event), event.ObjectRef.Name, event.ObjectRef.Namespace, event.UserAgent)
 }
 
-// neverRequestedByCore are rights that no request needs by itself, with the kind whose objects would not come up without: the API server asks
-// for them in the course of another request. TestPrivilegesNeverRequested shows that each of them is needed.
+// neverRequestedByCore has the rights that no request of the core needs by itself, with the kind that needs them: the API server checks them
+// while it handles another request. TestPrivilegesNeverRequested shows that each of them is needed.
 var neverRequestedByCore = map[right]string{
-	// Where we make an object with an ownerReference that blocks the owner's deletion, by OwnerReferencesPermissionEnforcement.
+	// OwnerReferencesPermissionEnforcement checks these when an object is created with an owner reference that blocks the owner's deletion.
 	{"update", "apps.anupam.com", "helloapps/finalizers"}:                       "HelloApp",
 	{"update", "immortalcontainers.flugel.it", "immortalcontainers/finalizers"}: "ImmortalContainer",
 	{"update", "useless.container.training", "machines/finalizers"}:             "Machine",
-	// Where a server-side apply, which is a patch, is about to make the object.
+	// A server-side apply, which is a patch, needs these if it creates the object.
 	{"create", "apps", "deployments"}: "HelloApp",
 	{"create", "", "services"}:        "HelloApp",
 }
 
-// neverRequestedByActions likewise. TestActionSetNoRightToFinalizers shows that it is needed.
+// neverRequestedByActions has those of the ActionSet operator. TestActionSetNoRightToFinalizers shows that it is needed.
 var neverRequestedByActions = map[right]string{toFinalizers: "ActionSet"}
 
-// complaints about requests that were made with the rights: what was forbidden and, if all tests ran, what was granted in vain.
+// complaints returns which requests were forbidden and, if all tests ran, which rights are granted but not used.
 func (l *requestLog) complaints(granted []right, all bool) (complaints []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.forbidden {
-		complaints = append(complaints, "the shipped roles do not allow what the operator needs: "+line)
+		complaints = append(complaints, "the shipped roles lack a right that the operator needs: "+line)
 	}
 	if !all {
 		return complaints
 	}
 	for _, r := range granted {
 		if !l.used[r] && l.neverRequested[r] == "" {
-			complaints = append(complaints, fmt.Sprintf("the shipped roles grant what no test has used: %s: remove its marker, or test what it is for", r))
+			complaints = append(complaints, fmt.Sprintf("the shipped roles grant a right that no test has used: %s: remove its marker, or add a test that needs it", r))
 		}
 	}
 	for r := range l.neverRequested {
 		if !slices.Contains(granted, r) {
-			complaints = append(complaints, fmt.Sprintf("an exception of these tests is about a right that is not granted: %s", r))
+			complaints = append(complaints, fmt.Sprintf("an exception of these tests names a right that is not granted: %s", r))
 		}
 	}
 	return complaints
 }
 
-// judgePrivileges fails a run, also one that was well so far, whose operators had too few rights or too many.
+// judgePrivileges fails a run whose operators had too few rights or too many, even if all its tests have passed.
 func judgePrivileges(status int) int {
 	all := status == 0 && allTestsRan()
 	for d, log := range requests {
@@ -135,7 +135,7 @@ func judgePrivileges(status int) int {
 	return status
 }
 
-// allTestsRan tells whether no flag of go test has chosen some of them.
+// allTestsRan reports whether no flag of go test has selected tests.
 func allTestsRan() bool {
 	for _, chooser := range []string{"test.run", "test.skip", "test.list"} {
 		if flag.Lookup(chooser).Value.String() != "" {

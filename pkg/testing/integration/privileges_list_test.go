@@ -19,8 +19,8 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// A watch begins with all objects if the API server can do that. One that cannot, before Kubernetes 1.32, says so, and is asked for
-// lists. It is what the right to list is for.
+// Informers use watch lists. An API server without them, before Kubernetes 1.32, refuses these, and the informers list instead. For that
+// the operators need the right to list.
 func TestPrivilegesListWithoutWatchList(t *testing.T) {
 	for d, wanted := range map[deployment]sets.Set[string]{
 		actions: sets.New("actionsets", "blueprints", "leases"),
@@ -34,11 +34,11 @@ func TestPrivilegesListWithoutWatchList(t *testing.T) {
 			unsupported := apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
 				field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
 			})
-			beginsWithAll := func(r faultproxy.Request) bool {
+			isWatchList := func(r faultproxy.Request) bool {
 				return r.Verb == "watch" && r.Query.Get("sendInitialEvents") == "true"
 			}
 			p.standby.terminate()
-			defer p.standby.proxy.Answer(beginsWithAll, unsupported)()
+			defer p.standby.proxy.Answer(isWatchList, unsupported)()
 			begin := time.Now()
 			p.standby.restart()
 			p.standby.awaitWarm()
@@ -51,7 +51,7 @@ func TestPrivilegesListWithoutWatchList(t *testing.T) {
 					}
 				}
 				if missing := wanted.Difference(listed); len(missing) > 0 {
-					return "these are not listed: " + join(missing)
+					return "resources that were not listed: " + join(missing)
 				}
 				return ""
 			})

@@ -14,8 +14,8 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// For up to half a minute after a kind was installed, an object of it cannot own another one in a way that blocks its deletion: the
-// API server reads only so often which kinds there are, and refuses with the code of a missing permission. Nobody is told of that.
+// For up to 30 seconds after a kind was installed, the API server refuses owner references with blockOwnerDeletion to objects of the kind as
+// forbidden, because it reads the list of kinds at that interval. The controllers retry, and record no warnings.
 func TestPrivilegesNewKinds(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Start(t, rightsOptions...)
@@ -32,7 +32,7 @@ func TestPrivilegesNewKinds(t *testing.T) {
 	}
 	runManagerWith(t, func(options *manager.Options) { options.Kubeconfig = kubeconfig })
 
-	// With the first one the API server reads which kinds there are, unless its time comes just then: the last one is too late for it.
+	// The API server reads the list of kinds when it needs the first kind. The last kind is installed after that.
 	install := func(crd string) { cluster.InstallCRDs(t, "manifests/00-crds/"+crd) }
 	install("apps.anupam.com_helloapps.yaml")
 	e.createApp(helloApp("web", 1))
@@ -41,7 +41,7 @@ func TestPrivilegesNewKinds(t *testing.T) {
 	e.create(immortal("web"))
 	e.eventually(func() string {
 		if len(writesTo(&journal, "pods")) == 0 {
-			return "no Pod was asked for"
+			return "no Pod was requested"
 		}
 		return ""
 	})
@@ -52,16 +52,16 @@ func TestPrivilegesNewKinds(t *testing.T) {
 	e.awaitMachine("web", 2)
 
 	refused := journal.Select(func(entry faultproxy.Entry) bool { return entry.Code == http.StatusForbidden })
-	t.Logf("%d writes were refused", len(refused))
+	t.Logf("the API server refused %d writes", len(refused))
 	if len(refused) == 0 {
-		t.Error("none was refused: nothing is tested")
+		t.Error("no write was refused: nothing is tested")
 	}
 	events, err := e.kube.CoreV1().Events(e.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "type=Warning"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, event := range events.Items {
-		t.Errorf("there is a warning: %s of %s %s: %s", event.Reason, event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Message)
+		t.Errorf("got warning %s of %s %s, want none: %s", event.Reason, event.InvolvedObject.Kind, event.InvolvedObject.Name, event.Message)
 	}
 }
 

@@ -22,14 +22,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubernetesOwn are roles that no manifest has: for who asks the API server about those who ask it, and for who reads by which certificate
-// it shows that a request comes from there.
+// kubernetesOwn are roles of Kubernetes itself, which no manifest has: the rights to delegate authentication and authorization, and to read
+// the certificate authority of the front proxy.
 var kubernetesOwn = []string{"system:auth-delegator", "extension-apiserver-authentication-reader"}
 
-// applicationRole is shipped and bound nowhere: who administers the namespace of an application binds it there to actions.
+// applicationRole is a shipped ClusterRole that the manifests do not bind. The administrator of an application's namespace binds it there to
+// the ActionSet operator.
 const applicationRole = "millwright-actions-application"
 
-// rights are what the manifests say of who may do what.
+// rights are the roles and bindings of the manifests.
 type rights struct {
 	clusterRoles        []rbacv1.ClusterRole
 	clusterRoleBindings []rbacv1.ClusterRoleBinding
@@ -37,7 +38,7 @@ type rights struct {
 	roleBindings        []rbacv1.RoleBinding
 }
 
-// rules of all roles.
+// rules returns the rules of all roles.
 func (r *rights) rules() (rules []rbacv1.PolicyRule) {
 	for _, role := range r.clusterRoles {
 		rules = append(rules, role.Rules...)
@@ -57,8 +58,8 @@ func readRights(t *testing.T, d deployment) *rights {
 	return found
 }
 
-// shippedRights are those of the account of the Deployment, without Kubernetes' own roles. All manifests are read: a right may be given in
-// any of them.
+// shippedRights returns the rights of the Deployment's account, without Kubernetes' own roles. It reads all manifests, because each may grant
+// rights.
 func shippedRights(d deployment) (*rights, error) {
 	all, err := allRights()
 	if err != nil {
@@ -127,12 +128,12 @@ func allRights() (*rights, error) {
 	return &all, errors.Join(eachManifest(collect), eachObject(farmManifests, collect))
 }
 
-// eachManifest calls the function with every object of the manifests but those of the farm.
+// eachManifest calls the function with each object of the manifests, without those of the farm.
 func eachManifest(do func(kind string, document []byte) error) error {
 	return eachObject("../../../manifests/*.yaml", do)
 }
 
-// eachObject calls the function with every object of the files.
+// eachObject calls the function with each object of the files.
 func eachObject(pattern string, do func(kind string, document []byte) error) error {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -172,21 +173,21 @@ func appendTo[T any](list *[]T, document []byte) error {
 	return nil
 }
 
-// right is one thing that an account may do.
+// right is a verb that an account may use on a resource.
 type right struct{ verb, group, resource string }
 
-// String is as kubectl says it: update machines/status.useless.container.training.
+// String returns the right in kubectl's form: update machines/status.useless.container.training.
 func (r right) String() string {
 	return strings.TrimSuffix(r.verb+" "+r.resource+"."+r.group, ".")
 }
 
-// attributes are how the API server is asked whether somebody has the right in all namespaces.
+// attributes returns the attributes of an access review of the right in all namespaces.
 func (r right) attributes() authorizationv1.ResourceAttributes {
 	resource, subresource, _ := strings.Cut(r.resource, "/")
 	return authorizationv1.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: resource, Subresource: subresource}
 }
 
-// rightsOf are all that the rules grant, one by one, sorted.
+// rightsOf returns all rights that the rules grant, sorted.
 func rightsOf(rules []rbacv1.PolicyRule) (granted []right) {
 	for _, rule := range rules {
 		for _, verb := range rule.Verbs {

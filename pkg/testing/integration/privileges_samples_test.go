@@ -14,7 +14,7 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-// The other tests of the engine have the same rights on their parents and children, and need no others.
+// The samples grant the rights on parents and children with which the other tests of the engine work.
 func TestPrivilegesOfSamples(t *testing.T) {
 	files, err := filepath.Glob("../../../manifests/samples/compositecontroller/*.yaml")
 	if err != nil {
@@ -52,12 +52,12 @@ func TestPrivilegesOfSamples(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(rightsOf(needed), rightsOf(granted), cmp.AllowUnexported(right{})); diff != "" {
-				t.Errorf("(-needed +granted):\n%s", diff)
+				t.Errorf("rights (-needed +granted):\n%s", diff)
 			}
 		})
 	}
 	if controllers < 3 {
-		t.Errorf("the samples have %d CompositeControllers: this test looks in the wrong place", controllers)
+		t.Errorf("got %d CompositeControllers in the samples, want at least 3", controllers)
 	}
 }
 

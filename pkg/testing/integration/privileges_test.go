@@ -25,14 +25,18 @@ import (
 )
 
 func TestPrivilegesNoWildcards(t *testing.T) {
-	for _, rule := range slices.Concat(readRights(t, core).rules(), readRights(t, engine).rules(), readRights(t, actions).rules(), readRights(t, farmOperator).rules()) {
+	var rules []rbacv1.PolicyRule
+	for _, d := range []deployment{core, engine, actions, farmOperator} {
+		rules = append(rules, readRights(t, d).rules()...)
+	}
+	for _, rule := range rules {
 		for _, names := range [][]string{rule.Verbs, rule.APIGroups, rule.Resources, rule.ResourceNames} {
 			if strings.Contains(strings.Join(names, " "), "*") {
-				t.Errorf("a rule grants more than it names: %s", &rule)
+				t.Errorf("got rule %s, want no wildcards", &rule)
 			}
 		}
 		if len(rule.NonResourceURLs) > 0 {
-			t.Errorf("a rule grants paths, and nothing tests that they are used: %s", &rule)
+			t.Errorf("got rule %s, want no paths: the tests do not check that they are used", &rule)
 		}
 	}
 }
@@ -43,12 +47,13 @@ func TestPrivilegesOfDeployments(t *testing.T) {
 	for _, shipped := range readDeployments(t) {
 		d, spec := deployment(shipped.Name), shipped.Spec.Template.Spec
 		found = append(found, d)
-		if shipped.Namespace != accountNamespace || spec.ServiceAccountName != string(d) || !slices.Contains(spec.Containers[0].Args, "--leader-elect-lease-name="+string(d)) {
-			t.Errorf("Deployment %s/%s runs as %s with %s", shipped.Namespace, d, spec.ServiceAccountName, spec.Containers[0].Args)
+		hasLease := slices.Contains(spec.Containers[0].Args, "--leader-elect-lease-name="+string(d))
+		if shipped.Namespace != accountNamespace || spec.ServiceAccountName != string(d) || !hasLease {
+			t.Errorf("Deployment %s/%s: got account %s and arguments %s", shipped.Namespace, d, spec.ServiceAccountName, spec.Containers[0].Args)
 		}
 		for _, controller := range d.controllers(t) {
 			if other := runs[controller]; other != "" {
-				t.Errorf("%s is run by %s and by %s", controller, other, d)
+				t.Errorf("controller %s: got Deployments %s and %s, want one", controller, other, d)
 			}
 			runs[controller] = d
 		}
@@ -58,7 +63,7 @@ func TestPrivilegesOfDeployments(t *testing.T) {
 	}
 	for _, row := range manager.Descriptors() {
 		if runs[row.Name] == "" {
-			t.Errorf("no Deployment runs %s", row.Name)
+			t.Errorf("controller %s: got no Deployment, want one", row.Name)
 		}
 	}
 }
@@ -83,39 +88,45 @@ func TestPrivilegesJudge(t *testing.T) {
 		some     bool // not all tests ran
 		want     []string
 	}{
-		"all is used and nothing more": {
+		"all used": {
 			requests: []*auditv1.Event{request("create", "pods", "", "allow", 201), request("update", "pods", "status", "allow", 200)},
 			granted:  granted,
 		},
-		"something is forbidden": {
+		"forbidden": {
 			requests: []*auditv1.Event{request("create", "pods", "", "allow", 201), request("delete", "pods", "", "forbid", 403)},
 			granted:  granted,
 			some:     true,
 			want:     []string{`delete pods, object "web" in namespace "shop"`},
 		},
-		"what admission refuses was not forbidden, and used the right": {
+		"refused by admission": {
 			requests: []*auditv1.Event{request("create", "pods", "", "allow", 403), request("update", "pods", "status", "allow", 200)},
 			granted:  granted,
 		},
-		"a path is forbidden": {
-			requests: []*auditv1.Event{{Verb: "get", RequestURI: "/logs", ResponseStatus: &metav1.Status{Code: 403}, Annotations: map[string]string{"authorization.k8s.io/decision": "forbid"}}},
-			granted:  granted,
-			some:     true,
-			want:     []string{"get /logs"},
+		"path forbidden": {
+			requests: []*auditv1.Event{{
+				Verb: "get", RequestURI: "/logs", ResponseStatus: &metav1.Status{Code: 403},
+				Annotations: map[string]string{"authorization.k8s.io/decision": "forbid"},
+			}},
+			granted: granted,
+			some:    true,
+			want:    []string{"get /logs"},
 		},
-		"something is forbidden of which a test expects that": {
-			requests: []*auditv1.Event{ofGroup(request("list", "carts", "", "forbid", 403), "shop.example.com"), ofGroup(request("list", "carts", "", "forbid", 403), "other.example.com")},
-			granted:  granted,
-			some:     true,
-			want:     []string{"list carts.other.example.com"},
+		"forbidden as expected": {
+			requests: []*auditv1.Event{
+				ofGroup(request("list", "carts", "", "forbid", 403), "shop.example.com"),
+				ofGroup(request("list", "carts", "", "forbid", 403), "other.example.com"),
+			},
+			granted: granted,
+			some:    true,
+			want:    []string{"list carts.other.example.com"},
 		},
-		"something is granted in vain": {
+		"granted but not used": {
 			requests: []*auditv1.Event{request("create", "pods", "", "allow", 201), request("update", "pods", "", "allow", 200)},
 			granted:  granted,
 			want:     []string{"update pods/status"},
 		},
 		"not all tests ran": {granted: granted, some: true},
-		"an exception is not granted any more": {
+		"obsolete exception": {
 			requests: []*auditv1.Event{request("create", "pods", "", "allow", 201), request("update", "pods", "status", "allow", 200)},
 			granted:  slices.DeleteFunc(slices.Clone(granted), func(r right) bool { return r.resource == "machines/finalizers" }),
 			want:     []string{"machines/finalizers"},
@@ -129,13 +140,13 @@ func TestPrivilegesJudge(t *testing.T) {
 			}
 			complaints := log.complaints(test.granted, !test.some)
 			if !slices.EqualFunc(complaints, test.want, strings.Contains) {
-				t.Errorf("(-want +got):\n%s", cmp.Diff(test.want, complaints))
+				t.Errorf("complaints (-want +got):\n%s", cmp.Diff(test.want, complaints))
 			}
 		})
 	}
 }
 
-// The shipped rights without that one, and then with it.
+// The controller works only with the right: each case runs first without it, then with it.
 func TestPrivilegesNeverRequested(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	var rules []rbacv1.PolicyRule
@@ -162,14 +173,14 @@ func TestPrivilegesNeverRequested(t *testing.T) {
 				refusal = e.awaitMachineReason("web", useless.ReasonCreateFailed)
 			}
 			if !strings.Contains(refusal, "refers to a resource you can't set finalizers on") && !strings.Contains(refusal, "cannot create resource") {
-				t.Errorf("its condition says: %s", refusal)
+				t.Errorf("message of the condition: got %s, want the missing right", refusal)
 			}
 
 			e.grant(rules)
 			there := r.attributes()
 			there.Namespace = e.namespace
 			e.cluster.AwaitRight(t, account, there)
-			// Whoever grants a right does not have to wait until it is tried again.
+			// An edit leads to a sync before the backoff ends.
 			e.kubectl("annotate", strings.ToLower(kind), "web", "note=granted")
 			switch kind {
 			case "HelloApp":
@@ -183,11 +194,12 @@ func TestPrivilegesNeverRequested(t *testing.T) {
 	}
 }
 
-// accountWith makes an account in the test's namespace that has these rights there.
+// accountWith creates an account in the test's namespace that has these rights there.
 func (e *env) accountWith(rules []rbacv1.PolicyRule) *testcluster.Account {
 	e.Helper()
 	meta := metav1.ObjectMeta{Name: string(core)}
-	if _, err := e.kube.CoreV1().ServiceAccounts(e.namespace).Create(e.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
+	serviceAccount := &corev1.ServiceAccount{ObjectMeta: meta}
+	if _, err := e.kube.CoreV1().ServiceAccounts(e.namespace).Create(e.Context(), serviceAccount, metav1.CreateOptions{}); err != nil {
 		e.Fatal(err)
 	}
 	if _, err := e.kube.RbacV1().Roles(e.namespace).Create(e.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err != nil {
@@ -206,7 +218,7 @@ func (e *env) accountWith(rules []rbacv1.PolicyRule) *testcluster.Account {
 	return account
 }
 
-// grant the account of accountWith other rights.
+// grant replaces the rights of the account of accountWith.
 func (e *env) grant(rules []rbacv1.PolicyRule) {
 	e.Helper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: string(core)}, Rules: rules}
@@ -215,7 +227,7 @@ func (e *env) grant(rules []rbacv1.PolicyRule) {
 	}
 }
 
-// without leaves one right out.
+// without returns the rules without one right.
 func without(rules []rbacv1.PolicyRule, r right) (left []rbacv1.PolicyRule) {
 	for _, granted := range rightsOf(rules) {
 		if granted != r {

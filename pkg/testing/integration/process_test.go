@@ -32,7 +32,7 @@ var build struct {
 	err    error
 }
 
-// buildBinary builds the operator once, with the race detector if the tests have it, and returns its path.
+// buildBinary builds the operator once, with the race detector if the test binary has it, and returns the path.
 func buildBinary(t *testing.T) string {
 	t.Helper()
 	build.once.Do(func() {
@@ -55,14 +55,14 @@ func buildBinary(t *testing.T) string {
 	return build.binary
 }
 
-// removeBinary is for when the last test has ended.
+// removeBinary removes the binary after the last test.
 func removeBinary() {
 	if build.folder != "" {
 		_ = os.RemoveAll(build.folder)
 	}
 }
 
-// raceDetector tells whether this test binary has it.
+// raceDetector reports whether this test binary has the race detector.
 func raceDetector() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
@@ -75,10 +75,10 @@ type process struct {
 	ended chan struct{}
 }
 
-// logBuffer can be read while it is written to.
+// logBuffer can be read while it is written.
 type logBuffer struct {
-	writers atomic.Int32 // how many are in Write: one at most
-	taking  sync.Mutex   // held while nothing is taken
+	writers atomic.Int32 // calls of Write in progress, one at most
+	taking  sync.Mutex   // held while Write must wait
 	mu      sync.Mutex
 	text    bytes.Buffer
 }
@@ -94,7 +94,7 @@ func (b *logBuffer) Write(line []byte) (int, error) {
 	return b.text.Write(line)
 }
 
-// String is all that was written.
+// String returns all that was written.
 func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +107,7 @@ func startProcess(t *testing.T, args ...string) *process {
 	return startSubcommand(t, append([]string{"controllers"}, args...)...)
 }
 
-// startSubcommand likewise, whichever the arguments name.
+// startSubcommand starts "millwright" with these arguments. It is killed when the test ends, if it still runs.
 func startSubcommand(t *testing.T, args ...string) *process {
 	t.Helper()
 	p, err := launch(buildBinary(t), args...)
@@ -124,7 +124,7 @@ func startSubcommand(t *testing.T, args ...string) *process {
 	return p
 }
 
-// launch starts a process that is no single test's. It does not outlive the tests.
+// launch starts a process that may be shared by tests. It ends with the test binary.
 func launch(binary string, args ...string) (*process, error) {
 	p := &process{log: &logBuffer{}, ended: make(chan struct{})}
 	p.Cmd = exec.Command(binary, args...)
@@ -140,18 +140,18 @@ func launch(binary string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// holdLog makes the process wait when it logs anything, until release is called: nobody reads its log, and the pipe is full.
+// holdLog fills the pipe of the process's log and stops reading it, so that the process waits when it logs anything, until release is called.
 func (p *process) holdLog(e *env) (release func()) {
 	e.Helper()
 	pipe, err := syscall.Open(fmt.Sprintf("/proc/%d/fd/2", p.Process.Pid), syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		e.Skipf("this system does not let us write to the log of another process: %v", err)
+		e.Skipf("this system does not allow writing to the log of another process: %v", err)
 	}
 	defer syscall.Close(pipe)
 	p.log.taking.Lock()
 	filler := bytes.Repeat([]byte("\n"), 4096)
 	e.eventually(func() string {
-		waiting := p.log.writers.Load() > 0 // from now on nobody makes room
+		waiting := p.log.writers.Load() > 0 // then no reader makes room in the pipe
 		for err = nil; err == nil; {
 			_, err = syscall.Write(pipe, filler)
 		}
@@ -163,7 +163,7 @@ func (p *process) holdLog(e *env) (release func()) {
 	return p.log.taking.Unlock
 }
 
-// awaitEnd waits until the process has ended and returns its exit code.
+// awaitEnd waits until the process has ended, and returns its exit code.
 func (p *process) awaitEnd(t *testing.T, patience time.Duration) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -171,11 +171,12 @@ func (p *process) awaitEnd(t *testing.T, patience time.Duration) int {
 	select {
 	case <-p.ended:
 	case <-ctx.Done():
-		t.Fatalf("it still runs %s later", patience)
+		t.Fatalf("the process still runs after %s", patience)
 	}
 	return p.ProcessState.ExitCode()
 }
 
+// The leader stops in the middle of its work, and the next process does the rest.
 func TestImmortalContainerSIGTERM(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	e := newEnv(t, cluster)
@@ -183,7 +184,7 @@ func TestImmortalContainerSIGTERM(t *testing.T) {
 	for i := range count {
 		e.create(immortal(fmt.Sprintf("web-%d", i)))
 	}
-	// As it is shipped: with this Lease, and all namespaces.
+	// As in the manifests, with this Lease and for all namespaces.
 	args := []string{
 		"--kubeconfig", operatorAccount(t, cluster).WriteKubeconfig(t), "--serving-address", "",
 		"--controllers", strings.Join(core.controllers(t), ","), "--leader-elect-lease-namespace", accountNamespace, "--leader-elect-lease-name", string(core),
@@ -191,7 +192,7 @@ func TestImmortalContainerSIGTERM(t *testing.T) {
 	first := startProcess(t, args...)
 	e.eventually(func() string {
 		if pods := e.podCount(); pods < 20 {
-			return fmt.Sprintf("%d Pods", pods)
+			return fmt.Sprintf("got %d Pods, want 20", pods)
 		}
 		return ""
 	})
@@ -199,17 +200,17 @@ func TestImmortalContainerSIGTERM(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := first.awaitEnd(t, 20*time.Second); code != 0 {
-		t.Errorf("it ended with exit code %d", code)
+		t.Errorf("exit code after SIGTERM: got %d, want 0", code)
 	}
 	lease, err := e.kube.CoordinationV1().Leases(accountNamespace).Get(t.Context(), string(core), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != "" {
-		t.Errorf("the Lease is still held by %s", holder)
+		t.Errorf("holder of the Lease: got %s, want none", holder)
 	}
 	if pods := e.podCount(); pods == count {
-		t.Errorf("the work was done before the signal came: nothing is tested")
+		t.Errorf("all Pods were created before the signal: nothing is tested")
 	}
 
 	second := startProcess(t, args...)
@@ -220,7 +221,7 @@ func TestImmortalContainerSIGTERM(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := second.awaitEnd(t, 20*time.Second); code != 0 {
-		t.Errorf("it ended with exit code %d", code)
+		t.Errorf("exit code after SIGTERM: got %d, want 0", code)
 	}
 }
 

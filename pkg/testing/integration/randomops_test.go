@@ -21,48 +21,48 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// Random operations: users and others do to the objects of one kind what comes to their minds, one thing after the other,
-// while the kind's controller works, is killed and comes back. Now and then they pause until all is as the objects demand. In
-// the end a second process syncs everything, and must not find anything to write.
+// Random operations: users and other clients change the objects of one kind at random, one after the other, while the kind's controller
+// runs, is killed and is started again. After some operations they wait until all is as the objects demand. In the end a second process
+// syncs everything, and must not write anything.
 
 const (
-	// operationCount is how many operations a test does, in so many namespaces at a time.
+	// operationCount is the number of operations of a test, and operationLanes that of namespaces in which they are done concurrently.
 	operationCount, operationLanes = 500, 2
-	// pauseEvery is how many operations are done before it is waited until all is as it should be.
+	// pauseEvery is the number of operations after which the test waits until all is as the objects demand.
 	pauseEvery = 20
-	// longestGap is how long it takes at most from one operation to the next: some come while the last is worked on, and
-	// some after.
+	// longestGap is the longest time between two operations: some are done while the controller handles the last one, and some after.
 	longestGap = 60 * time.Millisecond
 	// fateWeight is the weight of the operation that kills the controller, or starts it again.
 	fateWeight = 6
 )
 
-// seedVariable is the environment variable that says by which seed to draw the operations, in one namespace only.
+// seedVariable is the environment variable with the seed of the operations, which are then done in one namespace only.
 const seedVariable = "RANDOM_SEED"
 
-// world is what the operations on one kind are about: the objects of one namespace, and a model of what they demand.
+// world is the objects of one kind in one namespace, and a model of what they demand.
 type world interface {
-	// operations are what may happen.
+	// operations returns the operations on the kind.
 	operations() []operation
-	// complaint tells what is not as the objects that the users have made demand. It is empty where all is.
+	// complaint returns what is not as the objects of the users demand. It is empty if all is.
 	complaint() string
-	// addLast creates an object more, of the name lastName, and returns when the controller has done with it. It has no
-	// children whose creation is a plain create: in the journal those have no name.
+	// addLast creates one more object of the name lastName, and waits until the controller has handled it. It must have no children that are
+	// created without server-side apply, because these have no name in the journal.
 	addLast()
 }
 
-// lastName is that of the object by which is seen that all others were synced.
+// lastName is the name of the last object: when it is handled, all others have been synced.
 const lastName = "last"
 
-// operation is one kind of thing that happens, as often as its weight says beside those of the others.
+// operation is one kind of operation. Its frequency is its weight, relative to those of the others.
 type operation struct {
 	weight int
-	// do it, as the random numbers say, and tell what was done. Whatever comes in between, as that an object has gone, is
-	// no failure.
-	do func(random *rand.Rand) (told string)
+	// do does the operation with these random numbers, and returns a line for the history. A concurrent change, such as that the object was
+	// deleted, is no failure.
+	do func(random *rand.Rand) (done string)
 }
 
-// testRandomOperations on the world that newWorld makes of an empty namespace, whose only controller is the one of that name.
+// testRandomOperations does random operations in the world that newWorld returns for an empty namespace. Only the controller of that name
+// runs there.
 func testRandomOperations(t *testing.T, controller string, newWorld func(*env) world) {
 	cluster := testcluster.Shared(t)
 	seeds, lanes := rand.Uint32(), operationLanes
@@ -82,17 +82,17 @@ func testRandomOperations(t *testing.T, controller string, newWorld func(*env) w
 			test, _, _ := strings.Cut(t.Name(), "/")
 			e.Cleanup(func() {
 				if e.Failed() {
-					e.Logf("what happened:\n%s\nwhat was written:\n%s\nRun the same operations again:\n  %s=%d go test -race ./pkg/testing/integration -count=1 -run '^%s$'",
+					e.Logf("operations:\n%s\nwrites of the controller:\n%s\nRun the same operations again:\n  %s=%d go test -race ./pkg/testing/integration -count=1 -run '^%s$'",
 						strings.Join(run.history, "\n"), run.writes(), seedVariable, seed, test)
 				}
 			})
 			run.do(operationCount / operationLanes)
-			run.syncAnew()
+			run.syncAgain()
 		})
 	}
 }
 
-// randomRun is one namespace's run.
+// randomRun is the run in one namespace.
 type randomRun struct {
 	*env
 	controller string
@@ -101,12 +101,12 @@ type randomRun struct {
 	history    []string
 	journal    faultproxy.Journal
 
-	proxy  *faultproxy.Proxy // nil while the controller is dead
+	proxy  *faultproxy.Proxy // nil while no controller runs
 	stop   func()
-	ending sync.WaitGroup // of those that were killed
+	ending sync.WaitGroup // waits for controllers that were killed
 }
 
-// do so many operations, and be where they lead.
+// do does count operations, and waits until all is as the objects demand.
 func (r *randomRun) do(count int) {
 	r.Helper()
 	operations := append(r.world.operations(), operation{fateWeight, r.fate})
@@ -120,7 +120,7 @@ func (r *randomRun) do(count int) {
 		draw := r.random.IntN(total)
 		for _, o := range operations {
 			if draw -= o.weight; draw < 0 {
-				r.tell("%s", o.do(r.random))
+				r.record("%s", o.do(r.random))
 				break
 			}
 		}
@@ -131,7 +131,7 @@ func (r *randomRun) do(count int) {
 			}
 			begun := time.Now()
 			r.eventually(r.world.complaint)
-			r.tell("all is as it should be after %s", time.Since(begun).Round(time.Millisecond))
+			r.record("converged after %s", time.Since(begun).Round(time.Millisecond))
 		}
 	}
 }
@@ -142,14 +142,14 @@ func (r *randomRun) fate(*rand.Rand) string {
 		r.start(&r.journal)
 		return "the controller starts"
 	}
-	// From here on nothing of it gets to the API server. What it had sent may or may not have been done.
+	// From now on no request of it reaches the API server. Requests that it has sent may or may not take effect.
 	r.proxy.Close()
 	r.ending.Go(r.stop)
 	r.proxy = nil
 	return "the controller is killed"
 }
 
-// start the controller, behind a proxy that keeps its requests in the journal.
+// start starts the controller behind a proxy. The journal records its requests.
 func (r *randomRun) start(journal *faultproxy.Journal) {
 	r.Helper()
 	proxy, err := faultproxy.Start(r.controller, operatorAccount(r.T, r.cluster).Config, journal)
@@ -167,50 +167,50 @@ func (r *randomRun) start(journal *faultproxy.Journal) {
 	})
 }
 
-// syncAnew lets a second process sync all that there is. It finds nothing to write and nothing to say.
-func (r *randomRun) syncAnew() {
+// syncAgain lets a second process sync all objects. It must write nothing and record no events.
+func (r *randomRun) syncAgain() {
 	r.Helper()
-	r.stop() // it ends when all is done that it has begun
-	before := r.said()
+	r.stop() // returns after all syncs that have begun
+	before := r.eventCounts()
 	var second faultproxy.Journal
 	r.start(&second)
-	// What a new process finds it syncs before what comes later.
+	// A new process syncs existing objects before new ones.
 	r.world.addLast()
 	r.stop()
 	for _, entry := range second.Entries() {
 		if entry.IsWrite() && entry.Resource != "events" && entry.Name != lastName {
-			r.Errorf("all was as it should be, and a second process writes: %s", entry)
+			r.Errorf("second process: got %s, want no write", entry)
 		}
 	}
-	for name, count := range r.said() {
+	for name, count := range r.eventCounts() {
 		if name != lastName && count != before[name] {
-			r.Errorf("all was as it should be, and a second process says something of %s", name)
+			r.Errorf("second process: got an event on %s, want none", name)
 		}
 	}
 }
 
-// said is how many events there were of each object of our kinds.
-func (r *randomRun) said() map[string]int {
+// eventCounts returns how many events the controller has recorded on each object.
+func (r *randomRun) eventCounts() map[string]int {
 	r.Helper()
 	list, err := r.kube.CoreV1().Events(r.namespace).List(r.Context(), metav1.ListOptions{})
 	if err != nil {
 		r.Fatal(err)
 	}
-	said := map[string]int{}
+	counts := map[string]int{}
 	for _, event := range list.Items {
 		if event.Source.Component == r.controller {
-			said[event.InvolvedObject.Name] += int(max(event.Count, 1))
+			counts[event.InvolvedObject.Name] += int(max(event.Count, 1))
 		}
 	}
-	return said
+	return counts
 }
 
-// tell adds a line to the history.
-func (r *randomRun) tell(format string, args ...any) {
+// record adds a line to the history.
+func (r *randomRun) record(format string, args ...any) {
 	r.history = append(r.history, time.Now().Format("15:04:05.000")+" "+fmt.Sprintf(format, args...))
 }
 
-// writes of the controller, one a line.
+// writes returns the writes of the controller, one a line.
 func (r *randomRun) writes() string {
 	var lines []string
 	for _, entry := range r.journal.Select(func(entry faultproxy.Entry) bool { return entry.IsWrite() }) {

@@ -29,13 +29,13 @@ import (
 
 const farmAPIService = "v1alpha.farm.example.com"
 
-// servingEnv is a control plane with the APIService of the farm, of which nobody serves anything, and the controller that keeps its certificate.
+// servingEnv is a control plane with the APIService of the farm, but without a server, and the controller that issues its certificate.
 type servingEnv struct {
 	*env
 	journal faultproxy.Journal
 }
 
-// startServing runs the controller as it is shipped, against an API server that cannot begin a watch with all objects.
+// startServing runs the controller with the shipped rights, against an API server that does not support watch lists.
 func startServing(t *testing.T) *servingEnv {
 	t.Helper()
 	t.Parallel()
@@ -61,7 +61,7 @@ func startServing(t *testing.T) *servingEnv {
 	return s
 }
 
-// certificate is in the Secret; nil if there is none.
+// certificate returns the Secret with the certificate, or nil if it does not exist.
 func (s *servingEnv) certificate() *corev1.Secret {
 	s.Helper()
 	secret, err := s.kube.CoreV1().Secrets(farmNamespace).Get(s.Context(), servingSecret, metav1.GetOptions{})
@@ -79,13 +79,13 @@ func (s *servingEnv) read(path string) string {
 	return s.kubectl("get", "apiservice", farmAPIService, "-o", "jsonpath={"+path+"}")
 }
 
-// awaitTrust waits until clients that believe the APIService verify what a server shows that has the Secret.
+// awaitTrust waits until the certificate in the Secret is valid for the caBundle of the APIService.
 func (s *servingEnv) awaitTrust() {
 	s.Helper()
 	s.eventually(func() string {
 		secret := s.certificate()
 		if secret == nil {
-			return "there is no Secret"
+			return "the Secret does not exist"
 		}
 		pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 		if err != nil {
@@ -104,13 +104,13 @@ func (s *servingEnv) awaitTrust() {
 	})
 }
 
-// awaitEvent about the Secret or the APIService.
+// awaitEvent waits for an event of the reason on the Secret or the APIService.
 func (s *servingEnv) awaitEvent(kind, reason string) {
 	s.Helper()
 	s.eventually(func() string {
 		found := s.kubectl("get", "events", "--all-namespaces", "--field-selector", "involvedObject.kind="+kind+",reason="+reason, "-o", "name")
 		if found == "" {
-			return "there is no event " + reason + " of the " + kind
+			return "no event " + reason + " on the " + kind
 		}
 		return ""
 	})
@@ -118,7 +118,8 @@ func (s *servingEnv) awaitEvent(kind, reason string) {
 
 func (s *servingEnv) patchSecret(patch string) {
 	s.Helper()
-	if _, err := s.kube.CoreV1().Secrets(farmNamespace).Patch(s.Context(), servingSecret, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	_, err := s.kube.CoreV1().Secrets(farmNamespace).Patch(s.Context(), servingSecret, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
 		s.Fatal(err)
 	}
 }
@@ -133,7 +134,7 @@ func TestServingCert(t *testing.T) {
 	s.patchSecret(`{"data":{"tls.key":"` + base64.StdEncoding.EncodeToString([]byte("broken")) + `"}}`)
 	s.eventually(func() string {
 		if string(s.certificate().Data[corev1.TLSCertKey]) == string(before) {
-			return "the certificate without a key is still there"
+			return "the certificate without a valid key was not replaced"
 		}
 		return ""
 	})
@@ -142,7 +143,7 @@ func TestServingCert(t *testing.T) {
 	s.kubectl("patch", "apiservice", farmAPIService, "--type=merge", "-p", `{"spec":{"caBundle":null,"insecureSkipTLSVerify":true}}`)
 	s.awaitTrust()
 	if insecure := s.read(".spec.insecureSkipTLSVerify"); insecure == "true" {
-		t.Error("clients verify nothing")
+		t.Error("insecureSkipTLSVerify of the APIService: got true, want it removed")
 	}
 
 	s.kubectl("delete", "secret", "-n", farmNamespace, servingSecret)
@@ -151,7 +152,7 @@ func TestServingCert(t *testing.T) {
 	s.kubectl("delete", "secret", "-n", farmNamespace, authoritySecret)
 	s.eventually(func() string {
 		if s.read(".spec.caBundle") == bundle {
-			return "what the authority that is gone has signed is trusted"
+			return "the caBundle still has the deleted authority"
 		}
 		return ""
 	})
@@ -162,13 +163,13 @@ func TestServingCert(t *testing.T) {
 		if entry.Verb == "list" && entry.Code == http.StatusOK {
 			listed.Insert(entry.Resource)
 		}
-		asked := entry.Path + entry.Query.Encode()
-		if entry.Resource == "secrets" && entry.Verb != "create" && !strings.Contains(asked, servingSecret) && !strings.Contains(asked, authoritySecret) {
-			t.Errorf("other Secrets are asked for: %s %s?%s", entry.Verb, entry.Path, entry.Query.Encode())
+		url := entry.Path + "?" + entry.Query.Encode()
+		if entry.Resource == "secrets" && entry.Verb != "create" && !strings.Contains(url, servingSecret) && !strings.Contains(url, authoritySecret) {
+			t.Errorf("got request %s %s, want none for other Secrets", entry.Verb, url)
 		}
 	}
 	if diff := cmp.Diff([]string{"apiservices", "secrets"}, sets.List(listed)); diff != "" {
-		t.Errorf("what is listed (-want +got):\n%s", diff)
+		t.Errorf("resources that were listed (-want +got):\n%s", diff)
 	}
 }
 
@@ -192,10 +193,10 @@ func TestServingCertForeignSecret(t *testing.T) {
 		}
 	}
 	if spec := s.read(".spec"); strings.Contains(spec, "caBundle") {
-		t.Errorf("an APIService was given the caBundle of somebody else: %s", spec)
+		t.Errorf("got spec %s, want no caBundle of a foreign Secret", spec)
 	}
 	if now := s.certificate(); now.ResourceVersion != theirs.ResourceVersion {
-		t.Errorf("somebody else's Secret was written: %s", now.ManagedFields)
+		t.Errorf("the foreign Secret was written: %s", now.ManagedFields)
 	}
 	s.kubectl("delete", "secret", "-n", farmNamespace, servingSecret)
 	s.awaitTrust()

@@ -25,12 +25,12 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// patience bounds what is waited for. A right that was given shows within half a minute.
+// patience is the timeout of eventually. A right that was granted takes effect within 30 seconds.
 const patience = 90 * time.Second
 
 func TestMain(m *testing.M) { testcluster.Main(m) }
 
-// eventually waits until check is silent, and fails with what it said last.
+// eventually waits until check returns "". It fails the test with the last complaint.
 func eventually(t *testing.T, check func() (complaint string)) {
 	t.Helper()
 	complaint := ""
@@ -51,9 +51,10 @@ func client(t *testing.T, config *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// advised is the rule in the text of an error.
+// advised matches the rule in the text of an error.
 var advised = regexp.MustCompile(`\{apiGroups: .*?\["list", "watch"\]\}`)
 
+// The rule that the error advises is enough to read a Secret and see its rotation, and grants nothing else.
 func TestAdvisedRule(t *testing.T) {
 	for _, streamed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("WatchListClient=%v", streamed), func(t *testing.T) {
@@ -76,19 +77,19 @@ func TestAdvisedRule(t *testing.T) {
 				stop()
 				source.Wait()
 			}()
-			var told atomic.Int32
-			hold := source.Hold(func() { told.Add(1) }, credentials.Ref{Kind: credentials.Secret, Namespace: namespace, Name: "token"})
+			var changes atomic.Int32
+			hold := source.Hold(func() { changes.Add(1) }, credentials.Ref{Kind: credentials.Secret, Namespace: namespace, Name: "token"})
 			defer hold.Release()
 			eventually(t, func() string {
 				if !hold.HasSynced() {
-					return "what is refused is waited for"
+					return "the source has not synced, although its request was refused"
 				}
 				return ""
 			})
 			_, err := source.Secret(namespace, "token")
 			var rule rbacv1.PolicyRule
 			if !apierrors.IsForbidden(err) || yaml.UnmarshalStrict([]byte(advised.FindString(err.Error())), &rule) != nil || len(rule.Verbs) == 0 {
-				t.Fatalf("error %v, which is to have the rule that is missing", err)
+				t.Fatalf("got error %v, want one with the missing rule", err)
 			}
 			grant(t, admin, namespace, rule)
 
@@ -97,18 +98,18 @@ func TestAdvisedRule(t *testing.T) {
 				eventually(t, func() string {
 					data, err := source.Secret(namespace, "token")
 					if got := string(data["token"]); err != nil || got != want {
-						return fmt.Sprintf("the token is %q (%v), want %q", got, err, want)
+						return fmt.Sprintf("got token %q (%v), want %q", got, err, want)
 					}
 					return ""
 				})
 			}
 			wantToken("first")
-			before := told.Load()
+			before := changes.Load()
 			cluster.Kubectl(t, "-n", namespace, "patch", "secret", "token", "--type=merge", `--patch={"stringData":{"token":"second"}}`)
 			wantToken("second")
 			eventually(t, func() string {
-				if told.Load() == before {
-					return "nobody is told of the rotation"
+				if changes.Load() == before {
+					return "the rotation was not reported"
 				}
 				return ""
 			})
@@ -116,12 +117,12 @@ func TestAdvisedRule(t *testing.T) {
 			wantToken("third")
 
 			if _, err := engine.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=another"}); !apierrors.IsForbidden(err) {
-				t.Errorf("the account may list what no hook names: %v", err)
+				t.Errorf("list of a Secret that no hook names: got %v, want forbidden", err)
 			}
 			cluster.Kubectl(t, "-n", namespace, "delete", "secret", "token")
 			eventually(t, func() string {
 				if _, err := source.Secret(namespace, "token"); err == nil || err.Error() != "it does not exist" {
-					return fmt.Sprintf("a Secret that was deleted: %v", err)
+					return fmt.Sprintf("Secret that was deleted: got %v, want that it does not exist", err)
 				}
 				return ""
 			})
@@ -129,11 +130,12 @@ func TestAdvisedRule(t *testing.T) {
 	}
 }
 
-// grant gives the account the rule, in a Role.
+// grant gives the account a Role with the rule.
 func grant(t *testing.T, admin kubernetes.Interface, namespace string, rule rbacv1.PolicyRule) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "engine"}
-	if _, err := admin.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}, metav1.CreateOptions{}); err != nil {
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}
+	if _, err := admin.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := admin.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{

@@ -23,7 +23,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// configMap is one of a few shapes.
+// configMap returns a ConfigMap whose label and data depend on the shape.
 func configMap(namespace, name string, shape int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": fmt.Sprintf("app%d", shape%3)}},
@@ -31,7 +31,7 @@ func configMap(namespace, name string, shape int) *corev1.ConfigMap {
 	}
 }
 
-// churn creates, changes and deletes count objects in random order, until that was done rounds times.
+// churn creates, changes and deletes count objects in random order, with rounds operations in all.
 func churn(t *testing.T, client kubernetes.Interface, namespaces []string, count, rounds int) {
 	t.Helper()
 	var workers sync.WaitGroup
@@ -67,7 +67,7 @@ func TestChurn(t *testing.T) {
 		u := acquire(t, newCache(t, cluster.Config()), objectcache.Request{Resource: configMaps, Namespace: namespace})
 		churn(t, kube(t, cluster.Config()), []string{namespace}, 1000, 4000)
 		u.wantUpToDate(t, cluster.Config())
-		// The same objects from a list are the same bytes as those from a watch.
+		// Objects from a list have the same bytes as those from a watch.
 		fresh := acquire(t, newCache(t, cluster.Config()), objectcache.Request{Resource: configMaps, Namespace: namespace})
 		fresh.wantUpToDate(t, cluster.Config())
 		for _, o := range fresh.List("", nil) {
@@ -128,7 +128,7 @@ func TestListAfterCompaction(t *testing.T) {
 		cluster.Restart(t)
 		eventually(t, func() string {
 			if problem := u.Problem(); problem == nil || !strings.Contains(problem.Error(), "the line is broken") {
-				return fmt.Sprintf("the user is told %v", problem)
+				return fmt.Sprintf("problem: got %v, want the broken line", problem)
 			}
 			return ""
 		})
@@ -140,12 +140,12 @@ func TestListAfterCompaction(t *testing.T) {
 func TestForbiddenNamesMissingRule(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	config := cluster.Config()
-	config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
+	config.Impersonate = rest.ImpersonationConfig{UserName: "norights"}
 	u := acquire(t, newCache(t, config), objectcache.Request{Resource: configMaps})
 	eventually(t, func() string {
 		problem := u.Problem()
 		if !apierrors.IsForbidden(problem) || !strings.Contains(problem.Error(), `{apiGroups: [""], resources: ["configmaps"], verbs: ["list", "watch"]}`) {
-			return fmt.Sprintf("the problem is %v", problem)
+			return fmt.Sprintf("problem: got %v, want forbidden with the missing rule", problem)
 		}
 		return ""
 	})

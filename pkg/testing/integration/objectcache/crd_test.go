@@ -52,7 +52,7 @@ func TestCRDRecreated(t *testing.T) {
 		u := acquire(t, objects, objectcache.Request{Resource: widgets})
 		eventually(t, func() string {
 			if u.Problem() == nil {
-				return "the user is not told that nothing is served"
+				return "the missing CRD was not reported as a problem"
 			}
 			return ""
 		})
@@ -61,8 +61,9 @@ func TestCRDRecreated(t *testing.T) {
 			cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", manifest)
 			objects.Retry(widgets)
 			for i := range 20 {
-				eventually(t, func() string { // the first may come too early for a CRD that has just been established
-					if _, err := client.Resource(widgets).Namespace(namespace).Create(t.Context(), widget(fmt.Sprint("w", i), round), metav1.CreateOptions{}); err != nil {
+				eventually(t, func() string { // the first one may be too early for a CRD that has just been established
+					_, err := client.Resource(widgets).Namespace(namespace).Create(t.Context(), widget(fmt.Sprint("w", i), round), metav1.CreateOptions{})
+					if err != nil {
 						return err.Error()
 					}
 					return ""
@@ -72,11 +73,11 @@ func TestCRDRecreated(t *testing.T) {
 			cluster.Kubectl(t, "delete", "-f", manifest, "--wait")
 			eventually(t, func() string {
 				if n := len(u.List("", nil)); n > 0 {
-					return fmt.Sprintf("%d objects are still there", n)
+					return fmt.Sprintf("%d objects are still cached", n)
 				}
 				return ""
 			})
-			time.Sleep(time.Duration(round) * 100 * time.Millisecond) // once made anew at once, once a little later
+			time.Sleep(time.Duration(round) * 100 * time.Millisecond) // the CRD is recreated immediately the first time, then after a delay
 		}
 	})
 }
@@ -85,7 +86,7 @@ func widget(name string, round int) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "objectcache.example.com/v1", "kind": "Widget",
 		"metadata": map[string]any{"name": name},
-		"ahead":    "a member that comes before the others in the list of its kind",
+		"ahead":    "a field that sorts before the others",
 		"spec":     map[string]any{"round": int64(round), "part": 1.5, "big": int64(9007199254740993)},
 	}}
 }

@@ -31,7 +31,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// patience bounds what is waited for.
+// patience is the timeout of eventually.
 const patience = 3 * time.Minute
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	testcluster.Main(m)
 }
 
-// bothWays runs a test with initial events from a watch, and with lists.
+// bothWays runs a test with watch lists, and with lists.
 func bothWays(t *testing.T, test func(t *testing.T)) {
 	for _, on := range []bool{true, false} {
 		t.Run(fmt.Sprintf("WatchListClient=%v", on), func(t *testing.T) {
@@ -85,7 +85,7 @@ func kube(t testing.TB, config *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// user keeps what he is told, and complains when that contradicts itself.
+// user is a user of the cache. It records the changes that the cache reports, and fails the test if they contradict each other.
 type user struct {
 	*objectcache.Handle
 	t       testing.TB
@@ -118,20 +118,20 @@ func (u *user) change(old, new *objectcache.RawObject) {
 	}
 	name := at.GetNamespace() + "/" + at.GetName()
 	if u.seen[name] != old {
-		u.t.Errorf("%s: told of a change from %v, which is not what was told before", name, old)
+		u.t.Errorf("old object in the change of %s: got %v, want that of the last change", name, old)
 	}
 	if new == nil {
 		delete(u.seen, name)
 		return
 	}
 	if order, err := resourceversion.CompareResourceVersion(new.GetResourceVersion(), u.last[name]); err == nil && order < 0 {
-		u.t.Errorf("%s went back from %s to %s", name, u.last[name], new.GetResourceVersion())
+		u.t.Errorf("resourceVersion of %s: got %s after %s, want a larger one", name, new.GetResourceVersion(), u.last[name])
 	}
 	u.last[name] = new.GetResourceVersion()
 	u.seen[name] = new
 }
 
-// difference compares what the user was told with what the API server has for him: the same objects, byte by byte.
+// difference compares the reported objects with those of the API server, byte by byte.
 func (u *user) difference(client dynamic.Interface) string {
 	options := metav1.ListOptions{}
 	if u.request.Selector != nil {
@@ -152,14 +152,14 @@ func (u *user) difference(client dynamic.Interface) string {
 		name := item.GetNamespace() + "/" + item.GetName()
 		seen := u.seen[name]
 		if seen == nil || u.Get(item.GetNamespace(), item.GetName()) != seen {
-			return name + " was not told of, or is not what is read"
+			return name + " was not reported, or is not the object that Get returns"
 		}
 		if same, err := sameContent(item, seen); err != nil || !same {
-			return fmt.Sprintf("%s is %s (%v)", name, seen.JSON(), err)
+			return fmt.Sprintf("content of %s differs: got %s (%v)", name, seen.JSON(), err)
 		}
 	}
 	if count != len(u.seen) || count != len(u.List("", nil)) {
-		return fmt.Sprintf("the user was told of %d objects, reads %d, and there are %d", len(u.seen), len(u.List("", nil)), count)
+		return fmt.Sprintf("got %d objects reported and %d listed, want %d", len(u.seen), len(u.List("", nil)), count)
 	}
 	if !u.HasSynced() || u.Problem() != nil {
 		return fmt.Sprintf("synced: %v, problem: %v", u.HasSynced(), u.Problem())
@@ -182,7 +182,7 @@ func sameContent(item unstructured.Unstructured, o *objectcache.RawObject) (bool
 	return bytes.Equal(want, got), err
 }
 
-// wantUpToDate waits until the user has been told of all that there is.
+// wantUpToDate waits until the cache has reported all objects of the API server.
 func (u *user) wantUpToDate(t *testing.T, config *rest.Config) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)
@@ -192,7 +192,7 @@ func (u *user) wantUpToDate(t *testing.T, config *rest.Config) {
 	eventually(t, func() string { return u.difference(client) })
 }
 
-// eventually waits until check is silent, and fails with what it said last.
+// eventually waits until check returns "". It fails the test with the last complaint.
 func eventually(t *testing.T, check func() (complaint string)) {
 	t.Helper()
 	complaint := ""
@@ -207,7 +207,7 @@ func eventually(t *testing.T, check func() (complaint string)) {
 // line is a connection that can be interrupted.
 type line struct {
 	mu    sync.Mutex
-	whole context.Context // ends with the line
+	whole context.Context // ends when the line is interrupted
 	cut   context.CancelFunc
 }
 
@@ -233,7 +233,7 @@ func breakable(config *rest.Config) (*rest.Config, *line) {
 	return config, l
 }
 
-// interrupt ends all requests; none passes until restore.
+// interrupt ends all requests. Requests fail until restore.
 func (l *line) interrupt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

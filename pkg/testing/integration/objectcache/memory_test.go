@@ -25,20 +25,20 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// These environment variables make this test binary, started by itself, the process that is measured.
+// With these environment variables this test binary, started by itself, is the process that is measured.
 const (
 	measuredKubeconfig = "OBJECTCACHE_MEASURED_KUBECONFIG"
 	measuredCount      = "OBJECTCACHE_MEASURED_COUNT"
 )
 
-// measurement is what that process says, in bytes.
+// measurement is the output of that process, in bytes and seconds.
 type measurement struct {
 	JSON, Heap, RSS, PeakRSS uint64
 	EmptyRSS                 uint64 // of the process before it caches anything
 	Seconds                  float64
 }
 
-// BenchmarkMemory says how much heap and RSS a process needs per byte of JSON that it caches, for 20,000 children of 5 kB, and
+// BenchmarkMemory reports how much heap and RSS a process needs per byte of JSON that it caches, for 20,000 children of 5 kB, and
 // for 20,000 ownerless objects of 2.4 kB in 20 namespaces.
 func BenchmarkMemory(b *testing.B) {
 	const count = 20000
@@ -83,7 +83,9 @@ func fill(b *testing.B, cluster *testcluster.Cluster, count, size, namespaces in
 				if owned {
 					controller := true
 					uid := types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i/10))
-					object.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Parent", Name: fmt.Sprint("p", i/10), UID: uid, Controller: &controller}}
+					object.OwnerReferences = []metav1.OwnerReference{
+						{APIVersion: "example.com/v1", Kind: "Parent", Name: fmt.Sprint("p", i/10), UID: uid, Controller: &controller},
+					}
 				}
 				if _, err := client.CoreV1().ConfigMaps(object.Namespace).Create(context.Background(), object, metav1.CreateOptions{}); err != nil {
 					b.Error(err)
@@ -95,7 +97,7 @@ func fill(b *testing.B, cluster *testcluster.Cluster, count, size, namespaces in
 	workers.Wait()
 }
 
-// measure starts this binary again to cache what is in the cluster.
+// measure starts this binary again as a process that caches the objects of the cluster.
 func measure(b *testing.B, cluster *testcluster.Cluster, count int) (m measurement) {
 	b.Helper()
 	self, err := os.Executable()
@@ -116,7 +118,7 @@ func measure(b *testing.B, cluster *testcluster.Cluster, count int) (m measureme
 	return m
 }
 
-// measured is the process that BenchmarkMemory starts: it caches all ConfigMaps and says what that takes.
+// measured is the main function of the process that BenchmarkMemory starts. It caches all ConfigMaps and returns the memory that it uses.
 func measured(kubeconfig string) (m measurement, err error) {
 	var count int
 	if _, err := fmt.Sscan(os.Getenv(measuredCount), &count); err != nil {
@@ -147,12 +149,12 @@ func measured(kubeconfig string) (m measurement, err error) {
 	m.Heap = liveHeap() - empty
 	runtime.KeepAlive(handle)
 	if found < count {
-		return m, fmt.Errorf("%d objects of %d", found, count)
+		return m, fmt.Errorf("got %d objects, want %d", found, count)
 	}
 	return m, nil
 }
 
-// liveHeap is what is left on the heap by the garbage collector.
+// liveHeap returns the size of the heap after a garbage collection, in bytes.
 func liveHeap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -161,7 +163,7 @@ func liveHeap() uint64 {
 	return memory.HeapAlloc
 }
 
-// status reads one line of /proc/self/status, in bytes; 0 where there is none.
+// status returns a value of /proc/self/status in bytes, or 0 if it does not exist.
 func status(key string) uint64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// BenchmarkStorage compares the storage with requests for records whose answers nobody decodes.
+// BenchmarkStorage compares the storage with plain requests for records whose responses are not decoded.
 func BenchmarkStorage(b *testing.B) {
 	cluster := testcluster.Shared(b)
 	store, namespace := newStore(b, cluster), cluster.Namespace(b)
@@ -61,7 +61,7 @@ func discard(b *testing.B, client rest.Interface, path string) {
 	}
 }
 
-// fill makes Llamas that look like ones that were applied.
+// fill creates Llamas with the managedFields of an apply.
 func fill(b *testing.B, store storage.Interface, namespace string, count int) {
 	b.Helper()
 	var writers sync.WaitGroup

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// patient asks again where the API server of the records says so, as the clients of ours do (client-go, for every verb).
+// patient retries requests if the API server of the records responds with too many requests, as client-go does.
 type patient struct{ storage.Interface }
 
-// repeat until the answer is another one. What was answered so has had no effect.
+// repeat repeats the request until the error is another one. A request with this error has had no effect.
 func repeat(ctx context.Context, ask func() error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
@@ -34,7 +34,10 @@ func (p patient) Create(ctx context.Context, key string, obj, out runtime.Object
 	return repeat(ctx, func() error { return p.Interface.Create(ctx, key, obj, out, ttl) })
 }
 
-func (p patient) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions, validate storage.ValidateObjectFunc, cached runtime.Object, options storage.DeleteOptions) error {
+func (p patient) Delete(
+	ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions, validate storage.ValidateObjectFunc,
+	cached runtime.Object, options storage.DeleteOptions,
+) error {
 	return repeat(ctx, func() error {
 		return p.Interface.Delete(ctx, key, out, preconditions, validate, cached, options)
 	})
@@ -56,7 +59,10 @@ func (p patient) GetList(ctx context.Context, key string, options storage.ListOp
 	return repeat(ctx, func() error { return p.Interface.GetList(ctx, key, options, into) })
 }
 
-func (p patient) GuaranteedUpdate(ctx context.Context, key string, into runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions, update storage.UpdateFunc, cached runtime.Object) error {
+func (p patient) GuaranteedUpdate(
+	ctx context.Context, key string, into runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions, update storage.UpdateFunc,
+	cached runtime.Object,
+) error {
 	return repeat(ctx, func() error {
 		return p.Interface.GuaranteedUpdate(ctx, key, into, ignoreNotFound, preconditions, update, cached)
 	})

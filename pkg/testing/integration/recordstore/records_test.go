@@ -31,10 +31,10 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// patience bounds what is waited for.
+// patience is the timeout of eventually.
 const patience = 3 * time.Minute
 
-// eventually waits until check is silent, and fails with what it said last.
+// eventually waits until check returns "". It fails the test with the last complaint.
 func eventually(t testing.TB, check func() (complaint string)) {
 	t.Helper()
 	complaint := ""
@@ -91,14 +91,14 @@ func TestRecordMetadata(t *testing.T) {
 		}
 		if !cmp.Equal(labels, record.Labels) || record.ResourceVersion != created.ResourceVersion || record.UID == created.UID ||
 			len(record.Finalizers)+len(record.OwnerReferences)+len(record.Annotations) != 0 {
-			t.Errorf("the record of %+v is %+v", created.ObjectMeta, record.ObjectMeta)
+			t.Errorf("metadata of the record: got %+v, want only the labels and the version of %+v", record.ObjectMeta, created.ObjectMeta)
 		}
 		if text := string(record.Spec.Object.Raw); strings.Contains(text, "resourceVersion") || !strings.Contains(text, `"uid":"uid"`) {
-			t.Errorf("it holds %s", text)
+			t.Errorf("content of the record: got %s, want the Llama without its resourceVersion", text)
 		}
-		// The fields of the Llama are not listed: records would be twice as large.
+		// The managedFields of the record do not list the fields of the Llama: records would be twice as large.
 		if fields := record.ManagedFields[0].FieldsV1.GetRawString(); strings.Contains(fields, "f:weight") || !strings.Contains(fields, "f:object") {
-			t.Errorf("its managed fields are %s", fields)
+			t.Errorf("managedFields of the record: got %s", fields)
 		}
 		if err := store.GuaranteedUpdate(t.Context(), "/llamas/"+namespace+"/dolly", created, false, nil, relabel, nil); err != nil {
 			t.Fatal(err)
@@ -133,15 +133,16 @@ func TestInvalidRecord(t *testing.T) {
 		"watch":  apierrors.FromObject(event.Object),
 	} {
 		if !strings.Contains(err.Error(), want) || name != "watch" && !storage.IsCorruptObject(err) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want %q", name, err, want)
 		}
 	}
-	if err := store.Delete(t.Context(), key, &farmv1alpha.Llama{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{ExpectTransformOrDecodeError: true}); err != nil {
-		t.Errorf("deleting what cannot be read: %v", err)
+	options := storage.DeleteOptions{ExpectTransformOrDecodeError: true}
+	if err := store.Delete(t.Context(), key, &farmv1alpha.Llama{}, nil, storage.ValidateAllObjectFunc, nil, options); err != nil {
+		t.Errorf("deleting a record that cannot be decoded: %v", err)
 	}
 	list := &farmv1alpha.LlamaList{}
 	if err := store.GetList(t.Context(), "/llamas/"+namespace, storage.ListOptions{Recursive: true, Predicate: predicate}, list); err != nil || len(list.Items) != 1 {
-		t.Errorf("after it is gone: %d, %v", len(list.Items), err)
+		t.Errorf("list after the deletion: got %d, %v, want 1", len(list.Items), err)
 	}
 }
 
@@ -162,12 +163,13 @@ func TestTerminatingNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := store.Watch(t.Context(), "/llamas/"+namespace, storage.ListOptions{Recursive: true, Predicate: storage.Everything, ResourceVersion: created.ResourceVersion})
+	options := storage.ListOptions{Recursive: true, Predicate: storage.Everything, ResourceVersion: created.ResourceVersion}
+	w, err := store.Watch(t.Context(), "/llamas/"+namespace, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	// It keeps the namespace from being gone before the test has seen it go.
+	// The ConfigMap keeps the namespace terminating until the test has seen it.
 	holding := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "holding", Finalizers: []string{"farm.example.com/holding"}}}
 	if _, err := core.CoreV1().ConfigMaps(namespace).Create(t.Context(), holding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -177,11 +179,11 @@ func TestTerminatingNamespace(t *testing.T) {
 	}
 	event := <-w.ResultChan()
 	if last, ok := event.Object.(*farmv1alpha.Llama); event.Type != watch.Deleted || !ok || last.Name != "dolly" || last.UID != created.UID {
-		t.Errorf("got %s %+v", event.Type, event.Object)
+		t.Errorf("got event %s %+v, want the deletion of dolly", event.Type, event.Object)
 	}
 	_, err = create(t, store, newLlama(namespace, "late"))
 	if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || !strings.HasPrefix(err.Error(), `llamas.farm.example.com "late" is forbidden`) {
-		t.Errorf("creating one in a namespace that goes: %v", err)
+		t.Errorf("create in a terminating namespace: got %v, want forbidden", err)
 	}
 	holding.Finalizers = nil
 	if _, err := core.CoreV1().ConfigMaps(namespace).Update(t.Context(), holding, metav1.UpdateOptions{}); err != nil {
@@ -189,7 +191,7 @@ func TestTerminatingNamespace(t *testing.T) {
 	}
 	_, err = create(t, store, newLlama("nowhere", "dolly"))
 	if status := apierrors.APIStatus(nil); !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details.Kind != "namespaces" {
-		t.Errorf("creating one in no namespace: %v", err)
+		t.Errorf("create in a namespace that does not exist: got %v, want not found", err)
 	}
 }
 
@@ -203,7 +205,7 @@ func TestQuota(t *testing.T) {
 	if _, err := quotas.Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// The controller that counts would do this in its own time.
+	// The test does this for the quota controller, which would take longer.
 	status, err := json.Marshal(map[string]any{"status": corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard}})
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +217,7 @@ func TestQuota(t *testing.T) {
 		_, err := create(t, store, newLlama(namespace, "dolly"))
 		want := `llamas.farm.example.com "dolly" is forbidden: exceeded quota: few, requested: count/llamarecords.storage.farm.example.com=1`
 		if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), want) {
-			return fmt.Sprintf("creating one: %v", err)
+			return fmt.Sprintf("create: got %v, want %q", err, want)
 		}
 		return ""
 	})
@@ -224,14 +226,14 @@ func TestQuota(t *testing.T) {
 func TestErrorsNameRemedy(t *testing.T) {
 	cluster := testcluster.Start(t)
 	namespace := cluster.Namespace(t)
-	cluster.Kubectl(t, "-n", namespace, "create", "serviceaccount", "nobody")
-	poor, rich := unusedStore(t, cluster.Account(t, namespace, "nobody").Config), unusedStore(t, cluster.Config())
+	cluster.Kubectl(t, "-n", namespace, "create", "serviceaccount", "norights")
+	poor, rich := unusedStore(t, cluster.Account(t, namespace, "norights").Config), unusedStore(t, cluster.Config())
 	for name, err := range map[string]error{
 		"ready": poor.ReadinessCheck(),
 		"get":   poor.Get(t.Context(), "/llamas/"+namespace+"/dolly", storage.GetOptions{IgnoreNotFound: true}, &farmv1alpha.Llama{}),
 	} {
 		if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "kubectl apply -k manifests/farm") {
-			t.Errorf("without rights, %s: %v", name, err)
+			t.Errorf("%s without rights: got %v, want the command that grants them", name, err)
 		}
 	}
 	for name, err := range map[string]error{
@@ -240,19 +242,19 @@ func TestErrorsNameRemedy(t *testing.T) {
 		"list":  rich.GetList(t.Context(), "/llamas", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &farmv1alpha.LlamaList{}),
 	} {
 		if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "kubectl apply --server-side -f manifests/00-crds") {
-			t.Errorf("without a CRD, %s: %v", name, err)
+			t.Errorf("%s without the CRD: got %v, want the command that installs it", name, err)
 		}
 	}
 	cluster.InstallCRDs(t, "manifests/00-crds")
 	eventually(t, func() string {
 		if err := rich.ReadinessCheck(); err != nil {
-			return fmt.Sprintf("with the CRD: %v", err)
+			return fmt.Sprintf("with the CRD: got %v, want no error", err)
 		}
 		return ""
 	})
 	eventually(t, func() string {
 		if _, err := create(t, rich, newLlama(namespace, "dolly")); err != nil {
-			return fmt.Sprintf("with the CRD: %v", err)
+			return fmt.Sprintf("with the CRD: got %v, want no error", err)
 		}
 		return ""
 	})

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { testcluster.Main(m, testcluster.WithCRDs("manifests/00-crds")) }
 
-// newStore returns a storage in use, which asks again where the API server asks for patience: for a moment after the CRD was made, and after
-// a restart, while it fills the cache of it.
+// newStore returns a storage whose watch works. It retries requests while the API server fills its cache: for a moment after the CRD was
+// installed, and after a restart.
 func newStore(t testing.TB, cluster *testcluster.Cluster) storage.Interface {
 	t.Helper()
 	store := patient{unusedStore(t, cluster.Config())}

@@ -18,14 +18,14 @@ import (
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 )
 
-// What becomes of switches and Machines on their ways.
+// Ownership, deletion and failures of Machines and their switches.
 
 func switchDeleted(e *env) {
 	e.createMachine(newMachine("m", 2))
 	_, before := e.awaitMachine("m", 2)
 	e.kubectl("delete", "switch", before[0].Name)
 	if _, after := e.awaitMachine("m", 2); slices.ContainsFunc(after, func(sw v1alpha1.Switch) bool { return sw.UID == before[0].UID }) {
-		e.Error("the switch is still there")
+		e.Error("the switch still exists")
 	}
 }
 
@@ -41,7 +41,7 @@ func switchRelabelled(e *env) {
 	e.awaitMachine("a", 2)
 	e.awaitMachine("b", 2)
 	if all := e.switches(); len(all) != 4 {
-		e.Errorf("there are %d switches", len(all))
+		e.Errorf("got %d switches, want 4", len(all))
 	}
 }
 
@@ -54,7 +54,7 @@ func switchUnlabelled(e *env) {
 	all := e.switches()
 	free := slices.IndexFunc(all, func(sw v1alpha1.Switch) bool { return sw.UID == before[0].UID })
 	if len(all) != 2 || free < 0 || len(all[free].OwnerReferences) > 0 {
-		e.Errorf("the switches are %+v", all)
+		e.Errorf("got switches %+v, want the old one without an owner and a new one", all)
 	}
 }
 
@@ -67,7 +67,7 @@ spec: {position: up}
 `))
 	e.createMachine(newMachine("m", 1, quick))
 	if _, owned := e.awaitMachine("m", 1); owned[0].Name != "early" {
-		e.Errorf("its switch is %s", owned[0].Name)
+		e.Errorf("switch of the Machine: got %s, want early", owned[0].Name)
 	}
 }
 
@@ -81,12 +81,13 @@ metadata: {name: zzz, labels: {machine: m}}
 `))
 	e.awaitMachineEvent("m", "SwitchDeleted", "Deleted: zzz")
 	if _, after := e.awaitMachine("m", 2); !slices.EqualFunc(before, after, func(a, b v1alpha1.Switch) bool { return a.UID == b.UID }) {
-		e.Errorf("it had %+v and has %+v", before, after)
+		e.Errorf("switches: got %+v, want %+v", after, before)
 	}
 }
 
 func switchOfStranger(e *env) {
-	owner, err := e.kube.CoreV1().ConfigMaps(e.namespace).Create(e.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "house"}}, metav1.CreateOptions{})
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "house"}}
+	owner, err := e.kube.CoreV1().ConfigMaps(e.namespace).Create(e.Context(), owner, metav1.CreateOptions{})
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -101,10 +102,10 @@ func switchOfStranger(e *env) {
 	e.createMachine(newMachine("m", 1, quick))
 	e.awaitMachineEvent("m", "SwitchNotOwned", "theirs (of ConfigMap house)")
 	if _, owned := e.awaitMachine("m", 1); owned[0].Name == "theirs" {
-		e.Error("it took what is somebody's")
+		e.Error("the Machine has adopted a foreign switch")
 	}
 	if all := e.switches(); len(all) != 2 || all[1].Name != "theirs" || all[1].Spec.Position != "up" || all[1].Status.SeenAt != nil {
-		e.Errorf("what is somebody's was touched: %+v", all)
+		e.Errorf("got switches %+v, want the foreign one unchanged", all)
 	}
 }
 
@@ -113,7 +114,7 @@ func selectorsOverlap(e *env) {
 	e.awaitMachine("a", 2)
 	e.createMachine(newMachine("b", 1, selecting("room", "hall")))
 	if message := e.awaitMachineReason("b", v1alpha1.ReasonSelectorOverlap); !strings.Contains(message, "Machine a") {
-		e.Errorf("it says %q", message)
+		e.Errorf("message of the condition: got %q, want Machine a in it", message)
 	}
 	e.awaitMachine("a", 2)
 	e.kubectl("delete", "machine", "a")
@@ -132,7 +133,7 @@ func machineDeletedInForeground(e *env) {
 	e.awaitMachine("m", 3)
 	e.kubectl("delete", "machine", "m", "--cascade=foreground", "--timeout=60s")
 	if all := e.switches(); len(all) > 0 {
-		e.Errorf("the Machine is gone, and these are left: %+v", all)
+		e.Errorf("switches of a deleted Machine: got %+v, want none", all)
 	}
 }
 
@@ -140,7 +141,7 @@ func (e *env) awaitNoSwitches() {
 	e.Helper()
 	e.eventually(func() string {
 		if all := e.switches(); len(all) > 0 {
-			return fmt.Sprintf("%d switches are left", len(all))
+			return fmt.Sprintf("%d switches still exist", len(all))
 		}
 		return ""
 	})
@@ -149,24 +150,24 @@ func (e *env) awaitNoSwitches() {
 func machineOrphans(e *env) {
 	e.createMachine(newMachine("m", 2))
 	_, before := e.awaitMachine("m", 2)
-	// Of a kind whose CRD is new the garbage collector makes no orphans, for up to half a minute. That it knows the switches shows
-	// by another Machine, whose switches go.
+	// For up to 30 seconds after a CRD was installed the garbage collector does not orphan objects of its kind. It knows the kind when it
+	// deletes the switches of another Machine.
 	e.createMachine(newMachine("probe", 1))
 	_, probe := e.awaitMachine("probe", 1)
 	e.kubectl("delete", "machine", "probe")
 	e.eventually(func() string {
 		if all := e.switches(); slices.ContainsFunc(all, func(sw v1alpha1.Switch) bool { return sw.UID == probe[0].UID }) {
-			return "the garbage collector does not know of switches"
+			return "the garbage collector does not know the kind Switch yet"
 		}
 		return ""
 	})
 	e.kubectl("delete", "machine", "m", "--cascade=orphan", "--timeout=60s")
 	if all := e.switches(); len(all) != 2 || len(all[0].OwnerReferences)+len(all[1].OwnerReferences) > 0 {
-		e.Errorf("the orphans are %+v", all)
+		e.Errorf("got switches %+v, want two orphans", all)
 	}
 	e.createMachine(newMachine("m", 2))
 	if _, after := e.awaitMachine("m", 2); !slices.EqualFunc(before, after, func(a, b v1alpha1.Switch) bool { return a.UID == b.UID }) {
-		e.Errorf("it was to adopt %+v, and has %+v", before, after)
+		e.Errorf("adopted switches: got %+v, want %+v", after, before)
 	}
 	e.awaitMachineEvent("m", "Adopted", before[0].Name)
 }
@@ -184,7 +185,7 @@ func machineRecreated(e *env) {
 	_, after := e.awaitMachine("m", 2)
 	for _, sw := range after {
 		if old.Has(sw.Name) {
-			e.Errorf("the new Machine has %s of the old one", sw.Name)
+			e.Errorf("the new Machine has adopted %s of the old one", sw.Name)
 		}
 	}
 	for _, sw := range before {
@@ -192,7 +193,7 @@ func machineRecreated(e *env) {
 	}
 	e.eventually(func() string {
 		if all := e.switches(); len(all) != 2 {
-			return fmt.Sprintf("there are %d switches", len(all))
+			return fmt.Sprintf("got %d switches, want 2", len(all))
 		}
 		return ""
 	})
@@ -202,7 +203,7 @@ func machineRecreated(e *env) {
 func machineQuota(e *env) {
 	const counted = corev1.ResourceName("count/switches.useless.container.training")
 	quotas := e.kube.CoreV1().ResourceQuotas(e.namespace)
-	e.eventually(func() string { // resources that are new to it are counted only by quotas that come later, half a minute later at most
+	e.eventually(func() string { // a new resource is counted only by quotas that are created up to 30 seconds later
 		_, err := quotas.Create(e.Context(), &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{Name: "few"},
 			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{counted: resource.MustParse("1")}},
@@ -222,16 +223,16 @@ func machineQuota(e *env) {
 		if err := quotas.Delete(e.Context(), "few", metav1.DeleteOptions{}); err != nil {
 			e.Fatal(err)
 		}
-		return "the quota is not counted"
+		return "the usage of the quota is not counted"
 	})
 	e.createMachine(newMachine("m", 100, quick))
 	if message := e.awaitMachineReason("m", v1alpha1.ReasonCreateFailed); !strings.Contains(message, "exceeded quota: few") {
-		e.Errorf("the condition says %q", message)
+		e.Errorf("message of the condition: got %q, want the error of the API server in it", message)
 	}
 	e.awaitMachineEvent("m", "FailedCreate", "exceeded quota: few")
-	e.eventually(func() string { // the one that it has is kept down meanwhile
+	e.eventually(func() string { // the Machine keeps its only switch down meanwhile
 		if owned := e.switchesOf(e.machine("m")); len(owned) != 1 {
-			return fmt.Sprintf("it has %d switches", len(owned))
+			return fmt.Sprintf("got %d switches of the Machine, want 1", len(owned))
 		}
 		return ""
 	})
@@ -248,7 +249,7 @@ func machineQuota(e *env) {
 		}
 	}
 	if warnings > 2 {
-		e.Errorf("there were %d warnings of one thing", warnings)
+		e.Errorf("got %d warnings, want 2 at most", warnings)
 	}
 }
 
@@ -265,7 +266,7 @@ func machineNamespaceDeletion(e *env) {
 	e.eventually(func() string {
 		_, err := e.kube.CoreV1().Namespaces().Get(e.Context(), e.namespace, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the namespace is still there: %v", err)
+			return fmt.Sprintf("the namespace still exists: %v", err)
 		}
 		return ""
 	})

@@ -19,19 +19,19 @@ import (
 	"millwright.dev/pkg/controller/immortalcontainer"
 )
 
-// podHistory is what a watch that no proxy disturbs tells of the Pods of the test's namespace.
+// podHistory records the Pods of the test's namespace, with a watch that no proxy disturbs.
 type podHistory struct {
 	mu       sync.Mutex
 	pods     map[types.UID]*pastPod
 	problems []string
 }
 
-// pastPod is a Pod that is, or was.
+// pastPod is a Pod that exists or existed.
 type pastPod struct {
-	owner types.UID
-	start string // the number that its annotation gives the start
-	made  time.Time
-	gone  bool
+	owner   types.UID
+	start   string // the number of the start in its annotation
+	created time.Time
+	gone    bool
 }
 
 // recordPods watches the Pods until the test ends.
@@ -40,7 +40,7 @@ func recordPods(e *env) *podHistory {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		// Not a reflector: after a restart of the API server it would look away for too long.
+		// A reflector would wait too long after a restart of the API server.
 		for ctx.Err() == nil {
 			h.listAndWatch(ctx, e)
 			select {
@@ -56,8 +56,8 @@ func recordPods(e *env) *podHistory {
 	return h
 }
 
-// listAndWatch returns when either fails or ends. What happens until it is called again is told by the next list, except for a
-// Pod that comes and goes in between: no test deletes Pods while it stops the API server.
+// listAndWatch returns when the list or the watch fails or ends. The next call misses only Pods that are created and deleted in between:
+// no test deletes Pods while it stops the API server.
 func (h *podHistory) listAndWatch(ctx context.Context, e *env) {
 	pods := e.kube.CoreV1().Pods(e.namespace)
 	list, err := pods.List(ctx, metav1.ListOptions{})
@@ -95,14 +95,14 @@ func (h *podHistory) see(pod *corev1.Pod, gone bool) {
 	defer h.mu.Unlock()
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
-		h.problems = append(h.problems, fmt.Sprintf("Pod %s belongs to nobody", pod.Name))
+		h.problems = append(h.problems, fmt.Sprintf("Pod %s has no controller", pod.Name))
 		return
 	}
 	h.pods[pod.UID] = &pastPod{
-		owner: owner.UID,
-		start: pod.Annotations[immortalcontainer.AnnotationStart],
-		made:  pod.CreationTimestamp.Time,
-		gone:  gone,
+		owner:   owner.UID,
+		start:   pod.Annotations[immortalcontainer.AnnotationStart],
+		created: pod.CreationTimestamp.Time,
+		gone:    gone,
 	}
 	live := 0
 	for _, other := range h.pods {
@@ -111,25 +111,25 @@ func (h *podHistory) see(pod *corev1.Pod, gone bool) {
 		}
 	}
 	if live > 1 {
-		h.problems = append(h.problems, fmt.Sprintf("when Pod %s of start %s came, %d Pods of %s were alive", pod.Name, pod.Annotations[immortalcontainer.AnnotationStart], live, owner.Name))
+		start := pod.Annotations[immortalcontainer.AnnotationStart]
+		h.problems = append(h.problems, fmt.Sprintf("when Pod %s of start %s was created, %s had %d Pods", pod.Name, start, owner.Name, live))
 	}
 }
 
-// starts tells when the Pod of each start of the ImmortalContainer was made, so far.
+// starts returns when the Pod of each start of the ImmortalContainer was created.
 func (h *podHistory) starts(container *v1alpha1.ImmortalContainer) map[string]time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	starts := map[string]time.Time{}
 	for _, pod := range h.pods {
 		if pod.owner == container.UID {
-			starts[pod.start] = pod.made
+			starts[pod.start] = pod.created
 		}
 	}
 	return starts
 }
 
-// verify tells what is wrong with the ImmortalContainer's count of starts: every start that it counts was one Pod, and every
-// Pod is counted.
+// verify checks the ImmortalContainer's count of starts: each start that it counts had one Pod, and each Pod is counted.
 func (h *podHistory) verify(container *v1alpha1.ImmortalContainer) (complaint string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,7 +149,7 @@ func (h *podHistory) verify(container *v1alpha1.ImmortalContainer) (complaint st
 	slices.Sort(starts)
 	slices.Sort(want)
 	if !slices.Equal(starts, want) {
-		return fmt.Sprintf("startTimes is %d, and there were Pods of the starts %v: %s", container.Status.StartTimes, starts, describe(container))
+		return fmt.Sprintf("Pods of the starts: got %v, want %v: %s", starts, want, describe(container))
 	}
 	return ""
 }

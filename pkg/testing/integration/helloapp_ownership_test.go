@@ -14,7 +14,7 @@ import (
 	v1 "millwright.dev/pkg/apis/apps/v1"
 )
 
-// What becomes of a HelloApp that does not go the straight way.
+// HelloApps with foreign objects, orphans, and failures.
 
 func appForeignService(e *env) {
 	foreign, err := e.kube.CoreV1().Services(e.namespace).Create(e.Context(), &corev1.Service{
@@ -28,7 +28,7 @@ func appForeignService(e *env) {
 	e.awaitApp("web", 1)
 	const message = `Service "web" already exists and is not managed by this HelloApp`
 	if got := e.awaitAppCondition("web", v1.ConditionConflict, metav1.ConditionTrue, "ErrResourceExists"); got != message {
-		e.Errorf("the condition says %q", got)
+		e.Errorf("message of the condition: got %q, want %q", got, message)
 	}
 	e.awaitAppEvent("web", "ErrResourceExists", message)
 	if now := e.service("web"); now.ResourceVersion != foreign.ResourceVersion {
@@ -37,7 +37,7 @@ func appForeignService(e *env) {
 	e.kubectl("delete", "service", "web")
 	e.eventually(func() string {
 		if service := e.service("web"); service == nil || !metav1.IsControlledBy(service, e.app("web")) {
-			return "our Service is not there"
+			return "the Service was not created"
 		}
 		return ""
 	})
@@ -51,13 +51,13 @@ func appOrphan(e *env) {
 	pods, service := e.podUIDs("web"), e.service("web")
 	e.kubectl("delete", "ha", "web", "--cascade=orphan")
 	if orphan := e.deployment("web"); orphan == nil || len(orphan.OwnerReferences) > 0 {
-		e.Fatalf("there is no orphan, but %+v", orphan)
+		e.Fatalf("got Deployment %+v, want an orphan", orphan)
 	}
 	e.createApp(helloApp("web", 2, withPort))
 	e.awaitAppEvent("web", "Adopted", "Adopted Deployment web")
 	_, after := e.awaitApp("web", 2)
 	if before.UID != after.UID || before.Generation != after.Generation {
-		e.Errorf("the Deployment was %s of generation %d, and is %s of %d", before.UID, before.Generation, after.UID, after.Generation)
+		e.Errorf("adopted Deployment: got %s of generation %d, want %s of %d", after.UID, after.Generation, before.UID, before.Generation)
 	}
 	now := e.podUIDs("web")
 	for uid := range pods {
@@ -67,14 +67,14 @@ func appOrphan(e *env) {
 	}
 	e.eventually(func() string {
 		if adopted := e.service("web"); adopted.UID != service.UID || !metav1.IsControlledBy(adopted, e.app("web")) {
-			return "the Service is not adopted"
+			return "the Service was not adopted"
 		}
 		return ""
 	})
 }
 
 func appOldDeployment(e *env) {
-	// Without an image there is time to make the Deployment of its old operator.
+	// Without an image the controller does not create a Deployment before the test creates the old one.
 	app := e.createApp(helloApp("web", 1, func(s *v1.HelloAppSpec) { s.Image = "" }))
 	e.awaitAppCondition("web", v1.ConditionReady, metav1.ConditionFalse, v1.ReasonImageNotSet)
 	old := newDeployment("web", map[string]string{"app": "mock-containers"}, "web")
@@ -83,13 +83,13 @@ func appOldDeployment(e *env) {
 	e.patchApp("web", `{"spec":{"image":"nginx:1.29","size":2,"port":80}}`)
 	_, deployment := e.awaitApp("web", 2)
 	if got := deployment.Spec.Selector.MatchLabels; deployment.UID != old.UID || len(got) != 1 || got["app"] != "mock-containers" {
-		e.Errorf("the Deployment %s has the selector %v", deployment.UID, got)
+		e.Errorf("got selector %v of Deployment %s, want that of the old one", got, deployment.UID)
 	}
 	if containers := deployment.Spec.Template.Spec.Containers; len(containers) != 1 || containers[0].Image != "nginx:1.29" {
-		e.Errorf("it runs %+v", containers)
+		e.Errorf("got containers %+v, want the new image", containers)
 	}
 	if got := e.service("web").Spec.Selector["app.kubernetes.io/instance"]; got != "web" {
-		e.Errorf("the Service selects Pods of other apps: %v", e.service("web").Spec.Selector)
+		e.Errorf("selector of the Service: got %v, want the Pods of web only", e.service("web").Spec.Selector)
 	}
 	e.awaitAppEvent("web", "Adopted", "Adopted Deployment web")
 }
@@ -102,12 +102,12 @@ func appWithoutImage(e *env) {
 	e.awaitAppEvent("web", "ImageNotSet", "spec.image is empty: there is nothing to run")
 	e.eventually(func() string {
 		if e.deployment("web") != nil || len(e.podUIDs("web")) > 0 {
-			return "something still runs"
+			return "the Deployment or a Pod still exists"
 		}
 		return ""
 	})
 	if status := e.app("web").Status; status.DeploymentName != "" || status.Replicas != 0 {
-		e.Errorf("the status is %+v", status)
+		e.Errorf("got status %+v, want no Deployment and no replicas", status)
 	}
 	e.patchApp("web", `{"spec":{"image":"nginx:1.29"}}`)
 	e.awaitApp("web", 1)
@@ -119,7 +119,7 @@ func appDeadline(e *env) {
 	e.patchDeployment("web", `{"spec":{"progressDeadlineSeconds":2,"template":{"metadata":{"annotations":{"`+neverReady+`":"true"}}}}}`)
 	for _, condition := range []string{v1.ConditionReady, v1.ConditionProgressing} {
 		if message := e.awaitAppCondition("web", condition, metav1.ConditionFalse, "ProgressDeadlineExceeded"); !strings.Contains(message, "has timed out progressing") {
-			e.Errorf("%s says %q", condition, message)
+			e.Errorf("message of the condition %s: got %q, want the timeout in it", condition, message)
 		}
 	}
 	e.awaitAppCondition("web", v1.ConditionAvailable, metav1.ConditionTrue, "MinimumReplicasAvailable")
@@ -135,7 +135,7 @@ func appQuota(e *env) {
 	if err != nil {
 		e.Fatal(err)
 	}
-	e.eventually(func() string { // a quota refuses all until it is counted
+	e.eventually(func() string { // a quota refuses everything until its usage is counted
 		quota, err := e.kube.CoreV1().ResourceQuotas(e.namespace).Get(e.Context(), "none", metav1.GetOptions{})
 		if err != nil || quota.Status.Hard == nil {
 			return "the quota is not counted yet"
@@ -144,11 +144,11 @@ func appQuota(e *env) {
 	})
 	e.createApp(helloApp("web", 1))
 	if message := e.awaitAppCondition("web", v1.ConditionReady, metav1.ConditionFalse, "FailedCreate"); !strings.Contains(message, "exceeded quota: none") {
-		e.Errorf("the condition says %q", message)
+		e.Errorf("message of the condition: got %q, want the error of the API server in it", message)
 	}
 	e.createApp(helloApp("shop", 1))
 	if message := e.awaitAppCondition("shop", v1.ConditionReady, metav1.ConditionFalse, "Forbidden"); !strings.Contains(message, "exceeded quota: none") {
-		e.Errorf("the condition says %q", message)
+		e.Errorf("message of the condition: got %q, want the error of the API server in it", message)
 	}
 	e.kubectl("delete", "resourcequota", "none")
 	e.awaitApp("shop", 1)
@@ -161,17 +161,17 @@ func appInvalid(e *env) {
 		s.ServiceAccountName = "Not A Name"
 	}))
 	if message := e.awaitAppCondition("web", v1.ConditionReady, metav1.ConditionFalse, "Invalid"); !strings.Contains(message, "Not A Name") {
-		e.Errorf("the condition says %q", message)
+		e.Errorf("message of the condition: got %q, want the error of the API server in it", message)
 	}
 	if e.deployment("web") != nil {
-		e.Error("there is a Deployment")
+		e.Error("an invalid Deployment was created")
 	}
 	e.patchApp("web", `{"spec":{"serviceAccountName":null}}`)
 	e.awaitApp("web", 1)
 	e.patchApp("web", `{"spec":{"resources":{"limits":{"cpu":1},"requests":{"cpu":2}}}}`)
 	e.awaitAppCondition("web", v1.ConditionReady, metav1.ConditionFalse, "Invalid")
 	if app := e.app("web"); app.Status.AvailableReplicas != 1 {
-		e.Errorf("what ran does not run on: %s", describeApp(app))
+		e.Errorf("the old Pod does not run any more: %s", describeApp(app))
 	}
 	e.patchApp("web", `{"spec":{"resources":null}}`)
 	e.awaitApp("web", 1)
@@ -182,7 +182,7 @@ func appInvalid(e *env) {
 		}
 	}
 	if warnings != 2 {
-		e.Errorf("there were %d warnings of two things", warnings)
+		e.Errorf("got %d warnings, want 2", warnings)
 	}
 }
 

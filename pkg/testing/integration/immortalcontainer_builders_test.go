@@ -13,7 +13,7 @@ import (
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 )
 
-// immortal builds an ImmortalContainer.
+// immortal returns an ImmortalContainer.
 func immortal(name string, changes ...func(*v1alpha1.ImmortalContainer)) *v1alpha1.ImmortalContainer {
 	container := &v1alpha1.ImmortalContainer{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -25,7 +25,7 @@ func immortal(name string, changes ...func(*v1alpha1.ImmortalContainer)) *v1alph
 	return container
 }
 
-// annotated puts an annotation on the Pod.
+// annotated returns a change that sets an annotation of the Pod.
 func annotated(key, value string) func(*v1alpha1.ImmortalContainer) {
 	return func(container *v1alpha1.ImmortalContainer) {
 		if container.Spec.Template == nil {
@@ -35,7 +35,7 @@ func annotated(key, value string) func(*v1alpha1.ImmortalContainer) {
 	}
 }
 
-// exits makes the container exit with the code after so many seconds.
+// exits returns a change that makes the container exit with the code after this many seconds.
 func exits(code int, after string) func(*v1alpha1.ImmortalContainer) {
 	return func(container *v1alpha1.ImmortalContainer) {
 		annotated(exitCode, strconv.Itoa(code))(container)
@@ -49,7 +49,7 @@ func backoff(initial, longest int32) func(*v1alpha1.ImmortalContainer) {
 	}
 }
 
-// describe tells the state of an ImmortalContainer in one line.
+// describe returns the state of an ImmortalContainer as one line.
 func describe(container *v1alpha1.ImmortalContainer) string {
 	line := fmt.Sprintf("ImmortalContainer %s: generation %d (observed %d), starts %d, Pod %q %s", container.Name, container.Generation,
 		container.Status.ObservedGeneration, container.Status.StartTimes, container.Status.CurrentPod, container.Status.PodPhase)
@@ -59,7 +59,7 @@ func describe(container *v1alpha1.ImmortalContainer) string {
 	return line
 }
 
-// warnings counts the Warning events of an ImmortalContainer.
+// warnings returns how many Warning events an ImmortalContainer has.
 func (e *env) warnings(name string) (count int) {
 	e.Helper()
 	for _, event := range e.events(name) {

@@ -17,8 +17,8 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// The names of a Machine's switches are its own choice. Only a cache that is behind makes it try one that is taken, and then it has to
-// look at who has it.
+// A Machine chooses the names of its switches. Only with a stale cache it tries a name that is taken. Then it has to read the live object, and
+// chooses another name.
 func TestMachineSwitchNameTaken(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
@@ -26,9 +26,9 @@ func TestMachineSwitchNameTaken(t *testing.T) {
 	proxy, _ := runMachinesBehindProxy(e, &journal)
 	e.createMachine(newMachine("m", 1, quick))
 	_, kept := e.awaitMachine("m", 1)
-	e.eventually(func() string { // the API server keeps whole seconds, and the newest of too many is deleted
+	e.eventually(func() string { // creation times are whole seconds, and the newest of surplus switches is deleted
 		if time.Since(kept[0].CreationTimestamp.Time) < 2*time.Second {
-			return "the next Switch would look as old as the first"
+			return "the next Switch would have the same creation time as the first"
 		}
 		return ""
 	})
@@ -42,12 +42,13 @@ func TestMachineSwitchNameTaken(t *testing.T) {
 	scale("1")
 	e.awaitMachine("m", 1)
 	e.flipUp(kept[0].Name)
-	e.awaitMachine("m", 1) // whose watch has told of the deletion before it told of this
+	e.awaitMachine("m", 1) // the same watch has shown the deletion before
 
 	watchesSwitches := func(r faultproxy.Request) bool { return r.Verb == "watch" && r.Resource == "switches" }
 	seeAgain := proxy.Answer(watchesSwitches, apierrors.NewInternalError(errors.New("blind")))
 	proxy.CutWatches()
-	theirs, err := e.client.UselessV1alpha1().Switches(e.namespace).Create(t.Context(), &v1alpha1.Switch{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	theirs := &v1alpha1.Switch{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	theirs, err := e.client.UselessV1alpha1().Switches(e.namespace).Create(t.Context(), theirs, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestMachineSwitchNameTaken(t *testing.T) {
 		if len(journal.Select(func(entry faultproxy.Entry) bool {
 			return entry.Verb == "get" && entry.Resource == "switches" && entry.Name == name && entry.Code == http.StatusOK
 		})) == 0 {
-			return "nobody has looked at the Switch that has the name"
+			return "the controller has not read the Switch that has the name"
 		}
 		return ""
 	})
@@ -67,6 +68,6 @@ func TestMachineSwitchNameTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now.ResourceVersion != theirs.ResourceVersion {
-		t.Errorf("theirs was touched: %+v", now)
+		t.Errorf("the foreign Switch was changed: %+v", now)
 	}
 }

@@ -15,28 +15,28 @@ import (
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 )
 
-// work is what users do to some ImmortalContainers while a fault is on. Of each of these kinds there are some:
+// work is what users do to some ImmortalContainers during a fault. There are several of each of these kinds:
 //
-//	idle       Ready before, and left alone
-//	deleted    their Pod is deleted
-//	changed    they get another image
-//	both       one after the other, at once
-//	created    new ones
+//	idle       Ready before, and not changed
+//	deleted    the Pod is deleted
+//	changed    the image is changed
+//	both       the Pod is deleted, and immediately after that the image is changed
+//	created    created during the fault
 type work struct {
 	*env
 	prefix  string
 	history *podHistory
 	steps   []func()
-	// starts is what each must have at least in the end, and without a fault at most.
+	// starts is the number of starts that each must have in the end. Those of kind both may have more.
 	starts map[string]int64
 }
 
-// each is how many there are of each kind.
+// each is the number of ImmortalContainers of each kind.
 const each = 3
 
 const newImage = "nginx:1.29"
 
-// startWork creates those that are Ready before.
+// startWork creates those that are Ready before the fault.
 func startWork(e *env, prefix string) *work {
 	e.Helper()
 	w := &work{env: e, prefix: prefix, history: recordPods(e), starts: map[string]int64{}}
@@ -77,7 +77,7 @@ func (w *work) doSome() {
 	w.steps = w.steps[min(4, len(w.steps)):]
 }
 
-// do what is left of the work, spread over the time that a fault lasts.
+// do does the rest of the work, spread over the duration of the fault.
 func (w *work) do(fault time.Duration) {
 	w.Helper()
 	pause := time.NewTicker(max(fault, time.Millisecond) / time.Duration(max(len(w.steps), 1)))
@@ -89,7 +89,7 @@ func (w *work) do(fault time.Duration) {
 	w.steps = nil
 }
 
-// awaitConverged waits until all is as users want it and every start is accounted for, and tells how long that took.
+// awaitConverged waits until all is as users want it and each start is accounted for, and returns how long that took.
 func (w *work) awaitConverged() time.Duration {
 	w.Helper()
 	begin := time.Now()
@@ -97,13 +97,13 @@ func (w *work) awaitConverged() time.Duration {
 	took := time.Since(begin)
 	for name, least := range w.starts {
 		if starts := w.get(name).Status.StartTimes; starts != least && !strings.Contains(name, "-both-") {
-			w.Errorf("%s has startTimes %d, not %d", name, starts, least)
+			w.Errorf("startTimes of %s: got %d, want %d", name, starts, least)
 		}
 	}
 	return took
 }
 
-// complaint tells what is not yet as it should be.
+// complaint returns what is not as users want it yet. It is empty if all is.
 func (w *work) complaint() string {
 	list, err := w.client.ImmortalcontainersV1alpha1().ImmortalContainers(w.namespace).List(w.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -131,17 +131,18 @@ func (w *work) complaint() string {
 		found++
 		status := &container.Status
 		switch {
-		case status.ObservedGeneration != container.Generation, status.StartTimes < least, !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady):
+		case status.ObservedGeneration != container.Generation, status.StartTimes < least,
+			!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady):
 			fallthrough
 		case podOf[container.Name] != container.Spec.Image:
-			return fmt.Sprintf("%s; its Pod runs %q", describe(container), podOf[container.Name])
+			return fmt.Sprintf("%s; image of its Pod: %q", describe(container), podOf[container.Name])
 		}
 		if complaint := w.history.verify(container); complaint != "" {
 			return complaint
 		}
 	}
 	if found != len(w.starts) {
-		return fmt.Sprintf("%d of %d ImmortalContainers are there", found, len(w.starts))
+		return fmt.Sprintf("got %d ImmortalContainers, want %d", found, len(w.starts))
 	}
 	return ""
 }

@@ -8,12 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// engineTest is the label by which the engine of a test finds its CompositeControllers: without it, each would serve those of all tests.
+// engineTest is the label by which the engine of a test selects its CompositeControllers. Without it each engine would serve those of all
+// tests.
 const engineTest = "millwright.dev/test"
 
-// grantEngine does what who installs a CompositeController does, and returns when the engine has the rights. They stay: other tests may
-// have come to use them, for all engines have one account. A test of what a missing right leads to takes a resource of its own, and
-// tells requests[engine] to expectForbidden.
+// grantEngine grants rights to the engine, as a user does who installs a CompositeController, and waits until they take effect. They are
+// not removed, because other tests may use them: all engines have one account. A test of a missing right uses a resource of its own, and
+// calls requests[engine].expectForbidden.
 func (e *env) grantEngine(rules ...rbacv1.PolicyRule) {
 	e.Helper()
 	role := &rbacv1.ClusterRole{
@@ -29,7 +30,7 @@ func (e *env) grantEngine(rules ...rbacv1.PolicyRule) {
 	}
 }
 
-// rightsOnParents are those that the engine needs on parents, and rightsOnChildren those on children: as in the samples.
+// rightsOnParents returns the rights that the engine needs on parents, and rightsOnChildren those on children, as in the samples.
 func rightsOnParents(group, resource string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"get", "list", "watch", "update"}},
