@@ -15,7 +15,7 @@ import (
 	"millwright.dev/pkg/testing/perturbation"
 )
 
-// Actions of Blueprints, in YAML. $NS is the namespace of the run. ConfigMaps say in their value what has made them.
+// Actions of Blueprints, in YAML. $NS is the namespace of the run. The value of a ConfigMap shows which phase has created it.
 const (
 	tenPhases = `
 go:
@@ -73,7 +73,7 @@ go:
 `
 )
 
-// makeBlueprint creates the one Blueprint.
+// makeBlueprint creates the only Blueprint.
 func makeBlueprint(actions string) perturbation.Act {
 	return act("create the Blueprint", func(ctx context.Context, user *perturbation.User) error {
 		fields := map[string]any{}
@@ -95,12 +95,12 @@ func makeConfigMapOf(name, value string) perturbation.Act {
 
 func noCondition(context.Context, *perturbation.User) (bool, error) { return true, nil }
 
-// runSet creates the one ActionSet.
+// runSet is the act that creates the only ActionSet.
 func runSet(kind, value string, until until) perturbation.Act {
 	return act("create the ActionSet", makeSet(kind, value), until)
 }
 
-// makeSet creates the one ActionSet, whose one action is on a subject of that kind.
+// makeSet creates the only ActionSet. Its only action is on a subject of that kind.
 func makeSet(kind, value string) doing {
 	return func(ctx context.Context, user *perturbation.User) error {
 		return putSet(ctx, user, map[string]any{
@@ -109,7 +109,7 @@ func makeSet(kind, value string) doing {
 	}
 }
 
-// runBoth creates the one ActionSet, with two actions.
+// runBoth is the act that creates the only ActionSet with two actions.
 func runBoth(until until) perturbation.Act {
 	return act("create the ActionSet", func(ctx context.Context, user *perturbation.User) error {
 		return putSet(ctx, user,
@@ -132,12 +132,16 @@ func subjectOf(user *perturbation.User, kind string) map[string]any {
 
 var cancelSet = patch(actionSets, name, map[string]any{"spec": map[string]any{"cancel": true}})
 
-// flickerSet changes the versions of what the controller writes guarded by them.
+// flickerSet changes the resourceVersions of the objects that the controller writes with a precondition.
 func flickerSet(ctx context.Context, user *perturbation.User) error {
 	var errs []error
 	for _, value := range []any{"on", nil} {
-		for _, step := range []doing{setLabel(actionSets, name, "flicker", value), setLabel(deployments, name, "flicker", value), setLabel(configMaps, "first", "flicker", value)} {
-			if err := step(ctx, user); err != nil && !apierrors.IsNotFound(err) { // a flicker may come when there is none
+		for _, step := range []doing{
+			setLabel(actionSets, name, "flicker", value),
+			setLabel(deployments, name, "flicker", value),
+			setLabel(configMaps, "first", "flicker", value),
+		} {
+			if err := step(ctx, user); err != nil && !apierrors.IsNotFound(err) { // there may be none during a flicker
 				errs = append(errs, err)
 			}
 		}

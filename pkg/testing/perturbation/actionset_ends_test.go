@@ -17,11 +17,12 @@ import (
 	"millwright.dev/pkg/testing/perturbation"
 )
 
-// completed and failed tell whether the ActionSet has ended so, and nothing else is left of its run.
+// completed reports whether the ActionSet is complete and its snapshot deleted.
 func completed(ctx context.Context, user *perturbation.User) (bool, error) {
 	return ended(ctx, user, v1alpha1.StateComplete, v1alpha1.ConditionComplete)
 }
 
+// failed reports whether the ActionSet has failed and its snapshot is deleted.
 func failed(ctx context.Context, user *perturbation.User) (bool, error) {
 	return ended(ctx, user, v1alpha1.StateFailed, v1alpha1.ConditionFailed)
 }
@@ -33,15 +34,15 @@ func ended(ctx context.Context, user *perturbation.User, state v1alpha1.State, c
 	}
 	status := set.Status
 	if status.CompletionTime == nil || status.State != state || !meta.IsStatusConditionTrue(status.Conditions, condition) {
-		return false, fmt.Errorf("the status is %+v", status)
+		return false, fmt.Errorf("got the status %+v, want the state %s", status, state)
 	}
 	if len(set.Finalizers) > 0 {
-		return false, fmt.Errorf("the finalizers are %q", set.Finalizers)
+		return false, fmt.Errorf("got the finalizers %q, want none", set.Finalizers)
 	}
-	return nothingIsFrozen(ctx, user, set)
+	return noSnapshot(ctx, user, set)
 }
 
-// runsPhase tells whether a phase of the only action runs.
+// runsPhase reports whether the phase runs.
 func runsPhase(name string) until {
 	return func(ctx context.Context, user *perturbation.User) (bool, error) {
 		set, err := readSet(ctx, user)
@@ -49,7 +50,7 @@ func runsPhase(name string) until {
 			return false, err
 		}
 		if set.Status.Progress.RunningPhase != name {
-			return false, fmt.Errorf("the status is %+v", set.Status)
+			return false, fmt.Errorf("got the status %+v, want the running phase %s", set.Status, name)
 		}
 		return true, nil
 	}
@@ -59,16 +60,16 @@ func setIsGone(ctx context.Context, user *perturbation.User) (bool, error) {
 	_, err := user.Get(ctx, actionSets, name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nothingIsFrozen(ctx, user, nil)
+		return noSnapshot(ctx, user, nil)
 	case err != nil:
 		return false, err
 	default:
-		return false, fmt.Errorf("the ActionSet is there")
+		return false, fmt.Errorf("the ActionSet still exists")
 	}
 }
 
-// nothingIsFrozen tells whether no frozen run is left. One that came late, when its ActionSet had long ended, goes with that.
-func nothingIsFrozen(ctx context.Context, user *perturbation.User, set *v1alpha1.ActionSet) (bool, error) {
+// noSnapshot reports whether no snapshot is left. A late write may create one after the ActionSet has ended: it is deleted with its owner.
+func noSnapshot(ctx context.Context, user *perturbation.User, set *v1alpha1.ActionSet) (bool, error) {
 	list, err := user.List(ctx, secrets)
 	if err != nil {
 		return false, err
@@ -86,12 +87,12 @@ func nothingIsFrozen(ctx context.Context, user *perturbation.User, set *v1alpha1
 				continue
 			}
 		}
-		return false, fmt.Errorf("Secret %s with a frozen run is there", secret.Name)
+		return false, fmt.Errorf("Secret %s with a snapshot still exists", secret.Name)
 	}
 	return true, nil
 }
 
-// readSet reads the one ActionSet. It has a status, which may be empty.
+// readSet reads the only ActionSet. The status of the result is not nil.
 func readSet(ctx context.Context, user *perturbation.User) (*v1alpha1.ActionSet, error) {
 	set, err := read[v1alpha1.ActionSet](ctx, user, actionSets)
 	if err == nil && set.Status == nil {

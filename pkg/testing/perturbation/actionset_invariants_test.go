@@ -22,8 +22,8 @@ import (
 	"millwright.dev/pkg/testing/perturbation"
 )
 
-// effectsAre: the phases of each action had these effects and no others, in this order, each while the status in force said that the
-// phase runs.
+// effectsAre checks that the phases of each action had exactly these effects, in this order, each while the phase was running in the
+// newest status.
 func effectsAre(want [][]string) func([]perturbation.Change) error {
 	return func(history []perturbation.Change) error {
 		got, states := make([][]string, len(want)), map[string]string{}
@@ -56,13 +56,13 @@ func effectsAre(want [][]string) func([]perturbation.Change) error {
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Errorf("the effects were others (- asked for, + were):\n%s", diff)
+			return fmt.Errorf("effects (-want +got):\n%s", diff)
 		}
 		return nil
 	}
 }
 
-// effectOn tells what an object is after a change.
+// effectOn returns the state of an object after a change.
 func effectOn(change perturbation.Change) (string, error) {
 	switch {
 	case change.Deleted:
@@ -78,7 +78,8 @@ func effectOn(change perturbation.Change) (string, error) {
 	return fmt.Sprintf("%s x%d", deployment.Name, ptr.Deref(deployment.Spec.Replicas, 1)), nil
 }
 
-// causeOf is the action and the phase that an effect is of: what its mark says, or else what runs. "" is that the user has done it.
+// causeOf returns the action and the phase that caused an effect: those of the mark on the object, or else the running ones. The phase is
+// "" for an effect of the user.
 func causeOf(change perturbation.Change, sets map[types.UID]*v1alpha1.ActionSet) (action int, by string) {
 	annotation := phase.AnnotationPhase
 	if change.Resource == deployments {
@@ -102,7 +103,7 @@ func causeOf(change perturbation.Change, sets map[types.UID]*v1alpha1.ActionSet)
 		}
 	}
 	if mark != "" && !change.Deleted {
-		return 0, "a phase of an ActionSet that is gone, or has not begun"
+		return 0, "a phase of an ActionSet that is deleted or has not begun"
 	}
 	return action, by
 }
@@ -114,40 +115,40 @@ func indexOf(p int) string {
 	return fmt.Sprint(p - 1)
 }
 
-// phasesOf an action, the deferPhase first.
+// phasesOf returns the phases of an action, the deferPhase first.
 func phasesOf(action *v1alpha1.ActionStatus) []v1alpha1.Phase {
 	return append([]v1alpha1.Phase{action.DeferPhase}, action.Phases...)
 }
 
-// askedOnce: each effect was asked for with success once, by whichever instance, and so was each frozen run. What comes late is not
-// counted; it must not have an effect.
-func askedOnce(effects [][]string, runs int) func([]perturbation.Change, []perturbation.Write) error {
+// requestedOnce checks that each effect had one successful request, by any instance, and each snapshot at most one. Late writes are not
+// counted: they must not have an effect.
+func requestedOnce(effects [][]string, snapshots int) func([]perturbation.Change, []perturbation.Write) error {
 	return func(_ []perturbation.Change, writes []perturbation.Write) error {
-		done, frozen := 0, 0
+		gotEffects, gotSnapshots := 0, 0
 		for _, write := range writes {
 			switch {
 			case write.Code >= 300:
 			case write.Resource == secrets.Resource && write.Verb == "create":
-				frozen++
+				gotSnapshots++
 			case write.Resource == configMaps.Resource, write.Resource == deployments.Resource:
-				done++
+				gotEffects++
 			}
 		}
-		if want := len(slices.Concat(effects...)); done != want {
-			return fmt.Errorf("%d effects were asked for with success, want %d: %+v", done, want, writes)
+		if want := len(slices.Concat(effects...)); gotEffects != want {
+			return fmt.Errorf("got %d successful requests for effects, want %d: %+v", gotEffects, want, writes)
 		}
-		if frozen > runs {
-			return fmt.Errorf("%d frozen runs were made, want %d: %+v", frozen, runs, writes)
+		if gotSnapshots > snapshots {
+			return fmt.Errorf("got %d snapshots, want at most %d: %+v", gotSnapshots, snapshots, writes)
 		}
 		return nil
 	}
 }
 
-// ranks of states: from one on there is no way back to one of a lower rank, or to another of the same.
+// ranks orders the states: a state never changes to one of a lower or the same rank.
 var ranks = map[v1alpha1.State]int{v1alpha1.StatePending: 1, v1alpha1.StateRunning: 2, v1alpha1.StateFailed: 3, v1alpha1.StateComplete: 3}
 
-// statesGoOn: no state of an ActionSet or of a phase goes back; what has ended stays as it is; phases of an action run one after the
-// other, after one that was not completed none but the deferPhase, and that at the very last.
+// statesGoOn checks that no state of an ActionSet or of a phase goes back, that nothing changes after its end, and that the phases of an
+// action run one after the other. After a phase that was not completed only the deferPhase runs, and it is always the last.
 func statesGoOn(history []perturbation.Change) error {
 	last := map[types.UID]*v1alpha1.ActionSet{}
 	for _, change := range history {
@@ -175,7 +176,7 @@ func statesGoOn(history []perturbation.Change) error {
 
 func goesOn(before, after *v1alpha1.ActionSetStatus) error {
 	if after == nil {
-		return errors.New("the status is gone")
+		return errors.New("the status was removed")
 	}
 	if goesBack(before.State, after.State) {
 		return fmt.Errorf("the state goes from %s to %s", before.State, after.State)
@@ -201,7 +202,7 @@ func goesBack(before, after v1alpha1.State) bool {
 	return before != after && ranks[after] <= ranks[before]
 }
 
-// Phases of an action, by their states: at every instant, and once its deferPhase has begun.
+// Patterns for the states of an action's phases: phasesInOrder always, phasesOver from the start of the deferPhase on.
 var (
 	phasesInOrder = regexp.MustCompile(`^(complete )*((running|failed) )?(pending )*$`)
 	phasesOver    = regexp.MustCompile(`^(complete )*(failed (pending )*)?$`)

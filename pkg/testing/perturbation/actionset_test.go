@@ -33,11 +33,11 @@ func TestActionSet(t *testing.T) {
 	type acts = []perturbation.Act
 	tests := map[string]struct {
 		given, acts acts
-		// effects of the phases of each action, in their order. No effect may be missing, and none may come twice.
+		// effects of the phases of each action, in their order. No effect may be missing or come twice.
 		effects [][]string
-		// runs is how many ActionSets get as far as having a frozen run.
-		runs int
-		// more: there is time for it only where all patterns are tried.
+		// snapshots is the number of ActionSets that get a snapshot.
+		snapshots int
+		// more is true for a test that runs only if all patterns are tried.
 		more bool
 	}{
 		"ten phases": {
@@ -47,49 +47,49 @@ func TestActionSet(t *testing.T) {
 				"first: first=1", "named: named=first", "patched: first=3", "scaled: web x2", "count: count=1",
 				"old: old is gone", "again: first=8", "many: many-a=1", "many: many-b=2", "last: last=3", "cleanup: cleanup=1",
 			}},
-			runs: 1,
+			snapshots: 1,
 		},
-		"two actions at the same time": {
-			given:   acts{makeBlueprint(twoActions)},
-			acts:    acts{runBoth(completed)},
-			effects: [][]string{{"a1: a1=1", "a2: a2=a1"}, {"b1: b1=1", "b2: b2=2"}},
-			runs:    1,
+		"two concurrent actions": {
+			given:     acts{makeBlueprint(twoActions)},
+			acts:      acts{runBoth(completed)},
+			effects:   [][]string{{"a1: a1=1", "a2: a2=a1"}, {"b1: b1=1", "b2: b2=2"}},
+			snapshots: 1,
 		},
 		"cancelled in the middle": {
-			given:   acts{makeBlueprint(waitsInTheMiddle), makeConfigMapOf("gate", "closed"), runSet("Namespace", "1", runsPhase("wait"))},
-			acts:    acts{act("cancel", cancelSet, failed)},
-			effects: [][]string{{"before: before-1=1", "cleanup: cleanup-1=1"}},
-			runs:    1,
+			given:     acts{makeBlueprint(waitsInTheMiddle), makeConfigMapOf("gate", "closed"), runSet("Namespace", "1", runsPhase("wait"))},
+			acts:      acts{act("cancel", cancelSet, failed)},
+			effects:   [][]string{{"before: before-1=1", "cleanup: cleanup-1=1"}},
+			snapshots: 1,
 		},
 		"deleted in the middle": {
-			given:   acts{makeBlueprint(waitsInTheMiddle), makeConfigMapOf("gate", "closed"), runSet("Namespace", "1", runsPhase("wait"))},
-			acts:    acts{act("delete", remove(actionSets, name, metav1.DeletePropagationBackground), setIsGone)},
-			effects: [][]string{{"before: before-1=1", "cleanup: cleanup-1=1"}},
-			runs:    1,
+			given:     acts{makeBlueprint(waitsInTheMiddle), makeConfigMapOf("gate", "closed"), runSet("Namespace", "1", runsPhase("wait"))},
+			acts:      acts{act("delete", remove(actionSets, name, metav1.DeletePropagationBackground), setIsGone)},
+			effects:   [][]string{{"before: before-1=1", "cleanup: cleanup-1=1"}},
+			snapshots: 1,
 		},
 		"a phase fails": {
-			given:   acts{makeBlueprint(failsInTheMiddle), makeConfigMapOf("taken", "theirs")},
-			acts:    acts{runSet("Namespace", "1", failed)},
-			effects: [][]string{{"before: before=1", "cleanup: cleanup=1"}},
-			runs:    1, more: true,
+			given:     acts{makeBlueprint(failsInTheMiddle), makeConfigMapOf("taken", "theirs")},
+			acts:      acts{runSet("Namespace", "1", failed)},
+			effects:   [][]string{{"before: before=1", "cleanup: cleanup=1"}},
+			snapshots: 1, more: true,
 		},
-		// Nothing has to be put right, so there is no finalizer: the one is gone when the other is made.
-		"deleted in the middle and made anew at once": {
+		// Without a deferPhase there is no finalizer: the old ActionSet is gone when the new one is created.
+		"deleted in the middle and created again": {
 			given: acts{makeBlueprint(withoutDeferPhase), makeConfigMapOf("gate", "closed"), runSet("Namespace", "1", runsPhase("wait"))},
 			acts: acts{{
-				Name: "delete it, open the gate and make it anew",
+				Name: "delete it, open the gate and create it again",
 				Do: in(remove(actionSets, name, metav1.DeletePropagationBackground),
 					patch(configMaps, "gate", map[string]any{"data": map[string]any{"value": "open"}}), makeSet("Namespace", "2")),
 				Lagging: actionSets.Resource, Until: completed,
 			}},
-			effects: [][]string{{"before: before-1=1", "before: before-2=2", "after: after-2=2"}},
-			runs:    2,
+			effects:   [][]string{{"before: before-1=1", "before: before-2=2", "after: after-2=2"}},
+			snapshots: 2,
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if test.more && os.Getenv(perturbation.AllPatternsVariable) == "" {
-				t.Skipf("This is tried where %s is set", perturbation.AllPatternsVariable)
+				t.Skipf("runs only if %s is set", perturbation.AllPatternsVariable)
 			}
 			t.Parallel()
 			perturbation.Test(t, testcluster.Shared(t), perturbation.Scenario{
@@ -99,7 +99,7 @@ func TestActionSet(t *testing.T) {
 				Normalize: normalizeRun,
 				Invariants: []perturbation.Invariant{
 					{Name: "phases have their effects once, in their order, and while they run", Check: effectsAre(test.effects)},
-					{Name: "nothing is asked for twice", CheckWrites: askedOnce(test.effects, test.runs)},
+					{Name: "nothing is requested twice", CheckWrites: requestedOnce(test.effects, test.snapshots)},
 					{Name: "states do not go back", Check: statesGoOn},
 				},
 			})
@@ -133,11 +133,11 @@ func startActionSets(ctx context.Context, config *rest.Config, namespace string)
 	return nil
 }
 
-// normalizeRun leaves out, of what the status says that phases were about to do, to which versions of objects.
+// normalizeRun removes the resourceVersions from the status, which records what phases were about to write.
 func normalizeRun(object *unstructured.Unstructured) {
 	normalizeDeployment(object)
 	removeVersions(object.Object["status"])
-	// What is made from times and UIDs.
+	// These are made from times and UIDs.
 	unstructured.RemoveNestedField(object.Object, "status", "lastEvent", "name")
 	unstructured.RemoveNestedField(object.Object, "status", "snapshot", "digest")
 }

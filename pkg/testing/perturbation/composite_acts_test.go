@@ -31,27 +31,27 @@ var (
 	secrets    = corev1.SchemeGroupVersion.WithResource("secrets")
 )
 
-// servedLabel is on the parents that count.
+// servedLabel is on the parents that the CompositeController selects.
 const servedLabel = "served"
 
-// childLabels are those by which children are found, unless that is generated.
+// childLabels are the labels of the selector, unless the selector is generated.
 var childLabels = map[string]any{"part-of": name}
 
-// hasFinalizer tells whether a parent has that of a CompositeController.
+// hasFinalizer reports whether a parent has the finalizer of a CompositeController.
 func hasFinalizer(parent metav1.Object) bool {
 	return slices.ContainsFunc(parent.GetFinalizers(), func(finalizer string) bool {
 		return strings.HasPrefix(finalizer, "metacontroller.io/compositecontroller-")
 	})
 }
 
-// doing is what a user does.
+// doing is the Do of an act.
 type doing = func(context.Context, *perturbation.User) error
 
 func act(name string, do doing, until until) perturbation.Act {
 	return perturbation.Act{Name: name, Do: do, Until: until}
 }
 
-// in does one thing after the other.
+// in does the steps in order.
 func in(steps ...doing) doing {
 	return func(ctx context.Context, user *perturbation.User) error {
 		for _, step := range steps {
@@ -73,14 +73,14 @@ func put(resource schema.GroupVersionResource, kind, name string, metadata, fiel
 		if metadata != nil {
 			object.Object["metadata"] = metadata
 		}
-		object = object.DeepCopy() // the same act is done in many runs
+		object = object.DeepCopy() // many runs share the act
 		object.SetName(name)
 		_, err := user.Objects(resource).Create(ctx, object, metav1.CreateOptions{})
 		return err
 	}
 }
 
-// patch an object. The one without a name is the CompositeController.
+// patch patches an object. The name "" stands for the CompositeController.
 func patch(resource schema.GroupVersionResource, name string, fields map[string]any) doing {
 	return func(ctx context.Context, user *perturbation.User) error {
 		body, err := json.Marshal(fields)
@@ -131,7 +131,7 @@ func makeWidget(e end) doing {
 	}})
 }
 
-// makeConfigMap that is nobody's.
+// makeConfigMap creates a ConfigMap without an owner.
 func makeConfigMap(name, value string, labels map[string]any) doing {
 	return put(configMaps, "ConfigMap", name, map[string]any{"labels": labels}, map[string]any{"data": map[string]any{"value": value}})
 }
@@ -142,7 +142,7 @@ func setLabel(resource schema.GroupVersionResource, name, label string, value an
 	return patch(resource, name, map[string]any{"metadata": map[string]any{"labels": map[string]any{label: value}}})
 }
 
-// awaitGone returns when there is no object of the name any more.
+// awaitGone waits until there is no object of the name.
 func awaitGone(resource schema.GroupVersionResource, name string) doing {
 	return func(ctx context.Context, user *perturbation.User) error {
 		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -150,7 +150,7 @@ func awaitGone(resource schema.GroupVersionResource, name string) doing {
 			return apierrors.IsNotFound(err), nil
 		})
 		if err != nil {
-			return fmt.Errorf("waiting for %s %s to go: %w", resource.Resource, name, err)
+			return fmt.Errorf("waiting until %s %s is deleted: %w", resource.Resource, name, err)
 		}
 		return nil
 	}
@@ -160,11 +160,11 @@ func removeController(ctx context.Context, user *perturbation.User) error {
 	return user.Objects(composites).Delete(ctx, user.RunName(), metav1.DeleteOptions{})
 }
 
-// flickerValue changes what the children are to say, and takes it back.
+// flickerValue changes the value of the children and reverts it.
 func flickerValue(ctx context.Context, user *perturbation.User) error {
 	parent, err := user.Get(ctx, widgets, name)
 	if apierrors.IsNotFound(err) {
-		return nil // a flicker may come when there is none
+		return nil // there may be none during a flicker
 	}
 	if err != nil {
 		return err

@@ -21,20 +21,20 @@ import (
 	"millwright.dev/pkg/testing/perturbation"
 )
 
-// end is how things are when an act has come to its end.
+// end is the state of all objects in which an act is done.
 type end struct {
-	// The parent's children, and what all of them say.
+	// The numbers of the parent's children, and the value of each.
 	configMaps, secrets int
 	value               string
-	// finalizer is on the CompositeController and on the parent, unless that is let go.
+	// finalizer is on the CompositeController and on the parent, unless the parent is let go.
 	finalizer, letGo bool
-	// That there is no parent, or no CompositeController.
+	// noParent and noController are true if the object is deleted.
 	noParent, noController bool
-	// others are objects with the name of a child that are not the parent's, as stateOf tells them.
+	// others are objects with the name of a child that the parent does not own, in the format of childState.
 	others []string
 }
 
-// reached tells whether it is so.
+// reached reports whether all objects are in this state.
 func (e end) reached(ctx context.Context, user *perturbation.User) (bool, error) {
 	err := e.controllerIs(ctx, user)
 	parent, getErr := user.Get(ctx, widgets, name)
@@ -44,7 +44,7 @@ func (e end) reached(ctx context.Context, user *perturbation.User) (bool, error)
 	case getErr != nil:
 		return false, getErr
 	case e.noParent:
-		return false, errors.New("the parent is there")
+		return false, errors.New("the parent still exists")
 	default:
 		err = errors.Join(err, e.parentIs(parent))
 	}
@@ -53,7 +53,7 @@ func (e end) reached(ctx context.Context, user *perturbation.User) (bool, error)
 }
 
 func (e end) controllerIs(ctx context.Context, user *perturbation.User) error {
-	// Every namespace has this one; until then it may come at any time.
+	// Every namespace gets this ConfigMap some time after its creation.
 	if _, err := user.Get(ctx, configMaps, "kube-root-ca.crt"); err != nil {
 		return err
 	}
@@ -70,28 +70,31 @@ func (e end) controllerIs(ctx context.Context, user *perturbation.User) error {
 	}
 	ready := meta.FindStatusCondition(cc.Status.Conditions, metacontroller.ConditionReady)
 	if e.noController || cc.Status.ObservedGeneration != cc.Generation || ready == nil || ready.Reason != metacontroller.ReasonServing {
-		return fmt.Errorf("the CompositeController is there, and its status is %+v", cc.Status)
+		return fmt.Errorf("the CompositeController exists with the status %+v", cc.Status)
 	}
 	return finalizerIs(object, e.finalizer)
 }
 
-// finalizerIs tells what is wrong with the finalizers of a parent or of a CompositeController: there is to be one or none.
+// finalizerIs returns an error if a parent or a CompositeController does not have the wanted finalizer, or has an unwanted one.
 func finalizerIs(object *unstructured.Unstructured, wanted bool) error {
 	if has := len(object.GetFinalizers()) > 0; has != wanted {
-		return fmt.Errorf("%s has the finalizers %q", object.GetKind(), object.GetFinalizers())
+		return fmt.Errorf("got the finalizers %q of %s, want one: %t", object.GetFinalizers(), object.GetKind(), wanted)
 	}
 	return nil
 }
 
 func (e end) parentIs(parent *unstructured.Unstructured) error {
 	status, _, _ := unstructured.NestedMap(parent.Object, "status")
-	if !e.noController && (status["configMaps"] != int64(e.configMaps) || status["secrets"] != int64(e.secrets) || status["observedGeneration"] != parent.GetGeneration()) {
-		return fmt.Errorf("the parent is of generation %d, and its status is %v", parent.GetGeneration(), status)
+	want := map[string]any{"configMaps": int64(e.configMaps), "secrets": int64(e.secrets), "observedGeneration": parent.GetGeneration()}
+	for field, value := range want {
+		if !e.noController && status[field] != value {
+			return fmt.Errorf("got the parent's status %v, want %v", status, want)
+		}
 	}
 	return finalizerIs(parent, e.finalizer && !e.letGo)
 }
 
-// childrenAre tells what is wrong with the children. An object that has lost its owner, or whose owner is gone, is none.
+// childrenAre returns an error if the children are not those wanted. An object without an owner, or whose owner is deleted, is no child.
 func (e end) childrenAre(ctx context.Context, user *perturbation.User, parent *unstructured.Unstructured) error {
 	var want, got []string
 	for resource, count := range map[schema.GroupVersionResource]int{configMaps: e.configMaps, secrets: e.secrets} {
@@ -107,30 +110,30 @@ func (e end) childrenAre(ctx context.Context, user *perturbation.User, parent *u
 			if !strings.HasPrefix(object.GetName(), name+"-") {
 				continue
 			}
-			said := fmt.Sprintf("%s/%s %s", resource.Resource, object.GetName(), childState(object))
+			child := fmt.Sprintf("%s/%s %s", resource.Resource, object.GetName(), childState(object))
 			if owner := metav1.GetControllerOf(object); owner != nil && owner.UID != parent.GetUID() {
-				said += " of a parent that is gone"
+				child += " of a deleted parent"
 			}
-			got = append(got, said)
+			got = append(got, child)
 		}
 	}
 	want = append(want, e.others...)
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(want, got) {
-		return fmt.Errorf("there are %q, want %q", got, want)
+		return fmt.Errorf("got the children %q, want %q", got, want)
 	}
 	return nil
 }
 
-// childState is what a child says, and whether it is nobody's.
+// childState returns the value of a child, and whether it has no owner.
 func childState(object *unstructured.Unstructured) string {
 	state, _, _ := unstructured.NestedString(object.Object, "data", "value")
 	if decoded, err := base64.StdEncoding.DecodeString(state); object.GetKind() == "Secret" && err == nil {
 		state = string(decoded)
 	}
 	if metav1.GetControllerOf(object) == nil {
-		state += " (nobody's)"
+		state += " (no owner)"
 	}
 	return state
 }

@@ -20,13 +20,13 @@ import (
 	"millwright.dev/pkg/testing/perturbation"
 )
 
-// widget is a parent as its hook sees it.
+// widget is a parent in the request of a hook.
 type widget struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              widgetSpec `json:"spec"`
 }
 
-// widgetSpec says how many children there are to be, what they say, and how they are found.
+// widgetSpec has the numbers of children, their value and their selector.
 type widgetSpec struct {
 	ConfigMaps int                   `json:"configMaps"`
 	Secrets    int                   `json:"secrets"`
@@ -34,7 +34,7 @@ type widgetSpec struct {
 	Selector   *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// widgetHook serves the Widgets of all runs. What it answers follows from what it is asked alone.
+// widgetHook answers for the Widgets of all runs. Its answers depend only on the request.
 type widgetHook struct {
 	*httptest.Server
 
@@ -42,7 +42,7 @@ type widgetHook struct {
 	calls map[string][]widgetCall // by namespace
 }
 
-// widgetCall is what a hook was asked, and whether it said that it has finished.
+// widgetCall is the parent and the outcome of a call of a hook.
 type widgetCall struct {
 	parent                metav1.ObjectMeta
 	finalizing, finalized bool
@@ -81,7 +81,7 @@ func (h *widgetHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": observed, "children": children, "finalized": finalized})
 }
 
-// children that a Widget is to have: web-0, web-1 and so on.
+// children returns the desired children of a Widget: web-0, web-1 and so on.
 func (w *widget) children() (children []any) {
 	child := func(kind string, i int, value string) {
 		metadata := map[string]any{"name": fmt.Sprintf("%s-%d", w.Name, i)}
@@ -99,11 +99,11 @@ func (w *widget) children() (children []any) {
 	return children
 }
 
-// finalizerIsKept: no hook is called for a parent without the finalizer, nor the sync hook for one that is being deleted, and the
-// finalizer stays until the hook has said that it has finished.
+// finalizerIsKept checks that no hook is called for a parent without the finalizer, that the sync hook is not called for a parent that is
+// being deleted, and that the finalizer stays until the hook has returned finalized.
 func (h *widgetHook) finalizerIsKept(history []perturbation.Change) error {
 	var errs []error
-	had, told := map[types.UID]bool{}, map[types.UID]bool{}
+	had, checked := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, change := range history {
 		if change.Resource != widgets {
 			continue
@@ -112,10 +112,10 @@ func (h *widgetHook) finalizerIsKept(history []perturbation.Change) error {
 		if !had[uid] && !has {
 			continue
 		}
-		if had[uid] && (!has || change.Deleted) && !told[uid] {
-			told[uid] = true
+		if had[uid] && (!has || change.Deleted) && !checked[uid] {
+			checked[uid] = true
 			if !slices.ContainsFunc(h.callsIn(change.Object.GetNamespace()), func(call widgetCall) bool { return call.parent.UID == uid && call.finalized }) {
-				errs = append(errs, fmt.Errorf("at version %s the finalizer is gone, and the hook has not said that it has finished", change.Object.GetResourceVersion()))
+				errs = append(errs, fmt.Errorf("at version %s the finalizer was removed before the hook returned finalized", change.Object.GetResourceVersion()))
 			}
 		}
 		had[uid] = has

@@ -16,13 +16,12 @@ import (
 	"millwright.dev/pkg/testing/perturbation"
 )
 
-// lives are the states that the children of one name go through, one child after the other.
+// lives are the states of the children of one name, one child after the other.
 type lives = [][]string
 
-// childrenGoThrough: in the whole history there are these children and no others, never two of a name at a time, and each goes through
-// these states and no others. One that is made for a parent which had just gone is none: the controller may not have been told, and the
-// garbage collector takes it.
-func childrenGoThrough(want map[string]lives) func([]perturbation.Change) error {
+// childrenPassThrough checks that the history has exactly these children, and that each passes through exactly these states. A child that is
+// created just after its parent was deleted does not count: the controller's cache may be stale, and the garbage collector deletes the child.
+func childrenPassThrough(want map[string]lives) func([]perturbation.Change) error {
 	return func(history []perturbation.Change) error {
 		got := map[string]lives{}
 		live, passedOver, gone := map[string]bool{}, map[types.UID]bool{}, map[types.UID]bool{}
@@ -53,13 +52,13 @@ func childrenGoThrough(want map[string]lives) func([]perturbation.Change) error 
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Errorf("the children went through other states (- asked for, + were):\n%s", diff)
+			return fmt.Errorf("states of the children (-want +got):\n%s", diff)
 		}
 		return nil
 	}
 }
 
-// childOf is the child that a change is of: its resource and name, or "".
+// childOf returns the resource and the name of the child that has changed, or "".
 func childOf(change perturbation.Change) string {
 	if (change.Resource != configMaps && change.Resource != secrets) || !strings.HasPrefix(change.Object.GetName(), name+"-") {
 		return ""
@@ -67,8 +66,8 @@ func childOf(change perturbation.Change) string {
 	return change.Resource.Resource + "/" + change.Object.GetName()
 }
 
-// noChildIsCreatedTwice: no instance asks for a child more often than there came to be one of the name. What it has made, or has seen to
-// be there, it knows of, whether its watch has shown that or not.
+// noChildIsCreatedTwice checks that no instance sends more creates for a name than there were children of the name. An instance has to
+// remember a child that it has created or found, even if its watch has not reported it.
 func noChildIsCreatedTwice(history []perturbation.Change, writes []perturbation.Write) error {
 	lives, live := map[string]int{}, map[string]bool{}
 	for _, change := range history {
@@ -79,20 +78,20 @@ func noChildIsCreatedTwice(history []perturbation.Change, writes []perturbation.
 			live[child] = !change.Deleted
 		}
 	}
-	type asking struct {
+	type create struct {
 		instance int
 		child    string
 	}
-	asked := map[asking]int{}
+	creates := map[create]int{}
 	var errs []error
 	for _, write := range writes {
 		if write.Verb != "create" {
 			continue
 		}
-		by := asking{write.Instance, write.Resource + "/" + write.Name}
-		if asked[by]++; asked[by] > lives[by.child] {
-			errs = append(errs, fmt.Errorf("instance %d asks for %s %d times, the last time in vain (%s), and there were %d",
-				by.instance, by.child, asked[by], http.StatusText(write.Code), lives[by.child]))
+		c := create{write.Instance, write.Resource + "/" + write.Name}
+		if creates[c]++; creates[c] > lives[c.child] {
+			errs = append(errs, fmt.Errorf("got %d creates of %s by instance %d, want %d; the last was answered %s",
+				creates[c], c.child, c.instance, lives[c.child], http.StatusText(write.Code)))
 		}
 	}
 	return errors.Join(errs...)

@@ -44,13 +44,13 @@ func TestCompositeController(t *testing.T) {
 	tests := map[string]struct {
 		given, acts acts
 		flicker     func(context.Context, *perturbation.User) error
-		// children are what those of each name go through. No state may be missing, and none may come twice: neither a write nor
-		// a new child that nobody has asked for.
+		// children has the lives of the children by name. No state may be missing or come twice: that would be a write or a child that
+		// nothing has asked for.
 		children map[string]lives
-		// finalizer is there, and goes only when the hook has finished.
+		// finalizer is true if parents have a finalizer, which stays until the hook has finished.
 		finalizer bool
-		// somebodys are children's names that others have: to create one is tried again and again.
-		somebodys bool
+		// taken is true if another object has a child's name: then the create is repeated.
+		taken bool
 	}{
 		"from nothing": {
 			acts: acts{serveFinalizing, parent(finalizing(one))}, flicker: flickerValue, finalizer: true,
@@ -66,22 +66,22 @@ func TestCompositeController(t *testing.T) {
 			children: map[string]lives{"configmaps/web-0": {{"a", "b"}}},
 		},
 		"adopt": {
-			given:    acts{serve, act("create what nobody owns", makeConfigMap("web-0", "a", childLabels), with(end{noParent: true}, "configmaps/web-0 a (nobody's)").reached)},
+			given:    acts{serve, act("create an orphan", makeConfigMap("web-0", "a", childLabels), with(end{noParent: true}, "configmaps/web-0 a (no owner)").reached)},
 			acts:     acts{parent(one)},
-			children: map[string]lives{"configmaps/web-0": {{"a (nobody's)", "a"}}},
+			children: map[string]lives{"configmaps/web-0": {{"a (no owner)", "a"}}},
 		},
-		"adopt what is not wanted": {
+		"adopt an undesired child": {
 			given:    acts{serve, parent(one)},
-			acts:     acts{act("create what nobody owns", makeConfigMap("web-9", "a", childLabels), one.reached)},
-			children: map[string]lives{"configmaps/web-0": {{"a"}}, "configmaps/web-9": {{"a (nobody's)", "a"}}},
+			acts:     acts{act("create an orphan", makeConfigMap("web-9", "a", childLabels), one.reached)},
+			children: map[string]lives{"configmaps/web-0": {{"a"}}, "configmaps/web-9": {{"a (no owner)", "a"}}},
 		},
 		"release and adopt again": {
-			given: acts{serve, parent(one)}, somebodys: true,
+			given: acts{serve, parent(one)}, taken: true,
 			acts: acts{
-				act("change the child's label", setLabel(configMaps, "web-0", "part-of", "other"), with(empty, "configmaps/web-0 a (nobody's)").reached),
-				act("put the child's label back", setLabel(configMaps, "web-0", "part-of", name), one.reached),
+				act("change the child's label", setLabel(configMaps, "web-0", "part-of", "other"), with(empty, "configmaps/web-0 a (no owner)").reached),
+				act("restore the child's label", setLabel(configMaps, "web-0", "part-of", name), one.reached),
 			},
-			children: map[string]lives{"configmaps/web-0": {{"a", "a (nobody's)", "a"}}},
+			children: map[string]lives{"configmaps/web-0": {{"a", "a (no owner)", "a"}}},
 		},
 		"update in place": {
 			given: acts{serve, parent(one)}, flicker: flickerValue,
@@ -95,7 +95,7 @@ func TestCompositeController(t *testing.T) {
 		},
 		"drift": {
 			given: acts{serve, parent(one)}, flicker: flickerValue,
-			acts:     acts{act("somebody edits the child", patch(configMaps, "web-0", map[string]any{"data": map[string]any{"value": "drift"}}), one.reached)},
+			acts:     acts{act("another client edits the child", patch(configMaps, "web-0", map[string]any{"data": map[string]any{"value": "drift"}}), one.reached)},
 			children: map[string]lives{"configmaps/web-0": {{"a", "drift", "a"}}},
 		},
 		"scale up": {
@@ -110,7 +110,7 @@ func TestCompositeController(t *testing.T) {
 		},
 		"child deleted": {
 			given: acts{serve, parent(one)}, flicker: flickerValue,
-			acts:     acts{act("somebody deletes the child", remove(configMaps, "web-0", metav1.DeletePropagationBackground), one.reached)},
+			acts:     acts{act("another client deletes the child", remove(configMaps, "web-0", metav1.DeletePropagationBackground), one.reached)},
 			children: map[string]lives{"configmaps/web-0": {{"a"}, {"a"}}},
 		},
 		"finalize": {
@@ -120,7 +120,7 @@ func TestCompositeController(t *testing.T) {
 		},
 		"parent not selected any more": {
 			given: acts{serveFinalizing, parent(finalizing(one))}, finalizer: true,
-			acts:     acts{act("take the label from the parent", setLabel(widgets, name, servedLabel, nil), end{finalizer: true, letGo: true}.reached)},
+			acts:     acts{act("remove the parent's label", setLabel(widgets, name, servedLabel, nil), end{finalizer: true, letGo: true}.reached)},
 			children: map[string]lives{"configmaps/web-0": {{"a"}}},
 		},
 		"finalize switched off": {
@@ -136,40 +136,40 @@ func TestCompositeController(t *testing.T) {
 			},
 			children: map[string]lives{"configmaps/web-0": {{"a"}}},
 		},
-		"somebody has the child's name": {
-			given: acts{serve, act("somebody's object", makeConfigMap("web-0", "theirs", nil), with(end{noParent: true}, "configmaps/web-0 theirs (nobody's)").reached)},
+		"foreign object has the child's name": {
+			given: acts{serve, act("create a foreign object", makeConfigMap("web-0", "theirs", nil), with(end{noParent: true}, "configmaps/web-0 theirs (no owner)").reached)},
 			acts: acts{
-				act("create the parent", makeWidget(one), with(empty, "configmaps/web-0 theirs (nobody's)").reached),
-				act("somebody's object goes", remove(configMaps, "web-0", metav1.DeletePropagationBackground), one.reached),
+				act("create the parent", makeWidget(one), with(empty, "configmaps/web-0 theirs (no owner)").reached),
+				act("delete the foreign object", remove(configMaps, "web-0", metav1.DeletePropagationBackground), one.reached),
 			},
-			children: map[string]lives{"configmaps/web-0": {{"theirs (nobody's)"}, {"a"}}}, somebodys: true,
+			children: map[string]lives{"configmaps/web-0": {{"theirs (no owner)"}, {"a"}}}, taken: true,
 		},
-		"parent made anew at once": {
+		"parent deleted and created again": {
 			given: acts{serve, parent(one)},
-			acts: acts{act("delete the parent, and make it anew",
+			acts: acts{act("delete the parent, and create it again",
 				in(remove(widgets, name, metav1.DeletePropagationBackground), makeWidget(one)), one.reached)},
-			children: map[string]lives{"configmaps/web-0": {{"a"}, {"a"}}}, somebodys: true,
+			children: map[string]lives{"configmaps/web-0": {{"a"}, {"a"}}}, taken: true,
 		},
-		"parent made anew, unseen, with orphans": {
+		"parent replaced unobserved, with orphans": {
 			given: acts{serve, parent(one)},
 			acts: acts{{
-				Name:    "delete the parent with --cascade=orphan, and make it anew",
+				Name:    "delete the parent with --cascade=orphan, and create it again",
 				Do:      in(remove(widgets, name, metav1.DeletePropagationOrphan), awaitGone(widgets, name), makeWidget(one)),
 				Lagging: widgets.Resource, Until: one.reached,
 			}},
-			children: map[string]lives{"configmaps/web-0": {{"a", "a (nobody's)", "a"}}},
+			children: map[string]lives{"configmaps/web-0": {{"a", "a (no owner)", "a"}}},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			invariants := []perturbation.Invariant{
-				{Name: "children go through the states that were asked for", Check: childrenGoThrough(test.children)},
+				{Name: "children pass through the requested states", Check: childrenPassThrough(test.children)},
 			}
 			if test.finalizer {
-				invariants = append(invariants, perturbation.Invariant{Name: "the finalizer is there, and stays until the hook has finished", Check: hook.finalizerIsKept})
+				invariants = append(invariants, perturbation.Invariant{Name: "the finalizer stays until the hook has finished", Check: hook.finalizerIsKept})
 			}
-			if !test.somebodys {
+			if !test.taken {
 				invariants = append(invariants, perturbation.Invariant{Name: "no instance creates a child twice", CheckWrites: noChildIsCreatedTwice})
 			}
 			perturbation.Test(t, testcluster.Shared(t), perturbation.Scenario{
@@ -201,7 +201,7 @@ func startCompositeControllers(ctx context.Context, config *rest.Config, namespa
 	if err != nil {
 		return err
 	}
-	// Those of all other runs would only cost time.
+	// The CompositeControllers of other runs would only cost time.
 	selector := labels.SelectorFromSet(labels.Set{perturbation.RunLabel: namespace})
 	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0,
 		externalversions.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = selector.String() }))

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// gate lets the bytes of a watch pass, holds them back, or ends it.
+// gate lets the bytes of a watch pass, holds them back, or ends the watch.
 type gate struct {
 	mu     sync.Mutex
 	opened chan struct{} // closed while open
@@ -22,7 +22,7 @@ func newGate() *gate {
 	return g
 }
 
-// shut holds back what comes from now on.
+// shut holds back all bytes from now on.
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -33,7 +33,7 @@ func (g *gate) shut() {
 	}
 }
 
-// open lets pass what was held back.
+// open lets bytes pass, those that were held back included.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,7 +44,7 @@ func (g *gate) open() {
 	}
 }
 
-// cut ends the watches that pass here.
+// cut ends the watches of the gate.
 func (g *gate) cut() { close(g.ended) }
 
 func (g *gate) state() (opened, ended <-chan struct{}) {
@@ -53,10 +53,10 @@ func (g *gate) state() (opened, ended <-chan struct{}) {
 	return g.opened, g.ended
 }
 
-// guard makes a watch's stream pass the gate.
+// guard returns a watch's stream that passes the gate.
 func (g *gate) guard(body io.ReadCloser, alive context.Context) io.ReadCloser {
 	guarded := &guardedBody{gate: g, body: body, alive: alive, closed: make(chan struct{})}
-	go func() { // a Read that waits for the API server does not see the cut
+	go func() { // ends a Read that waits for the API server
 		_, ended := g.state()
 		select {
 		case <-ended:
@@ -75,7 +75,7 @@ type guardedBody struct {
 	closed chan struct{}
 }
 
-// Read implements io.Reader. What was read while the gate was shut is handed out when it opens.
+// Read implements io.Reader. It returns data that was read while the gate was shut only after the gate opens.
 func (b *guardedBody) Read(buffer []byte) (int, error) {
 	n, err := b.body.Read(buffer)
 	opened, ended := b.gate.state()

@@ -19,19 +19,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// AllPatternsVariable is the environment variable that, set to anything, makes Test try every pattern at every point.
+// AllPatternsVariable is the environment variable that makes Test try every pattern at every point. Any value but "" does.
 const AllPatternsVariable = "PERTURB_ALL"
 
-// Cluster is where the runs take place.
+// Cluster is the cluster of the runs.
 type Cluster interface {
-	// Config of an administrator, without a limit on requests.
+	// Config returns a configuration with full rights and without a limit on requests.
 	Config() *rest.Config
-	// Namespace makes a namespace for one run.
+	// Namespace creates a namespace for one run.
 	Namespace(t testing.TB) string
 }
 
-// Test runs the scenario undisturbed, then disturbed by every pattern at every point, many runs at a time. Each run is a
-// subtest of its own, which is named in a failure together with the command that runs just that one.
+// Test runs the scenario undisturbed, then disturbed by every pattern at every point, with many concurrent runs. Each run is a subtest. A
+// failure has the command that repeats only this run.
 func Test(t *testing.T, cluster Cluster, scenario Scenario) {
 	t.Helper()
 	undisturbed, err := execute(t, cluster, scenario, Pattern{}, Point{})
@@ -62,7 +62,7 @@ func Test(t *testing.T, cluster Cluster, scenario Scenario) {
 					t.Parallel()
 					disturbed, err := execute(t, cluster, scenario, pattern, point)
 					if !disturbed.struck && pattern.strike != nil {
-						t.Logf("This run did not come to its point: not counted as tried")
+						t.Logf("This run did not reach its point: not counted as tried")
 						return
 					}
 					tried.Add(1)
@@ -78,18 +78,18 @@ func Test(t *testing.T, cluster Cluster, scenario Scenario) {
 	}
 }
 
-// verdict is empty where the disturbed run came to the same end.
+// verdict returns "" if the disturbed run ended in the same state, and the problem otherwise.
 func verdict(undisturbed, disturbed result, err error) string {
 	if err != nil {
 		return err.Error()
 	}
 	if diff := cmp.Diff(strings.Split(undisturbed.state, "\n"), strings.Split(disturbed.state, "\n")); diff != "" {
-		return "it ended in another state (- undisturbed, + disturbed):\n" + diff
+		return "ended in another state (-want, undisturbed; +got, disturbed):\n" + diff
 	}
 	return ""
 }
 
-// rerun is the command that runs one subtest. A disturbed run needs the undisturbed one before it, which its parent makes.
+// rerun returns the command that runs one subtest, with its parents: a disturbed run needs the undisturbed one before it.
 func rerun(name string) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {

@@ -25,13 +25,13 @@ import (
 	"millwright.dev/pkg/testing/perturbation"
 )
 
-// States of a Deployment, as stateOf tells them.
+// States of a Deployment, in the format of stateOf.
 const (
 	one  = "nginx:1 x1"
 	port = "nginx:1 x1 :80"
 )
 
-// theirs is a label on what is somebody's.
+// theirs is a label on foreign objects.
 const theirs = "theirs"
 
 type (
@@ -39,7 +39,7 @@ type (
 	until = func(context.Context, *perturbation.User) (bool, error)
 )
 
-// stateOf a Deployment: what it runs, how often, on which port.
+// stateOf returns the image, the replicas and the ports of a Deployment.
 func stateOf(deployment *appsv1.Deployment) string {
 	container := deployment.Spec.Template.Spec.Containers[0]
 	state := fmt.Sprintf("%s x%d", container.Image, ptr.Deref(deployment.Spec.Replicas, 1))
@@ -88,7 +88,7 @@ func withoutImage() perturbation.Act {
 
 func driftAct(state string) perturbation.Act {
 	return perturbation.Act{
-		Name: "somebody edits the Deployment",
+		Name: "another client edits the Deployment",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			deployment, err := user.Get(ctx, deployments, name)
 			if err != nil {
@@ -104,13 +104,13 @@ func driftAct(state string) perturbation.Act {
 }
 
 func deleteDeployment(state string) perturbation.Act {
-	return perturbation.Act{Name: "somebody deletes the Deployment", Do: deleteObject(deployments, metav1.DeletePropagationBackground), Until: runs(state)}
+	return perturbation.Act{Name: "another client deletes the Deployment", Do: deleteObject(deployments, metav1.DeletePropagationBackground), Until: runs(state)}
 }
 
-// orphanAndRecreate makes the app anew once its Deployment is an orphan.
+// orphanAndRecreate deletes the app, orphans its Deployment, and creates the app again.
 func orphanAndRecreate(state string) perturbation.Act {
 	return perturbation.Act{
-		Name: "delete the app with --cascade=orphan, and make it anew",
+		Name: "delete the app with --cascade=orphan, and create it again",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			if err := deleteObject(apps, metav1.DeletePropagationOrphan)(ctx, user); err != nil {
 				return err
@@ -120,7 +120,7 @@ func orphanAndRecreate(state string) perturbation.Act {
 				return apierrors.IsNotFound(err), nil
 			})
 			if err != nil {
-				return fmt.Errorf("waiting for the app to go: %w", err)
+				return fmt.Errorf("waiting until the app is deleted: %w", err)
 			}
 			return makeApp(state)(ctx, user)
 		},
@@ -130,7 +130,7 @@ func orphanAndRecreate(state string) perturbation.Act {
 
 func recreateApp(state string) perturbation.Act {
 	return perturbation.Act{
-		Name: "delete the app, and make it anew at once",
+		Name: "delete the app, and create it again immediately",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			if err := deleteObject(apps, metav1.DeletePropagationBackground)(ctx, user); err != nil {
 				return err
@@ -141,7 +141,7 @@ func recreateApp(state string) perturbation.Act {
 	}
 }
 
-// deploymentSpec of a Deployment that we have not made.
+// deploymentSpec returns the spec of a Deployment that the controller has not created.
 func deploymentSpec(image string) spec {
 	labels := map[string]any{"app": "mock-containers"}
 	return spec{
@@ -155,7 +155,7 @@ func deploymentSpec(image string) spec {
 
 func foreignDeployment() perturbation.Act {
 	return perturbation.Act{
-		Name: "somebody makes a Deployment of the name",
+		Name: "another client creates a Deployment of the name",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			return makeObject(ctx, user, deployments, "Deployment", map[string]any{"labels": map[string]any{theirs: "true"}}, deploymentSpec("theirs:1"))
 		},
@@ -165,10 +165,10 @@ func foreignDeployment() perturbation.Act {
 	}
 }
 
-// foreignService carries our mark, and is controlled by another: we see it come and go.
+// foreignService creates a Service with another controller and with our label, so that the controller's informer has it.
 func foreignService() perturbation.Act {
 	return perturbation.Act{
-		Name: "somebody makes a Service of the name",
+		Name: "another client creates a Service of the name",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
 			if err := makeObject(ctx, user, configMaps, "ConfigMap", nil, nil); err != nil {
@@ -187,17 +187,17 @@ func foreignService() perturbation.Act {
 	}
 }
 
-// removeForeign fails where it is not there any more.
+// removeForeign deletes the foreign object. It fails if the object has been replaced.
 func removeForeign(resource schema.GroupVersionResource, state string) perturbation.Act {
 	return perturbation.Act{
-		Name: "what is somebody's goes",
+		Name: "delete the foreign object",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			object, err := user.Get(ctx, resource, name)
 			if err != nil {
 				return err
 			}
 			if object.GetLabels()[theirs] == "" {
-				return errors.New("what was somebody's is gone, and another has its name")
+				return errors.New("the foreign object was replaced by another of its name")
 			}
 			return deleteObject(resource, metav1.DeletePropagationBackground)(ctx, user)
 		},
@@ -205,16 +205,19 @@ func removeForeign(resource schema.GroupVersionResource, state string) perturbat
 	}
 }
 
-// oldDeployment is what an earlier operator made for the app.
+// oldDeployment creates the Deployment of an earlier operator for the app.
 func oldDeployment() perturbation.Act {
 	return perturbation.Act{
-		Name: "the old operator has made a Deployment",
+		Name: "the old operator creates a Deployment",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			app, err := user.Get(ctx, apps, name)
 			if err != nil {
 				return err
 			}
-			owner := map[string]any{"apiVersion": app.GetAPIVersion(), "kind": app.GetKind(), "name": name, "uid": string(app.GetUID()), "controller": true, "blockOwnerDeletion": true}
+			owner := map[string]any{
+				"apiVersion": app.GetAPIVersion(), "kind": app.GetKind(), "name": name, "uid": string(app.GetUID()),
+				"controller": true, "blockOwnerDeletion": true,
+			}
 			return makeObject(ctx, user, deployments, "Deployment", map[string]any{"ownerReferences": []any{owner}}, deploymentSpec("old:1"))
 		},
 		Until: func(ctx context.Context, user *perturbation.User) (bool, error) {
@@ -223,7 +226,7 @@ func oldDeployment() perturbation.Act {
 	}
 }
 
-// flickerSize asks for another size, and takes it back.
+// flickerSize changes the size and reverts it.
 func flickerSize(ctx context.Context, user *perturbation.User) error {
 	app, err := user.Get(ctx, apps, name)
 	if err != nil {
@@ -236,7 +239,7 @@ func flickerSize(ctx context.Context, user *perturbation.User) error {
 	)
 }
 
-// flickerDeploymentLabel takes the label by which we watch from the Deployment, and puts it back.
+// flickerDeploymentLabel removes the label that the controller's informer selects by from the Deployment, and restores it.
 func flickerDeploymentLabel(ctx context.Context, user *perturbation.User) error {
 	label := func(value any) error {
 		return patchObject(deployments, map[string]any{"metadata": map[string]any{"labels": map[string]any{controller.LabelManagedBy: value}}})(ctx, user)
@@ -244,7 +247,7 @@ func flickerDeploymentLabel(ctx context.Context, user *perturbation.User) error 
 	return errors.Join(label(nil), label(controller.ManagedBy))
 }
 
-// makeObject creates an object of the one name that all have here.
+// makeObject creates an object with the name that all objects of these scenarios have.
 func makeObject(ctx context.Context, user *perturbation.User, resource schema.GroupVersionResource, kind string, metadata map[string]any, fields spec) error {
 	if metadata == nil {
 		metadata = map[string]any{}
@@ -266,7 +269,7 @@ func patchObject(resource schema.GroupVersionResource, fields map[string]any) fu
 		}
 		_, err = user.Client.Resource(resource).Namespace(user.Namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if apierrors.IsNotFound(err) && resource != apps {
-			return nil // a flicker may come when there is none
+			return nil // there may be none during a flicker
 		}
 		return err
 	}
@@ -278,7 +281,7 @@ func deleteObject(resource schema.GroupVersionResource, propagation metav1.Delet
 	}
 }
 
-// read an object of the one name.
+// read returns the object with the name that all objects of these scenarios have.
 func read[T any](ctx context.Context, user *perturbation.User, resource schema.GroupVersionResource) (*T, error) {
 	object, err := user.Get(ctx, resource, name)
 	if err != nil {

@@ -21,9 +21,9 @@ import (
 	"millwright.dev/pkg/testing/perturbation"
 )
 
-// The ends of the acts: all that is there is what a user has asked for, and nothing is on its way.
+// The ends of the acts: the objects are exactly what the user has asked for, and no change is in progress.
 
-// runs tells whether the app is Ready in a Deployment of that state, with a Service for its port, and nothing is left of others.
+// runs reports whether the app is Ready with a Deployment in that state and a Service for its port, and without leftovers of others.
 func runs(state string) until {
 	return func(ctx context.Context, user *perturbation.User) (bool, error) {
 		app, err := read[v1.HelloApp](ctx, user, apps)
@@ -41,7 +41,7 @@ func runs(state string) until {
 			return false, err
 		}
 		if !metav1.IsControlledBy(deployment, app) {
-			return false, errors.New("the Deployment is not the app's")
+			return false, errors.New("the app does not own the Deployment")
 		}
 		if err := mirrors(app, deployment); err != nil {
 			return false, err
@@ -50,7 +50,7 @@ func runs(state string) until {
 	}
 }
 
-// rolledOut tells whether the Deployment is in that state, its rollout is over, and no Pod or ReplicaSet is left of others.
+// rolledOut reports whether the Deployment is in that state, its rollout is complete, and there is no Pod or ReplicaSet of another.
 func rolledOut(ctx context.Context, user *perturbation.User, state string) (bool, error) {
 	deployment, err := read[appsv1.Deployment](ctx, user, deployments)
 	if err != nil {
@@ -58,10 +58,10 @@ func rolledOut(ctx context.Context, user *perturbation.User, state string) (bool
 	}
 	counts, size := deployment.Status, ptr.Deref(deployment.Spec.Replicas, 1)
 	if got := stateOf(deployment); got != state {
-		return false, fmt.Errorf("the Deployment is in the state %s", got)
+		return false, fmt.Errorf("got the Deployment's state %s, want %s", got, state)
 	}
 	if counts.ObservedGeneration != deployment.Generation || counts.Replicas != size || counts.UpdatedReplicas != size || counts.AvailableReplicas != size {
-		return false, fmt.Errorf("the Deployment is of generation %d, and has come to %+v", deployment.Generation, counts)
+		return false, fmt.Errorf("the rollout of the Deployment's generation %d is not complete: %+v", deployment.Generation, counts)
 	}
 	for _, condition := range counts.Conditions {
 		if condition.Type == appsv1.DeploymentProgressing && condition.Reason != "NewReplicaSetAvailable" {
@@ -79,26 +79,27 @@ func rolledOut(ctx context.Context, user *perturbation.User, state string) (bool
 	}
 	pods, err := user.Client.Resource(pods).Namespace(user.Namespace).List(ctx, metav1.ListOptions{})
 	if err == nil && len(pods.Items) != int(size) {
-		err = fmt.Errorf("there are %d Pods", len(pods.Items))
+		err = fmt.Errorf("got %d Pods, want %d", len(pods.Items), size)
 	}
 	return err == nil, err
 }
 
-// mirrors tells what the status does not show of the Deployment as it is.
+// mirrors returns an error if the app's status differs from that of the Deployment.
 func mirrors(app *v1.HelloApp, deployment *appsv1.Deployment) error {
 	for _, condition := range deployment.Status.Conditions {
 		mirrored := meta.FindStatusCondition(app.Status.Conditions, string(condition.Type))
 		if mirrored == nil || mirrored.Reason != condition.Reason || mirrored.Message != condition.Message {
-			return fmt.Errorf("the Deployment's condition is %+v, and the app's %+v", condition, mirrored)
+			return fmt.Errorf("got the app's condition %+v, want the Deployment's %+v", mirrored, condition)
 		}
 	}
-	if from, to := deployment.Status, app.Status; from.Replicas != to.Replicas || from.ReadyReplicas != to.ReadyReplicas || from.UpdatedReplicas != to.UpdatedReplicas {
-		return fmt.Errorf("the Deployment's status is %+v, and the app's %+v", from, to)
+	want, got := deployment.Status, app.Status
+	if got.Replicas != want.Replicas || got.ReadyReplicas != want.ReadyReplicas || got.UpdatedReplicas != want.UpdatedReplicas {
+		return fmt.Errorf("got the app's status %+v, want the counts of the Deployment's %+v", got, want)
 	}
 	return nil
 }
 
-// serviceIsRight tells whether there is a Service if and only if the app has a port. One of somebody is no part of that.
+// serviceIsRight reports whether the app has a Service if and only if it has a port. A foreign Service counts as right.
 func serviceIsRight(ctx context.Context, user *perturbation.User, app *v1.HelloApp) (bool, error) {
 	service, err := read[corev1.Service](ctx, user, services)
 	switch {
@@ -109,12 +110,12 @@ func serviceIsRight(ctx context.Context, user *perturbation.User, app *v1.HelloA
 	case service.Labels[theirs] != "":
 		return true, nil
 	case app.Spec.Port == 0 || !metav1.IsControlledBy(service, app) || service.Spec.Ports[0].Port != app.Spec.Port:
-		return false, fmt.Errorf("there is a Service of %v with the ports %v", service.OwnerReferences, service.Spec.Ports)
+		return false, fmt.Errorf("got a Service of %v with the ports %v, want the port %d", service.OwnerReferences, service.Spec.Ports, app.Spec.Port)
 	}
 	return true, nil
 }
 
-// runsNothing tells whether the app says that it has no image, and nothing is left of it.
+// runsNothing reports whether the app has the reason for a missing image, and no children.
 func runsNothing(ctx context.Context, user *perturbation.User) (bool, error) {
 	app, err := read[v1.HelloApp](ctx, user, apps)
 	if err != nil {
@@ -132,7 +133,7 @@ func runsNothing(ctx context.Context, user *perturbation.User) (bool, error) {
 	return true, nil
 }
 
-// appInConflict tells whether the app says that the Deployment is not its own.
+// appInConflict reports whether the app has a conflict with a foreign Deployment.
 func appInConflict(ctx context.Context, user *perturbation.User) (bool, error) {
 	app, err := read[v1.HelloApp](ctx, user, apps)
 	if err != nil {
@@ -144,7 +145,7 @@ func appInConflict(ctx context.Context, user *perturbation.User) (bool, error) {
 	return err == nil, err
 }
 
-// serviceInConflict tells whether the app runs, and says that the Service is not its own.
+// serviceInConflict reports whether the app runs, and has a conflict with a foreign Service.
 func serviceInConflict(ctx context.Context, user *perturbation.User) (bool, error) {
 	app, err := read[v1.HelloApp](ctx, user, apps)
 	if err != nil {
@@ -156,11 +157,11 @@ func serviceInConflict(ctx context.Context, user *perturbation.User) (bool, erro
 	return runs(port)(ctx, user)
 }
 
-// appIs tells what else the condition says, or that it speaks of an earlier spec.
+// appIs returns an error if the status is of an earlier generation, or if the condition is missing or different.
 func appIs(app *v1.HelloApp, conditionType string, status metav1.ConditionStatus, reason string) error {
 	condition := meta.FindStatusCondition(app.Status.Conditions, conditionType)
 	if app.Status.ObservedGeneration != app.Generation || condition == nil || condition.Status != status || condition.Reason != reason {
-		return fmt.Errorf("generation %d: the status is %+v", app.Generation, app.Status)
+		return fmt.Errorf("got the status %+v at generation %d, want %s=%s with reason %s", app.Status, app.Generation, conditionType, status, reason)
 	}
 	return nil
 }

@@ -43,15 +43,15 @@ func TestHelloApp(t *testing.T) {
 	tests := map[string]struct {
 		given, acts acts
 		flicker     func(context.Context, *perturbation.User) error
-		// deployments are the states that the Deployments of the namespace go through, one after the other. No state may
-		// be missing, and none may come twice: neither a rollout nor a scaling that nobody has asked for.
+		// deployments has for each Deployment of the namespace, in their order, the states that it passes through. No state may be missing
+		// or come twice: that would be a rollout or a scaling that the user has not asked for.
 		deployments [][]string
 	}{
 		"from nothing": {
 			acts: acts{createApp(one)}, flicker: flickerSize,
 			deployments: [][]string{{one}},
 		},
-		"a port comes and goes": {
+		"port added and removed": {
 			acts: acts{createApp(port), editApp("no port", spec{"port": nil}, one)}, flicker: flickerSize,
 			deployments: [][]string{{port, one}},
 		},
@@ -60,7 +60,7 @@ func TestHelloApp(t *testing.T) {
 			acts:        acts{editApp("scale up", spec{"size": int64(3)}, "nginx:1 x3"), editApp("scale down", spec{"size": int64(1)}, one)},
 			deployments: [][]string{{one, "nginx:1 x3", one}},
 		},
-		"the image changes twice": {
+		"image changed twice": {
 			given: acts{createApp(one)}, flicker: flickerSize,
 			acts:        acts{editApp("another image", spec{"image": "nginx:2"}, "nginx:2 x1"), editApp("a third image", spec{"image": "nginx:3"}, "nginx:3 x1")},
 			deployments: [][]string{{one, "nginx:2 x1", "nginx:3 x1"}},
@@ -77,11 +77,11 @@ func TestHelloApp(t *testing.T) {
 			given: acts{createApp(port)}, acts: acts{orphanAndRecreate(port)}, flicker: flickerSize,
 			deployments: [][]string{{port}},
 		},
-		"Deployment of somebody": {
+		"foreign Deployment": {
 			given: acts{foreignDeployment()}, acts: acts{createAppInConflict(one, appInConflict), removeForeign(deployments, one)},
 			deployments: [][]string{{"theirs:1 x1"}, {one}},
 		},
-		"Service of somebody": {
+		"foreign Service": {
 			given: acts{foreignService()}, acts: acts{createAppInConflict(port, serviceInConflict), removeForeign(services, port)},
 			deployments: [][]string{{port}},
 		},
@@ -89,7 +89,7 @@ func TestHelloApp(t *testing.T) {
 			given: acts{createApp(port)}, acts: acts{recreateApp(port)}, flicker: flickerSize,
 			deployments: [][]string{{port}, {port}},
 		},
-		"no image, and one again": {
+		"image removed and set": {
 			given: acts{createApp(one)}, flicker: flickerSize,
 			acts:        acts{withoutImage(), editApp("an image again", spec{"image": "nginx:2"}, "nginx:2 x1")},
 			deployments: [][]string{{one}, {"nginx:2 x1"}},
@@ -109,8 +109,8 @@ func TestHelloApp(t *testing.T) {
 				Resources: []schema.GroupVersionResource{apps, deployments, services},
 				Normalize: normalizeDeployment,
 				Invariants: []perturbation.Invariant{
-					{Name: "Deployments go through the states that were asked for", Check: goThrough(test.deployments)},
-					{Name: "what is somebody's is not written", Check: foreignIsNotWritten},
+					{Name: "Deployments pass through the requested states", Check: passThrough(test.deployments)},
+					{Name: "foreign objects are not written", Check: foreignIsNotWritten},
 				},
 			})
 		})
@@ -145,13 +145,12 @@ func startHelloApps(ctx context.Context, config *rest.Config, namespace string) 
 	return nil
 }
 
-// replicaSetPattern is a ReplicaSet in a message. Where one of an earlier Deployment of the name has not gone yet, the next gets
-// another name, and a collision is counted.
+// replicaSetPattern matches the name of a ReplicaSet in a message. If a ReplicaSet of an earlier Deployment of the name still exists, the
+// next one gets another name, and a collision is counted.
 var replicaSetPattern = regexp.MustCompile(`"web-[a-z0-9]+"`)
 
-// normalizeDeployment leaves out, of a Deployment and of what our status shows of it, what its own controller counts and names
-// as chance has it: revisions, collisions, Pods that have not ended yet. And which generation of the HelloApp it was applied
-// of, since flickers make generations.
+// normalizeDeployment removes from a Deployment, and from the app's status that mirrors it, what depends on chance: revisions, collisions,
+// terminating Pods, names of ReplicaSets. It also removes the generation of the HelloApp, because flickers increase it.
 func normalizeDeployment(object *unstructured.Unstructured) {
 	for _, annotation := range []string{"deployment.kubernetes.io/revision", helloapp.AnnotationGeneration} {
 		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", annotation)
@@ -165,13 +164,13 @@ func normalizeDeployment(object *unstructured.Unstructured) {
 		}
 	}
 	if len(conditions) > 0 {
-		_ = unstructured.SetNestedSlice(object.Object, conditions, "status", "conditions") // status is a map: it holds them
+		_ = unstructured.SetNestedSlice(object.Object, conditions, "status", "conditions") // status is a map, so this cannot fail
 	}
 }
 
-// goThrough: in the whole history there are these Deployments and no others, never two at a time, and each goes through these
-// states and no others. What the ReplicaSets are follows from that: one for each template.
-func goThrough(want [][]string) func([]perturbation.Change) error {
+// passThrough checks that the history has exactly these Deployments, never two at a time, and that each passes through exactly these
+// states. This determines the ReplicaSets, too: there is one for each template.
+func passThrough(want [][]string) func([]perturbation.Change) error {
 	return func(history []perturbation.Change) error {
 		var got [][]string
 		var live types.UID
@@ -191,20 +190,20 @@ func goThrough(want [][]string) func([]perturbation.Change) error {
 				live = deployment.UID
 				got = append(got, nil)
 			case live != deployment.UID:
-				return fmt.Errorf("at version %s Deployment %s is there beside %s", deployment.ResourceVersion, deployment.UID, live)
+				return fmt.Errorf("at version %s there are two Deployments, %s and %s", deployment.ResourceVersion, live, deployment.UID)
 			}
 			if last := len(got) - 1; !slices.Equal(got[last][max(len(got[last])-1, 0):], []string{stateOf(deployment)}) {
 				got[last] = append(got[last], stateOf(deployment))
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Errorf("the Deployments went through other states (- asked for, + were):\n%s", diff)
+			return fmt.Errorf("states of the Deployments (-want +got):\n%s", diff)
 		}
 		return nil
 	}
 }
 
-// foreignIsNotWritten: we are no manager of a field of what is somebody's.
+// foreignIsNotWritten checks that the controller manages no field of a foreign object.
 func foreignIsNotWritten(history []perturbation.Change) error {
 	for _, change := range history {
 		if change.Object.GetLabels()[theirs] == "" {
@@ -212,7 +211,8 @@ func foreignIsNotWritten(history []perturbation.Change) error {
 		}
 		for _, entry := range change.Object.GetManagedFields() {
 			if strings.HasPrefix(entry.Manager, helloapp.FieldManager) {
-				return fmt.Errorf("at version %s we have written %s %s, which is somebody's", change.Object.GetResourceVersion(), change.Object.GetKind(), change.Object.GetName())
+				object := change.Object
+				return fmt.Errorf("at version %s the controller has written the foreign %s %s", object.GetResourceVersion(), object.GetKind(), object.GetName())
 			}
 		}
 	}

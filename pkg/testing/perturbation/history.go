@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// history is what the controllers of one run asked for, and what was done to them.
+// history is the log of one run: the requests of the controllers and the faults.
 type history struct {
 	mu        sync.Mutex
 	start     time.Time
@@ -23,21 +23,21 @@ func newHistory() *history {
 	return &history{start: now, lastWrite: now}
 }
 
-// add a line to the history.
+// add adds a line with the time since the start of the run.
 func (h *history) add(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lines = append(h.lines, fmt.Sprintf("%7.3fs  ", time.Since(h.start).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// wrote notes that a write was just made.
+// wrote records the time of a write.
 func (h *history) wrote() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastWrite = time.Now()
 }
 
-// quietFor tells since when no write was made.
+// quietFor returns the time since the last write.
 func (h *history) quietFor() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

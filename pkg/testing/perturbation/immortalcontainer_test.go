@@ -64,7 +64,7 @@ func TestImmortalContainer(t *testing.T) {
 		scenario.Resources = []schema.GroupVersionResource{containers, pods}
 		scenario.Invariants = []perturbation.Invariant{
 			{Name: "never two Pods of one ImmortalContainer", Check: neverTwoPods},
-			{Name: "every start is counted before it is made, and once", Check: startsAreExact},
+			{Name: "every start is counted once, before its Pod is created", Check: startsAreExact},
 		}
 		t.Run(scenario.Name, func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +101,7 @@ func startImmortalContainers(ctx context.Context, config *rest.Config, namespace
 	return nil
 }
 
-// The acts. Each waits for the state in which a user would call it done.
+// The acts. Each waits for the state that the user expects.
 
 func create() perturbation.Act {
 	return perturbation.Act{Name: "create " + name, Do: createContainer, Until: ready(1)}
@@ -130,7 +130,7 @@ func deletePod(starts int64) perturbation.Act {
 	}
 }
 
-// endPod makes the container exit, as a node would report it.
+// endPod writes the status that kubelet reports when the container exits.
 func endPod(phase corev1.PodPhase, exitCode int64, starts int64) perturbation.Act {
 	return perturbation.Act{
 		Name: fmt.Sprintf("the container exits with %d", exitCode),
@@ -173,7 +173,7 @@ func patchSpec(ctx context.Context, user *perturbation.User, field string, value
 
 func foreignPod() perturbation.Act {
 	return perturbation.Act{
-		Name: "somebody makes a Pod of the name",
+		Name: "another client creates a Pod of the name",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			_, err := user.Client.Resource(pods).Namespace(user.Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": podName},
@@ -191,7 +191,7 @@ func createInConflict() perturbation.Act {
 
 func removeForeignPod() perturbation.Act {
 	act := deletePod(1)
-	act.Name = "the Pod of somebody goes"
+	act.Name = "delete the foreign Pod"
 	return act
 }
 
@@ -208,7 +208,7 @@ func recreate() perturbation.Act {
 	}
 }
 
-// orphanAndRecreateContainer makes the container anew once its Pod, which is of that start, is an orphan.
+// orphanAndRecreateContainer deletes the container, orphans its Pod, which is of that start, and creates the container again.
 func orphanAndRecreateContainer(start int64) perturbation.Act {
 	return perturbation.Act{
 		Name: "delete " + name + " with --cascade=orphan, and recreate it",
@@ -221,7 +221,7 @@ func orphanAndRecreateContainer(start int64) perturbation.Act {
 				return apierrors.IsNotFound(err), nil
 			})
 			if err != nil {
-				return fmt.Errorf("waiting for the container to go: %w", err)
+				return fmt.Errorf("waiting until the container is deleted: %w", err)
 			}
 			return createContainer(ctx, user)
 		},
@@ -229,7 +229,7 @@ func orphanAndRecreateContainer(start int64) perturbation.Act {
 	}
 }
 
-// flickerLabel takes the label by which we watch from the Pod, and puts it back.
+// flickerLabel removes the label that the controller's informer selects by from the Pod, and restores it.
 func flickerLabel(ctx context.Context, user *perturbation.User) error {
 	for _, value := range []any{nil, controller.ManagedBy} {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{controller.LabelManagedBy: value}}})
@@ -238,7 +238,7 @@ func flickerLabel(ctx context.Context, user *perturbation.User) error {
 		}
 		_, err = user.Client.Resource(pods).Namespace(user.Namespace).Patch(ctx, podName, types.MergePatchType, patch, metav1.PatchOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil // there is no Pod at this point
+			return nil // there may be no Pod during a flicker
 		}
 		if err != nil {
 			return err
@@ -252,7 +252,7 @@ func flickerSuspend(ctx context.Context, user *perturbation.User) error {
 	return errors.Join(patchSpec(ctx, user, "suspend", true), patchSpec(ctx, user, "suspend", nil))
 }
 
-// ready tells whether the container runs, in its Pod of that start, and its status is up to date.
+// ready reports whether the container runs in its Pod of that start, and its status is up to date.
 func ready(starts int64) func(context.Context, *perturbation.User) (bool, error) {
 	return func(ctx context.Context, user *perturbation.User) (bool, error) {
 		container, err := user.Get(ctx, containers, name)
@@ -268,13 +268,13 @@ func ready(starts int64) func(context.Context, *perturbation.User) (bool, error)
 		}
 		counted, _, _ := unstructured.NestedInt64(container.Object, "status", "startTimes")
 		if counted != starts || !metav1.IsControlledBy(pod, container) {
-			return false, fmt.Errorf("Ready, but startTimes is %d, not %d, or the Pod belongs to another", counted, starts)
+			return false, fmt.Errorf("got Ready with startTimes %d and the Pod's owners %v, want %d and the container", counted, pod.GetOwnerReferences(), starts)
 		}
 		return true, nil
 	}
 }
 
-// condition tells whether the condition has the value.
+// condition reports whether the condition has the value.
 func condition(conditionType, value string) func(context.Context, *perturbation.User) (bool, error) {
 	return func(ctx context.Context, user *perturbation.User) (bool, error) {
 		container, err := user.Get(ctx, containers, name)
@@ -285,7 +285,7 @@ func condition(conditionType, value string) func(context.Context, *perturbation.
 	}
 }
 
-// hasCondition tells whether the condition has the value in a status that is up to date; the error tells why not.
+// hasCondition reports whether the condition has the value in a status of the current generation. The error is the reason why not.
 func hasCondition(container *unstructured.Unstructured, conditionType, value string) (bool, error) {
 	observed, _, _ := unstructured.NestedInt64(container.Object, "status", "observedGeneration")
 	if observed != container.GetGeneration() {
@@ -303,7 +303,7 @@ func hasCondition(container *unstructured.Unstructured, conditionType, value str
 	return false, fmt.Errorf("no condition %s", conditionType)
 }
 
-// suspended tells whether the container is suspended and its Pod gone.
+// suspended reports whether the container is suspended and its Pod deleted.
 func suspended(ctx context.Context, user *perturbation.User) (bool, error) {
 	container, err := user.Get(ctx, containers, name)
 	if err != nil {
@@ -314,7 +314,7 @@ func suspended(ctx context.Context, user *perturbation.User) (bool, error) {
 	return pod == "" && apierrors.IsNotFound(err), nil
 }
 
-// neverTwoPods: a Pod of an ImmortalContainer appears only when the one before is gone.
+// neverTwoPods checks that a Pod of an ImmortalContainer is created only after the one before is deleted.
 func neverTwoPods(history []perturbation.Change) error {
 	live := map[types.UID]types.UID{} // owner -> Pod
 	for _, change := range history {
@@ -330,7 +330,7 @@ func neverTwoPods(history []perturbation.Change) error {
 		case change.Deleted:
 			delete(live, owner.UID)
 		case live[owner.UID] != "" && live[owner.UID] != uid:
-			return fmt.Errorf("at version %s Pod %s is there beside Pod %s", change.Object.GetResourceVersion(), uid, live[owner.UID])
+			return fmt.Errorf("at version %s there are two Pods, %s and %s", change.Object.GetResourceVersion(), live[owner.UID], uid)
 		default:
 			live[owner.UID] = uid
 		}
@@ -338,8 +338,8 @@ func neverTwoPods(history []perturbation.Change) error {
 	return nil
 }
 
-// startsAreExact: no Pod is made before its start is counted, none twice under one number, and in the end the count is that
-// of the Pods that were made. Whoever adopts a Pod goes on from its start.
+// startsAreExact checks that no Pod is created before its start is counted, that no two Pods have the same start, and that the final count
+// is the number of created Pods. An ImmortalContainer that adopts a Pod counts on from the start of that Pod.
 func startsAreExact(history []perturbation.Change) error {
 	counted, made, ownerOf := map[types.UID]int64{}, map[types.UID]int64{}, map[types.UID]types.UID{}
 	for _, change := range history {
@@ -359,7 +359,7 @@ func startsAreExact(history []perturbation.Change) error {
 		ownerOf[object.GetUID()] = owner.UID
 		start, err := strconv.ParseInt(object.GetAnnotations()[immortalcontainer.AnnotationStart], 10, 64)
 		if err != nil {
-			return fmt.Errorf("Pod %s does not tell its start: %w", object.GetUID(), err)
+			return fmt.Errorf("reading the start of Pod %s: %w", object.GetUID(), err)
 		}
 		if adopted {
 			made[owner.UID] = start
@@ -367,15 +367,15 @@ func startsAreExact(history []perturbation.Change) error {
 		}
 		made[owner.UID]++
 		if count, exists := counted[owner.UID]; exists && start > count {
-			return fmt.Errorf("at version %s the Pod of start %d was made, but %d starts were counted", object.GetResourceVersion(), start, count)
+			return fmt.Errorf("at version %s the Pod of start %d was created, but the count is %d", object.GetResourceVersion(), start, count)
 		}
 		if start != made[owner.UID] {
-			return fmt.Errorf("at version %s Pod number %d was made as start %d", object.GetResourceVersion(), made[owner.UID], start)
+			return fmt.Errorf("at version %s got Pod %d with start %d, want the same number", object.GetResourceVersion(), made[owner.UID], start)
 		}
 	}
 	for uid, count := range counted {
 		if count != made[uid] {
-			return fmt.Errorf("in the end %d starts are counted, but %d Pods were made", count, made[uid])
+			return fmt.Errorf("got the final count %d, want the number of created Pods, %d", count, made[uid])
 		}
 	}
 	return nil

@@ -10,14 +10,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// instance is one life of the controller.
+// instance is one run of the controller, from its start to its kill.
 type instance struct {
 	proxy *proxy
 	done  chan struct{}
 	err   error
 }
 
-// startInstance starts the next instance of the controller. Its way to the API server is its proxy alone.
+// startInstance starts the next instance of the controller. All its requests go through its proxy.
 func (r *run) startInstance(ctx context.Context) {
 	r.started++
 	alive, kill := context.WithCancel(ctx)
@@ -39,17 +39,17 @@ func (r *run) startInstance(ctx context.Context) {
 	}(r.instance)
 }
 
-// stopInstance kills the instance that runs and waits for its end.
+// stopInstance kills the running instance and waits for its end.
 func (r *run) stopInstance() {
 	r.instance.proxy.kill()
 	<-r.instance.done
 }
 
-// revive starts another instance where the last was killed. One that ends by itself is an error.
+// revive starts another instance if the last one was killed. It returns an error if the last one ended by itself.
 func (r *run) revive(ctx context.Context) error {
 	if r.instance.proxy.alive.Err() != nil {
 		<-r.instance.done
-		r.history.wrote() // quiet begins anew
+		r.history.wrote() // restarts the quiet time
 		r.startInstance(ctx)
 		return nil
 	}

@@ -21,15 +21,15 @@ import (
 	"millwright.dev/pkg/testing/perturbation"
 )
 
-// has is how many switches each Machine is to have in the end.
+// has is the number of switches that each Machine has in the end, by its name.
 type has map[string]int
 
 func createMachine(name string, count int) perturbation.Act {
 	return perturbation.Act{Name: "create Machine " + name, Do: makeMachine(name, spec{"switches": int64(count)}), Until: settled(has{name: count}, 0)}
 }
 
-// createMachineBeside another one, of as many switches.
-func createMachineBeside(name string, count int) perturbation.Act {
+// createSecondMachine creates a Machine next to "a", which has the same number of switches.
+func createSecondMachine(name string, count int) perturbation.Act {
 	return perturbation.Act{Name: "create Machine " + name, Do: makeMachine(name, spec{"switches": int64(count)}), Until: settled(has{"a": count, name: count}, 0)}
 }
 
@@ -77,7 +77,7 @@ func flipAll(name string, count int) perturbation.Act {
 	}
 }
 
-// flipTwice moves the one switch of a Machine up, and again as soon as it is down.
+// flipTwice moves the only switch of a Machine up, and again when it is down.
 func flipTwice(name string) perturbation.Act {
 	return perturbation.Act{
 		Name: "move the switch up",
@@ -88,7 +88,7 @@ func flipTwice(name string) perturbation.Act {
 			}
 			return flipUp(ctx, user, all[0].Name)
 		},
-		// The user has to wait for the controller in between, and only here a controller that was killed is brought back.
+		// The second move waits for the controller, and a killed controller is restarted only during Until.
 		Until: func(ctx context.Context, user *perturbation.User) (bool, error) {
 			all, err := switchesOf(ctx, user, name)
 			if err != nil {
@@ -111,10 +111,10 @@ func flipUp(ctx context.Context, user *perturbation.User, name string) error {
 	return patchUseless(ctx, user, switches, name, map[string]any{"spec": spec{"position": "up"}})
 }
 
-// hourBetween lets the Machine wait an hour after each flip, and moves its two switches up: one comes down.
+// hourBetween sets the interval between flips to an hour, and moves both switches of the Machine up: one is moved down.
 func hourBetween(name string) perturbation.Act {
 	return perturbation.Act{
-		Name: "move both switches up, and let an hour be between their flips",
+		Name: "set an interval of an hour, and move both switches up",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			err := patchUseless(ctx, user, machines, name, map[string]any{"spec": spec{"flipIntervalSeconds": 3600}})
 			if err != nil {
@@ -126,10 +126,10 @@ func hourBetween(name string) perturbation.Act {
 	}
 }
 
-// upWithinTheHour moves up again what is down.
+// upWithinTheHour moves the switch up again that is down.
 func upWithinTheHour(name string) perturbation.Act {
 	return perturbation.Act{
-		Name: "move the one up again that is down",
+		Name: "move the lower switch up again",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			all, err := switchesOf(ctx, user, name)
 			for _, sw := range all {
@@ -143,7 +143,7 @@ func upWithinTheHour(name string) perturbation.Act {
 	}
 }
 
-// relabel makes a switch of one Machine one of the other, so that both have to restore their number, which is two.
+// relabel moves a switch from one Machine to the other by its label, so that both have to restore their number of two.
 func relabel(from, to string) perturbation.Act {
 	return perturbation.Act{
 		Name: "label a switch of " + from + " for " + to,
@@ -154,10 +154,10 @@ func relabel(from, to string) perturbation.Act {
 	}
 }
 
-// unlabel takes the label off one of two switches.
+// unlabel removes the label from one of two switches.
 func unlabel(name string) perturbation.Act {
 	return perturbation.Act{
-		Name: "take the label off a switch",
+		Name: "remove the label from a switch",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			return labelOne(ctx, user, name, nil)
 		},
@@ -187,10 +187,10 @@ func deleteSwitch(name string, count int) perturbation.Act {
 	}
 }
 
-// makeSwitch makes one too many. It is the newest, or within the same second the last by name.
+// makeSwitch creates a surplus switch. It is the newest, or within the same second the last by name.
 func makeSwitch(name string, count int) perturbation.Act {
 	return perturbation.Act{
-		Name: "make a switch by hand",
+		Name: "create a switch by hand",
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			return createUseless(ctx, user, switches, map[string]any{
 				"kind": "Switch", "metadata": map[string]any{"name": "zzz", "labels": map[string]any{machine.LabelMachine: name}}, "spec": spec{"position": "up"},
@@ -198,18 +198,18 @@ func makeSwitch(name string, count int) perturbation.Act {
 		},
 		Until: func(ctx context.Context, user *perturbation.User) (bool, error) {
 			if _, err := user.Get(ctx, switches, "zzz"); !apierrors.IsNotFound(err) {
-				return false, fmt.Errorf("the one too many is still there: %w", err)
+				return false, fmt.Errorf("the surplus switch still exists: %w", err)
 			}
 			return settled(has{name: count}, 0)(ctx, user)
 		},
 	}
 }
 
-// recreateMachine makes a Machine anew while the garbage collector deletes its switches, or once they are orphans, of which
-// one is up.
+// recreateMachine deletes a Machine and creates it again while the garbage collector deletes its switches, or when they are orphans. One
+// of the orphans is up.
 func recreateMachine(name string, count int, propagation metav1.DeletionPropagation) perturbation.Act {
 	return perturbation.Act{
-		Name: fmt.Sprintf("delete the Machine (%s), and make it anew", propagation),
+		Name: fmt.Sprintf("delete the Machine (%s), and create it again", propagation),
 		Do: func(ctx context.Context, user *perturbation.User) error {
 			all, err := switchesOf(ctx, user, name)
 			if err != nil {
@@ -227,7 +227,7 @@ func recreateMachine(name string, count int, propagation metav1.DeletionPropagat
 				return apierrors.IsNotFound(err), nil
 			})
 			if err != nil {
-				return fmt.Errorf("waiting for the Machine to go: %w", err)
+				return fmt.Errorf("waiting until the Machine is deleted: %w", err)
 			}
 			if propagation == metav1.DeletePropagationOrphan {
 				if err := flipUp(ctx, user, all[0].Name); err != nil {
@@ -240,8 +240,8 @@ func recreateMachine(name string, count int, propagation metav1.DeletionPropagat
 	}
 }
 
-// awaitCollector waits until the garbage collector knows the switches that there are: of a kind whose CRD is new it makes no
-// orphans, for up to half a minute. It shows by a Switch that goes with its owner.
+// awaitCollector waits until the garbage collector watches Switches. It does not orphan objects of a kind whose CRD is up to half a minute
+// old. The probe is a Switch that is deleted with its owner.
 func awaitCollector(ctx context.Context, user *perturbation.User) error {
 	configMaps := user.Client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(user.Namespace)
 	owner, err := configMaps.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
@@ -264,11 +264,11 @@ func awaitCollector(ctx context.Context, user *perturbation.User) error {
 	})
 }
 
-// flickerSwitches asks a Machine for two switches more, and takes it back.
+// flickerSwitches adds two switches to a Machine's spec and reverts it.
 func flickerSwitches(ctx context.Context, user *perturbation.User) error {
 	m, err := readMachine(ctx, user, "a")
 	if apierrors.IsNotFound(err) {
-		return nil // it is being made anew
+		return nil // there may be none during a flicker
 	}
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func readMachine(ctx context.Context, user *perturbation.User, name string) (*v1
 	return typed[v1alpha1.Machine](object)
 }
 
-// switchesOf the Machine, sorted by name; it is an error if there are none.
+// switchesOf returns the switches that the Machine owns, sorted by name. It returns an error if there are none.
 func switchesOf(ctx context.Context, user *perturbation.User, name string) (owned []*v1alpha1.Switch, err error) {
 	m, err := readMachine(ctx, user, name)
 	if err != nil {
@@ -63,8 +63,8 @@ func switchesOf(ctx context.Context, user *perturbation.User, name string) (owne
 	return owned, nil
 }
 
-// settled tells whether each of the Machines has so many switches, all of them and its lever down and nothing on its way, and
-// that this is all there is, but for so many switches that belong to nobody.
+// settled reports whether each Machine has its number of switches, all switches and levers are down, no flip is in progress, and there are
+// no other switches but this number of orphans.
 func settled(wanted has, orphans int) until {
 	return func(ctx context.Context, user *perturbation.User) (bool, error) {
 		total := orphans
@@ -85,20 +85,21 @@ func settled(wanted has, orphans int) until {
 				return false, errors.Join(err, fmt.Errorf("Machine %s has %d switches", name, len(owned)))
 			}
 			for _, sw := range owned {
-				if sw.DeletionTimestamp != nil || sw.Spec.Position != v1alpha1.PositionDown || sw.Status.SeenAt != nil || sw.Labels[machine.LabelMachine] != name {
+				if sw.DeletionTimestamp != nil || sw.Spec.Position != v1alpha1.PositionDown || sw.Status.SeenAt != nil ||
+					sw.Labels[machine.LabelMachine] != name {
 					return false, fmt.Errorf("Machine %s has the Switch %+v", name, sw)
 				}
 			}
 		}
 		list, err := user.Client.Resource(switches).Namespace(user.Namespace).List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) != total {
-			err = fmt.Errorf("there are %d switches", len(list.Items))
+			err = fmt.Errorf("got %d switches, want %d", len(list.Items), total)
 		}
 		return err == nil, err
 	}
 }
 
-// waiting tells whether of the Machine's two switches so many wait to be moved down, and nothing else is on its way.
+// waiting reports whether this number of the Machine's two switches wait to be moved down, and no flip is in progress.
 func waiting(name string, up int) until {
 	return func(ctx context.Context, user *perturbation.User) (bool, error) {
 		m, err := readMachine(ctx, user, name)

@@ -35,9 +35,9 @@ func TestMachine(t *testing.T) {
 	type acts = []perturbation.Act
 	tests := map[string]struct {
 		given, acts acts
-		// flips is how often a switch is moved down, the levers apart.
+		// flips is how often a switch is moved down, without the levers.
 		flips int
-		// names is how many there are at most among all switches that ever were; live is how many one Machine has at once.
+		// names is the maximal number of different names of switches; live is the maximal number of switches that a Machine has at a time.
 		names, live int
 	}{
 		"three switches from nothing": {acts: acts{createMachine("a", 3)}, names: 3, live: 3},
@@ -45,17 +45,17 @@ func TestMachine(t *testing.T) {
 			given: acts{createMachine("a", 1)}, acts: acts{scaleMachine("a", 3), scaleMachine("a", 1)},
 			names: 3, live: 3,
 		},
-		"three up at once": {given: acts{createMachine("a", 3)}, acts: acts{flipAll("a", 3)}, flips: 3, names: 3, live: 3},
-		"up, and up again": {given: acts{createMachine("a", 1)}, acts: acts{flipTwice("a")}, flips: 2, names: 1, live: 1},
-		// What is held back until the end finds a switch that waits.
+		"three up together": {given: acts{createMachine("a", 3)}, acts: acts{flipAll("a", 3)}, flips: 3, names: 3, live: 3},
+		"up twice":          {given: acts{createMachine("a", 1)}, acts: acts{flipTwice("a")}, flips: 2, names: 1, live: 1},
+		// A write that is held back until the end arrives while a switch waits.
 		"an hour between two":  {given: acts{createMachine("a", 2)}, acts: acts{hourBetween("a"), upWithinTheHour("a")}, flips: 1, names: 2, live: 2},
 		"the lever":            {acts: acts{createMachineWithLever("a")}, names: 1, live: 1},
-		"from one to another":  {given: acts{createMachine("a", 2), createMachineBeside("b", 2)}, acts: acts{relabel("a", "b")}, names: 5, live: 3},
+		"from one to another":  {given: acts{createMachine("a", 2), createSecondMachine("b", 2)}, acts: acts{relabel("a", "b")}, names: 5, live: 3},
 		"a switch loses label": {given: acts{createMachine("a", 2)}, acts: acts{unlabel("a")}, names: 3, live: 2},
-		// Where the cache still has the one that was deleted, the new one gets another name.
+		// If the cache still has the deleted switch, the new one gets another name.
 		"a switch is deleted": {given: acts{createMachine("a", 2)}, acts: acts{deleteSwitch("a", 2)}, names: 3, live: 2},
 		"one made by hand":    {given: acts{createMachine("a", 2)}, acts: acts{makeSwitch("a", 2)}, names: 3, live: 3},
-		"deleted and made anew": {
+		"deleted and created again": {
 			given: acts{createMachine("a", 2)}, acts: acts{recreateMachine("a", 2, metav1.DeletePropagationBackground)},
 			names: 5, live: 2,
 		},
@@ -74,8 +74,8 @@ func TestMachine(t *testing.T) {
 				Resources: []schema.GroupVersionResource{machines, switches},
 				Normalize: nameless,
 				Invariants: []perturbation.Invariant{
-					{Name: "flips keep the pace, and none is lost or made twice", Check: paceIsKept(test.flips)},
-					{Name: "no more switches than asked for", Check: noMoreSwitches(test.names, test.live)},
+					{Name: "flips keep the pace, and none is lost or repeated", Check: paceIsKept(test.flips)},
+					{Name: "no more switches than requested", Check: noMoreSwitches(test.names, test.live)},
 				},
 			})
 		})
@@ -105,20 +105,20 @@ func startMachines(ctx context.Context, config *rest.Config, namespace string) e
 	return nil
 }
 
-// nameless leaves out the names of switches, which are made of UIDs.
+// nameless removes the names of switches, which have a part of a UID.
 func nameless(object *unstructured.Unstructured) {
 	if object.GetKind() == "Switch" {
 		object.SetName("")
 	}
 }
 
-// pace is what the Machines of these tests ask for, as delay and as interval: as little as they can. The API server says when
-// it wrote a version in whole seconds, cut off. Where two writes are as far from each other as they should be, these are too.
+// pace is the delay and the interval of the Machines of these tests: the shortest that the API allows. The API server records the times of
+// writes in whole seconds, rounded down, which does not make the distance of two writes less than a whole number of seconds.
 const pace = time.Second
 
-// paceIsKept: every flip was reserved in the newest version of the Machine, with the very version of the Switch that it changed.
-// It came no sooner than the delay after the Switch was moved up, and no sooner than the interval after the flip before, which
-// was written down before anything else was reserved. And there are as many flips as there should be.
+// paceIsKept checks that every flip was reserved in the newest version of the Machine, with the version of the Switch that it changed, that
+// it came at least the delay after the Switch was moved up and at least the interval after the flip before, which was recorded before the
+// next reservation, and that the number of flips is the one wanted.
 func paceIsKept(want int) func([]perturbation.Change) error {
 	return func(history []perturbation.Change) error {
 		flips, upSince, flipped := 0, map[types.UID]time.Time{}, map[types.UID]time.Time{}
@@ -153,7 +153,7 @@ func paceIsKept(want int) func([]perturbation.Change) error {
 				flips++
 				wanted := v1alpha1.Flip{Switch: sw.Name, UID: sw.UID, ResourceVersion: before.ResourceVersion}
 				if reserved := machineBefore[owner.UID].Status.Flip; reserved == nil || *reserved != wanted {
-					return fmt.Errorf("at version %s version %s of Switch %s is moved down, but what is reserved is %+v", sw.ResourceVersion, before.ResourceVersion, sw.Name, reserved)
+					return fmt.Errorf("at version %s version %s of Switch %s is moved down, but the reservation is %+v", sw.ResourceVersion, before.ResourceVersion, sw.Name, reserved)
 				}
 				if last, ok := flipped[owner.UID]; ok && at.Sub(last) < pace {
 					return fmt.Errorf("at version %s Switch %s is moved down at %s, but another was at %s", sw.ResourceVersion, sw.Name, at, last)
@@ -172,14 +172,14 @@ func paceIsKept(want int) func([]perturbation.Change) error {
 			}
 		}
 		if flips != want {
-			return fmt.Errorf("there were %d flips, and should be %d", flips, want)
+			return fmt.Errorf("got %d flips, want %d", flips, want)
 		}
 		return nil
 	}
 }
 
-// reservationIsInTime: a Machine reserves nothing in the place of another reservation, nothing before the flip before is written
-// down, and nothing within the interval after that.
+// reservationIsInTime checks that a Machine's reservation does not replace another one, and comes after the flip before is recorded and the
+// interval after it has passed.
 func reservationIsInTime(before, m *v1alpha1.Machine, at, flipped time.Time) error {
 	if m.Status.Flip == nil || before != nil && before.Status.Flip != nil && *before.Status.Flip == *m.Status.Flip {
 		return nil
@@ -187,16 +187,16 @@ func reservationIsInTime(before, m *v1alpha1.Machine, at, flipped time.Time) err
 	last := m.Status.LastFlipTime
 	switch {
 	case before != nil && before.Status.Flip != nil:
-		return fmt.Errorf("at version %s of Machine %s a reservation takes the place of another", m.ResourceVersion, m.Name)
+		return fmt.Errorf("at version %s of Machine %s a reservation replaces another", m.ResourceVersion, m.Name)
 	case !flipped.IsZero() && (last == nil || last.Time.Before(flipped)):
-		return fmt.Errorf("at version %s Machine %s makes a reservation, but the flip at %s is not written down: %s", m.ResourceVersion, m.Name, flipped, last)
+		return fmt.Errorf("at version %s Machine %s makes a reservation, but the flip at %s is not recorded: %s", m.ResourceVersion, m.Name, flipped, last)
 	case last != nil && !at.Add(time.Second).After(last.Add(pace)):
 		return fmt.Errorf("at version %s Machine %s makes a reservation at %s, but the last flip was at %s", m.ResourceVersion, m.Name, at, last)
 	}
 	return nil
 }
 
-// writtenAt is when the API server last wrote this part of the object.
+// writtenAt returns when the API server last wrote this part of the object.
 func writtenAt(object *unstructured.Unstructured, subresource string) (at time.Time) {
 	for _, entry := range object.GetManagedFields() {
 		if entry.Subresource == subresource && entry.Time.After(at) {
@@ -206,8 +206,8 @@ func writtenAt(object *unstructured.Unstructured, subresource string) (at time.T
 	return at
 }
 
-// noMoreSwitches: there are never more names of switches than these, and no Machine has ever more at once. Names tell what was
-// created because it was missing: one that is created late may take a name that has become free.
+// noMoreSwitches checks the number of different names of switches, and that no Machine has more than the limit at any time. A surplus name
+// shows a surplus create, even though a late create may use a name that has become free.
 func noMoreSwitches(names, live int) func([]perturbation.Change) error {
 	return func(history []perturbation.Change) error {
 		seen, owned := map[string]bool{}, map[types.UID]map[types.UID]bool{}
@@ -233,7 +233,7 @@ func noMoreSwitches(names, live int) func([]perturbation.Change) error {
 			}
 		}
 		if len(seen) > names {
-			return fmt.Errorf("there were %d switches with different names: %v", len(seen), seen)
+			return fmt.Errorf("got %d names of switches, want at most %d: %v", len(seen), names, seen)
 		}
 		return nil
 	}

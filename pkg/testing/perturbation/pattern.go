@@ -12,33 +12,33 @@ import (
 	"time"
 )
 
-// freezeTime is how long a frozen watch is held back: long enough for a controller to act on what it does not see.
+// freezeTime is how long a watch stays frozen: long enough for a controller to act on its stale cache.
 const freezeTime = 700 * time.Millisecond
 
-// Pattern is one way to disturb a controller at a point.
+// Pattern is a way to disturb a controller at a point.
 type Pattern struct {
 	Name string
-	// Resource whose cache is disturbed, for the patterns that disturb one.
+	// Resource is the one whose cache is disturbed; "" for a pattern that disturbs no cache.
 	Resource string
-	// loseEvents makes every event post fail, during the whole run. Such a pattern has no strike.
+	// loseEvents makes every write of an event fail, during the whole run. Such a pattern has no strike.
 	loseEvents bool
 	// firstOfAct tries the pattern only at the first write of each act, unless all patterns are tried.
 	firstOfAct bool
-	// untilTheEnd keeps a late write back until the last act is done, not only its own.
+	// untilTheEnd holds back a late write until the last act is done, not only its own.
 	untilTheEnd bool
-	// strike does what is to happen to the write of the point.
+	// strike handles the write of the point in place of the proxy.
 	strike func(*strike) (*http.Response, error)
 }
 
-// strike is one write at the moment when it is disturbed.
+// strike is a write that is disturbed.
 type strike struct {
 	proxy *proxy
 	req   *http.Request
 	call  call
 }
 
-// standardPatterns are those that every test run tries. A crash before any other write than the first one of an act leaves what a crash after
-// the write before it leaves.
+// standardPatterns returns the patterns that every test run tries. A crash before any other write than the first one of an act leaves the
+// same state as a crash after the write before it.
 func standardPatterns(watched []string) []Pattern {
 	patterns := []Pattern{
 		{Name: "crash before", firstOfAct: true, strike: crashBefore},
@@ -51,7 +51,7 @@ func standardPatterns(watched []string) []Pattern {
 	return patterns
 }
 
-// morePatterns are tried where time allows.
+// morePatterns returns the patterns that are tried if AllPatternsVariable is set.
 func morePatterns(watched []string, flicker bool) []Pattern {
 	patterns := []Pattern{
 		{Name: "events lost", loseEvents: true},
@@ -72,7 +72,7 @@ func crashBefore(s *strike) (*http.Response, error) {
 	return nil, errKilled
 }
 
-// crashAfter kills the instance when its write has taken effect, before it gets the answer.
+// crashAfter kills the instance after its write has taken effect and before it gets the answer.
 func crashAfter(s *strike) (*http.Response, error) {
 	resp, err := s.proxy.forward(s.req, s.call)
 	if err == nil {
@@ -83,7 +83,7 @@ func crashAfter(s *strike) (*http.Response, error) {
 	return nil, errKilled
 }
 
-// lateWrite holds the write back until another instance has done the work, then lets it through.
+// lateWrite holds back the write until another instance has done the work, then sends it.
 func lateWrite(s *strike) (*http.Response, error) {
 	var body []byte
 	if s.req.Body != nil {
@@ -98,7 +98,7 @@ func lateWrite(s *strike) (*http.Response, error) {
 		late.Body = io.NopCloser(bytes.NewReader(body))
 		resp, err := proxy.next.RoundTrip(late)
 		if err != nil {
-			return fmt.Errorf("letting the late write through: %w", err)
+			return fmt.Errorf("sending the late write: %w", err)
 		}
 		proxy.run.history.add("#%d %s %s/%s arrives late: %s", proxy.instance, call.Verb, call.resource(), call.name, http.StatusText(resp.StatusCode))
 		proxy.run.history.wrote()
@@ -108,13 +108,13 @@ func lateWrite(s *strike) (*http.Response, error) {
 	return nil, errKilled
 }
 
-// freezeWatch freezes the watch of a resource while the write goes through.
+// freezeWatch freezes the watch of a resource while the write is sent.
 func freezeWatch(s *strike) (*http.Response, error) {
 	s.proxy.freeze(s.proxy.run.pattern.Resource)
 	return s.proxy.forward(s.req, s.call)
 }
 
-// restartInThePast kills the instance after its write; the cache of the next one is first filled with what was before.
+// restartInThePast kills the instance after its write. The cache of the next instance is first filled with the state before the write.
 func restartInThePast(s *strike) (*http.Response, error) {
 	version, err := s.proxy.run.currentVersion(s.req.Context(), s.proxy.run.pattern.Resource)
 	if err != nil {
@@ -124,7 +124,7 @@ func restartInThePast(s *strike) (*http.Response, error) {
 	return crashAfter(s)
 }
 
-// unobserved cuts all watches, lets the scenario's flicker come and go, and lets the controller list anew.
+// unobserved sends the write, cuts all watches and requests the scenario's flicker. The controller lists again after the flicker.
 func unobserved(s *strike) (*http.Response, error) {
 	resp, err := s.proxy.forward(s.req, s.call)
 	restore := s.proxy.cutWatches()

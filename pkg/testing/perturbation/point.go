@@ -17,8 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Point is one write of a controller: the k-th request of the verb to the object. Objects are numbered in the order in
-// which they first appear, since some names are made up anew in every run.
+// Point is one write of a controller: the k-th request of the verb to the object. Objects are numbered in the order in which they first
+// appear, because some names are different in every run.
 type Point struct {
 	Verb     string // create, update, patch, delete, deletecollection
 	Resource string // with its subresource: pods, immortalcontainers/status
@@ -26,7 +26,7 @@ type Point struct {
 	K        int
 }
 
-// String is fit for the name of a subtest.
+// String returns a name for a subtest.
 func (p Point) String() string {
 	return fmt.Sprintf("%s_%s_object%d_write%d", p.Verb, strings.ReplaceAll(p.Resource, "/", "."), p.Object, p.K)
 }
@@ -36,7 +36,7 @@ var requestInfos = &request.RequestInfoFactory{
 	GrouplessAPIPrefixes: sets.NewString("api"),
 }
 
-// call is a request as the API server sees it.
+// call is a request in the terms of the API server.
 type call struct {
 	*request.RequestInfo
 	name string // of the object; for a create it is in the body
@@ -63,7 +63,7 @@ func parseCall(req *http.Request) (call, error) {
 	return c, nil
 }
 
-// resource with its subresource.
+// resource returns the resource with its subresource.
 func (c call) resource() string {
 	if c.Subresource != "" {
 		return c.Resource + "/" + c.Subresource
@@ -82,14 +82,14 @@ func (c call) isWrite() bool {
 
 func (c call) isEvent() bool { return c.Resource == "events" }
 
-// counter numbers the writes of one run.
+// counter assigns points to the writes of one run.
 type counter struct {
 	mu      sync.Mutex
 	objects map[string]map[string]int // resource -> name -> number
-	writes  map[Point]int             // with K 0 -> how many
+	writes  map[Point]int             // with K 0 -> number of writes
 }
 
-// next is the point of this write.
+// next returns the point of the write.
 func (n *counter) next(c call) Point {
 	n.mu.Lock()
 	defer n.mu.Unlock()

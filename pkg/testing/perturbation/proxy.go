@@ -20,7 +20,7 @@ import (
 
 var errKilled = errors.New("perturbation: this instance was killed")
 
-// proxy is the way of one instance of a controller to the API server.
+// proxy sends the requests of one instance of a controller to the API server.
 type proxy struct {
 	run      *run
 	instance int
@@ -30,9 +30,9 @@ type proxy struct {
 
 	mu      sync.Mutex
 	watches map[string]*gate // by resource
-	past    *past            // what the first LIST is served from
-	closed  chan struct{}    // not nil while all watches are cut: closed when they may come back
-	missing map[string]bool  // the resources whose watches were cut and have not come back
+	past    *past            // the version that answers the first LIST
+	closed  chan struct{}    // not nil while all watches are cut: closed when new ones may start
+	missing map[string]bool  // the resources whose watches were cut and have not started again
 }
 
 // past is a resource as it was at a version.
@@ -69,7 +69,7 @@ func (p *proxy) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// write counts the write, and lets the pattern have it where it is the point.
+// write counts the write. The pattern handles it if the write is at the point.
 func (p *proxy) write(req *http.Request, c call) (*http.Response, error) {
 	point := p.run.counter.next(c)
 	p.run.reached(point)
@@ -80,7 +80,7 @@ func (p *proxy) write(req *http.Request, c call) (*http.Response, error) {
 	return p.forward(req, c)
 }
 
-// forward sends the request to the API server; it ends with the instance.
+// forward sends the request to the API server. The request ends with the instance.
 func (p *proxy) forward(req *http.Request, c call) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	stop := context.AfterFunc(p.alive, cancel)
@@ -104,7 +104,7 @@ func (p *proxy) forward(req *http.Request, c call) (*http.Response, error) {
 	return resp, err
 }
 
-// list serves the first LIST of a resource from the past, where the pattern says so.
+// list answers the first LIST of a resource with an old version if the pattern needs it.
 func (p *proxy) list(req *http.Request, c call) (*http.Response, error) {
 	p.run.watched(c.Resource)
 	p.mu.Lock()
@@ -128,7 +128,7 @@ func (p *proxy) list(req *http.Request, c call) (*http.Response, error) {
 	return p.forward(req, c)
 }
 
-// watch lets a watch through a gate that can be shut.
+// watch starts a watch through the gate of its resource.
 func (p *proxy) watch(req *http.Request, c call) (*http.Response, error) {
 	p.run.watched(c.Resource)
 	p.mu.Lock()
@@ -137,7 +137,7 @@ func (p *proxy) watch(req *http.Request, c call) (*http.Response, error) {
 	closed := p.closed
 	p.mu.Unlock()
 	if refuse {
-		return status(req, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)), nil // a LIST follows
+		return status(req, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)), nil // the client falls back to a LIST
 	}
 	if closed != nil {
 		select {
@@ -147,7 +147,7 @@ func (p *proxy) watch(req *http.Request, c call) (*http.Response, error) {
 		case <-req.Context().Done():
 			return nil, req.Context().Err()
 		}
-		return status(req, apierrors.NewResourceExpired("perturbation: the watch was cut")), nil // list anew
+		return status(req, apierrors.NewResourceExpired("perturbation: the watch was cut")), nil // the client lists again
 	}
 	resp, err := p.forward(req, c)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -171,7 +171,7 @@ func (p *proxy) gateOf(resource string) *gate {
 	return p.watches[resource]
 }
 
-// freeze holds back what the watch of the resource tells; the run lets it go on in time.
+// freeze holds back the watch of the resource for freezeTime.
 func (p *proxy) freeze(resource string) {
 	gate := p.gateOf(resource)
 	gate.shut()
@@ -181,8 +181,8 @@ func (p *proxy) freeze(resource string) {
 	})
 }
 
-// cutWatches ends all watches; they come back, with a fresh LIST, when the returned function is called. The run goes on
-// until they have.
+// cutWatches ends all watches. The client can start them again, with a new LIST, after the returned function is called. The run does not
+// converge before that.
 func (p *proxy) cutWatches() (restore func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +205,7 @@ func (p *proxy) cutWatches() (restore func()) {
 	}
 }
 
-// cameBack notes that a resource is watched again.
+// cameBack records that a resource is watched again.
 func (p *proxy) cameBack(resource string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,10 +218,10 @@ func (p *proxy) cameBack(resource string) {
 	}
 }
 
-// status is an answer of the API server that it did not give.
+// status returns an answer in place of the API server's.
 func status(req *http.Request, err *apierrors.StatusError) *http.Response {
 	answer := err.Status()
-	answer.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"} // else clients do not take it for one
+	answer.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"} // without it clients do not decode it
 	body, marshalErr := json.Marshal(answer)
 	if marshalErr != nil {
 		panic(fmt.Sprintf("encoding a metav1.Status: %v", marshalErr))

@@ -20,7 +20,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// recorder keeps all that happens to some resources of a namespace, as the API server tells it to an undisturbed watch.
+// recorder records all changes of some resources of a namespace, as the API server reports them to an undisturbed watch.
 type recorder struct {
 	user      *User
 	resources []schema.GroupVersionResource
@@ -29,7 +29,7 @@ type recorder struct {
 
 	mu      sync.Mutex
 	changes []Change
-	known   map[string]bool // the versions of all objects that were listed or told of
+	known   map[string]bool // the versions of all objects that a list or a watch has returned
 }
 
 func startRecorder(ctx context.Context, user *User, resources []schema.GroupVersionResource) (*recorder, error) {
@@ -75,7 +75,7 @@ func (r *recorder) know(object *unstructured.Unstructured) {
 	r.known[object.GetResourceVersion()] = true
 }
 
-// stop waits a moment for what is still on its way, and returns the history in the order of its versions.
+// stop waits up to five seconds for the watch to report the newest versions, and returns the history in the order of versions.
 func (r *recorder) stop() []Change {
 	deadline := time.Now().Add(5 * time.Second)
 	for _, resource := range r.resources {
@@ -99,7 +99,7 @@ func (r *recorder) stop() []Change {
 	return r.changes
 }
 
-// hasAll tells whether the newest version of every listed object is known.
+// hasAll reports whether the newest version of every listed object is known.
 func (r *recorder) hasAll(list *unstructured.UnstructuredList) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 const (
 	// actTimeout is how long one act may take until the controller has done its part.
 	actTimeout = 3 * time.Minute
-	// pollInterval is how often we look whether it has: often enough for short runs, and not so often that the looking of many
-	// runs at a time is what slows them down.
+	// pollInterval is how often Until is called: short enough for short runs, and long enough that many concurrent runs do not slow each
+	// other down.
 	pollInterval = 50 * time.Millisecond
 )
 
@@ -35,7 +35,7 @@ type run struct {
 	nextPast  *past // for the instance after a crash
 
 	mu       sync.Mutex
-	given    bool // by an act whose writes are no points
+	given    bool // during an act whose writes are no points
 	points   []Point
 	first    []Point // the first one of each act
 	acted    bool    // an act has begun, and no point is its first one yet
@@ -49,7 +49,7 @@ type run struct {
 	started  int
 }
 
-// result is what a run came to.
+// result is the outcome of a run.
 type result struct {
 	points  []Point
 	first   []Point // the first one of each act
@@ -59,7 +59,7 @@ type result struct {
 	history string
 }
 
-// execute runs the scenario. The result is valid also with an error, as far as it got.
+// execute runs the scenario. With an error it returns the result up to that point.
 func (r *run) execute(ctx context.Context) (res result, err error) {
 	defer func() {
 		res.points, res.first, res.struck, res.history = r.points, r.first, r.struck, r.history.String()
@@ -81,7 +81,7 @@ func (r *run) execute(ctx context.Context) (res result, err error) {
 		if err := r.do(ctx, act); err != nil {
 			return res, fmt.Errorf("act %q: %w", act.Name, err)
 		}
-		r.history.wrote() // quiet begins anew
+		r.history.wrote() // restarts the quiet time
 		if err := r.converge(ctx, act); err != nil {
 			return res, err
 		}
@@ -110,7 +110,7 @@ func (r *run) execute(ctx context.Context) (res result, err error) {
 	return res, err
 }
 
-// do the act. What lags behind goes on a while after it.
+// do does the act. The watch of a lagging resource continues a while after it.
 func (r *run) do(ctx context.Context, act Act) error {
 	if act.Lagging != "" {
 		proxy := r.instance.proxy
@@ -120,7 +120,7 @@ func (r *run) do(ctx context.Context, act Act) error {
 	return act.Do(ctx, r.user)
 }
 
-// converge waits until the act's end is reached and nothing was written for a while. It brings a killed controller back.
+// converge waits until the controller has done its part of the act and the quiet time has passed. It restarts a killed controller.
 func (r *run) converge(runCtx context.Context, act Act) error {
 	last := errors.New("not yet")
 	err := wait.PollUntilContextTimeout(runCtx, pollInterval, actTimeout, true, func(ctx context.Context) (bool, error) {
@@ -138,11 +138,11 @@ func (r *run) converge(runCtx context.Context, act Act) error {
 		if err != nil {
 			last = err
 		}
-		// What was written meanwhile may have undone what was seen.
+		// A write during Until may have undone what Until has read.
 		return reached && err == nil && !r.holding() && r.history.quietFor() > time.Since(asked), nil
 	})
 	if wait.Interrupted(err) {
-		return fmt.Errorf("act %q has not come to its end within %s: %w", act.Name, actTimeout, last)
+		return fmt.Errorf("act %q is not done within %s: %w", act.Name, actTimeout, last)
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func (r *run) beginAct(given bool) {
 	r.given, r.acted = given, !given
 }
 
-// reached notes a point that the controller came to.
+// reached records a point that the controller has reached.
 func (r *run) reached(point Point) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func (r *run) reached(point Point) {
 	}
 }
 
-// answered notes a write that the API server has answered.
+// answered records a write that the API server has answered.
 func (r *run) answered(write Write) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +179,7 @@ func (r *run) allWrites() []Write {
 	return slices.Clone(r.writes)
 }
 
-// watched notes a resource that the controller watches.
+// watched records a resource that the controller watches.
 func (r *run) watched(resource string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +188,7 @@ func (r *run) watched(resource string) {
 	}
 }
 
-// watchesOf are those watches of the controller that have had something to tell.
+// watchesOf returns the watched resources that have changes.
 func (r *run) watchesOf(changes []Change) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +197,7 @@ func (r *run) watchesOf(changes []Change) []string {
 	})
 }
 
-// strikes tells whether this point is the one, and was not struck before.
+// strikes reports whether the pattern strikes at this point. It returns true once.
 func (r *run) strikes(point Point) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -216,13 +216,13 @@ func (r *run) hold() {
 }
 
 func (r *run) letGo() {
-	r.history.wrote() // quiet begins anew
+	r.history.wrote() // restarts the quiet time
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.holds--
 }
 
-// holdFor keeps the run from converging for a while, then does what is said.
+// holdFor keeps the run from converging for a while, then calls then.
 func (r *run) holdFor(d time.Duration, then func()) {
 	r.hold()
 	time.AfterFunc(d, func() {
@@ -237,7 +237,7 @@ func (r *run) holding() bool {
 	return r.holds > 0
 }
 
-// releaseLater keeps a write until the other instance has done the work.
+// releaseLater stores a late write until the other instance has done the work.
 func (r *run) releaseLater(release func(context.Context) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,7 +252,7 @@ func (r *run) takeRelease() func(context.Context) error {
 	return release
 }
 
-// flickerNow asks for the scenario's flicker while the watches are cut.
+// flickerNow requests the scenario's flicker while the watches are cut.
 func (r *run) flickerNow(restore func()) {
 	r.hold()
 	r.mu.Lock()
@@ -277,7 +277,7 @@ func (r *run) doFlicker(ctx context.Context) error {
 	return nil
 }
 
-// currentVersion of a resource in the namespace.
+// currentVersion returns the resourceVersion of a list of the resource.
 func (r *run) currentVersion(ctx context.Context, name string) (string, error) {
 	resource, err := r.scenario.resource(name)
 	if err != nil {

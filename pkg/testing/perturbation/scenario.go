@@ -14,29 +14,28 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Scenario is what a user does, and what must come of it.
+// Scenario is what a user does, and what the controller must make of it.
 type Scenario struct {
 	Name string
-	// Start runs one instance of the controller for the namespace, and returns when the context has ended and all that
-	// it started has, too.
+	// Start runs one instance of the controller for the namespace. It returns when the context has ended and all goroutines of the
+	// instance have ended, too.
 	Start func(ctx context.Context, config *rest.Config, namespace string) error
-	// Resources whose objects are the state that is compared, and of which the invariants speak.
+	// Resources are those whose objects are the state that is compared, and the history that the invariants check.
 	Resources []schema.GroupVersionResource
-	// ClusterScoped are those of Resources that have no namespace. Objects of a run carry RunLabel. Optional.
+	// ClusterScoped are those of Resources that have no namespace. Objects of a run have RunLabel. Optional.
 	ClusterScoped []schema.GroupVersionResource
-	// Given are acts that come first. What the controller writes in them is disturbed in another scenario, and not here.
+	// Given are acts that come first. Writes of the controller during these acts are no points: other scenarios disturb them.
 	Given []Act
-	// Acts of the user, in order; each begins when the one before has come to its end.
+	// Acts of the user, in order. Each begins when the controller has done its part of the one before.
 	Acts []Act
-	// Normalize takes out of an object what may differ from one run to another, beside names, times, versions and
-	// generations. Optional.
+	// Normalize removes from an object what may differ between runs, in addition to names, times, versions and generations. Optional.
 	Normalize func(object *unstructured.Unstructured)
 	// Flicker is a change and its reverse, which a controller may miss. Optional.
 	Flicker func(ctx context.Context, user *User) error
 	// Invariants must hold over the whole history of a run.
 	Invariants []Invariant
-	// Quiet is for how long nothing must be written before a run counts as converged: longer than the controller's own
-	// intervals. Default: 400 ms.
+	// Quiet is the time without a write after which a run counts as converged. It must be longer than the controller's own intervals.
+	// Default: 400 ms.
 	Quiet time.Duration
 }
 
@@ -44,13 +43,13 @@ type Scenario struct {
 type Act struct {
 	Name string
 	Do   func(ctx context.Context, user *User) error
-	// Lagging is a resource of which the controller is told nothing new until a while after the act. Optional.
+	// Lagging is a resource whose watch is frozen during the act and for a while after it. Optional.
 	Lagging string
-	// Until tells whether the controller has done its part. It is asked again and again; an error means not yet.
+	// Until reports whether the controller has done its part. It is called until it returns true. An error means not yet.
 	Until func(ctx context.Context, user *User) (bool, error)
 }
 
-// Change is one observation in the history of a run, in the order in which the API server made them.
+// Change is one entry in the history of a run: a new version of an object, or its deletion. Changes are in the order of versions.
 type Change struct {
 	Resource schema.GroupVersionResource
 	Deleted  bool
@@ -63,15 +62,15 @@ type Write struct {
 	Instance int
 	// Verb and Resource as in a Point.
 	Verb, Resource, Name string
-	// Code is the status code of the answer.
+	// Code is the HTTP status code of the answer.
 	Code int
 }
 
-// Invariant looks at the whole history of a run. Its error says what was violated, when.
+// Invariant checks the whole history of a run. Its error names the violation and the version at which it occurred.
 type Invariant struct {
 	Name  string
 	Check func(history []Change) error
-	// CheckWrites looks at what the controller has asked for as well. Optional, as is Check.
+	// CheckWrites checks the history and the requests of the controller. Optional, as is Check.
 	CheckWrites func(history []Change, writes []Write) error
 }
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What differs from run to run and means nothing.
+// Texts that differ between runs and have no meaning.
 var (
 	uidPattern         = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	timePattern        = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
@@ -23,7 +23,7 @@ var (
 	tokenVolumePattern = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
 )
 
-// state of the namespace as comparable text: what differs from run to run anyway is left out.
+// state returns the objects of the run as text, without what always differs between runs.
 func (u *User) state(ctx context.Context, scenario *Scenario) (string, error) {
 	var objects []string
 	for _, resource := range scenario.Resources {
@@ -36,7 +36,7 @@ func (u *User) state(ctx context.Context, scenario *Scenario) (string, error) {
 			object.SetManagedFields(nil)
 			object.SetResourceVersion("")
 			relateGenerations(object)
-			object.SetGeneration(0) // a change that was taken back counts, too
+			object.SetGeneration(0) // a reverted change increases the generation, too
 			sortConditions(object.Object)
 			if scenario.Normalize != nil {
 				scenario.Normalize(object)
@@ -48,11 +48,11 @@ func (u *User) state(ctx context.Context, scenario *Scenario) (string, error) {
 			objects = append(objects, u.withoutAccidents(fmt.Sprintf("%s %s\n%s\n", resource.Resource, object.GetName(), encoded)))
 		}
 	}
-	slices.Sort(objects) // by name, as a rule; but Normalize may take names out that are made up anew in every run
+	slices.Sort(objects) // by name, or by content if Normalize removes names that are different in every run
 	return strings.Join(objects, ""), nil
 }
 
-// withoutAccidents is the text without what differs from run to run and means nothing.
+// withoutAccidents replaces names, UIDs, times, addresses and tokens by placeholders.
 func (u *User) withoutAccidents(text string) string {
 	text = strings.ReplaceAll(text, u.RunName(), "<run>")
 	text = strings.ReplaceAll(text, u.Namespace, "<namespace>")
@@ -62,7 +62,7 @@ func (u *User) withoutAccidents(text string) string {
 	return tokenVolumePattern.ReplaceAllString(text, "<token>")
 }
 
-// sortConditions by type: they stand in the order in which they first came up.
+// sortConditions sorts the conditions by type. A status has them in the order in which they were first set.
 func sortConditions(object map[string]any) {
 	conditions := conditionsOf(object)
 	slices.SortFunc(conditions, func(a, b any) int {
@@ -70,7 +70,7 @@ func sortConditions(object map[string]any) {
 	})
 }
 
-// relateGenerations says of every observedGeneration only whether it is the current one.
+// relateGenerations replaces every observedGeneration by whether it is the current one.
 func relateGenerations(object *unstructured.Unstructured) {
 	relate := func(fields map[string]any) {
 		if observed, ok := fields["observedGeneration"].(int64); ok {

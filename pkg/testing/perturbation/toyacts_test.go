@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What the users of the toys do, and what they expect.
+// The acts and the invariants of the toys.
 
 func createParent() Act {
 	return Act{Name: "create the parent", Do: makeParent, Until: childCount(1)}
@@ -61,13 +61,13 @@ func atMostOneChild(history []Change) error {
 			}
 		}
 		if live > 1 {
-			return fmt.Errorf("%d children at version %s", live, change.Object.GetResourceVersion())
+			return fmt.Errorf("got %d children at version %s, want at most 1", live, change.Object.GetResourceVersion())
 		}
 	}
 	return nil
 }
 
-// childIsOfParent looks at the end only: on the way a child may wait for its removal.
+// childIsOfParent checks only the final state: on the way a child may wait for its deletion.
 func childIsOfParent(history []Change) error {
 	var parent, owner string
 	for _, change := range history {
@@ -79,7 +79,7 @@ func childIsOfParent(history []Change) error {
 		}
 	}
 	if owner != parent {
-		return fmt.Errorf("the child is of %s, the parent is %s", owner, parent)
+		return fmt.Errorf("got a child of %s, want one of the parent %s", owner, parent)
 	}
 	return nil
 }

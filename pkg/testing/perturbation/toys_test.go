@@ -25,13 +25,12 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// The harness is proven by toys: controllers of a few lines, each once with a classic bug and once without. Undisturbed,
-// both do what they should. Disturbed, the harness must see the bug, by the pattern that is made for it, and must see
-// nothing wrong with the other.
+// Toys test the harness: controllers of a few lines, each once with a classic bug and once without. Undisturbed runs of both are correct.
+// The harness must find the bug with the pattern for it, and must find nothing in the correct toy.
 
 var configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 
-// toy is one instance of a toy controller. It syncs again and again from its cache, as a controller with many events does.
+// toy is one instance of a toy controller. It syncs from its cache every 100 ms.
 type toy struct {
 	client    kubernetes.Interface
 	lister    corelisters.ConfigMapNamespaceLister
@@ -41,7 +40,7 @@ type toy struct {
 
 type syncToy func(ctx context.Context, toy *toy, parent *corev1.ConfigMap) error
 
-func TestTheHarnessFindsTheClassicBugs(t *testing.T) {
+func TestClassicBugsAreFound(t *testing.T) {
 	tests := map[string]struct {
 		buggy, correct syncToy
 		acts           []Act
@@ -82,19 +81,19 @@ func TestTheHarnessFindsTheClassicBugs(t *testing.T) {
 			}
 			scenario.Start = startToy(test.correct)
 			if found := explore(t, scenario); len(found) > 0 {
-				t.Errorf("The correct toy is accused: %v", found)
+				t.Errorf("got findings in the correct toy, want none: %v", found)
 			}
 			scenario.Start = startToy(test.buggy)
 			found := explore(t, scenario)
-			if !slices.ContainsFunc(found, func(accusation string) bool { return strings.HasPrefix(accusation, test.foundBy+" at ") }) {
-				t.Errorf("The pattern %q does not find the bug; found was: %q", test.foundBy, found)
+			if !slices.ContainsFunc(found, func(finding string) bool { return strings.HasPrefix(finding, test.foundBy+" at ") }) {
+				t.Errorf("got the findings %q in the toy with the bug, want one of the pattern %q", found, test.foundBy)
 			}
 		})
 	}
 }
 
-// explore runs the scenario at every point with every pattern and returns what went wrong where.
-func explore(t *testing.T, scenario Scenario) (accusations []string) {
+// explore runs the scenario with every pattern at every point, and returns a finding for each run that failed.
+func explore(t *testing.T, scenario Scenario) (findings []string) {
 	t.Helper()
 	cluster := testcluster.Shared(t)
 	undisturbed, err := execute(t, cluster, scenario, Pattern{}, Point{})
@@ -109,11 +108,11 @@ func explore(t *testing.T, scenario Scenario) (accusations []string) {
 			}
 			disturbed, err := execute(t, cluster, scenario, pattern, point)
 			if problem := verdict(undisturbed, disturbed, err); disturbed.struck && problem != "" {
-				accusations = append(accusations, fmt.Sprintf("%s at %s: %s", pattern.Name, point, problem))
+				findings = append(findings, fmt.Sprintf("%s at %s: %s", pattern.Name, point, problem))
 			}
 		}
 	}
-	return accusations
+	return findings
 }
 
 func startToy(sync syncToy) func(context.Context, *rest.Config, string) error {
@@ -141,13 +140,13 @@ func startToy(sync syncToy) func(context.Context, *rest.Config, string) error {
 				parent, err = nil, nil
 			}
 			if err == nil {
-				_ = sync(ctx, toy, parent) // tried again at the next tick
+				_ = sync(ctx, toy, parent) // the next tick tries again
 			}
 		}
 	}
 }
 
-// children in the cache.
+// children returns the children in the cache.
 func (t *toy) children() []*corev1.ConfigMap {
 	all, err := t.lister.List(labels.Everything())
 	if err != nil {
@@ -176,7 +175,7 @@ func (t *toy) count(ctx context.Context, parent *corev1.ConfigMap) error {
 	return err
 }
 
-// createUnnamed trusts its cache that there is no child, and nothing stops a second one.
+// createUnnamed trusts a stale cache that has no child, and creates a second one with a generated name.
 func createUnnamed(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	if parent == nil || len(t.children()) > 0 {
 		return nil
@@ -191,7 +190,7 @@ func createNamed(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	return t.create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "child"}})
 }
 
-// countAfterCreate loses count when it dies in between.
+// countAfterCreate does not count a child if it is killed between the two writes.
 func countAfterCreate(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	if parent == nil || len(t.children()) > 0 {
 		return nil
@@ -214,7 +213,7 @@ func countBeforeCreate(ctx context.Context, t *toy, parent *corev1.ConfigMap) er
 	return t.create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "child"}})
 }
 
-// adoptByName takes the child of an earlier parent of the same name for its own.
+// adoptByName mistakes the child of an earlier parent of the same name for its own.
 func adoptByName(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	if parent == nil || len(t.children()) > 0 {
 		return nil
@@ -229,7 +228,7 @@ func adoptByUID(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	return adoptByName(ctx, t, parent)
 }
 
-// cleanUpFromMemory does not know after a restart what it made.
+// cleanUpFromMemory loses the list of what it created in a restart.
 func cleanUpFromMemory(ctx context.Context, t *toy, parent *corev1.ConfigMap) error {
 	if parent != nil {
 		t.memory["child"] = t.memory["child"] || len(t.children()) == 0

@@ -21,7 +21,7 @@ import (
 // RunLabel is on the objects of a run that have no namespace, with the namespace of the run as its value.
 const RunLabel = "millwright.dev/perturbation"
 
-// User is who acts in a scenario: an administrator whose requests are never disturbed.
+// User acts in a scenario. It has full rights, and its requests are never disturbed.
 type User struct {
 	Config    *rest.Config
 	Client    dynamic.Interface
@@ -30,13 +30,13 @@ type User struct {
 	clusterScoped []schema.GroupVersionResource
 }
 
-// RunName is a name for an object of the run that has no namespace: no other run has it. It is short enough to be a part of others.
+// RunName returns a name for a cluster-scoped object of the run, which no other run uses. It is short enough to be a part of other names.
 func (u *User) RunName() string {
 	const most = 36
 	return "run-" + strings.TrimLeft(u.Namespace[max(0, len(u.Namespace)-most):], "-")
 }
 
-// Objects of a resource: those of the namespace, unless they have none.
+// Objects returns a client for the objects of a resource: those of the run's namespace, or all objects of a cluster-scoped resource.
 func (u *User) Objects(resource schema.GroupVersionResource) dynamic.ResourceInterface {
 	if slices.Contains(u.clusterScoped, resource) {
 		return u.Client.Resource(resource)
@@ -54,7 +54,7 @@ func (u *User) List(ctx context.Context, resource schema.GroupVersionResource) (
 	return u.Objects(resource).List(ctx, u.only(resource, metav1.ListOptions{}))
 }
 
-// only lists or watches those of the run.
+// only restricts the options to objects of the run.
 func (u *User) only(resource schema.GroupVersionResource, options metav1.ListOptions) metav1.ListOptions {
 	if slices.Contains(u.clusterScoped, resource) {
 		options.LabelSelector = RunLabel + "=" + u.Namespace
@@ -62,7 +62,7 @@ func (u *User) only(resource schema.GroupVersionResource, options metav1.ListOpt
 	return options
 }
 
-// tidyUp removes what would outlive the run: objects without a namespace, and finalizers whose controller runs no more.
+// tidyUp removes what would outlive the run: cluster-scoped objects, and finalizers of a controller that does not run any more.
 func (u *User) tidyUp(ctx context.Context, resources []schema.GroupVersionResource) error {
 	for _, resource := range resources {
 		list, err := u.List(ctx, resource)
