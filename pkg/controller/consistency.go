@@ -27,8 +27,8 @@ type VersionedStore interface {
 type ConsistencyStore[K comparable] struct {
 	mu     sync.Mutex
 	writes map[K]map[VersionedStore]string
-	// requeued are the keys that RequeueUnlessReady will enqueue.
-	requeued map[K]struct{}
+	// requeued are the timers of the keys that RequeueUnlessReady will enqueue.
+	requeued map[K]*time.Timer
 }
 
 // WroteAt records that a write for the key left an object of the store's resource at the resourceVersion.
@@ -56,38 +56,51 @@ func (c *ConsistencyStore[K]) IsReady(key K) bool {
 			return false
 		}
 	}
-	delete(c.writes, key)
+	c.drop(key)
 	return true
 }
 
-// RequeueUnlessReady enqueues the key after StaleCacheDelay, unless IsReady has returned true for it by then. It is for expensive syncs, such
-// as those that call a hook: a requeueAfter of StaleCacheDelay causes one more sync even if an event has caused one earlier.
+// RequeueUnlessReady enqueues the key after StaleCacheDelay, unless IsReady returns true for it earlier: what is written afterwards is no reason.
+// It is for expensive syncs, such as those that call a hook: a requeueAfter of StaleCacheDelay causes one more sync even if an event has caused
+// one earlier.
 func (c *ConsistencyStore[K]) RequeueUnlessReady(key K, enqueue func(...K)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, found := c.requeued[key]; found {
+	if c.requeued[key] != nil {
 		return
 	}
 	if c.requeued == nil {
-		c.requeued = map[K]struct{}{}
+		c.requeued = map[K]*time.Timer{}
 	}
-	c.requeued[key] = struct{}{}
-	time.AfterFunc(StaleCacheDelay, func() {
+	var timer *time.Timer
+	timer = time.AfterFunc(StaleCacheDelay, func() {
 		c.mu.Lock()
-		delete(c.requeued, key)
-		_, unready := c.writes[key]
+		current := c.requeued[key] == timer // a timer that fires may wait here while it is stopped
+		if current {
+			delete(c.requeued, key)
+		}
 		c.mu.Unlock()
-		if unready {
+		if current {
 			enqueue(key)
 		}
 	})
+	c.requeued[key] = timer
 }
 
 // Clear drops all records of a key whose object is gone.
 func (c *ConsistencyStore[K]) Clear(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.drop(key)
+}
+
+// drop drops the writes for a key, and its timer.
+func (c *ConsistencyStore[K]) drop(key K) {
 	delete(c.writes, key)
+	if timer := c.requeued[key]; timer != nil {
+		timer.Stop()
+		delete(c.requeued, key)
+	}
 }
 
 // isReached reports whether the seen version is at least as new as the written one. Versions that cannot be compared, such as those of

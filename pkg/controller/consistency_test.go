@@ -110,7 +110,8 @@ func TestRequeueUnlessReady(t *testing.T) {
 		"several come, none of them the awaited one":        {[]string{notReached, notReached, notReached}, []time.Duration{time.Second}},
 		"the next time it is not reached either":            {[]string{notReached, notReached, notReached, notReached}, []time.Duration{time.Second, 2200 * time.Millisecond}},
 		"the awaited event comes":                           {[]string{notReached, reached}, nil},
-		"something else is written after the awaited event": {[]string{notReached, reached, wroteMore}, []time.Duration{time.Second}},
+		"something else is written after the awaited event": {[]string{notReached, reached, wroteMore}, nil},
+		"the event of that write does not come":             {[]string{notReached, reached, wroteMore, notReached}, []time.Duration{2200 * time.Millisecond}},
 		"the key is gone":                                   {[]string{notReached, gone}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
