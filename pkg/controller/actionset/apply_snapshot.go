@@ -121,6 +121,6 @@ func (s *syncer) deleteSnapshot(ctx context.Context) error {
 		return fmt.Errorf("deleting Secret %s/%s with the snapshot: %w", s.key.Namespace, name, err)
 	}
 	s.o.snapshot = nil
-	*s.memory = memory{uid: s.memory.uid, cleanedUp: true, recordedEvent: s.memory.recordedEvent, lastName: s.memory.lastName}
+	*s.memory = memory{cleanedUp: true, recordedEvent: s.memory.recordedEvent, lastName: s.memory.lastName}
 	return nil
 }

@@ -146,7 +146,7 @@ func TestEqualSnapshotIsAdopted(t *testing.T) {
 		a.lose = func(request string) error {
 			if set := a.set(); set.Status != nil && launched == nil {
 				launched = set.Status.Snapshot
-				adopted, err := newSnapshotSecret(set, a.controller.memories.of(cache.NewObjectName("ns", "s"), set.UID).snapshot)
+				adopted, err := newSnapshotSecret(set, a.controller.memories.Get(cache.NewObjectName("ns", "s"), set.UID).snapshot)
 				if a.must(err); snapshotIDOf(adopted).Digest != launched.Digest {
 					t.Errorf("the process continues with other content than that of the Secret: %s", adopted.Data[snapshotKey])
 				}

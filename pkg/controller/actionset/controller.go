@@ -75,7 +75,9 @@ type Controller struct {
 
 	written   controller.ConsistencyStore[cache.ObjectName]
 	statusAPI *statusAPI
-	memories  memories
+	memories  controller.Memory[memory]
+	// added are the Blueprints for which the event Added was recorded.
+	added blueprintSet
 	// leads reports whether this process is the leader.
 	leads atomic.Bool
 }
@@ -123,7 +125,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 			// A change of a Blueprint does not change a run, which has a snapshot.
 			Keys:     func(*v1alpha1.Blueprint) []cache.ObjectName { return nil },
 			Observed: c.recordAdded,
-			Deleted:  func(b *v1alpha1.Blueprint, _ bool) { c.memories.removeBlueprint(b.UID) },
+			Deleted:  func(b *v1alpha1.Blueprint, _ bool) { c.added.remove(b.UID) },
 		}),
 	)
 	if err != nil {
@@ -150,7 +152,7 @@ func (c *Controller) Run(ctx context.Context, workers int) {
 
 // recordAdded records once that the leader has observed a Blueprint.
 func (c *Controller) recordAdded(b *v1alpha1.Blueprint) {
-	if c.leads.Load() && c.memories.addBlueprint(b.UID) {
+	if c.leads.Load() && c.added.add(b.UID) {
 		c.Recorder.Event(b, corev1.EventTypeNormal, "Added", "Added blueprint "+b.Name)
 	}
 }
@@ -176,12 +178,13 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	switch {
 	case apierrors.IsNotFound(err):
 		c.written.Clear(key)
-		c.memories.forget(key)
+		c.memories.Forget(key)
 		return 0, c.sweep(ctx, key, nil)
 	case err != nil:
 		return 0, err
 	}
-	s := &syncer{Controller: c, key: key, memory: c.memories.of(key, set.UID)}
+	memory, _ := c.memories.Of(key, set.UID)
+	s := &syncer{Controller: c, key: key, memory: memory}
 	if err := c.sweep(ctx, key, set); err != nil {
 		return 0, err
 	}

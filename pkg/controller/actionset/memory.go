@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
@@ -16,7 +15,6 @@ import (
 // memory is what this process remembers of an ActionSet. It saves requests; everything works without it, as after a restart.
 // Only the syncs of its ActionSet use it, one at a time.
 type memory struct {
-	uid types.UID
 	// snapshot of the run while its Secret exists. snapshotID identifies that Secret.
 	snapshot   *snapshot
 	snapshotID *v1alpha1.RunSnapshot
@@ -52,33 +50,14 @@ func (m *memory) keep(key phaseKey, args map[string]any) {
 	m.args[key] = args
 }
 
-type memories struct {
+// blueprintSet is a set of Blueprints.
+type blueprintSet struct {
 	mu         sync.Mutex
-	byKey      map[cache.ObjectName]*memory
 	blueprints sets.Set[types.UID]
 }
 
-// of returns the memory of an ActionSet. The memory of another ActionSet of this name is dropped.
-func (m *memories) of(key cache.ObjectName, uid types.UID) *memory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.byKey == nil {
-		m.byKey = map[cache.ObjectName]*memory{}
-	}
-	if known := m.byKey[key]; known == nil || known.uid != uid {
-		m.byKey[key] = &memory{uid: uid}
-	}
-	return m.byKey[key]
-}
-
-func (m *memories) forget(key cache.ObjectName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.byKey, key)
-}
-
-// addBlueprint reports whether the Blueprint is observed for the first time.
-func (m *memories) addBlueprint(blueprint types.UID) (first bool) {
+// add reports whether the Blueprint is observed for the first time.
+func (m *blueprintSet) add(blueprint types.UID) (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.blueprints == nil {
@@ -89,8 +68,8 @@ func (m *memories) addBlueprint(blueprint types.UID) (first bool) {
 	return first
 }
 
-// removeBlueprint forgets a Blueprint that is gone.
-func (m *memories) removeBlueprint(blueprint types.UID) {
+// remove forgets a Blueprint that is gone.
+func (m *blueprintSet) remove(blueprint types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.blueprints.Delete(blueprint)

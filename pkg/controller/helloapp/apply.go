@@ -42,7 +42,7 @@ type reconciler struct {
 func (r *reconciler) Decide() controller.Plan {
 	o := r.observed
 	if o.isBroughtUp {
-		o.now, o.memory, r.isMirroring = time.Now(), r.memories.of(r.key), true
+		o.now, o.memory, r.isMirroring = time.Now(), r.memories.Get(r.key, o.app.UID), true
 	}
 	p := decide(*o)
 	o.isBroughtUp = o.isBroughtUp || p.Again
@@ -87,10 +87,10 @@ func (c *Controller) applyStep(ctx context.Context, key cache.ObjectName, o *obs
 	case deleteDeployment:
 		err := c.kubeClient.AppsV1().Deployments(key.Namespace).Delete(ctx, key.Name, only(s.uid))
 		o.deployment, o.deploymentLive = nil, true // if the sync decides again
-		return c.deleted(key, "Deployment", s.uid, err)
+		return c.deleted(key, o.app.UID, "Deployment", s.uid, err)
 	case deleteService:
 		err := c.kubeClient.CoreV1().Services(key.Namespace).Delete(ctx, key.Name, only(s.uid))
-		return c.deleted(key, "Service", s.uid, err)
+		return c.deleted(key, o.app.UID, "Service", s.uid, err)
 	case writeStatus:
 		return c.writeStatus(ctx, key, o, s.status)
 	case controller.RecordEvent:
@@ -122,7 +122,7 @@ func (c *Controller) applyDeployment(ctx context.Context, key cache.ObjectName, 
 	}
 	o.deployment = applied
 	news := false
-	c.memories.update(key, func(memory *memory) {
+	c.memories.Update(key, o.app.UID, func(memory *memory) {
 		memory.deployment, news = memory.deployment.of(o.app.Generation).applied(s.repair, time.Now())
 	})
 	if news {
@@ -149,7 +149,7 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 	}
 	o.service = applied
 	news := false
-	c.memories.update(key, func(memory *memory) {
+	c.memories.Update(key, o.app.UID, func(memory *memory) {
 		memory.service, news = memory.service.of(o.app.Generation).applied(s.repair, time.Now())
 	})
 	if news {
@@ -192,11 +192,11 @@ func only(uid types.UID) metav1.DeleteOptions {
 }
 
 // deleted records a deletion, so that it is not repeated before the watch shows it.
-func (c *Controller) deleted(key cache.ObjectName, what string, uid types.UID, err error) error {
+func (c *Controller) deleted(key cache.ObjectName, app types.UID, what string, uid types.UID, err error) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting %s %s: %w", what, key, err)
 	}
-	c.memories.update(key, func(memory *memory) { memory.deleting = [2]types.UID{uid, memory.deleting[0]} })
+	c.memories.Update(key, app, func(memory *memory) { memory.deleting = [2]types.UID{uid, memory.deleting[0]} })
 	return nil
 }
 
@@ -209,7 +209,7 @@ func (c *Controller) writeStatus(ctx context.Context, key cache.ObjectName, o *o
 		return fmt.Errorf("writing the status of HelloApp %s: %w", key, err)
 	}
 	c.consistency.WroteAt(key, c.appStore, updated.ResourceVersion)
-	c.memories.update(key, func(memory *memory) { memory.mirrored = time.Now() })
+	c.memories.Update(key, o.app.UID, func(memory *memory) { memory.mirrored = time.Now() })
 	return nil
 }
 

@@ -48,7 +48,7 @@ type Controller struct {
 	serviceStore     controller.VersionedStore
 
 	consistency controller.ConsistencyStore[cache.ObjectName]
-	memories    memories
+	memories    controller.Memory[memory]
 }
 
 // New returns the controller; Run starts it. The informers of Deployments and Services need only the objects that

@@ -19,14 +19,14 @@ import (
 func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	app, err := c.appLister.HelloApps(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		c.memories.forget(key)
+		c.memories.Forget(key)
 		c.consistency.Clear(key)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	o := &observed{app: app, memory: c.memories.of(key), now: time.Now()}
+	o := &observed{app: app, memory: c.memories.Get(key, app.UID), now: time.Now()}
 	if o.deployment, err = orNil(c.deploymentLister.Deployments(key.Namespace).Get(key.Name)); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (c *Controller) readDeployment(ctx context.Context, key cache.ObjectName, o
 	}
 	o.deployment, o.deploymentLive = deployment, true
 	if ownershipOf(o.app, deployment) == controller.Foreign {
-		c.memories.update(key, func(memory *memory) { memory.foreignDeployment = time.Now() })
+		c.memories.Update(key, o.app.UID, func(memory *memory) { memory.foreignDeployment = time.Now() })
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (c *Controller) readService(ctx context.Context, key cache.ObjectName, o *o
 	}
 	o.service, o.serviceLive = service, true
 	if ownershipOf(o.app, service) == controller.Foreign {
-		c.memories.update(key, func(memory *memory) { memory.foreignService = time.Now() })
+		c.memories.Update(key, o.app.UID, func(memory *memory) { memory.foreignService = time.Now() })
 	}
 	return nil
 }

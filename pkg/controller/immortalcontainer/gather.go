@@ -21,7 +21,7 @@ import (
 func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	container, err := c.containerLister.ImmortalContainers(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		c.memories.forget(key)
+		c.memories.Forget(key)
 		c.consistency.Clear(key)
 		return nil, nil
 	}
@@ -38,7 +38,7 @@ func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 	return &observed{
 		container: container,
 		pod:       pod,
-		memory:    c.memories.of(key, container.UID),
+		memory:    c.memories.Get(key, container.UID),
 		now:       time.Now(),
 	}, nil
 }
@@ -55,7 +55,7 @@ func (r *reconciler) Answer(ctx context.Context, _ controller.Ask) error {
 		r.memories.saw(r.key, pod)
 	}
 	r.observed.pod, r.observed.live = pod, true
-	r.observed.memory = r.memories.of(r.key, r.observed.container.UID)
+	r.observed.memory = r.memories.Get(r.key, r.observed.container.UID)
 	return nil
 }
 

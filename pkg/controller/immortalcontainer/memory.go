@@ -4,34 +4,18 @@
 package immortalcontainer
 
 import (
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"millwright.dev/pkg/controller"
 )
 
 // memories are what this process has seen of the Pods of each ImmortalContainer. They save requests and sharpen the count
 // of starts; everything works without them, as it must after a restart.
-type memories struct {
-	mu    sync.Mutex
-	byKey map[cache.ObjectName]ownedMemory
-}
-
-// ownedMemory is of one object: another one of the same name starts with an empty one.
-type ownedMemory struct {
-	owner types.UID
-	podMemory
-}
-
-// of the ImmortalContainer with that name and UID.
-func (m *memories) of(key cache.ObjectName, owner types.UID) podMemory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.owned(key, owner).podMemory
-}
+type memories struct{ controller.Memory[podMemory] }
 
 // saw remembers that a Pod of ours exists.
 func (m *memories) saw(key cache.ObjectName, pod *corev1.Pod) {
@@ -66,32 +50,9 @@ func (m *memories) deleting(key cache.ObjectName, pod *corev1.Pod) {
 	m.update(key, pod, func(memory *podMemory) { memory.deleting = pod.UID })
 }
 
-// forget what is known of an object that is gone.
-func (m *memories) forget(key cache.ObjectName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.byKey, key)
-}
-
+// update what is remembered of the ImmortalContainer that controls the Pod.
 func (m *memories) update(key cache.ObjectName, pod *corev1.Pod, change func(*podMemory)) {
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil || owner.Kind != kind.Kind {
-		return
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == kind.Kind {
+		m.Update(key, owner.UID, change)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	memory := m.owned(key, owner.UID)
-	change(&memory.podMemory)
-	if m.byKey == nil {
-		m.byKey = map[cache.ObjectName]ownedMemory{}
-	}
-	m.byKey[key] = memory
-}
-
-func (m *memories) owned(key cache.ObjectName, owner types.UID) ownedMemory {
-	memory := m.byKey[key]
-	if memory.owner != owner {
-		memory = ownedMemory{owner: owner}
-	}
-	return memory
 }

@@ -82,18 +82,18 @@ func TestMemoryIsPerObject(t *testing.T) {
 	m.saw(key, podOf(2))
 	m.unwatched(key, podOf(1), true) // a late word of an older one
 	m.deleting(key, podOf(2))
-	if got, want := m.of(key, "uid-x"), (podMemory{seen: 2, gone: 1, deleting: "uid-pod-2"}); got != want {
+	if got, want := m.Get(key, "uid-x"), (podMemory{seen: 2, gone: 1, deleting: "uid-pod-2"}); got != want {
 		t.Errorf("remembers %+v, want %+v", got, want)
 	}
-	if got := m.of(key, "uid-of-the-next-x"); got != (podMemory{}) {
+	if got := m.Get(key, "uid-of-the-next-x"); got != (podMemory{}) {
 		t.Errorf("of another object of that name it remembers %+v", got)
 	}
 	m.saw(key, podOf(9, podForeign))
-	if got := m.of(key, "uid-x").seen; got != 2 {
+	if got := m.Get(key, "uid-x").seen; got != 2 {
 		t.Errorf("a foreign Pod is taken for start %d", got)
 	}
-	m.forget(key)
-	if got := m.of(key, "uid-x"); got != (podMemory{}) || len(m.byKey) != 0 {
+	m.Forget(key)
+	if got := m.Get(key, "uid-x"); got != (podMemory{}) || m.Len() != 0 {
 		t.Errorf("remembers %+v of an object that is gone", got)
 	}
 }
@@ -113,7 +113,7 @@ func TestProofThatAPodIsGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &Controller{}
 			c.podDeleted(tc.pod, tc.final)
-			if got := c.memories.of(key, "uid-x").gone; got != tc.want {
+			if got := c.memories.Get(key, "uid-x").gone; got != tc.want {
 				t.Errorf("start %d is taken for gone, want %d", got, tc.want)
 			}
 		})

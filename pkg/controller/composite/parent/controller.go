@@ -98,8 +98,9 @@ type Controller struct {
 	written  controller.ConsistencyStore[Key]
 	failures failures
 
-	mu     sync.Mutex
-	states map[cache.ObjectName]*parentState
+	states controller.Memory[parentState]
+
+	mu sync.Mutex
 	// syncs counts the running syncs. None begins when stopped is true.
 	syncs   sync.WaitGroup
 	stopped bool
@@ -120,7 +121,6 @@ func New(config Config) (_ *Controller, problem *Problem, err error) {
 		hooks:   map[phase]*hook.Hook{},
 		orphans: newOrphanIndex(),
 		blocked: newBlockedParents(),
-		states:  map[cache.ObjectName]*parentState{},
 	}
 	c.calls, c.cancelCalls = context.WithCancelCause(context.Background())
 	defer func() {
@@ -239,9 +239,7 @@ func (c *Controller) knownParents() []Key {
 			keys.Insert(c.parentKey(parent.GetNamespace(), parent.GetName()))
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name := range c.states {
+	for _, name := range c.states.Keys() {
 		keys.Insert(c.parentKey(name.Namespace, name.Name))
 	}
 	return keys.UnsortedList()

@@ -180,7 +180,7 @@ func newSyncTest(t *testing.T, api *fakeAPI, edits ...edit) *syncTest {
 	events := record.NewFakeRecorder(100)
 	c := &Controller{
 		Config: Config{Recorder: events, Writer: writer}, name: t.Name(), spec: specWith(t, edits...),
-		orphans: newOrphanIndex(), blocked: newBlockedParents(), states: map[cache.ObjectName]*parentState{},
+		orphans: newOrphanIndex(), blocked: newBlockedParents(),
 	}
 	acquire := func(of Resource) *objectcache.Handle {
 		handle, err := objects.Acquire(objectcache.Request{Resource: of.GroupVersionResource})

@@ -64,7 +64,7 @@ func startedController(t *testing.T, api *fakeAPI, queue Queue, interrupt func(c
 	}
 	t.Cleanup(objects.Wait)
 	c := &Controller{Config: Config{Objects: objects, Queue: queue, Changed: func() {}}, name: t.Name(), spec: specWith(t),
-		orphans: newOrphanIndex(), blocked: newBlockedParents(), states: map[cache.ObjectName]*parentState{}}
+		orphans: newOrphanIndex(), blocked: newBlockedParents()}
 	if err := c.watch(); err != nil {
 		t.Fatal(err)
 	}

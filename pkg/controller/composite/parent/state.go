@@ -11,7 +11,6 @@ import (
 
 // parentState is what the last sync of a parent left in memory. Only the syncs of that parent use it, one at a time.
 type parentState struct {
-	uid types.UID
 	// selector of the parent in this version of its spec.
 	selector    labels.Selector
 	specVersion specVersion
@@ -34,13 +33,11 @@ func specVersionOf(parent object) specVersion {
 
 // state returns the state of a parent. It is new for another object of the same name.
 func (c *Controller) state(name cache.ObjectName, uid types.UID) (state *parentState, isNew bool) {
-	c.mu.Lock()
+	c.mu.Lock() // so that the last count that is set is the newest
 	defer c.mu.Unlock()
-	state = c.states[name]
-	if state == nil || state.uid != uid {
-		state, isNew = &parentState{uid: uid}, true
-		c.states[name] = state
-		setParentCount(c.name, len(c.states))
+	state, isNew = c.states.Of(name, uid)
+	if isNew {
+		setParentCount(c.name, c.states.Len())
 	}
 	return state, isNew
 }
@@ -48,13 +45,12 @@ func (c *Controller) state(name cache.ObjectName, uid types.UID) (state *parentS
 // forget drops what is known of a parent that was deleted, or is none any more. It reports whether Health has changed.
 func (c *Controller) forget(k Key) (changed bool) {
 	c.mu.Lock()
-	state := c.states[k.objectName()]
-	delete(c.states, k.objectName())
-	setParentCount(c.name, len(c.states))
+	uid := c.states.Forget(k.objectName())
+	setParentCount(c.name, c.states.Len())
 	c.mu.Unlock()
-	if state != nil {
+	if uid != "" {
 		for _, hook := range c.hooks {
-			hook.Forget(string(state.uid))
+			hook.Forget(string(uid))
 		}
 	}
 	c.orphans.forget(k)
