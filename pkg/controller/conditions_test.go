@@ -96,8 +96,11 @@ func TestPermanentMarksAnErrorAndHidesNothingOfIt(t *testing.T) {
 	if err := Permanent(nil); err != nil {
 		t.Errorf("Permanent(nil) is %v", err)
 	}
-	if err := errors.Join(errors.New("another"), Permanent(cause)); !IsPermanent(err) {
-		t.Error("a permanent error among others is not found")
+	if err := errors.Join(errors.New("another"), Permanent(cause)); IsPermanent(err) {
+		t.Error("a permanent error hides one that is retried")
+	}
+	if err := errors.Join(Permanent(errors.New("another")), Permanent(cause)); !IsPermanent(err) {
+		t.Error("of permanent errors alone one is retried")
 	}
 }
 

@@ -23,11 +23,8 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent reports whether Permanent is anywhere in the error's chain.
-func IsPermanent(err error) bool {
-	_, ok := errors.AsType[*permanentError](err)
-	return ok
-}
+// IsPermanent reports whether the loop does not retry the error: it is marked with Permanent, and so are all errors that are joined to it.
+func IsPermanent(err error) bool { return err != nil && severityOf(err) == severityPermanent }
 
 type permanentError struct{ err error }
 

@@ -55,6 +55,16 @@ func severityOf(err error) severity {
 	}
 }
 
+// IsRetriedQuietly reports whether the loop retries the error quietly: the sync decided from a stale cache, or the API server does not know the
+// owner's kind yet. An error is not, if a failure is joined to it.
+func IsRetriedQuietly(err error) bool {
+	if err == nil {
+		return false
+	}
+	worst := severityOf(err)
+	return worst == severityConflict || worst == severityOwnerUnknown
+}
+
 // isJoined reports whether the error wraps a permanent error or one that is made of several.
 func isJoined(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {

@@ -45,6 +45,9 @@ func TestSeverity(t *testing.T) {
 					if got := severityOf(err); got != tc.want {
 						t.Errorf("severity of %q is %d, want %d", err, got, tc.want)
 					}
+					if got, want := IsRetriedQuietly(err), tc.want == severityConflict || tc.want == severityOwnerUnknown; got != want {
+						t.Errorf("retried quietly: %t, want %t", got, want)
+					}
 				}
 			}
 		})

@@ -6,7 +6,6 @@ package parent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -22,8 +21,6 @@ const (
 	maxParallelWrites = 16
 	// maxBatch is the number of writes that are begun before their results are looked at.
 	maxBatch = 256
-	// maxErrors is the number of errors of one sync that are reported.
-	maxErrors = 5
 )
 
 // apply applies a plan. Whatever the result for one child is, the others and the status are written. The finalizer is removed last, when all of
@@ -40,10 +37,7 @@ func (s *parentSync) apply(ctx context.Context, p *plan) (time.Duration, error) 
 	for _, e := range append(eventsOf(childEvents), p.warnings()...) {
 		s.Recorder.Event(s.parent, e.Type, e.Reason, controller.Truncate(e.Message, MaxMessage))
 	}
-	if err := summarize(errs); err != nil {
-		if onlyTooLarge(errs) {
-			err = controller.Permanent(err)
-		}
+	if err := join(errs); err != nil {
 		return p.requeueAfter, err
 	}
 	return p.requeueAfter, s.setFinalizer(ctx, false, p.removeFinalizer)
@@ -75,8 +69,8 @@ func (s *parentSync) applySteps(ctx context.Context, p *plan) (childEvents []chi
 
 // recordResult records the result of a step, and returns the events that follow.
 func (s *parentSync) recordResult(p *plan, step childStep, r stepResult) []childEvent {
-	if tooLarge, ok := errors.AsType[*tooLargeError](r.err); ok {
-		s.state.history.recordTooLarge(step, tooLarge.text)
+	if refused, ok := errors.AsType[*tooLargeError](r.err); ok {
+		s.state.history.recordTooLarge(step, refused.text)
 	}
 	switch {
 	case r.foreign:
@@ -183,21 +177,4 @@ func (s *parentSync) updateStatus(ctx context.Context, status map[string]any) er
 	s.recordWrite(s.parents, written.GetResourceVersion())
 	s.parent = written
 	return nil
-}
-
-// summarize joins the errors, with the first ones in full. An optimistic-lock conflict goes first: the others may be consequences of the same
-// stale cache.
-func summarize(errs []error) error {
-	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	if conflict := slices.IndexFunc(errs, apierrors.IsConflict); conflict > 0 {
-		errs[0], errs[conflict] = errs[conflict], errs[0]
-	}
-	if len(errs) > maxErrors {
-		more := fmt.Errorf("and %d more errors", len(errs)-maxErrors)
-		errs = append(errs[:maxErrors:maxErrors], more)
-	}
-	if len(errs) == 1 {
-		return errs[0]
-	}
-	return errors.Join(errs...)
 }

@@ -332,17 +332,32 @@ func TestSlowStartAfterErrors(t *testing.T) {
 	}
 }
 
-func TestConflictIsFirstError(t *testing.T) {
+func TestJoinedErrors(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "things"}, "thing", errors.New("old"))
-	other := errors.New("other")
-	if got := summarize([]error{nil, other, nil, conflict}); !strings.HasPrefix(got.Error(), conflict.Error()) || !apierrors.IsConflict(got) {
-		t.Errorf("it is %v", got)
-	}
-	if got := summarize([]error{nil}); got != nil {
-		t.Errorf("it is %v", got)
-	}
-	if got := summarize([]error{other}); got != other {
-		t.Errorf("it is %v", got)
+	other, large := errors.New("other"), tooLarge("large")
+	for name, test := range map[string]struct {
+		errs             []error
+		text             string
+		quiet, permanent bool
+	}{
+		"none":                         {errs: []error{nil}},
+		"one":                          {errs: []error{nil, other}, text: "other"},
+		"conflicts":                    {errs: []error{conflict, nil, conflict}, text: conflict.Error() + "\n" + conflict.Error(), quiet: true},
+		"conflict and failure":         {errs: []error{conflict, other}, text: conflict.Error() + "\nother"},
+		"too large":                    {errs: []error{large, large}, text: "large\nlarge", permanent: true},
+		"too large, then a failure":    {errs: []error{large, large, large, large, large, large, other}, text: "large\nlarge\nlarge\nlarge\nlarge\nand 2 more errors"},
+		"too large and a conflict":     {errs: []error{large, conflict}, text: "large\n" + conflict.Error(), quiet: true},
+		"more too large than reported": {errs: []error{large, large, large, large, large, large}, text: "large\nlarge\nlarge\nlarge\nlarge\nand 1 more errors", permanent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := join(test.errs)
+			if (err != nil) != (test.text != "") || err != nil && err.Error() != test.text {
+				t.Errorf("the error is %v, want %q", err, test.text)
+			}
+			if quiet, permanent := controller.IsRetriedQuietly(err), controller.IsPermanent(err); quiet != test.quiet || permanent != test.permanent {
+				t.Errorf("retried quietly: %t, permanent: %t; want %t, %t", quiet, permanent, test.quiet, test.permanent)
+			}
+		})
 	}
 }
 

@@ -26,6 +26,10 @@
 //	errors.go, failures.go   what the status of the CompositeController reports of failed syncs
 //	metrics.go, hookmetrics.go   the metrics
 //
+// The plan is not a controller.Plan, and the sync not one of controller.Reconcile: steps do not end the sync when one fails, steps of one verb are
+// applied concurrently in batches that grow with success, and their results are recorded in the history, which the next plan is decided from. The
+// one ask is the hook: when it is called is decided before the children are read, and the memory of its answer is reserved and released.
+//
 // A child of which the same is desired as in the version in which nothing had to be done is not parsed again. A difference that returns after each
 // write is written with a growing backoff, and so are repairs of what another client changes back each time (controller.RewriteBackoff). A
 // child is not deleted for a difference that it would have again: that is decided from the child or by a dry run (recreation.go), not from

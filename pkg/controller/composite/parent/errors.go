@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,4 +108,35 @@ func asRejected(reason hook.Reason, err error) error {
 // doing adds to an error what was done to which object.
 func doing(what string, of Resource, o object, err error) error {
 	return fmt.Errorf("%s %s: %w", what, of.key(o.GetNamespace(), o.GetName()), err)
+}
+
+// maxErrors is the number of errors of one sync that are reported.
+const maxErrors = 5
+
+// syncErrors are the errors of one sync. Only the first maxErrors are in the text, but the loop picks the retry from all.
+type syncErrors struct{ errs []error }
+
+func (e *syncErrors) Unwrap() []error { return e.errs }
+
+func (e *syncErrors) Error() string {
+	var text []string
+	for _, err := range e.errs[:min(len(e.errs), maxErrors)] {
+		text = append(text, err.Error())
+	}
+	if more := len(e.errs) - maxErrors; more > 0 {
+		text = append(text, fmt.Sprintf("and %d more errors", more))
+	}
+	return strings.Join(text, "\n")
+}
+
+// join returns the errors as one; nil if all are nil.
+func join(errs []error) error {
+	switch errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil }); len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	default:
+		return &syncErrors{errs}
+	}
 }

@@ -82,7 +82,7 @@ func (spec *Spec) planChild(p *plan, o observed, child desiredChild, known child
 	}
 	if known.refused.version == as {
 		p.history.children[child.key] = known
-		return &tooLargeError{known.refused.text}
+		return tooLarge(known.refused.text)
 	}
 	desired, err := spec.desiredTree(o.parent, child.Child)
 	if err != nil {

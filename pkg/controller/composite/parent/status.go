@@ -42,7 +42,7 @@ func (p *plan) planStatus(o observed, status map[string]any) {
 		return
 	case o.history.refused.version:
 		if o.statusBy == "" {
-			p.problems = append(p.problems, &tooLargeError{o.history.refused.text})
+			p.problems = append(p.problems, tooLarge(o.history.refused.text))
 		}
 		return
 	}

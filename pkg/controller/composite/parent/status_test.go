@@ -170,7 +170,7 @@ func TestRejectionIsReported(t *testing.T) {
 		"no answer":                {asRejected(hook.ReasonInvalidChild, errors.New("EOF")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			problem := problemOf(summarize([]error{nil, test.err}))
+			problem := problemOf(join([]error{nil, test.err}))
 			if test.reason == "" && problem != nil || test.reason != "" && (problem == nil || problem.Reason != test.reason) {
 				t.Errorf("the problem is %+v, want %q", problem, test.reason)
 			}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
@@ -63,7 +62,7 @@ func (c *Controller) Sync(ctx context.Context, k Key) (time.Duration, error) {
 	}
 	after, err := s.reconcile(ctx)
 	switch {
-	case apierrors.IsConflict(err), controller.IsOwnerUnknown(err):
+	case controller.IsRetriedQuietly(err):
 		return after, err // no failure: the decision was made from a stale cache, or the kind of the parent is new
 	case err != nil && c.calls.Err() != nil:
 		return 0, nil // stopped

@@ -6,7 +6,6 @@
 package parent
 
 import (
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -16,10 +15,13 @@ import (
 )
 
 // tooLargeError is the error of a child or a status that is larger than the API server accepts. Only another answer of the hook helps, so it
-// is sent once, and the sync is not retried for it.
+// is sent once.
 type tooLargeError struct{ text string }
 
 func (e *tooLargeError) Error() string { return e.text }
+
+// tooLarge returns a tooLargeError, for which alone the sync is not retried.
+func tooLarge(text string) error { return controller.Permanent(&tooLargeError{text}) }
 
 // refusal is the refusal of an object as too large: what was desired of which version, and the error.
 type refusal struct {
@@ -32,7 +34,7 @@ func asTooLarge(err error) error {
 	if !controller.IsTooLarge(err) {
 		return err
 	}
-	return &tooLargeError{err.Error() + ": the API server and etcd accept about 1.5 MiB for an object, so the hook has to return less"}
+	return tooLarge(err.Error() + ": the API server and etcd accept about 1.5 MiB for an object, so the hook has to return less")
 }
 
 // checkAnnotations returns a tooLargeError if the API server would refuse an object for the size of its annotations. The last-applied annotation
@@ -51,16 +53,6 @@ func checkAnnotations(object map[string]any) error {
 	if total <= validation.TotalAnnotationSizeLimitB {
 		return nil
 	}
-	return &tooLargeError{fmt.Sprintf("its annotations would have %d bytes, and the API server accepts %d: %d of them record what the hook desires of it, so the hook has to make several smaller objects of it",
-		total, validation.TotalAnnotationSizeLimitB, record)}
-}
-
-// onlyTooLarge reports whether nothing but the size of objects has failed.
-func onlyTooLarge(errs []error) bool {
-	for _, err := range errs {
-		if _, ok := errors.AsType[*tooLargeError](err); err != nil && !ok {
-			return false
-		}
-	}
-	return true
+	return tooLarge(fmt.Sprintf("its annotations would have %d bytes, and the API server accepts %d: %d of them record what the hook desires of it, so the hook has to make several smaller objects of it",
+		total, validation.TotalAnnotationSizeLimitB, record))
 }

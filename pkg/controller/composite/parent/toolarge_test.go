@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // etcdTooLarge returns the error of an API server if etcd rejects an object as too large.
@@ -39,7 +40,7 @@ func TestAnnotationTooLarge(t *testing.T) {
 					t.Fatal(err)
 				}
 				if len(p.problems) != 1 || !strings.Contains(p.problems[0].Error(), "ConfigMap ns/b") ||
-					!strings.Contains(p.problems[0].Error(), "262144") || !onlyTooLarge(p.problems) {
+					!strings.Contains(p.problems[0].Error(), "262144") || !controller.IsPermanent(join(p.problems)) {
 					t.Errorf("the problems are %v", p.problems)
 				}
 				if len(p.steps) != 1 || p.steps[0].child.name != "a" {
@@ -64,7 +65,7 @@ func TestChildTooLargeIsNotRepeated(t *testing.T) {
 	w.history = p.history
 	for range 2 {
 		p, err = w.decide(phaseSync, other)
-		if err != nil || len(p.steps) != 0 || len(p.problems) != 2 || !onlyTooLarge(p.problems) {
+		if err != nil || len(p.steps) != 0 || len(p.problems) != 2 || !controller.IsPermanent(join(p.problems)) {
 			t.Errorf("the steps are %v, the problems %v, %v", p.steps, p.problems, err)
 		}
 		w.history = p.history
@@ -88,7 +89,7 @@ func TestStatusTooLargeIsNotRepeated(t *testing.T) {
 	w.history = p.history
 	for range 2 {
 		p, err = w.decide(phaseSync, `{"status":{"large":true}}`)
-		if err != nil || p.status != nil || len(p.problems) != 1 || !onlyTooLarge(p.problems) {
+		if err != nil || p.status != nil || len(p.problems) != 1 || !controller.IsPermanent(join(p.problems)) {
 			t.Errorf("the status is %v, the problems are %v, %v", p.status, p.problems, err)
 		}
 		w.history = p.history
@@ -111,7 +112,8 @@ func TestTooLargeProblem(t *testing.T) {
 	if got := asTooLarge(other); got != other {
 		t.Errorf("it is %v", got)
 	}
-	if onlyTooLarge([]error{asTooLarge(etcdTooLarge()), nil, other}) || !onlyTooLarge([]error{nil, asTooLarge(etcdTooLarge())}) {
+	large := asTooLarge(etcdTooLarge())
+	if controller.IsPermanent(join([]error{large, nil, other})) || !controller.IsPermanent(join([]error{nil, large})) {
 		t.Error("one error that passes by itself must be retried, and none that does not")
 	}
 }
