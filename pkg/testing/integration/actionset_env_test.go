@@ -4,9 +4,7 @@
 package integration
 
 import (
-	"context"
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -85,27 +83,14 @@ func (e *actionsEnv) run(journal *faultproxy.Journal) *actionsProcess {
 	if journal == nil {
 		journal = &faultproxy.Journal{}
 	}
-	proxy, err := faultproxy.Start("actions", e.account.Config, journal)
-	if err != nil {
-		e.Fatal(err)
-	}
+	proxy, kubeconfig := startProxy(e, "actions", e.account.Config, journal)
 	options := manager.NewOptions()
-	options.Kubeconfig = filepath.Join(e.TempDir(), "kubeconfig")
-	if err := proxy.WriteKubeconfig(options.Kubeconfig); err != nil {
-		e.Fatal(err)
-	}
+	options.Kubeconfig = kubeconfig
 	options.Controllers, options.Namespace = actions.controllers(e.T), e.namespace
 	options.LeaderElect, options.ServingAddress = false, ""
-	config, err := options.Config("test")
-	if err != nil {
-		e.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- manager.Run(ctx, config) }()
+	stop := startManager(e, options)
 	end := sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
+		if err := stop(); err != nil {
 			e.Errorf("controller: %v", err)
 		}
 		proxy.Close()

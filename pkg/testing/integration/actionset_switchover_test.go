@@ -4,7 +4,6 @@
 package integration
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -153,16 +152,9 @@ func (e *actionsEnv) runServing() (address string) {
 	options.Kubeconfig = e.account.WriteKubeconfig(e.T)
 	options.Controllers, options.Namespace = actions.controllers(e.T), e.namespace
 	options.LeaderElect, options.ServingAddress = false, address
-	config, err := options.Config("test")
-	if err != nil {
-		e.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- manager.Run(ctx, config) }()
+	stop := startManager(e, options)
 	e.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
+		if err := stop(); err != nil {
 			e.Errorf("controller: %v", err)
 		}
 	})

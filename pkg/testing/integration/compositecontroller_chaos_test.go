@@ -6,9 +6,7 @@ package integration
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,13 +26,8 @@ const (
 
 // Users change parents and children, the hook misbehaves and the engine is killed. In the end all is as the users want it.
 func TestCompositeChaos(t *testing.T) {
-	seed := uint64(rand.Uint32())
-	if given := os.Getenv(seedVariable); given != "" {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 32); err != nil {
-			t.Fatalf("%s: %v", seedVariable, err)
-		}
-	}
+	first, _ := firstSeed(t)
+	seed := uint64(first)
 	t.Logf("%s=%d repeats the operations", seedVariable, seed)
 	e := newEngineEnv(t)
 	hook := startChaosHook(t, seed)

@@ -6,7 +6,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -97,14 +96,7 @@ func (s *sharedEngine) use(t *testing.T) {
 // run starts an engine for this test alone. It runs until stop is called. The journal records its requests.
 func (e *engineEnv) run(journal *faultproxy.Journal, changes ...func(*manager.Options)) (stop func()) {
 	e.Helper()
-	proxy, err := faultproxy.Start("engine", engine.account(e.T, e.cluster).Config, journal)
-	if err != nil {
-		e.Fatal(err)
-	}
-	kubeconfig := filepath.Join(e.TempDir(), "kubeconfig")
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		e.Fatal(err)
-	}
+	proxy, kubeconfig := startProxy(e, "engine", engine.account(e.T, e.cluster).Config, journal)
 	stopEngine := startEngine(e.T, e.servedBy, kubeconfig, changes...)
 	stop = sync.OnceFunc(func() {
 		if err := stopEngine(); err != nil {
@@ -134,17 +126,7 @@ func startEngine(t *testing.T, label, kubeconfig string, changes ...func(*manage
 	for _, change := range changes {
 		change(options)
 	}
-	config, err := options.Config("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- manager.Run(ctx, config) }()
-	return func() error {
-		cancel()
-		return <-ended
-	}
+	return startManager(t, options)
 }
 
 var parentsInstalled struct {

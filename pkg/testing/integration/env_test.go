@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,6 +58,19 @@ func runManagerWith(t *testing.T, change func(*manager.Options)) (stop func()) {
 	change(options)
 	options.LeaderElect = false
 	options.ServingAddress = ""
+	stopManager := startManager(t, options)
+	stop = sync.OnceFunc(func() {
+		if err := stopManager(); err != nil {
+			t.Errorf("manager: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// startManager runs a manager until stop is called, which returns its error.
+func startManager(t testing.TB, options *manager.Options) (stop func() error) {
+	t.Helper()
 	config, err := options.Config("test")
 	if err != nil {
 		t.Fatal(err)
@@ -64,19 +78,10 @@ func runManagerWith(t *testing.T, change func(*manager.Options)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- manager.Run(ctx, config) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
+	return func() error {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("manager: %v", err)
-		}
+		return <-ended
 	}
-	t.Cleanup(stop)
-	return stop
 }
 
 // env is the environment of a test: a namespace of its own, and clients with the rights of an administrator.
@@ -223,6 +228,25 @@ func (e *env) events(name string) []corev1.Event {
 		e.Fatal(err)
 	}
 	return list.Items
+}
+
+// deleteNamespace deletes the test's namespace, and waits until it is gone.
+func (e *env) deleteNamespace() {
+	e.Helper()
+	namespaces := e.kube.CoreV1().Namespaces()
+	if err := namespaces.Delete(e.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	e.eventually(func() string {
+		namespace, err := namespaces.Get(e.Context(), e.namespace, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return ""
+		case err != nil:
+			return err.Error()
+		}
+		return fmt.Sprintf("the namespace still exists: %+v", namespace.Status)
+	})
 }
 
 // kubectl runs kubectl in the test's namespace and returns its output.

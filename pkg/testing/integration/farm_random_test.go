@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,13 +169,10 @@ func TestFarmRandomOperations(t *testing.T) {
 	shared.cluster.Kubectl(t, "wait", "--for=condition=Established", "--timeout=1m", "crd/twins.example.com")
 	inMemory := startFarmServer(t, shared.farm.kubeconfig, "--llama-storage=memory")
 	inMemory.awaitReady(t, shared.cluster)
-	seeds, count := rand.Uint32(), farmSeeds
-	if given := os.Getenv(seedVariable); given != "" {
-		seed, err := strconv.ParseUint(given, 10, 32)
-		if err != nil {
-			t.Fatalf("%s: %v", seedVariable, err)
-		}
-		seeds, count = uint32(seed), 1
+	seeds, given := firstSeed(t)
+	count := farmSeeds
+	if given {
+		count = 1
 	}
 	for i := range count {
 		seed := seeds + uint32(i)

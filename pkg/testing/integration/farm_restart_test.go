@@ -6,7 +6,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -44,13 +43,9 @@ func readList[List interface {
 	}
 }
 
-// behind returns a client that sends its requests through the proxy.
-func (e *farmFault) behind(proxy *faultproxy.Proxy) versioned.Interface {
+// clientOf returns a client for the kubeconfig.
+func (e *farmFault) clientOf(kubeconfig string) versioned.Interface {
 	e.Helper()
-	kubeconfig := filepath.Join(e.TempDir(), "kubeconfig")
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		e.Fatal(err)
-	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		e.Fatal(err)
@@ -70,12 +65,8 @@ func (e *farmFault) compacted() {
 		e.createPod(fmt.Sprintf("paged-%d", i), 1, onNoNode)
 	}
 	var journal faultproxy.Journal
-	proxy, err := faultproxy.Start("informers", e.cluster.Config(), &journal)
-	if err != nil {
-		e.Fatal(err)
-	}
-	e.Cleanup(proxy.Close)
-	follows := e.follow(e.behind(proxy))
+	proxy, kubeconfig := startProxy(e, "informers", e.cluster.Config(), &journal)
+	follows := e.follow(e.clientOf(kubeconfig))
 	follows.sees("before-the-restart")
 	pages := map[string]metav1.ListInterface{}
 	for name, read := range e.readersOf() {

@@ -5,14 +5,10 @@ package integration
 
 import (
 	"net/http"
-	"path/filepath"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"millwright.dev/pkg/testing/faultproxy"
 )
@@ -21,21 +17,8 @@ import (
 func TestFarmListsWithoutWatchList(t *testing.T) {
 	e := inSharedFarm(t)
 	var journal faultproxy.Journal
-	proxy, err := faultproxy.Start("farm", e.farm.account.Config, &journal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
-	unsupported := apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
-		field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
-	})
-	t.Cleanup(proxy.Answer(func(r faultproxy.Request) bool {
-		return r.Verb == "watch" && r.Query.Get("sendInitialEvents") == "true"
-	}, unsupported))
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	proxy, kubeconfig := startProxy(t, "farm", e.farm.account.Config, &journal)
+	t.Cleanup(refuseWatchLists(proxy))
 	server := startFarmServer(t, kubeconfig, "--serving-secret="+farmNamespace+"/"+servingSecret)
 	server.awaitReady(t, e.cluster)
 	wanted := sets.New("namespaces", "secrets", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations",

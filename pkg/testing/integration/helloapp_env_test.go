@@ -5,7 +5,6 @@ package integration
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,15 +22,7 @@ import (
 // runHelloApps runs the HelloApp controller in the namespace until stop is called. The journal records its requests.
 func runHelloApps(e *env, journal *faultproxy.Journal) (stop func()) {
 	e.Helper()
-	proxy, err := faultproxy.Start("helloapp", operatorAccount(e.T, e.cluster).Config, journal)
-	if err != nil {
-		e.Fatal(err)
-	}
-	e.Cleanup(proxy.Close)
-	kubeconfig := filepath.Join(e.TempDir(), "kubeconfig")
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		e.Fatal(err)
-	}
+	_, kubeconfig := startProxy(e, "helloapp", operatorAccount(e.T, e.cluster).Config, journal)
 	return runManagerWith(e.T, func(options *manager.Options) {
 		options.Kubeconfig, options.Namespace, options.Controllers = kubeconfig, e.namespace, []string{"helloapp"}
 	})

@@ -167,15 +167,3 @@ func (w *appWorld) foreignMeta(name string, random *rand.Rand) metav1.ObjectMeta
 	}
 	return object
 }
-
-// outcome returns a line for the history. It is no failure if the object does not exist any more, or exists already.
-func (w *appWorld) outcome(what string, err error) string {
-	switch {
-	case err == nil:
-		return what
-	case apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-		return what + ": " + string(apierrors.ReasonForError(err))
-	}
-	w.Fatalf("%s: %v", what, err)
-	return ""
-}

@@ -13,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -275,13 +274,5 @@ func appDeletion(e *env) {
 func appNamespaceDeletion(e *env) {
 	e.createApp(helloApp("web", 2, func(s *v1.HelloAppSpec) { s.Port = 80 }))
 	e.awaitApp("web", 2)
-	if err := e.kube.CoreV1().Namespaces().Delete(e.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
-		e.Fatal(err)
-	}
-	e.eventually(func() string {
-		if _, err := e.kube.CoreV1().Namespaces().Get(e.Context(), e.namespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return "the namespace still exists"
-		}
-		return ""
-	})
+	e.deleteNamespace()
 }

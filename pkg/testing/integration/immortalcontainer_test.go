@@ -344,19 +344,7 @@ func namespaceDeletion(e *env) {
 	for i := range 5 {
 		e.awaitReady(fmt.Sprintf("web-%d", i), 1)
 	}
-	if err := e.kube.CoreV1().Namespaces().Delete(e.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
-		e.Fatal(err)
-	}
-	e.eventually(func() string {
-		namespace, err := e.kube.CoreV1().Namespaces().Get(e.Context(), e.namespace, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return ""
-		}
-		if err != nil {
-			return err.Error()
-		}
-		return fmt.Sprintf("the namespace still exists: %+v", namespace.Status)
-	})
+	e.deleteNamespace()
 }
 
 func longestName(e *env) {

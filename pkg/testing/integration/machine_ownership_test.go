@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -260,14 +259,5 @@ func machineNamespaceDeletion(e *env) {
 	for i := range 3 {
 		e.awaitMachine(fmt.Sprintf("m-%d", i), 5)
 	}
-	if err := e.kube.CoreV1().Namespaces().Delete(e.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
-		e.Fatal(err)
-	}
-	e.eventually(func() string {
-		_, err := e.kube.CoreV1().Namespaces().Get(e.Context(), e.namespace, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the namespace still exists: %v", err)
-		}
-		return ""
-	})
+	e.deleteNamespace()
 }

@@ -4,7 +4,6 @@
 package integration
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,15 +28,7 @@ func runMachines(e *env, journal *faultproxy.Journal) (stop func()) {
 
 func runMachinesBehindProxy(e *env, journal *faultproxy.Journal) (proxy *faultproxy.Proxy, stop func()) {
 	e.Helper()
-	proxy, err := faultproxy.Start("machine", operatorAccount(e.T, e.cluster).Config, journal)
-	if err != nil {
-		e.Fatal(err)
-	}
-	e.Cleanup(proxy.Close)
-	kubeconfig := filepath.Join(e.TempDir(), "kubeconfig")
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		e.Fatal(err)
-	}
+	proxy, kubeconfig := startProxy(e, "machine", operatorAccount(e.T, e.cluster).Config, journal)
 	stop = runManagerWith(e.T, func(options *manager.Options) {
 		options.Kubeconfig, options.Namespace, options.Controllers = kubeconfig, e.namespace, []string{machine.ControllerName}
 	})

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -190,16 +189,4 @@ func (w *machineWorld) deleteSwitch(random *rand.Rand) string {
 	}
 	name := draw(random, all...).Name
 	return w.outcome("delete Switch "+name, w.client.UselessV1alpha1().Switches(w.namespace).Delete(w.Context(), name, metav1.DeleteOptions{}))
-}
-
-// outcome returns a line for the history. It is no failure if the object does not exist any more, or exists already.
-func (w *machineWorld) outcome(what string, err error) string {
-	switch {
-	case err == nil:
-		return what
-	case apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-		return what + ": " + string(apierrors.ReasonForError(err))
-	}
-	w.Fatalf("%s: %v", what, err)
-	return ""
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -42,15 +41,7 @@ func startProcessOf(d deployment, e *env, name string, journal *faultproxy.Journ
 	e.Helper()
 	account := d.account(e.T, e.cluster)
 	bindInNamespace(e, d, account)
-	proxy, err := faultproxy.Start(name, account.Config, journal)
-	if err != nil {
-		e.Fatal(err)
-	}
-	e.Cleanup(proxy.Close)
-	kubeconfig := filepath.Join(e.TempDir(), name+".kubeconfig")
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		e.Fatal(err)
-	}
+	proxy, kubeconfig := startProxy(e, name, account.Config, journal)
 	o := &operator{e: e, named: name, proxy: proxy, args: append([]string{
 		"--kubeconfig", kubeconfig, "--serving-address", "127.0.0.1:0",
 		"--controllers", strings.Join(d.controllers(e.T), ","), "--namespace", e.namespace,

@@ -8,14 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"millwright.dev/pkg/testing/faultproxy"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -31,14 +25,8 @@ func TestPrivilegesListWithoutWatchList(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t, testcluster.Shared(t))
 			p := startPairOf(d, e, defaultElection)
-			unsupported := apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
-				field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
-			})
-			isWatchList := func(r faultproxy.Request) bool {
-				return r.Verb == "watch" && r.Query.Get("sendInitialEvents") == "true"
-			}
 			p.standby.terminate()
-			defer p.standby.proxy.Answer(isWatchList, unsupported)()
+			defer refuseWatchLists(p.standby.proxy)()
 			begin := time.Now()
 			p.standby.restart()
 			p.standby.awaitWarm()

@@ -21,15 +21,7 @@ func TestPrivilegesNewKinds(t *testing.T) {
 	cluster := testcluster.Start(t, rightsOptions...)
 	var journal faultproxy.Journal
 	e := newEnv(t, cluster)
-	proxy, err := faultproxy.Start("operator", operatorAccount(t, cluster).Config, &journal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
-	kubeconfig := e.TempDir() + "/kubeconfig"
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	_, kubeconfig := startProxy(t, "operator", operatorAccount(t, cluster).Config, &journal)
 	runManagerWith(t, func(options *manager.Options) { options.Kubeconfig = kubeconfig })
 
 	// The API server reads the list of kinds when it needs the first kind. The last kind is installed after that.

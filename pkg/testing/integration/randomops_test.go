@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/manager"
@@ -38,6 +38,20 @@ const (
 
 // seedVariable is the environment variable with the seed of the operations, which are then done in one namespace only.
 const seedVariable = "RANDOM_SEED"
+
+// firstSeed returns the seed of the environment variable, or a random one if it is not given.
+func firstSeed(t *testing.T) (seed uint32, given bool) {
+	t.Helper()
+	text := os.Getenv(seedVariable)
+	if text == "" {
+		return rand.Uint32(), false
+	}
+	number, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		t.Fatalf("%s: %v", seedVariable, err)
+	}
+	return uint32(number), true
+}
 
 // world is the objects of one kind in one namespace, and a model of what they demand.
 type world interface {
@@ -65,13 +79,10 @@ type operation struct {
 // runs there.
 func testRandomOperations(t *testing.T, controller string, newWorld func(*env) world) {
 	cluster := testcluster.Shared(t)
-	seeds, lanes := rand.Uint32(), operationLanes
-	if given := os.Getenv(seedVariable); given != "" {
-		seed, err := strconv.ParseUint(given, 10, 32)
-		if err != nil {
-			t.Fatalf("%s: %v", seedVariable, err)
-		}
-		seeds, lanes = uint32(seed), 1
+	seeds, given := firstSeed(t)
+	lanes := operationLanes
+	if given {
+		lanes = 1
 	}
 	for lane := range lanes {
 		seed := seeds + uint32(lane)
@@ -152,15 +163,7 @@ func (r *randomRun) fate(*rand.Rand) string {
 // start starts the controller behind a proxy. The journal records its requests.
 func (r *randomRun) start(journal *faultproxy.Journal) {
 	r.Helper()
-	proxy, err := faultproxy.Start(r.controller, operatorAccount(r.T, r.cluster).Config, journal)
-	if err != nil {
-		r.Fatal(err)
-	}
-	r.Cleanup(proxy.Close)
-	kubeconfig := filepath.Join(r.TempDir(), "kubeconfig")
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		r.Fatal(err)
-	}
+	proxy, kubeconfig := startProxy(r, r.controller, operatorAccount(r.T, r.cluster).Config, journal)
 	r.proxy = proxy
 	r.stop = runManagerWith(r.T, func(options *manager.Options) {
 		options.Kubeconfig, options.Namespace, options.Controllers = kubeconfig, r.namespace, []string{r.controller}
@@ -217,4 +220,17 @@ func (r *randomRun) writes() string {
 		lines = append(lines, entry.String())
 	}
 	return strings.Join(lines, "\n")
+}
+
+// outcome returns a line for the history. It is no failure if the object does not exist any more, or exists already.
+func (e *env) outcome(what string, err error) string {
+	e.Helper()
+	switch {
+	case err == nil:
+		return what
+	case apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
+		return what + ": " + string(apierrors.ReasonForError(err))
+	}
+	e.Fatalf("%s: %v", what, err)
+	return ""
 }

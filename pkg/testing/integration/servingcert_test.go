@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,10 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"millwright.dev/pkg/controller/servingcert"
 	"millwright.dev/pkg/manager"
@@ -41,19 +38,8 @@ func startServing(t *testing.T) *servingEnv {
 	t.Parallel()
 	cluster := testcluster.Start(t, rightsOptions...)
 	s := &servingEnv{env: newEnv(t, cluster)}
-	proxy, err := faultproxy.Start("operator", operatorAccount(t, cluster).Config, &s.journal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
-	unsupported := apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", field.ErrorList{
-		field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
-	})
-	t.Cleanup(proxy.Answer(func(r faultproxy.Request) bool { return r.Query.Get("sendInitialEvents") == "true" }, unsupported))
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	proxy, kubeconfig := startProxy(t, "operator", operatorAccount(t, cluster).Config, &s.journal)
+	t.Cleanup(refuseWatchLists(proxy))
 	cluster.Kubectl(t, "apply", "-f", "../../../manifests/farm/40-apiservice.yaml")
 	runManagerWith(t, func(options *manager.Options) {
 		options.Kubeconfig, options.Controllers = kubeconfig, []string{servingcert.ControllerName}
