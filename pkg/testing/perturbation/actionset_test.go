@@ -11,13 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/controller/actionset"
-	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 	"millwright.dev/pkg/generated/informers/externalversions"
 	"millwright.dev/pkg/testing/perturbation"
@@ -109,11 +107,7 @@ func TestActionSet(t *testing.T) {
 
 // startActionSets runs one instance of the controller for a namespace.
 func startActionSets(ctx context.Context, config *rest.Config, namespace string) error {
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	kubeClient, err := kubernetes.NewForConfig(config)
+	client, kubeClient, err := clients(config)
 	if err != nil {
 		return err
 	}

@@ -10,14 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/controller/composite"
-	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 	"millwright.dev/pkg/generated/informers/externalversions"
 	"millwright.dev/pkg/objectcache"
@@ -185,11 +183,7 @@ func TestCompositeController(t *testing.T) {
 
 // startCompositeControllers runs one instance of the engine for the CompositeController of a namespace.
 func startCompositeControllers(ctx context.Context, config *rest.Config, namespace string) error {
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	kubeClient, err := kubernetes.NewForConfig(config)
+	client, kubeClient, err := clients(config)
 	if err != nil {
 		return err
 	}

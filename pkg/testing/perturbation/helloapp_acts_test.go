@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/controller"
@@ -115,12 +113,8 @@ func orphanAndRecreate(state string) perturbation.Act {
 			if err := deleteObject(apps, metav1.DeletePropagationOrphan)(ctx, user); err != nil {
 				return err
 			}
-			err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-				_, err := user.Get(ctx, apps, name)
-				return apierrors.IsNotFound(err), nil
-			})
-			if err != nil {
-				return fmt.Errorf("waiting until the app is deleted: %w", err)
+			if err := awaitGone(apps, name)(ctx, user); err != nil {
+				return err
 			}
 			return makeApp(state)(ctx, user)
 		},

@@ -19,13 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kubeinformers "k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/controller/helloapp"
-	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 	"millwright.dev/pkg/generated/informers/externalversions"
 	"millwright.dev/pkg/testing/perturbation"
@@ -119,11 +117,7 @@ func TestHelloApp(t *testing.T) {
 
 // startHelloApps runs one instance of the controller for a namespace.
 func startHelloApps(ctx context.Context, config *rest.Config, namespace string) error {
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	kubeClient, err := kubernetes.NewForConfig(config)
+	client, kubeClient, err := clients(config)
 	if err != nil {
 		return err
 	}

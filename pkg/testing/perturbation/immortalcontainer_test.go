@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,15 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	kubeinformers "k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/controller/immortalcontainer"
-	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 	"millwright.dev/pkg/generated/informers/externalversions"
 	"millwright.dev/pkg/testing/perturbation"
@@ -75,11 +71,7 @@ func TestImmortalContainer(t *testing.T) {
 
 // startImmortalContainers runs one instance of the controller for a namespace.
 func startImmortalContainers(ctx context.Context, config *rest.Config, namespace string) error {
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	kubeClient, err := kubernetes.NewForConfig(config)
+	client, kubeClient, err := clients(config)
 	if err != nil {
 		return err
 	}
@@ -216,12 +208,8 @@ func orphanAndRecreateContainer(start int64) perturbation.Act {
 			if err := deleteObject(containers, metav1.DeletePropagationOrphan)(ctx, user); err != nil {
 				return err
 			}
-			err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-				_, err := user.Get(ctx, containers, name)
-				return apierrors.IsNotFound(err), nil
-			})
-			if err != nil {
-				return fmt.Errorf("waiting until the container is deleted: %w", err)
+			if err := awaitGone(containers, name)(ctx, user); err != nil {
+				return err
 			}
 			return createContainer(ctx, user)
 		},

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 	"millwright.dev/pkg/controller/machine"
@@ -222,12 +221,8 @@ func recreateMachine(name string, count int, propagation metav1.DeletionPropagat
 			if err != nil {
 				return err
 			}
-			err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-				_, err := user.Get(ctx, machines, name)
-				return apierrors.IsNotFound(err), nil
-			})
-			if err != nil {
-				return fmt.Errorf("waiting until the Machine is deleted: %w", err)
+			if err := awaitGone(machines, name)(ctx, user); err != nil {
+				return err
 			}
 			if propagation == metav1.DeletePropagationOrphan {
 				if err := flipUp(ctx, user, all[0].Name); err != nil {
@@ -258,10 +253,7 @@ func awaitCollector(ctx context.Context, user *perturbation.User) error {
 	if err := configMaps.Delete(ctx, "probe", metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, err := user.Get(ctx, switches, "probe")
-		return apierrors.IsNotFound(err), nil
-	})
+	return awaitGone(switches, "probe")(ctx, user)
 }
 
 // flickerSwitches adds two switches to a Machine's spec and reverts it.

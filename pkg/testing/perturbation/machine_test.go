@@ -13,13 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/controller/machine"
-	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 	"millwright.dev/pkg/generated/informers/externalversions"
 	"millwright.dev/pkg/testing/perturbation"
@@ -84,11 +82,7 @@ func TestMachine(t *testing.T) {
 
 // startMachines runs one instance of the controller for a namespace.
 func startMachines(ctx context.Context, config *rest.Config, namespace string) error {
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	kubeClient, err := kubernetes.NewForConfig(config)
+	client, kubeClient, err := clients(config)
 	if err != nil {
 		return err
 	}
