@@ -21,6 +21,7 @@ func TestWriteFence(t *testing.T) {
 	var mu sync.Mutex
 	var reached []string
 	var userAgent string
+	// A server, because the fence and the user agent are below the client.
 	apiServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -26,7 +26,8 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
-// reviewer is an API server that knows tokens by the name of their user, and lets prometheus get /metrics.
+// reviewer is an API server that knows tokens by the name of their user, and lets prometheus get /metrics. Authenticators use the
+// REST client, which fake clientsets do not have.
 func reviewer(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -20,7 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// answering returns the listWatch of a server that gives one answer, and the requests that it has had.
+// answering returns the listWatch of a server that gives one answer, and the requests that it has had. The tests are about
+// the text of answers.
 func answering(t *testing.T, within scope, status int, answer string) (*listWatch, *[]string) {
 	t.Helper()
 	var requests []string

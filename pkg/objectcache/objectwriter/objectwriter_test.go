@@ -29,7 +29,8 @@ type sent struct{ Method, Path, Query, ContentType, Accept, Body string }
 
 const webConfig = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"7"},"data":{"a":"b"}}`
 
-// serve makes a Writer for an API server that gives this answer, and returns what it was sent.
+// serve makes a Writer for an API server that gives this answer, and returns what it was sent. The tests are about headers and
+// bodies.
 func serve(t *testing.T, code int, answer string) (*Writer, *[]sent) {
 	t.Helper()
 	var requests []sent

@@ -22,6 +22,7 @@ import (
 )
 
 // server answers requests as a test says, one after the other, the last answer again and again, and writes down what it was asked.
+// It is scripted because the tests compare bytes: requests as they are sent, and answers that no API server in memory gives.
 type server struct {
 	t       testing.TB
 	answers []http.HandlerFunc

@@ -41,7 +41,7 @@ func testContext(t testing.TB, namespace string) context.Context {
 	return request.WithUser(ctx, &user.DefaultInfo{Name: "alice"})
 }
 
-// upstream is an API server that has Pods. It notes what it was asked.
+// upstream is an API server that has Pods. It notes what it was asked. It sends protobuf, which the tests are about.
 type upstream struct {
 	*httptest.Server
 	mu   sync.Mutex
