@@ -19,6 +19,9 @@ import (
 // Further fields of the object, which the API server has defaulted or another client has set, are no drift.
 //
 // An apply configuration has the fields of its object under the same names, as pointers that are nil if it does not set them.
+//
+// The typed values of structured-merge-diff, with the converter of client-go's apply configurations, could be compared instead, in half the lines.
+// But they compare quantities as text, so that 1000m differs from 1, and one comparison takes 867 µs and 563 allocations instead of 55 µs and 75.
 func drift(desired, object any) []string {
 	paths := differences(reflect.ValueOf(desired), reflect.ValueOf(object), "")
 	for i, path := range paths {
