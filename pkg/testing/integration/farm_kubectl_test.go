@@ -77,7 +77,7 @@ func TestFarmKubectlGet(t *testing.T) {
 func TestFarmKubectlExplain(t *testing.T) {
 	e := inSharedFarm(t)
 	e.says([]string{"explain", "llama"}, "GROUP: farm.example.com", "KIND: Llama", "VERSION: v1alpha",
-		"Llama is an animal of the farm.", "spec <LlamaSpec> -required-", "spec is what the llama is like.")
+		"Llama is an animal of the farm.", "spec <LlamaSpec> -required-", "spec describes the llama.")
 	e.says([]string{"explain", "llamas.spec.weight"}, "FIELD: weight <number>", "weight in kilograms; more than 0, and at most 1000.")
 	e.says([]string{"explain", "farmpod.status.reason"}, "KIND: FarmPod", "CrashLoopBackOff")
 	e.says([]string{"explain", "fp", "--recursive"}, "readyContainers <integer>", "images <[]string>")
