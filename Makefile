@@ -116,7 +116,7 @@ perturb: check-race bin/cluster ## Disturb the controllers at every write, by ev
 
 .PHONY: bench
 bench: build bin/bench bin/leash bin/cluster ## Measure speed and memory, compared with a bare client (BENCH_FLAGS=--quick: in minutes, BENCH_FLAGS=--help: all flags)
-	@mkdir -p .local && exec bin/bench --json .local/bench.json $(BENCH_FLAGS)
+	@exec bin/bench $(BENCH_FLAGS)
 
 .PHONY: generate
 generate: check-go ## Generate clients, deep copies, OpenAPI models and CRDs from pkg/apis

@@ -4,115 +4,129 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"runtime"
+	"strings"
 	"time"
+
+	"millwright.dev/hack/bench/traffic"
 )
 
-// workers is the operator's default, and so how much the bare client does at a time.
-const workers = 16
+// scenario measures rows that share their preparation. It is declared in a file of its own.
+type scenario struct {
+	name, about string
+	// size is the number of objects; quickSize is that with --quick.
+	size, quickSize int
+	// podsPerObject is the number of Pods that exist at the same time, divided by size. It decides how many nodes are simulated.
+	podsPerObject int
+	// once is for scenarios that take minutes: --repetitions does not count.
+	once bool
+	// measure adds the rows by turn.add.
+	measure func(ctx context.Context, t *turn) error
+}
+
+// turn is one measurement of a scenario with one binary of the operator.
+type turn struct {
+	*bench
+	*scenario
+	number   int
+	operator string // path of the binary
+}
+
+// add adds a value to the row of that name. The note explains this value.
+func (t *turn) add(r row, value float64, note string, args ...any) {
+	s := sample{Value: value, Note: fmt.Sprintf(note, args...)}
+	t.report.add(r, s, t.operator == t.baseline)
+	t.say("%s: %s", strings.TrimSpace(r.Name), strings.TrimRight(r.Unit.format(value)+", "+s.Note, ", "))
+}
 
 // bench is one run of this program.
 type bench struct {
 	options
 	*cluster
 	dir        string
-	workers    int
-	namespaces int
 	begin      time.Time
 	progress   io.Writer
-	measured   measurements
+	fail       context.CancelCauseFunc // ends the run
+	report     report
+	namespaces int
+	recordings map[string]*traffic.Recording // by operator and resource
 
 	// hook of all CompositeControllers; nil until it is needed.
-	hook        *process
+	hook        *http.Server
 	hookAddress string
 }
 
-// measurements are the raw material of the table.
-type measurements struct {
-	containers, machines, apps *contest // nil where they were not asked for
-	actions                    *actionsOutcome
-	hosted                     hosted
-	farm                       farmOutcome
-	idleCores                  float64
-	heap                       map[int]float64 // bytes, by the number of objects
-	starts, reads              []float64       // seconds, at the large number of objects
-	startCPU                   []float64       // seconds
-	large                      phaseOutcome    // the cold start of many objects at once
-	largeCount                 int             // how many they were
-	kubernetes, load           string
-}
-
-// runBench measures what the options ask for, on a control plane of its own, and leaves nothing behind.
-func runBench(ctx context.Context, o options, progress io.Writer) (m measurements, err error) {
-	b := &bench{options: o, workers: workers, begin: time.Now(), progress: progress}
-	b.measured.heap = map[int]float64{}
+// runBench measures the scenarios on a control plane of its own, and removes that.
+func runBench(ctx context.Context, o options, progress io.Writer) (_ *report, err error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	b := &bench{options: o, begin: time.Now(), progress: progress, fail: fail, recordings: map[string]*traffic.Recording{}}
+	load, _ := os.ReadFile("/proc/loadavg") // only Linux has it
+	b.say("%d cores, %s, load averages %s", runtime.NumCPU(), runtime.Version(), bytes.TrimSpace(load))
 	if b.dir, err = os.MkdirTemp("", "mw-bench-"); err != nil {
-		return m, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	b.measured.load = loadAverage()
-	if advice := busyAdvice(b.measured.load, runtime.NumCPU()); advice != "" {
-		b.say("%s", advice)
+	pods := 0
+	for _, s := range o.scenarios {
+		if o.quick {
+			s.size = s.quickSize
+		}
+		pods = max(pods, s.size*s.podsPerObject)
 	}
 	b.say("Starting the control plane")
-	if b.cluster, err = startCluster(ctx, b.dir, o.pods()); err != nil {
-		return m, err
+	if err := b.startCluster(ctx, pods); err != nil {
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, b.stopHook(), b.cluster.stop()) }()
-	version, err := b.kubeClient.Discovery().ServerVersion()
-	if err != nil {
-		return m, fmt.Errorf("asking the API server for its version: %w", err)
-	}
-	b.measured.kubernetes = version.GitVersion
-
-	for _, stage := range []struct {
-		wanted bool
-		do     func(context.Context) error
-	}{
-		{b.rows[rowHeap], func(ctx context.Context) error { return b.measureHeap(ctx, 0) }},
-		{b.rows[rowRuns], b.measureContainers},
-		{b.rows[rowMachines], b.measureMachines},
-		{b.rows[rowApps], b.measureApps},
-		{b.rows[rowActions], b.measureActions},
-		{b.rows[rowHosting], b.measureHosting},
-		{b.rows[rowHostingSyncs], b.measureSyncs},
-		{b.rows[rowHostingChurn], b.measureChurn},
-		{b.rows[rowHostingOutage], b.measureOutage},
-		{b.rows[rowHostingMemory], b.measureMemory},
-		{b.rows[rowFarm], b.measureFarm},
-		{o.wantsRest(), b.measureAtRest},
-	} {
-		if !stage.wanted {
-			continue
-		}
-		if err := stage.do(ctx); err != nil {
-			return m, err
+	defer func() { err = errors.Join(err, b.cluster.stop()) }()
+	for _, s := range o.scenarios {
+		if err := b.measure(ctx, s); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, cmp.Or(context.Cause(ctx), err))
 		}
 	}
-	return b.measured, nil
+	return &b.report, nil
 }
 
-// say tells those who wait what is being done.
+// measure lets the binaries take turns. Their order changes with every turn, so that what one leaves behind does not always affect the same.
+func (b *bench) measure(ctx context.Context, s *scenario) error {
+	operators := []string{b.operator}
+	if b.baseline != "" {
+		operators = append(operators, b.baseline)
+	}
+	repetitions := b.repetitions
+	if s.once {
+		repetitions = 1
+	}
+	for number := range repetitions {
+		for k := range operators {
+			t := &turn{bench: b, scenario: s, number: number, operator: operators[(number+k)%len(operators)]}
+			b.say("%s, turn %d of %s", s.name, number+1, t.operator)
+			if err := s.measure(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// say writes a line about the progress.
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.progress, "%6.1f s  %s\n", time.Since(b.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (b *bench) measureContainers(ctx context.Context) error {
-	b.measured.containers = &contest{workload: containersOf(b.count)}
-	return b.hold(ctx, b.measured.containers)
-}
-
-func (b *bench) measureMachines(ctx context.Context) error {
-	b.measured.machines = &contest{workload: machinesOf(b.machines)}
-	return b.hold(ctx, b.measured.machines)
-}
-
-func (b *bench) measureApps(ctx context.Context) error {
-	b.measured.apps = &contest{workload: appsOf(b.apps)}
-	return b.hold(ctx, b.measured.apps)
+func sleep(ctx context.Context, duration time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(duration):
+		return nil
+	}
 }

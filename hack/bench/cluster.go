@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,9 +22,9 @@ import (
 )
 
 const (
-	// startTimeout is above the limit that bin/cluster sets itself, since that can tell what it waited for.
+	// startTimeout is above the limit of bin/cluster, which can report what it waited for.
 	startTimeout = 4 * time.Minute
-	// podsPerNode is what we plan with; a simulated node has room for 1,100. Pods that terminate take room too.
+	// podsPerNode leaves room on a simulated node, which holds 1,100 Pods, for those that terminate.
 	podsPerNode = 800
 )
 
@@ -39,36 +38,37 @@ type cluster struct {
 	dynamic    dynamic.Interface
 }
 
-// startCluster starts a control plane with room for so many Pods, waits until it is ready, and installs our CRDs.
-func startCluster(ctx context.Context, dir string, pods int) (c *cluster, err error) {
-	c = &cluster{dir: filepath.Join(dir, "cluster")}
-	nodes := max(2, (pods+podsPerNode-1)/podsPerNode)
-	c.process, err = startProcess(dir, "control plane", nil, binary("cluster"), "up", "--dir", c.dir, "--port", "0", "--simulated-nodes", strconv.Itoa(nodes))
+// startCluster starts a control plane with room for that number of Pods, waits until it is ready, and installs the CRDs.
+func (b *bench) startCluster(ctx context.Context, pods int) (err error) {
+	c := &cluster{dir: filepath.Join(b.dir, "cluster")}
+	nodes := max(2, (pods+podsPerNode-1)/podsPerNode) // each takes CPU
+	c.process, err = b.startProcess("control plane", nil, binary("cluster"), "up", "--dir", c.dir, "--port", "0", "--simulated-nodes", strconv.Itoa(nodes))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.stop())
-		}
-	}()
-	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
+	b.cluster = c
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	isReady := func() bool { _, err := os.Stat(filepath.Join(c.dir, "ready")); return err == nil }
-	if err := c.await(startCtx, "the control plane to be ready", isReady); err != nil {
-		return nil, err
+	err = poll(ctx, "the control plane to be ready", func() bool { _, err := os.Stat(filepath.Join(c.dir, "ready")); return err == nil })
+	if err != nil {
+		return err
 	}
 	if err := c.connect(); err != nil {
-		return nil, err
+		return fmt.Errorf("connecting to the control plane: %w", err)
 	}
-	return c, c.installCRDs(startCtx, "manifests/00-crds")
+	version, err := c.kubeClient.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("reading the version of the API server: %w", err)
+	}
+	b.say("Kubernetes %s", version.GitVersion)
+	return c.installCRDs(ctx, "manifests/00-crds", "hack/bench/parents.yaml")
 }
 
 func (c *cluster) kubeconfig() string { return filepath.Join(c.dir, "admin.kubeconfig") }
 
 func (c *cluster) connect() (err error) {
 	if c.config, err = clientcmd.BuildConfigFromFlags("", c.kubeconfig()); err != nil {
-		return fmt.Errorf("reading the kubeconfig of the control plane: %w", err)
+		return err
 	}
 	c.config.QPS = -1
 	if c.client, err = versioned.NewForConfig(c.config); err != nil {
@@ -83,26 +83,28 @@ func (c *cluster) connect() (err error) {
 	return err
 }
 
-// installCRDs of a file or folder.
-func (c *cluster) installCRDs(ctx context.Context, crds string) error {
-	if _, err := c.kubectl(ctx, "apply", "--server-side", "-f", crds); err != nil {
-		return fmt.Errorf("installing the CRDs: %w", err)
+func (c *cluster) installCRDs(ctx context.Context, paths ...string) error {
+	var files []string
+	for _, path := range paths {
+		files = append(files, "-f", path)
+	}
+	if err := c.kubectl(ctx, append([]string{"apply", "--server-side"}, files...)...); err != nil {
+		return err
 	}
 	for {
-		_, err := c.kubectl(ctx, "wait", "--for=condition=Established", "--timeout=1m", "-f", crds)
-		// kubectl waits for a condition to come true, but not for an object to have conditions at all.
+		err := c.kubectl(ctx, append([]string{"wait", "--for=condition=Established", "--timeout=1m"}, files...)...)
+		// kubectl waits for a condition to become true, but not for an object to have conditions.
 		if err == nil || !strings.Contains(err.Error(), "conditions accessor error") {
 			return err
 		}
 	}
 }
 
-func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
+func (c *cluster) kubectl(ctx context.Context, args ...string) error {
 	command := exec.CommandContext(ctx, binary("kubectl"), args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig(), "KUBECACHEDIR="+filepath.Join(c.dir, "kubectl-cache"))
-	output, err := command.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, output)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, output)
 	}
-	return string(output), nil
+	return nil
 }

@@ -7,96 +7,170 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
+	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
-// servingLine is where the operator tells which port it has got.
-var servingLine = regexp.MustCompile(`"Serving /metrics[^"]*" address="?([^"\s]+)"?`)
+const (
+	// workers is the default of the operator, and the number of objects that the bare client works on concurrently.
+	workers = 16
+	// frequentCollections is in the environment of an operator whose live heap is measured. It changes how soon that is known, not what it is.
+	frequentCollections = "GOGC=10"
+)
+
+// The metrics that are read.
+const (
+	syncsTotal  = "millwright_controller_syncs_total"
+	queueDepth  = "workqueue_depth"
+	hookAnswers = "metacontroller_sync_requests_total"
+	cpuSeconds  = "process_cpu_seconds_total"
+	liveHeap    = "go_gc_heap_live_bytes"
+	collections = "go_gc_cycles_total_gc_cycles_total"
+	resident    = "process_resident_memory_bytes"
+)
+
+var (
+	metricLine  = regexp.MustCompile(`^(` + strings.Join([]string{syncsTotal, queueDepth, hookAnswers, cpuSeconds, liveHeap, collections, resident}, "|") + `)[{ ]`)
+	servingLine = regexp.MustCompile(`"Serving /metrics[^"]*" address="?([^"\s]+)"?`)
+)
 
 // operator is "millwright controllers" with its default flags, leader election included.
 type operator struct {
 	*process
-	started time.Time
 	address string
 }
 
-// startOperator returns at once; await what it is to do.
-func (b *bench) startOperator(ctx context.Context, kubeconfig string, env ...string) (*operator, error) {
-	return b.startControllers(ctx, kubeconfig, env)
-}
-
-// startControllers is startOperator with flags.
-func (b *bench) startControllers(ctx context.Context, kubeconfig string, env []string, flags ...string) (*operator, error) {
-	o := &operator{started: time.Now()}
-	args := append([]string{binary("millwright"), "controllers",
-		"--kubeconfig", kubeconfig, "--serving-address", "127.0.0.1:0", "--workers", strconv.Itoa(b.workers)}, flags...)
-	var err error
-	if o.process, err = startProcess(b.dir, "operator", env, args...); err != nil {
+// startOperator returns when the operator serves its metrics.
+func (t *turn) startOperator(ctx context.Context, kubeconfig string, env []string, flags ...string) (o *operator, err error) {
+	args := append([]string{t.operator, "controllers", "--kubeconfig", kubeconfig, "--serving-address", "127.0.0.1:0", "--workers", strconv.Itoa(workers)}, flags...)
+	o = &operator{}
+	if o.process, err = t.startProcess("operator", env, args...); err != nil {
 		return nil, err
 	}
-	err = o.await(ctx, "the operator to serve metrics", func() bool {
-		log, err := os.ReadFile(o.log)
-		if match := servingLine.FindSubmatch(log); err == nil && match != nil {
-			o.address = string(match[1])
-		}
-		return o.address != ""
-	})
-	if err != nil {
+	if o.address, err = o.awaitLine(ctx, servingLine); err != nil {
 		return nil, errors.Join(err, o.stop())
 	}
 	return o, nil
 }
 
-// awaitSynced waits until so many keys were synced and none is left to do.
+// metrics are the sums of metrics over their labels.
+type metrics map[string]float64
+
+func (o *operator) metrics(ctx context.Context) (metrics, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.address+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("reading the metrics of the operator: %w", err)
+	}
+	defer resp.Body.Close()
+	content, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the metrics of the operator: %w", err)
+	}
+	return parseMetrics(string(content))
+}
+
+// sharedCPU returns the seconds that the control plane, all of which is one process, and this program have used. This program is the
+// observer of all contenders, and the bare client.
+func (c *cluster) sharedCPU(ctx context.Context) (float64, error) {
+	content, err := c.kubeClient.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("reading the metrics of the API server: %w", err)
+	}
+	m, err := parseMetrics(string(content))
+	var usage syscall.Rusage
+	if err := errors.Join(err, syscall.Getrusage(syscall.RUSAGE_SELF, &usage)); err != nil {
+		return 0, err
+	}
+	return m[cpuSeconds] + time.Duration(usage.Utime.Nano()+usage.Stime.Nano()).Seconds(), nil
+}
+
+// parseMetrics reads the text format of Prometheus.
+func parseMetrics(text string) (metrics, error) {
+	var lines strings.Builder // the metrics of an API server take long to parse
+	for line := range strings.Lines(text) {
+		if metricLine.MatchString(line) {
+			lines.WriteString(line)
+		}
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(lines.String()))
+	if err != nil {
+		return nil, fmt.Errorf("parsing metrics: %w", err)
+	}
+	m := metrics{}
+	for name, family := range families {
+		for _, metric := range family.GetMetric() {
+			m[name] += metric.GetUntyped().GetValue() // its type is in a comment
+		}
+	}
+	return m, nil
+}
+
+// spend returns what the operator does during a call: the rise of its metrics, and the seconds.
+func (o *operator) spend(ctx context.Context, call func() error) (rise metrics, seconds float64, err error) {
+	before, err := o.metrics(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	begin := time.Now()
+	if err := call(); err != nil {
+		return nil, 0, err
+	}
+	after, err := o.metrics(ctx)
+	return after.minus(before), time.Since(begin).Seconds(), err
+}
+
+func (m metrics) minus(before metrics) metrics {
+	rise := metrics{}
+	for name, value := range m {
+		rise[name] = value - before[name]
+	}
+	return rise
+}
+
+// awaitSynced waits until that number of keys were synced and none is queued.
 func (o *operator) awaitSynced(ctx context.Context, keys int) error {
+	return o.awaitMetrics(ctx, fmt.Sprintf("the first sync of %d objects", keys), func(m metrics) bool {
+		return m[syncsTotal] >= float64(keys) && m[queueDepth] == 0
+	})
+}
+
+// awaitLiveHeap waits for two collections of garbage, after which nothing is left in pools, and returns the bytes that are left.
+func (o *operator) awaitLiveHeap(ctx context.Context) (bytes float64, err error) {
+	begin, err := o.metrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	err = o.awaitMetrics(ctx, "two collections of garbage", func(m metrics) bool { // reading metrics makes garbage
+		bytes = m[liveHeap]
+		return m[collections]-begin[collections] >= 2
+	})
+	return bytes, err
+}
+
+func (o *operator) awaitMetrics(ctx context.Context, what string, condition func(metrics) bool) error {
 	var last error
-	err := o.await(ctx, fmt.Sprintf("the first sync of %d objects", keys), func() bool {
-		var m operatorMetrics
+	err := poll(ctx, what, func() bool {
+		var m metrics
 		if m, last = o.metrics(ctx); last != nil {
 			return false
 		}
-		return m.syncs >= float64(keys) && m.queued == 0
+		return condition(m)
 	})
-	return errors.Join(err, last)
-}
-
-// awaitLeading waits until that controller of the operator works, where there is nothing to be worked on.
-func (o *operator) awaitLeading(ctx context.Context, controller string) error {
-	started := regexp.MustCompile(`"Started" logger="` + controller + `"`)
-	return o.await(ctx, "the operator to lead and to start its controllers", func() bool {
-		log, err := os.ReadFile(o.log)
-		return err == nil && started.Match(log)
-	})
-}
-
-// operatorMetrics are what we need of /metrics.
-type operatorMetrics struct {
-	syncs, queued float64
-	// answers that hooks have given.
-	answers    float64
-	cpuSeconds float64
-	// liveHeap is what the last garbage collection has left, in bytes.
-	liveHeap    float64
-	collections float64
-	// resident is the memory of the process, in bytes.
-	resident float64
-}
-
-func (o *operator) metrics(ctx context.Context) (m operatorMetrics, err error) {
-	samples, err := scrape(ctx, "http://"+o.address+"/metrics")
 	if err != nil {
-		return m, fmt.Errorf("reading the metrics of the operator: %w", err)
+		return errors.Join(err, last)
 	}
-	return operatorMetrics{
-		syncs:       samples.sum("millwright_controller_syncs_total"),
-		answers:     samples.sum("metacontroller_sync_requests_total"),
-		queued:      samples.sum("workqueue_depth"),
-		cpuSeconds:  samples.sum("process_cpu_seconds_total"),
-		liveHeap:    samples.sum("go_gc_heap_live_bytes"),
-		collections: samples.sum("go_gc_cycles_total_gc_cycles_total"),
-		resident:    samples.sum("process_resident_memory_bytes"),
-	}, nil
+	return nil
 }

@@ -6,12 +6,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,18 +22,19 @@ const (
 	pollInterval = 20 * time.Millisecond
 )
 
-// process is a command on a leash (hack/leash): it ends with us, however we end, and gets no Ctrl-C from the terminal.
+// process is a command on a leash (hack/leash): it ends with this process, and gets no Ctrl-C from the terminal. If it ends before it is
+// stopped, the run fails.
 type process struct {
-	name    string
-	command *exec.Cmd
-	leash   io.Closer
-	log     string        // the path of what it printed
-	ended   chan struct{} // closed when it has ended
+	name     string
+	command  *exec.Cmd
+	leash    io.Closer
+	log      string // the path of what it printed
+	stopping atomic.Bool
+	ended    chan struct{} // closed when it has ended
 }
 
-// startProcess starts a command of bin, which writes to a log in dir.
-func startProcess(dir, name string, env []string, args ...string) (*process, error) {
-	p := &process{name: name, log: filepath.Join(dir, name+".log"), ended: make(chan struct{})}
+func (b *bench) startProcess(name string, env []string, args ...string) (*process, error) {
+	p := &process{name: name, log: filepath.Join(b.dir, name+".log"), ended: make(chan struct{})}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, err
@@ -45,47 +47,35 @@ func startProcess(dir, name string, env []string, args ...string) (*process, err
 		return nil, err
 	}
 	if err := p.command.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w; run this by make bench, which builds what it needs, or from the root of the repository", name, err)
+		return nil, fmt.Errorf("starting the %s: %w; run make bench, which builds what it needs, or this from the root of the repository", name, err)
 	}
 	go func() {
 		defer close(p.ended)
-		_ = p.command.Wait() // ProcessState tells how it ended
+		err := p.command.Wait()
+		if !p.stopping.Load() {
+			b.fail(fmt.Errorf("the %s has ended: %v; it printed:\n%s", name, err, p.output()))
+		}
 	}()
 	return p, nil
 }
 
-// binary is the path of a command that make has built.
-func binary(name string) string { return filepath.Join("bin", name) }
-
-// await returns when the condition is true. It fails when the process ends before, or the context.
-func (p *process) await(ctx context.Context, what string, condition func() bool) error {
-	for !condition() {
-		select {
-		case <-p.ended:
-			return fmt.Errorf("waiting for %s: the %s has ended: %v; it printed:\n%s", what, p.name, p.command.ProcessState, p.output())
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w; the %s printed:\n%s", what, context.Cause(ctx), p.name, p.output())
-		case <-time.After(pollInterval):
+// awaitLine waits until the process has printed a line, and returns the first group of the pattern.
+func (p *process) awaitLine(ctx context.Context, pattern *regexp.Regexp) (group string, err error) {
+	err = poll(ctx, fmt.Sprintf("the %s to print %q", p.name, pattern), func() bool {
+		log, err := os.ReadFile(p.log)
+		match := pattern.FindSubmatch(log)
+		if err != nil || match == nil {
+			return false
 		}
-	}
-	return nil
+		group = string(match[1])
+		return true
+	})
+	return group, err
 }
 
-// onEnd calls the function once the process has ended.
-func (p *process) onEnd(call func(error)) {
-	go func() {
-		<-p.ended
-		call(fmt.Errorf("the %s has ended: %v; it printed:\n%s", p.name, p.command.ProcessState, p.output()))
-	}()
-}
-
-// stop lets go of the leash and waits. A process that had ended before is an error.
+// stop lets go of the leash and waits until the process has ended.
 func (p *process) stop() error {
-	select {
-	case <-p.ended:
-		return fmt.Errorf("the %s ended by itself: %v; it printed:\n%s", p.name, p.command.ProcessState, p.output())
-	default:
-	}
+	p.stopping.Store(true)
 	_ = p.leash.Close()
 	select {
 	case <-p.ended:
@@ -93,11 +83,11 @@ func (p *process) stop() error {
 	case <-time.After(stopTimeout):
 		_ = p.command.Process.Kill()
 		<-p.ended
-		return errors.New("stopping the " + p.name + ": it had to be killed")
+		return fmt.Errorf("stopping the %s: it had to be killed; it printed:\n%s", p.name, p.output())
 	}
 }
 
-// output is the end of what it printed.
+// output returns the end of what it printed.
 func (p *process) output() []byte {
 	const limit = 4 << 10
 	content, err := os.ReadFile(p.log)
@@ -105,4 +95,14 @@ func (p *process) output() []byte {
 		return []byte(err.Error())
 	}
 	return bytes.TrimSpace(content[max(0, len(content)-limit):])
+}
+
+// poll returns when the condition is true. It fails when the context ends.
+func poll(ctx context.Context, what string, condition func() bool) error {
+	for !condition() {
+		if err := sleep(ctx, pollInterval); err != nil {
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,54 +16,52 @@ import (
 	"millwright.dev/hack/bench/traffic"
 )
 
-// request is one that was recorded, to be sent again.
-type request struct {
+// recorded is a request to be sent again.
+type recorded struct {
 	traffic.Request
-	// Path and query are those of the other namespace.
-	uri  template
-	body template
-	wait wait
-	// answerCounts tells that a later request has something of the answer in it.
+	uri, body template
+	wait      Wait
+	// answerCounts reports whether a later request contains a part of the answer.
 	answerCounts bool
 }
 
-// step is what is sent at once, when the child is as it has to be, and the events that are posted after it.
+// step is what is sent concurrently, when the child is as it has to be, and the events that are posted after it.
 type step struct {
-	wait     wait
-	requests []*request
-	events   []*request
+	wait     Wait
+	requests []*recorded
+	events   []*recorded
 }
 
 // script is what is to be done with one object.
 type script struct {
-	before traffic.Identity // what it was when it was recorded
+	before traffic.Identity // of the recorded object
 	phases [][]step
 }
 
-// scripts turns a recording into the script of each object, to be played in another namespace. Requests that the API server
-// has refused, and those about no object, are left out: without them the bare client has less to do than the operator had.
-func scripts(k kind, recording traffic.Recording, namespace string) (map[string]script, error) {
+// scripts returns the script of each object, to be replayed in the namespace. Requests that the API server refused, and those that
+// were sent for no object, are left out: the bare client has less to do than the operator had.
+func scripts(kind Kind, recording traffic.Recording, namespace string) (map[string]script, error) {
 	if len(namespace) != len(recording.Namespace) {
-		return nil, fmt.Errorf("what was recorded in namespace %q can be replayed only where the name is as long", recording.Namespace)
+		return nil, fmt.Errorf("a recording of namespace %q can be replayed only in one whose name has the same length", recording.Namespace)
 	}
 	scripts := map[string]script{}
 	readers := map[string]*reader{}
-	for phase, recorded := range recording.Phases {
-		requests := map[string][]*request{}
-		for _, r := range recorded {
+	for phase, requests := range recording.Phases {
+		read := map[string][]*recorded{}
+		for _, r := range requests {
 			if r.Code >= http.StatusMultipleChoices || r.Object == "" {
 				continue
 			}
 			if readers[r.Object] == nil {
-				readers[r.Object] = newReader(k, recording, r.Object, namespace)
+				readers[r.Object] = newReader(kind, recording, r.Object, namespace)
 			}
-			read, err := readers[r.Object].read(r)
+			request, err := readers[r.Object].read(r)
 			if err != nil {
 				return nil, fmt.Errorf("reading the recorded request %s of %s: %w", r.Kind(), r.Object, err)
 			}
-			requests[r.Object] = append(requests[r.Object], read)
+			read[r.Object] = append(read[r.Object], request)
 		}
-		for object, requests := range requests {
+		for object, requests := range read {
 			if _, ok := scripts[object]; !ok {
 				scripts[object] = script{recording.Objects[object], make([][]step, len(recording.Phases))}
 			}
@@ -74,73 +73,72 @@ func scripts(k kind, recording traffic.Recording, namespace string) (map[string]
 
 // reader reads the requests about one object, in their order.
 type reader struct {
-	kind     kind
-	from, to string              // namespaces
-	madeUp   sets.Set[string]    // what the API server has made up so far
-	toldBy   map[string]*request // the last one whose answer had it
+	kind     Kind
+	from, to string               // namespaces
+	madeUp   sets.Set[string]     // the values that the API server has set until now
+	source   map[string]*recorded // the last request whose answer contained a value
 }
 
-func newReader(k kind, recording traffic.Recording, object, namespace string) *reader {
+func newReader(kind Kind, recording traffic.Recording, object, namespace string) *reader {
 	before := recording.Objects[object]
 	return &reader{
-		kind: k,
-		from: recording.Namespace, to: namespace,
+		kind: kind, from: recording.Namespace, to: namespace,
 		madeUp: sets.New(string(before.UID), before.ResourceVersion),
-		toldBy: map[string]*request{},
+		source: map[string]*recorded{},
 	}
 }
 
-func (rd *reader) read(r traffic.Request) (*request, error) {
-	wait, err := rd.kind.waitBefore(r)
-	if err != nil {
-		return nil, err
-	}
-	read := &request{
+func (rd *reader) read(r traffic.Request) (read *recorded, err error) {
+	read = &recorded{
 		Request: r,
 		uri:     newTemplate([]byte(strings.ReplaceAll(r.URI, "/"+rd.from+"/", "/"+rd.to+"/")), rd.madeUp),
 		body:    newTemplate(bytes.ReplaceAll(r.Body, []byte(rd.from), []byte(rd.to)), rd.madeUp),
-		wait:    wait,
+	}
+	if rd.kind.WaitBefore != nil {
+		if read.wait, err = rd.kind.WaitBefore(r); err != nil {
+			return nil, err
+		}
 	}
 	for _, value := range slices.Concat(read.uri.places, read.body.places) {
-		if teller := rd.toldBy[value]; teller != nil {
-			teller.answerCounts = true
+		if source := rd.source[value]; source != nil {
+			source.answerCounts = true
 		}
 	}
 	if read.isEvent() {
-		return read, nil // of which nobody speaks
+		return read, nil // no request refers to it
 	}
 	for _, value := range []string{string(r.Answer.UID), r.Answer.ResourceVersion} {
 		rd.madeUp.Insert(value)
-		rd.toldBy[value] = read
+		rd.source[value] = read
 	}
 	return read, nil
 }
 
-func (r *request) isEvent() bool { return r.Resource == "events" }
+func (r *recorded) isEvent() bool { return r.Resource == "events" }
 
-// steps puts together what was sent at once: what began before any other of its step was answered.
-func steps(requests []*request) (steps []step) {
-	var events []*request
-	answered := int64(0) // the first of the last step
+// steps groups the requests that were sent concurrently: what began before any other of its step was answered.
+func steps(requests []*recorded) (steps []step) {
+	var events []*recorded
+	answered := int64(0) // the first answer of the last step
 	for _, r := range requests {
 		switch {
 		case r.isEvent():
 			events = append(events, r)
-		case r.Began < answered && r.wait.until == nil:
+		case r.Began < answered && r.wait == nil:
 			last := &steps[len(steps)-1]
 			last.requests = append(last.requests, r)
 			answered = min(answered, r.Answered)
 		default:
-			steps = append(steps, step{wait: r.wait, requests: []*request{r}})
+			steps = append(steps, step{wait: r.wait, requests: []*recorded{r}})
 			answered = r.Answered
 		}
 	}
 	return withEvents(steps, events)
 }
 
-// withEvents puts the events where the operator records them, which is after it has created or changed the last child. They
-// were recorded by the proxy when their turn came to be posted, which may be much later.
-func withEvents(steps []step, events []*request) []step {
+// withEvents puts the events where the operator records them, which is after it has created or changed the last child. The proxy saw
+// them when they were posted, which may be much later.
+func withEvents(steps []step, events []*recorded) []step {
 	if len(events) == 0 {
 		return steps
 	}
@@ -151,4 +149,49 @@ func withEvents(steps []step, events []*request) []step {
 		}
 	}
 	return append(steps, step{events: events})
+}
+
+// template is a body or a URI with places for what the API server sets: UIDs and resourceVersions.
+type template struct {
+	texts  [][]byte // one more than there are places
+	places []string // the recorded value of each
+}
+
+// placePattern matches the places. In protobuf resourceVersions stay as recorded, since their lengths differ: the only ones that
+// are sent so are in events and in the snapshot of a run, where they have no effect. UIDs have one length.
+var placePattern = regexp.MustCompile(`"resourceVersion":"([0-9]+)"|([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})`)
+
+// newTemplate leaves places for the recorded values that the API server has set.
+func newTemplate(body []byte, madeUp sets.Set[string]) template {
+	var t template
+	protobuf := bytes.HasPrefix(body, []byte("k8s\x00"))
+	from := 0
+	for _, match := range placePattern.FindAllSubmatchIndex(body, -1) {
+		start, end := match[2], match[3]
+		if start < 0 {
+			start, end = match[4], match[5]
+		} else if protobuf {
+			continue
+		}
+		if value := string(body[start:end]); madeUp.Has(value) {
+			t.texts, t.places = append(t.texts, body[from:start]), append(t.places, value)
+			from = end
+		}
+	}
+	t.texts = append(t.texts, body[from:])
+	return t
+}
+
+// fill returns the body with the value of now for each recorded value.
+func (t template) fill(now map[string]string) []byte {
+	if len(t.places) == 0 {
+		return t.texts[0]
+	}
+	var body bytes.Buffer
+	for i, value := range t.places {
+		body.Write(t.texts[i])
+		body.WriteString(now[value])
+	}
+	body.Write(t.texts[len(t.places)])
+	return body.Bytes()
 }
