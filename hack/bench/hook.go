@@ -85,9 +85,10 @@ func (b *bench) startHook(address string) error {
 		return fmt.Errorf("listening for calls of the hook: %w", err)
 	}
 	b.hookAddress = listener.Addr().String()
-	b.hook = &http.Server{Handler: http.HandlerFunc(answerHook), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: http.HandlerFunc(answerHook), ReadHeaderTimeout: time.Minute}
+	b.hook = server
 	go func() {
-		if err := b.hook.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			b.fail(fmt.Errorf("serving the hook: %w", err))
 		}
 	}()

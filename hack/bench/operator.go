@@ -14,9 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 )
 
 const (
@@ -38,7 +35,8 @@ const (
 )
 
 var (
-	metricLine  = regexp.MustCompile(`^(` + strings.Join([]string{syncsTotal, queueDepth, hookAnswers, cpuSeconds, liveHeap, collections, resident}, "|") + `)[{ ]`)
+	metricNames = []string{syncsTotal, queueDepth, hookAnswers, cpuSeconds, liveHeap, collections, resident}
+	metricLine  = regexp.MustCompile(`^(` + strings.Join(metricNames, "|") + `)(?:\{.*\})? (\S+)\n$`)
 	servingLine = regexp.MustCompile(`"Serving /metrics[^"]*" address="?([^"\s]+)"?`)
 )
 
@@ -98,22 +96,17 @@ func (c *cluster) sharedCPU(ctx context.Context) (float64, error) {
 
 // parseMetrics reads the text format of Prometheus.
 func parseMetrics(text string) (metrics, error) {
-	var lines strings.Builder // the metrics of an API server take long to parse
-	for line := range strings.Lines(text) {
-		if metricLine.MatchString(line) {
-			lines.WriteString(line)
-		}
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(lines.String()))
-	if err != nil {
-		return nil, fmt.Errorf("parsing metrics: %w", err)
-	}
 	m := metrics{}
-	for name, family := range families {
-		for _, metric := range family.GetMetric() {
-			m[name] += metric.GetUntyped().GetValue() // its type is in a comment
+	for line := range strings.Lines(text) {
+		match := metricLine.FindStringSubmatch(line)
+		if match == nil {
+			continue
 		}
+		value, err := strconv.ParseFloat(match[2], 64)
+		if err != nil {
+			return nil, fmt.Errorf("reading the metric %q: %w", line, err)
+		}
+		m[match[1]] += value
 	}
 	return m, nil
 }
