@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,8 +30,22 @@ func removeParent(ctx context.Context, user *User) error {
 	return user.Client.Resource(configMaps).Namespace(user.Namespace).Delete(ctx, "parent", metav1.DeleteOptions{})
 }
 
+// cleanUpTime is how long a toy has to delete the children of a deleted parent: one that forgets them never does.
+const cleanUpTime = 5 * time.Second
+
 func deleteParent() Act {
-	return Act{Name: "delete the parent", Do: removeParent, Until: func(context.Context, *User) (bool, error) { return true, nil }}
+	var begin time.Time
+	return Act{
+		Name: "delete the parent",
+		Do: func(ctx context.Context, user *User) error {
+			begin = time.Now()
+			return removeParent(ctx, user)
+		},
+		Until: func(ctx context.Context, user *User) (bool, error) {
+			children, err := user.Client.Resource(configMaps).Namespace(user.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "child"})
+			return err == nil && (len(children.Items) == 0 || time.Since(begin) > cleanUpTime), err
+		},
+	}
 }
 
 func recreateParent(ctx context.Context, user *User) error {
