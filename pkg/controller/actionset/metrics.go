@@ -10,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
@@ -26,36 +24,22 @@ const (
 )
 
 var (
+	byResolution = controller.Label("resolution", resolutionSuccess, resolutionFailure)
+
 	// resolutions has the name and the labels that dashboards made for Kanister look for.
-	resolutions = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem:      "kanister_action_set",
-		Name:           "resolutions_total",
-		Help:           "Number of actions of ActionSets that have ended, by resolution: success or failure.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"resolution"})
+	resolutions = controller.NewCounterVec("kanister_action_set", "resolutions_total",
+		"Number of actions of ActionSets that have ended, by resolution: success or failure.", byResolution)
 
 	durationBuckets = []float64{0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 14400, 43200}
 
-	actionDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Subsystem:      "millwright_actionset",
-		Name:           "action_duration_seconds",
-		Help:           "How long actions took from the start of their ActionSet to their own end, by resolution.",
-		Buckets:        durationBuckets,
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"resolution"})
+	actionDuration = controller.NewHistogramVec("millwright_actionset", "action_duration_seconds",
+		"How long actions took from the start of their ActionSet to their own end, by resolution.", durationBuckets, byResolution)
 
-	phaseDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Subsystem:      "millwright_actionset",
-		Name:           "phase_duration_seconds",
-		Help:           "How long phases took, by function and state: complete or failed. Times are those of the status, in whole seconds.",
-		Buckets:        durationBuckets,
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"function", "state"})
+	phaseDuration = controller.NewHistogramVec("millwright_actionset", "phase_duration_seconds",
+		"How long phases took, by function and state: complete or failed. Times are those of the status, in whole seconds.", durationBuckets,
+		controller.Label("function", blueprint.Names()...),
+		controller.Label("state", v1alpha1.StateComplete, v1alpha1.StateFailed))
 )
-
-func init() {
-	legacyregistry.MustRegister(resolutions, actionDuration, phaseDuration)
-}
 
 // countedReasons are the states of ActionSets in millwright_objects, in addition to Ready, which means complete.
 var countedReasons = []string{
@@ -66,15 +50,9 @@ var countedReasons = []string{
 
 // publishMetrics publishes the metrics until the context ends. The series of all resolutions and functions exist from the first scrape on.
 func publishMetrics(ctx context.Context, sets cache.SharedIndexInformer) {
-	for _, resolution := range []string{resolutionSuccess, resolutionFailure} {
-		resolutions.WithLabelValues(resolution)
-		actionDuration.WithLabelValues(resolution)
-	}
-	for _, function := range blueprint.Names() {
-		for _, state := range []v1alpha1.State{v1alpha1.StateComplete, v1alpha1.StateFailed} {
-			phaseDuration.WithLabelValues(function, string(state))
-		}
-	}
+	resolutions.ShowZero()
+	actionDuration.ShowZero()
+	phaseDuration.ShowZero()
 	controller.CountObjects(ctx, sets, kind.Kind, countedAs, countedReasons...)
 }
 

@@ -10,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
 	"millwright.dev/pkg/controller"
@@ -26,25 +24,15 @@ const (
 )
 
 var (
-	applies = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem: "millwright_helloapp",
-		Name:      "applies_total",
-		Help: "Number of applies that have changed an object, by its kind and result: created, adopted (it had no controller), " +
+	applies = controller.NewCounterVec("millwright_helloapp", "applies_total",
+		"Number of applies that have changed an object, by its kind and result: created, adopted (it had no controller), "+
 			"updated (the HelloApp has changed), restored (another client had changed the object).",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"object", "result"})
+		controller.Label("object", "Deployment", "Service"),
+		controller.Label("result", resultCreated, resultAdopted, resultUpdated, resultRestored))
 
-	conflictsMet = metrics.NewCounter(&metrics.CounterOpts{
-		Subsystem:      "millwright_helloapp",
-		Name:           "conflicts_total",
-		Help:           "Number of times that a Deployment or a Service that is not the HelloApp's own had its name.",
-		StabilityLevel: metrics.ALPHA,
-	})
+	conflictsMet = controller.NewCounter("millwright_helloapp", "conflicts_total",
+		"Number of times that a Deployment or a Service that is not the HelloApp's own had its name.")
 )
-
-func init() {
-	legacyregistry.MustRegister(applies, conflictsMet)
-}
 
 // readyReasons are states of their own in millwright_objects: our reasons, and those of Deployments without progress.
 var readyReasons = []string{
@@ -55,11 +43,7 @@ var readyReasons = []string{
 
 // publishMetrics publishes the metrics until the context ends. All results exist from the first scrape on, with 0.
 func publishMetrics(ctx context.Context, apps cache.SharedIndexInformer) {
-	for _, object := range []string{"Deployment", "Service"} {
-		for _, result := range []string{resultCreated, resultAdopted, resultUpdated, resultRestored} {
-			applies.WithLabelValues(object, result)
-		}
-	}
+	applies.ShowZero()
 	controller.CountObjects(ctx, apps, kind.Kind, func(app *v1.HelloApp) []metav1.Condition { return app.Status.Conditions }, readyReasons...)
 }
 

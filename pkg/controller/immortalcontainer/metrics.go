@@ -8,41 +8,24 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	"millwright.dev/pkg/controller"
 )
 
 var (
-	podsStarted = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem: "millwright_immortalcontainer",
-		Name:      "pods_started_total",
-		Help: "Number of Pods that the API server has accepted, by cause: first (of an ImmortalContainer), succeeded or failed (so ended the one before), " +
-			"deleted (another client has deleted it), replaced (the spec has changed), resumed (after spec.suspend), " +
+	podsStarted = controller.NewCounterVec("millwright_immortalcontainer", "pods_started_total",
+		"Number of Pods that the API server has accepted, by cause: first (of an ImmortalContainer), succeeded or failed (so ended the one before), "+
+			"deleted (another client has deleted it), replaced (the spec has changed), resumed (after spec.suspend), "+
 			"reserved (an earlier try had only counted the start).",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"cause"})
+		controller.Label("cause", causes...))
 
-	podsAdopted = metrics.NewCounter(&metrics.CounterOpts{
-		Subsystem:      "millwright_immortalcontainer",
-		Name:           "pods_adopted_total",
-		Help:           "Number of Pods that ImmortalContainers have adopted: an ImmortalContainer of the same name was deleted without them (--cascade=orphan).",
-		StabilityLevel: metrics.ALPHA,
-	})
+	podsAdopted = controller.NewCounter("millwright_immortalcontainer", "pods_adopted_total",
+		"Number of Pods that ImmortalContainers have adopted: an ImmortalContainer of the same name was deleted without them (--cascade=orphan).")
 
-	conflictsMet = metrics.NewCounter(&metrics.CounterOpts{
-		Subsystem:      "millwright_immortalcontainer",
-		Name:           "conflicts_total",
-		Help:           "Number of times that a Pod that is not the ImmortalContainer's own had the name that its Pod needs.",
-		StabilityLevel: metrics.ALPHA,
-	})
+	conflictsMet = controller.NewCounter("millwright_immortalcontainer", "conflicts_total",
+		"Number of times that a Pod that is not the ImmortalContainer's own had the name that its Pod needs.")
 )
-
-func init() {
-	legacyregistry.MustRegister(podsStarted, podsAdopted, conflictsMet)
-}
 
 // readyReasons are states of their own in millwright_objects: our reasons, and the usual ones of Pods that do not start.
 var readyReasons = []string{
@@ -54,9 +37,7 @@ var readyReasons = []string{
 
 // publishMetrics publishes the metrics until the context ends. All causes exist from the first scrape on, with 0.
 func publishMetrics(ctx context.Context, containers cache.SharedIndexInformer) {
-	for _, cause := range causes {
-		podsStarted.WithLabelValues(string(cause))
-	}
+	podsStarted.ShowZero()
 	controller.CountObjects(ctx, containers, kind.Kind,
 		func(container *v1alpha1.ImmortalContainer) []metav1.Condition { return container.Status.Conditions }, readyReasons...)
 }

@@ -6,6 +6,8 @@ package parent
 import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"millwright.dev/pkg/controller"
 )
 
 // Values of the label change.
@@ -28,48 +30,40 @@ const (
 // The label controller_name is that of the hooks' metrics, so that both can be joined. The number of series does not depend on the number of
 // parents.
 var (
+	ofController = controller.MetricLabel{Name: "controller_name"}
+
 	parentsServed = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Subsystem:      "millwright_composite",
 		Name:           "parents",
 		Help:           "Number of parents of a CompositeController: of those objects that its parentResource selects, or that have its finalizer.",
 		StabilityLevel: metrics.ALPHA,
-	}, []string{"controller_name"})
+	}, []string{ofController.Name})
 
-	childChanges = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem: "millwright_composite",
-		Name:      "child_changes_total",
-		Help: "Number of children that were created, updated, recreated (deleted, to be created again as desired), deleted, adopted or released " +
+	childChanges = controller.NewCounterVec("millwright_composite", "child_changes_total",
+		"Number of children that were created, updated, recreated (deleted, to be created again as desired), deleted, adopted or released "+
 			"for a CompositeController.",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"controller_name", "change"})
+		ofController, controller.Label("change", changeCreated, changeUpdated, changeRecreated, changeDeleted, changeAdopted, changeReleased))
 
-	parentSyncs = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem: "millwright_composite",
-		Name:      "syncs_total",
-		Help: "Number of syncs of a parent of a CompositeController by result: changed (something was written), unchanged (all was as desired), " +
+	parentSyncs = controller.NewCounterVec("millwright_composite", "syncs_total",
+		"Number of syncs of a parent of a CompositeController by result: changed (something was written), unchanged (all was as desired), "+
 			"error (tried again).",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"controller_name", "result"})
+		ofController, controller.Label("result", resultChanged, resultUnchanged, resultError))
 )
 
 func init() {
-	legacyregistry.MustRegister(parentsServed, childChanges, parentSyncs)
+	legacyregistry.MustRegister(parentsServed)
 }
 
 // InitMetrics creates all series of a CompositeController with 0: the first change has to be seen as a rise, not as a new time series.
-func InitMetrics(controller string) {
-	parentsServed.WithLabelValues(controller)
-	for _, change := range []string{changeCreated, changeUpdated, changeRecreated, changeDeleted, changeAdopted, changeReleased} {
-		childChanges.WithLabelValues(controller, change)
-	}
-	for _, result := range []string{resultChanged, resultUnchanged, resultError} {
-		parentSyncs.WithLabelValues(controller, result)
-	}
+func InitMetrics(name string) {
+	parentsServed.WithLabelValues(name)
+	childChanges.ShowZero(name)
+	parentSyncs.ShowZero(name)
 }
 
 // DeleteMetrics removes all series of a CompositeController whose Controller is stopped.
-func DeleteMetrics(controller string) {
-	of := map[string]string{"controller_name": controller}
+func DeleteMetrics(name string) {
+	of := map[string]string{ofController.Name: name}
 	parentsServed.DeletePartialMatch(of)
 	childChanges.DeletePartialMatch(of)
 	parentSyncs.DeletePartialMatch(of)
@@ -82,6 +76,6 @@ func countChild(controller, change string) { childChanges.WithLabelValues(contro
 func countSync(controller, result string) { parentSyncs.WithLabelValues(controller, result).Inc() }
 
 // setParentCount sets the number of parents.
-func setParentCount(controller string, n int) {
-	parentsServed.WithLabelValues(controller).Set(float64(n))
+func setParentCount(name string, n int) {
+	parentsServed.WithLabelValues(name).Set(float64(n))
 }
