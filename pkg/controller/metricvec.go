@@ -57,7 +57,8 @@ type HistogramVec struct {
 
 // NewHistogramVec registers a histogram with labels. Labels without values come first.
 func NewHistogramVec(subsystem, name, help string, buckets []float64, labels ...MetricLabel) *HistogramVec {
-	vec := metrics.NewHistogramVec(&metrics.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}, namesOf(labels))
+	opts := &metrics.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets, StabilityLevel: metrics.ALPHA}
+	vec := metrics.NewHistogramVec(opts, namesOf(labels))
 	legacyregistry.MustRegister(vec)
 	return &HistogramVec{vec, labels}
 }

@@ -12,8 +12,9 @@ import (
 )
 
 func TestShowZero(t *testing.T) {
-	counter := NewCounterVec("test_showzero", "total", "Help.", MetricLabel{Name: "of"}, MetricLabel{"color", []string{"red", "green"}}, MetricLabel{"size", []string{"s", "l"}})
-	histogram := NewHistogramVec("test_showzero", "seconds", "Help.", []float64{1}, MetricLabel{"color", []string{"red"}})
+	counter := NewCounterVec("test_showzero", "total", "Help.",
+		MetricLabel{Name: "of"}, Label("color", "red", "green"), Label("size", "s", "l"))
+	histogram := NewHistogramVec("test_showzero", "seconds", "Help.", []float64{1}, Label("color", "red"))
 	counter.ShowZero("a")
 	counter.ShowZero("b")
 	histogram.ShowZero()
