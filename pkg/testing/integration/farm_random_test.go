@@ -269,9 +269,27 @@ func (r *farmRun) compareEvents() {
 			r.Errorf("watch of %s: got no event: nothing is tested", selector)
 		}
 		for _, p := range r.pastures[1:] {
-			if diff := gocmp.Diff(first.lines, p.watches[selector].lines); diff != "" {
+			got := p.watches[selector].lines
+			if diff := gocmp.Diff(withoutMoreRepeats(first.lines, got), got); diff != "" {
 				r.Errorf("watch of %s (-%s +%s):\n%s", selector, r.pastures[0].name, p.name, diff)
 			}
 		}
 	}
+}
+
+// withoutMoreRepeats returns the events without those that repeat the one before where the others have no such repetition. A second deletion of a
+// custom resource that waits for finalizers may write it again as it is: etcd's storage compares encoded objects.
+func withoutMoreRepeats(events, others map[string][]string) map[string][]string {
+	kept := map[string][]string{}
+	for name, lines := range events {
+		for _, line := range lines {
+			at := len(kept[name])
+			repeats := at > 0 && kept[name][at-1] == line
+			if repeats && (at >= len(others[name]) || others[name][at] != line) {
+				continue
+			}
+			kept[name] = append(kept[name], line)
+		}
+	}
+	return kept
 }
