@@ -4,59 +4,25 @@
 package integration
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"millwright.dev/pkg/manager"
 	"millwright.dev/pkg/phase"
 	"millwright.dev/pkg/testcluster"
 )
-
-// capturedLog is all that this process logs.
-type capturedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *capturedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *capturedLog) String() string {
-	klog.Flush()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// captureLog of this process at a verbosity, until the test ends. The test must not be parallel.
-func captureLog(t *testing.T, verbosity int) *capturedLog {
-	t.Helper()
-	state := klog.CaptureState()
-	t.Cleanup(state.Restore)
-	var flags flag.FlagSet
-	klog.InitFlags(&flags)
-	for name, value := range map[string]string{"v": fmt.Sprint(verbosity), "logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL"} {
-		if err := flags.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	klog.ClearLogger()
-	captured := &capturedLog{}
-	klog.SetOutput(captured)
-	return captured
-}
 
 const (
 	secretArgument = "--password=hunter2"
@@ -87,50 +53,76 @@ func saysNothingSecret(t *testing.T, logged, has string) {
 	}
 }
 
-// The verbosities at which client-go logs URLs, headers, and bodies.
+// The verbosities at which client-go logs URLs, headers, and bodies. A verbosity is that of a process, so another process runs the command.
 func TestACommandIsNotLoggedAtAnyVerbosity(t *testing.T) {
-	for _, verbosity := range []int{4, 6, 7, 8, 9} {
+	cluster := testcluster.Shared(t)
+	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
+	bindApplicationRole(e, e.namespace)
+	e.startNode(map[string]program{"works": secretive(0)})
+	e.startPod("one", "main")
+	kubeconfig := e.account.WriteKubeconfig(t)
+	for i, verbosity := range []int{4, 6, 7, 8, 9} {
 		t.Run(fmt.Sprint("v=", verbosity), func(t *testing.T) {
-			cluster := testcluster.Shared(t)
-			e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
-			bindApplicationRole(e, e.namespace)
-			e.startNode(map[string]program{"works": secretive(0)})
-			e.startPod("one", "main")
-			logged := captureLog(t, verbosity)
-			config := rest.CopyConfig(e.account.Config)
-			client, err := kubernetes.NewForConfig(config)
+			t.Setenv(runsCommand, strings.Join([]string{kubeconfig, e.namespace, strconv.Itoa(verbosity)}, ","))
+			logged, err := exec.CommandContext(t.Context(), os.Args[0]).CombinedOutput()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("running the command: %v\n%s", err, logged)
 			}
-			ctx, stop := context.WithCancel(t.Context())
-			functions := phase.New(ctx, phase.Environment{Client: client, RESTConfig: config, Wake: func(phase.ID) {}})
-			defer functions.Wait()
-			defer stop()
-			exec, made := functions.Get("KubeExec"), phase.Call{ID: phase.ID{Namespace: e.namespace, Name: "x", UID: "x"}, Args: map[string]any{
-				"namespace": e.namespace, "pod": "one", "container": "main", "command": []any{"works", secretArgument},
-			}}
-			if made.Intent, err = exec.Validate(ctx, made); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := exec.Start(ctx, made); err != nil {
-				t.Fatal(err)
-			}
-			e.eventually(func() string {
-				if found, err := exec.Poll(ctx, made); err != nil || found.State != phase.Succeeded || found.Output["key"] != secretOutput {
-					return fmt.Sprintf("it is %s %s: %v", found.State, found.Message, err)
-				}
-				return ""
-			})
-			if ran := e.node.executed(); len(ran) != 1 || !strings.Contains(ran[0], secretArgument) {
+			if ran := e.node.executed(); len(ran) != i+1 || !strings.Contains(ran[i], secretArgument) {
 				t.Errorf("what was run is %q", ran)
 			}
-			has := "" // nothing is said below
+			has := "" // nothing is logged below
 			if verbosity >= 6 {
 				has = "/pods/one/exec"
 			}
-			saysNothingSecret(t, logged.String(), has)
+			saysNothingSecret(t, string(logged), has)
 		})
 	}
+}
+
+// runsCommand is the variable by which TestACommandIsNotLoggedAtAnyVerbosity has a process of this test binary run a command: a kubeconfig,
+// a namespace and a verbosity.
+const runsCommand = "MILLWRIGHT_TEST_RUNS_COMMAND"
+
+// runCommand does what the variable asks for.
+func runCommand(asked string) error {
+	var kubeconfig, namespace, verbosity string
+	if parts := strings.Split(asked, ","); len(parts) == 3 {
+		kubeconfig, namespace, verbosity = parts[0], parts[1], parts[2]
+	}
+	var flags flag.FlagSet
+	klog.InitFlags(&flags)
+	if err := flags.Set("v", verbosity); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	functions := phase.New(ctx, phase.Environment{Client: client, RESTConfig: config, Wake: func(phase.ID) {}})
+	defer functions.Wait()
+	defer stop()
+	kubeExec, made := functions.Get("KubeExec"), phase.Call{ID: phase.ID{Namespace: namespace, Name: "x", UID: "x"}, Args: map[string]any{
+		"namespace": namespace, "pod": "one", "container": "main", "command": []any{"works", secretArgument},
+	}}
+	if made.Intent, err = kubeExec.Validate(ctx, made); err != nil {
+		return err
+	}
+	if _, err := kubeExec.Start(ctx, made); err != nil {
+		return err
+	}
+	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
+		found, err := kubeExec.Poll(ctx, made)
+		if err != nil || found.State == phase.Failed || found.State == phase.Succeeded && found.Output["key"] != secretOutput {
+			return false, fmt.Errorf("it is %s %s: %w", found.State, found.Message, err)
+		}
+		return found.State == phase.Succeeded, nil
+	})
 }
 
 // All of the operator at the highest verbosity at which client-go logs no bodies: Pods, commands, failures and their events.
@@ -140,12 +132,8 @@ func TestWhatPhasesPrintAndRunIsNotInTheLogOfTheOperator(t *testing.T) {
 	bindInNamespace(e.env, actions, e.account)
 	e.startNode(map[string]program{"works": secretive(0), "fails": secretive(3)})
 	e.startPod("one", "main")
-	logged := captureLog(t, 6)
-	// Not behind a proxy, whose own transport would log.
-	kubeconfig := e.account.WriteKubeconfig(t)
-	stop := runManagerWith(t, func(options *manager.Options) {
-		options.Kubeconfig, options.Namespace, options.Controllers = kubeconfig, e.namespace, actions.controllers(t)
-	})
+	p := startProcess(t, "-v=6", "--kubeconfig", e.account.WriteKubeconfig(t), "--controllers", strings.Join(actions.controllers(t), ","),
+		"--namespace", e.namespace, "--leader-elect=false", "--serving-address=")
 	for _, command := range []string{"works", "fails"} {
 		e.goes("exec-"+command, "  phases: ["+execs("exec", command+", '"+secretArgument+"'", "")+"]\n")
 		e.goes("task-"+command, "  phases: [{func: KubeTask, name: task, args: {namespace: $NS, image: "+command+", command: [go, '"+secretArgument+"']}}]\n")
@@ -156,6 +144,9 @@ func TestWhatPhasesPrintAndRunIsNotInTheLogOfTheOperator(t *testing.T) {
 			t.Errorf("%s has ended as %s", name, summary(set))
 		}
 	}
-	stop()
-	saysNothingSecret(t, logged.String(), "/exec")
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	saysNothingSecret(t, p.log.String(), "/exec")
 }
