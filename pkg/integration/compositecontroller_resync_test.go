@@ -17,14 +17,14 @@ import (
 	"millwright.dev/pkg/faultproxy"
 )
 
-// checkGaps wants the calls to come that often. A busy machine makes them late now and then, and never early.
+// checkGaps wants the calls to come that often. A busy machine makes them late, and never early.
 func checkGaps(t *testing.T, calls []*hookCall, often time.Duration) {
 	t.Helper()
 	var between []time.Duration
 	for i := range calls[1:] {
 		between = append(between, calls[i+1].at.Sub(calls[i].at))
 	}
-	if shortest := slices.Min(between); shortest < often*85/100 || shortest > 2*often {
+	if shortest := slices.Min(between); shortest < often*85/100 || shortest > 10*often {
 		t.Errorf("the hook is to be called each %s, and was after %s", often, between)
 	}
 }
@@ -77,9 +77,8 @@ func TestAHookSaysWhenItWantsToBeAskedAgain(t *testing.T) {
 		}
 		return ""
 	})
-	before := told.Load() + 1 // something that has happened may lead to one more call
 	e.stays(1500*time.Millisecond, func() string {
-		if told.Load() > before {
+		if told.Load() > 1 {
 			return "it is asked again though it does not want to be any more"
 		}
 		return ""
@@ -120,8 +119,7 @@ func TestNothingIsAskedWhileNothingHappens(t *testing.T) {
 	var again []string
 	for name, calls := range calls {
 		// What happens is that the parent is created, and its child, and that its status is written with no child and with one.
-		// Once more where the cache was behind.
-		if len(calls) > 5 {
+		if len(calls) > 4 {
 			t.Errorf("%s took %d calls of the hook", name, len(calls))
 		}
 		for i, call := range calls[1:] {
@@ -131,7 +129,7 @@ func TestNothingIsAskedWhileNothingHappens(t *testing.T) {
 			}
 		}
 	}
-	// On a very busy machine the engine may be told of a change long after it has read and answered it: once or twice, not of many parents.
+	// On a very busy machine the watch may show a change long after the engine has read and answered it: once or twice, not of many parents.
 	if len(again) > len(names)/2 {
 		t.Errorf("the hook was told the same again of %s", again)
 	}
