@@ -40,9 +40,11 @@ func TestMain(m *testing.M) {
 	os.Exit(judgePrivileges(status))
 }
 
-// runManager runs the controllers of the Deployment core until the test and its subtests end, or until stop is called.
+// runManager runs the controllers of the Deployment core for all namespaces until the test and its subtests end, or until stop is called.
+// It would do the work of the operators of other tests, so a test with it must not be parallel.
 func runManager(t *testing.T, cluster *testcluster.Cluster) (stop func()) {
 	t.Helper()
+	t.Setenv("MILLWRIGHT_TEST_NAMESPACES", "all") // the test is refused if it is parallel
 	kubeconfig := operatorAccount(t, cluster).WriteKubeconfig(t)
 	return runManagerWith(t, func(options *manager.Options) { options.Kubeconfig = kubeconfig })
 }

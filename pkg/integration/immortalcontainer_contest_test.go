@@ -14,6 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/controller/immortalcontainer"
+	"millwright.dev/pkg/manager"
 	"millwright.dev/pkg/testcluster"
 )
 
@@ -21,7 +23,10 @@ func TestAContestedPodIsCreatedEverMoreRarely(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Shared(t)
 	e := newEnv(t, cluster)
-	runManager(t, cluster)
+	kubeconfig := operatorAccount(t, cluster).WriteKubeconfig(t)
+	runManagerWith(t, func(options *manager.Options) {
+		options.Kubeconfig, options.Namespace, options.Controllers = kubeconfig, e.namespace, []string{immortalcontainer.ControllerName}
+	})
 	e.create(immortal("web"))
 	e.awaitReady("web", 1)
 
