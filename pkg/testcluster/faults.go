@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -49,6 +50,24 @@ func (c *Cluster) Continue(t testing.TB) {
 	}
 	if output := c.process.output(); !bytes.Contains(output, []byte(c.config.Host)) {
 		t.Fatalf("somebody has taken the port of %s meanwhile; the cluster printed:\n%s", c.config.Host, output)
+	}
+}
+
+// Backup copies the data of etcd, and returns a function that puts them back. Both work on a control plane that is stopped.
+func (c *Cluster) Backup(t testing.TB) (restore func()) {
+	t.Helper()
+	data, backup := filepath.Join(c.process.stateDir(), "etcd", "data"), filepath.Join(t.TempDir(), "data")
+	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+		t.Fatalf("copying the data of etcd: %v", err)
+	}
+	return func() {
+		t.Helper()
+		if err := os.RemoveAll(data); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(data, os.DirFS(backup)); err != nil {
+			t.Fatalf("putting back the data of etcd: %v", err)
+		}
 	}
 }
 
