@@ -20,7 +20,7 @@ func TestAnOperatorStartsAgainWhenEtcdIsRestoredFromABackup(t *testing.T) {
 	// An API server that starts forbids for a moment what it allows later: this is not judged.
 	cluster := testcluster.Start(t, testcluster.WithCRDs("manifests/00-crds"), rightsManifests)
 	e := newEnv(t, cluster)
-	o := startOperator(e, "operator", &faultproxy.Journal{}, electionFlags(patientElection)...)
+	o := startOperator(e, "operator", &faultproxy.Journal{})
 	o.awaitWarm()
 	e.create(immortal("kept"))
 	_, before := e.awaitReady("kept", 1)
