@@ -156,12 +156,13 @@ func TestNoAnswerOfAHookKillsTheEngine(t *testing.T) {
 	p := startLimited(t, engine, "controllers", "--kubeconfig", engine.account(t, e.cluster).WriteKubeconfig(t), "--controllers", strings.Join(engine.controllers(t), ","),
 		"--leader-elect=false", "--serving-address=", "--target-label-selector", engineTest+"="+e.servedBy)
 	thrown := &bomber{parents: map[string]map[string]bool{}}
-	server := httptest.NewServer(thrown)
-	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
-	})
 	for kind := range bombs {
+		// Each kind on a host of its own: calls to one host wait for each other.
+		server := httptest.NewServer(thrown)
+		t.Cleanup(func() {
+			server.CloseClientConnections()
+			server.Close()
+		})
 		name := e.name + "-" + kind
 		cc := e.composite(name, strings.ReplaceAll(configMaps, "HOOK/sync", server.URL+"/"+kind))
 		if err := unstructured.SetNestedField(cc.Object, name, "spec", "parentResource", "labelSelector", "matchLabels", testLabel); err != nil {

@@ -93,8 +93,9 @@ func TestNoClientOfTheProcessWaitsForEver(t *testing.T) {
 			return err
 		},
 	} {
-		results[name] = make(chan error, 1)
-		go func() { results[name] <- request() }()
+		result := make(chan error, 1)
+		results[name] = result
+		go func() { result <- request() }()
 	}
 	for name, result := range results {
 		if err := <-result; !errors.As(err, new(*deadline.Error)) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,9 +75,10 @@ func TestATaskWhoseLogIsRefusedSaysSoWhileItRuns(t *testing.T) {
 
 func TestACommandSaysWhetherItHasBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away, run := true, make(chan struct{})
+		var isThere atomic.Bool
+		run := make(chan struct{})
 		node := &fakeExec{do: func(ctx context.Context, _ container, _ []string, _, _ io.Writer) error {
-			if away {
+			if !isThere.Load() {
 				return notStartedError{errors.New("the kubelet is away")}
 			}
 			ctx.Value(openedKey{}).(func())()
@@ -87,7 +89,7 @@ func TestACommandSaysWhetherItHasBegun(t *testing.T) {
 		call := execCall(KubeExec{p.commands}, t, oneExec())
 		observed := startAndEnd(t, KubeExec{p.commands}, call)
 		podWant(t, "before it begins", observed.Waiting, Waiting{"a stream to Pod db/pg-0, so that the command can begin", "the kubelet is away"})
-		away = false
+		isThere.Store(true)
 		time.Sleep(beginDelay)
 		synctest.Wait()
 		if observed, _ = p.Poll(t.Context(), call); observed.State != Running {
