@@ -12,12 +12,13 @@ import (
 
 	appsv1 "millwright.dev/pkg/apis/apps/v1"
 	useless "millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/faultproxy"
 )
 
 // The controller of HelloApps restores the replicas of its Deployments: to scale one is to scale its HelloApp.
 func TestADeploymentOfAHelloAppIsScaledThroughTheHelloApp(t *testing.T) {
 	e := newActionsEnv(t)
-	runManager(t, e.cluster)
+	runHelloApps(e.env, &faultproxy.Journal{})
 	e.run(nil)
 	e.createApp(helloApp("hello", 2))
 	e.awaitApp("hello", 2)
