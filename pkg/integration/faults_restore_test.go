@@ -20,7 +20,7 @@ func TestAnOperatorStartsAgainWhenEtcdIsRestoredFromABackup(t *testing.T) {
 	// An API server that starts forbids for a moment what it allows later: this is not judged.
 	cluster := testcluster.Start(t, testcluster.WithCRDs("manifests/00-crds"), rightsManifests)
 	e := newEnv(t, cluster)
-	o := startOperator(e, "operator", &faultproxy.Journal{})
+	o := startOperator(e, "operator", &faultproxy.Journal{}, electionFlags(patientElection)...)
 	o.awaitWarm()
 	e.create(immortal("kept"))
 	_, before := e.awaitReady("kept", 1)
@@ -41,6 +41,10 @@ func TestAnOperatorStartsAgainWhenEtcdIsRestoredFromABackup(t *testing.T) {
 	}
 	if log := o.log.String(); !strings.Contains(log, "etcd is restored from a backup") {
 		t.Errorf("the log has no reason:\n%s", log)
+	}
+	// Its Lease is that of the backup, and would not expire for long.
+	if err := e.kube.CoordinationV1().Leases(e.namespace).Delete(t.Context(), string(core), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	o.restart()
 	o.awaitWarm()
