@@ -200,6 +200,7 @@ func TestAnErrorOfAGatewayTellsItsStatusCode(t *testing.T) {
 func TestARequestEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices that a client is gone only after it has read the body
 		cancel()
 		<-r.Context().Done()
 	}))
