@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -76,6 +77,14 @@ func TestFarmKubectlGet(t *testing.T) {
 
 func TestFarmKubectlExplain(t *testing.T) {
 	e := inSharedFarm(t)
+	// The API server reads the OpenAPI document of a new APIService again after a minute if the server was not available at first.
+	e.eventually(func() string {
+		paths, err := e.kube.Discovery().OpenAPIV3().Paths()
+		if _, ok := paths["apis/farm.example.com/v1alpha"]; !ok {
+			return fmt.Sprintf("OpenAPI document of the farm: not found: %v", err)
+		}
+		return ""
+	})
 	e.says([]string{"explain", "llama"}, "GROUP: farm.example.com", "KIND: Llama", "VERSION: v1alpha",
 		"Llama is an animal of the farm.", "spec <LlamaSpec> -required-", "spec describes the llama.")
 	e.says([]string{"explain", "llamas.spec.weight"}, "FIELD: weight <number>", "weight in kilograms; more than 0, and at most 1000.")
