@@ -42,7 +42,7 @@ integration() {
   local list
   mapfile -t list < <(packages integration | grep -v /perturbation$)
   go list -race -test -deps -export "${list[@]}" >/dev/null
-  tests integration -race -p 1 -parallel 6 -count=1 -timeout 2h "${list[@]}"
+  tests integration -race -p 1 -parallel 8 -count=1 -timeout 2h "${list[@]}"
 }
 
 unit() {
