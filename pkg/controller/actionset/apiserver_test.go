@@ -228,9 +228,14 @@ func (a *apiServer) answerAll() {
 	a.refuse, a.lose = nil, nil
 }
 
-// waitHour lets an hour pass.
-func (a *apiServer) waitHour() {
-	time.Sleep(time.Hour)
+// waitHour lets an hour pass: all that happens has happened.
+func (a *apiServer) waitHour() { a.wait(time.Hour) }
+
+// waitInOutage lets five minutes pass, in which most requests are refused: a longer outage only repeats them, which takes time.
+func (a *apiServer) waitInOutage() { a.wait(5 * time.Minute) }
+
+func (a *apiServer) wait(d time.Duration) {
+	time.Sleep(d)
 	synctest.Wait()
 }
 

@@ -87,8 +87,10 @@ func TestForgedSnapshotIsNotExecuted(t *testing.T) {
 							return nil
 						}
 						a.startProcess()
-						a.waitHour()
-						if restarts {
+						if !restarts {
+							a.waitHour()
+						} else {
+							a.waitInOutage()
 							a.stopProcess()
 							a.answerAll()
 							a.startProcess()

@@ -122,7 +122,10 @@ func TestCrashAtEveryRequest(t *testing.T) {
 						}
 					}
 					a.startProcess()
-					a.waitHour()
+					a.waitInOutage()
+					if done <= n {
+						t.Fatalf("the process sent %d requests in five minutes, want %d at least", done, n+1)
+					}
 					a.stopProcess()
 					a.answerAll()
 					a.startProcess()
