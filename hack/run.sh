@@ -1,9 +1,6 @@
 #!/usr/bin/env bash
 # run.sh: runs all of Millwright on this machine, or with CLUSTER=current against a cluster of yours (target-cluster.sh): CRDs,
 # controllers, API server and samples, and then shows what a user would look at. It runs until Ctrl-C. "make run" builds what it needs.
-#
-# The control plane, the controllers and the API server of Llamas each run under hack/leash: they end with this script, even after
-# kill -9, and get no Ctrl-C from the terminal, so that the control plane stops last.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,67 +13,12 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 source hack/target-cluster.sh
 source hack/drain.sh
+source hack/run-processes.sh
+source hack/run-samples.sh
 source hack/run-farm.sh
+source hack/run-hook.sh
 
-samples_dir=manifests/samples
-samples=() # one of each kind
-for sample in immortalcontainer/immortalcontainer helloapp/helloapp machine/machine-switches; do
-  samples+=(-f "$samples_dir/$sample.yaml")
-done
 log=$local_dir/millwright${CLUSTER:+-$CLUSTER}.log
-
-# Our ends of the leash. The FIFO needs no name once it is open.
-mkfifo "$work/leash"
-exec 9<>"$work/leash"
-exec 8<"$work/leash"
-rm "$work/leash"
-
-names=() # of what runs, in the order of their start
-pids=()
-logs=()
-
-# leashed NAME LOG COMMAND...: starts a command on the leash.
-leashed() {
-  names+=("$1") logs+=("$2")
-  bin/leash -- "${@:3}" <&8 >"$2" 2>&1 8<&- 9>&- &
-  pids+=($!)
-}
-
-# check_leashed ends the script if one of the commands has ended.
-check_leashed() {
-  local i
-  for i in "${!pids[@]}"; do
-    if ! kill -0 "${pids[i]}" 2>/dev/null; then
-      echo >&2
-      fail "The ${names[i]} ended unexpectedly. The last lines of ${logs[i]}:" "$(tail -n 20 "${logs[i]}")"
-    fi
-  done
-}
-
-# finish stops everything, the last started first, and prints each. It runs whenever the script ends.
-finish() {
-  local status=$? i
-  trap '' INT TERM HUP
-  set +o errexit
-  [ "${#pids[@]}" = 0 ] || echo
-  [ -z "${waiting:-}" ] || kill "$waiting" 2>/dev/null
-  [ -n "${CLUSTER:-}" ] || [ ! -e "$work/installed" ] || forget_farm
-  for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
-    kill -TERM "${pids[i]}" 2>/dev/null || continue
-    printf 'Stopping the %s ... ' "${names[i]}"
-    # 143: it had just started, and did not handle signals yet.
-    if wait "${pids[i]}" || [ $? = 143 ]; then
-      echo "stopped."
-    else
-      echo "failed. The last lines of ${logs[i]}:"
-      tail -n 20 "${logs[i]}"
-      status=1
-    fi
-  done
-  [ ! -e "$work/installed" ] || print_what_is_kept
-  rm -rf "$work"
-  exit "$status"
-}
 
 print_what_is_kept() {
   if [ "${CLUSTER:-}" = current ]; then
@@ -104,7 +46,7 @@ start_control_plane() {
   leashed "control plane" "$local_dir/cluster.out" bin/cluster up --dir "$cluster_dir" --simulated-nodes 1
   # A run that was killed may have left an old file.
   until [ "$cluster_dir/ready" -nt "$work/before" ]; do
-    check_leashed
+    keep_running
     sleep 0.1
   done
   echo "It is ready at $(cat "$cluster_dir/ready")"
@@ -118,26 +60,24 @@ start_controllers() {
   leashed controllers "$log" bin/millwright controllers "${flags[@]}"
 }
 
-# apply_samples returns when they are Ready: on a simulated node within seconds, elsewhere after their images have been pulled. It ends
-# the script if a controller ends before.
-apply_samples() {
-  show apply "${samples[@]}"
-  "${kubectl_command[@]}" wait --for=condition=Ready --timeout=3m "${samples[@]}" 8<&- 9>&- &
-  waiting=$!
-  while kill -0 "$waiting" 2>/dev/null; do
-    check_leashed
-    sleep 0.2
-  done
-  if ! wait "$waiting"; then
-    kubectl describe "${samples[@]}" >&2
-    fail "" "The samples are not Ready after 3 minutes. The log of the controllers is $log."
+# install_deleted_crds installs the CRDs again that were being deleted when this script began, as after a make uninstall that was interrupted.
+install_deleted_crds() {
+  local deleted
+  mapfile -t deleted < <(deleted_crds)
+  [ "${#deleted[@]}" -gt 0 ] || return 0
+  echo "Waiting until these CRDs are deleted, to install them again: ${deleted[*]}"
+  if kubectl wait --for=delete --timeout=20s "${deleted[@]}" >/dev/null; then
+    install_crds
+  else
+    echo "They still have objects with finalizers, and no new object of these kinds can be created. Remove the finalizers, and run make run again."
   fi
 }
 
+# show_result shows what there is. That an object was deleted by a user is reported by kubectl, and is no failure.
 show_result() {
-  show get immortalcontainers,helloapps,machines,switches
-  show get deployments,pods
-  show describe ic web
+  show get immortalcontainers,helloapps,machines,switches || true
+  show get deployments,pods || true
+  show describe ic web || true
 }
 
 print_what_to_try() {
@@ -168,8 +108,13 @@ print_what_to_try() {
   kubectl get machine panel --watch                                  # they come down, one every five seconds
   kubectl scale machine panel --replicas=5
 EOF
-  [ -n "${CLUSTER:-}" ] || print_what_to_try_on_the_farm
+  if [ -z "${CLUSTER:-}" ]; then
+    print_what_to_try_with_the_hook
+    print_what_to_try_on_the_farm
+  fi
   cat <<EOF
+
+  kill -9 \$(cat $(printf %q "$(pid_file controllers)"))   # at any moment: it is started again, and continues
 
   kubectl explain immortalcontainer.spec                             # all fields; or helloapp.spec, machine.spec, actionset.spec, compositecontroller.spec
 Guides: $(printf %q "$PWD/$samples_dir")
@@ -184,16 +129,24 @@ trap 'exit 0' INT TERM HUP
 
 [ -n "${CLUSTER:-}" ] || start_control_plane
 require_cluster
+find_kept_state
 touch "$work/installed"
 [ -n "${CLUSTER:-}" ] || forget_farm
 install_crds
 start_controllers
-[ -n "${CLUSTER:-}" ] || start_farm
+install_deleted_crds
+if [ -z "${CLUSTER:-}" ]; then
+  start_farm
+  start_hook
+fi
 apply_samples
 show_result
-[ -n "${CLUSTER:-}" ] || show_farm
+if [ -z "${CLUSTER:-}" ]; then
+  show_greeting
+  show_farm
+fi
 print_what_to_try
 while true; do
-  check_leashed
+  keep_running
   sleep 1
 done

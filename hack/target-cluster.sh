@@ -56,11 +56,18 @@ require_cluster() {
   kubectl get --request-timeout=10s --raw /version >/dev/null 2>"$work/error" || fail "$(cat "$work/error")" "$hint"
 }
 
+# deleted_crds prints our CRDs that are being deleted: they are gone once the controllers have removed the finalizers of their objects.
+deleted_crds() {
+  kubectl get -f manifests/00-crds --ignore-not-found --output \
+    'jsonpath={range .items[?(@.metadata.deletionTimestamp)]}{"customresourcedefinition/"}{.metadata.name}{"\n"}{end}'
+}
+
 # install_crds installs the CRDs and returns when the API server serves them. --server-side is needed because their schemas are larger than
-# the annotation of a client-side apply.
+# the annotation of a client-side apply. In the local cluster they become those of this version, whatever was edited there.
 install_crds() {
-  local attempt
-  kubectl apply --server-side -f manifests/00-crds
+  local attempt conflicts=()
+  [ -n "${CLUSTER:-}" ] || conflicts=(--force-conflicts)
+  kubectl apply --server-side "${conflicts[@]}" -f manifests/00-crds
   for attempt in 1 2 3 4 5; do
     if kubectl wait --for=condition=Established --timeout=60s -f manifests/00-crds >"$work/established" 2>&1; then
       return

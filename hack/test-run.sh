@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
 # test-run.sh: tests make run as a newcomer uses it: it shows what it should, the commands that it prints work, and Ctrl-C ends all of it.
-# Then it starts again with the kept state, and is killed.
+# Then it starts again on states that users leave behind (test-run-states.sh), and is killed.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+root=$PWD
 work=$(mktemp -d)
 export MILLWRIGHT_LOCAL_DIR=$work/local # not the state of a developer
 output=$work/output
 run=
 
+source hack/test-run-states.sh
+
+hook=manifests/samples/compositecontroller/greeting/hook.py
+
 cleanup() {
   # If a command fails, bash exits without a message.
   [ $? = 0 ] || echo "test-run.sh: failed" >&2
+  [ ! -e "$work/hook.py" ] || cp "$work/hook.py" "$hook"
   [ -z "$run" ] || kill -TERM -- "-$run" 2>/dev/null || true
   wait
   rm -rf "$work"
@@ -50,7 +56,7 @@ begin() {
   make run >"$output" 2>&1 7>"$work/alive" &
   run=$!
   set +o monitor
-  within 240 "make run is not done after 4 minutes" is_ready_or_over
+  within 120 "make run is not done after 2 minutes" is_ready_or_over
   prints '^Ctrl-C stops all of it' || fail "make run ended early"
   echo "make run has shown all of it after $((SECONDS - begun)) s"
 }
@@ -70,6 +76,34 @@ pod_is_new() {
 
 all_are_down() { [ "$(kubectl get machine panel -o 'jsonpath={.status.positions}')" = ddd ]; }
 
+greets() { kubectl get pods --selector controller-uid --output yaml | grep -q "Hello, $1!"; }
+
+has_new_pid() { [ "$(cat "$MILLWRIGHT_LOCAL_DIR/controllers.pid")" != "$1" ]; }
+
+# interrupt presses Ctrl-C.
+interrupt() {
+  local interrupted=$SECONDS what
+  echo "Pressing Ctrl-C"
+  kill -INT -- "-$run"
+  # make itself always reports that it was interrupted, and would report a failure of hack/run.sh.
+  wait "$run" || [ $? = 130 ] || fail "make run ended with exit status $?"
+  ! prints '^make: [*][*][*]' || fail "hack/run.sh failed"
+  for what in hook "API server" controllers "control plane"; do
+    prints "^Stopping the $what ... stopped" || fail "it did not report that it has stopped the $what"
+  done
+  [ $((SECONDS - interrupted)) -le 15 ] || fail "make run took $((SECONDS - interrupted)) s to end"
+  within 1 "make run has left processes behind" test -e "$work/gone"
+}
+
+# use_go_hook hides Python, so that make run takes the hook in Go.
+use_go_hook() {
+  mkdir -p "$work/path"
+  printf '#!/bin/sh\nexit 127\n' >"$work/path/python3"
+  chmod +x "$work/path/python3"
+  PATH=$work/path:$PATH
+}
+
+go build -o "$work/transcript" ./hack/transcript
 make build bin/leash bin/cluster # which may take its time
 begin
 prints '^immortalcontainer[^ ]*/web +nginx:latest +web-immortalpod +1 +True ' || fail "kubectl get ic does not show a ready ImmortalContainer"
@@ -79,9 +113,13 @@ prints '^helloapp.apps.anupam.com/hello +1 +1 ' || fail "kubectl get does not sh
 prints '^deployment.apps/hello +1/1 ' || fail "kubectl get does not show the HelloApp's Deployment"
 prints '^dolly +31.4 +0.5 ' || fail "kubectl get does not show the Llama"
 prints '^farm-web-immortalpod +1 +1/1 +Running ' || fail "kubectl get does not show the FarmPod of the Pod"
+prints '^greeting.example.com/alice +Alice +2 ' || fail "kubectl get does not show the Greeting with its Pods"
+prints '^compositecontroller.metacontroller.k8s.io/greeting +greetings' || fail "kubectl get does not show the CompositeController"
 prints '^  Normal +Started ' || fail "kubectl describe does not show the event Started"
 
 try 'export KUBECONFIG='
+(cd "$work" && ln -sfn "$MILLWRIGHT_LOCAL_DIR" .local && ./transcript "$root/README.md") || fail "README.md prints something else, see above"
+
 uid=$(kubectl get pod web-immortalpod -o 'jsonpath={.metadata.uid}')
 try 'kubectl delete pod'
 within 30 "the Pod did not come back after it was deleted" pod_is_new "$uid"
@@ -108,23 +146,44 @@ within 30 "the switches were not moved down" all_are_down
 try 'kubectl scale machine'
 kubectl wait --for=jsonpath='{.status.positions}'=ddddd --timeout=10s machine/panel
 
-echo "Pressing Ctrl-C"
-interrupted=$SECONDS
-kill -INT -- "-$run"
-# make itself always reports that it was interrupted, and would report a failure of hack/run.sh.
-wait "$run" || [ $? = 130 ] || fail "make run ended with exit status $?"
-! prints '^make: [*][*][*]' || fail "hack/run.sh failed"
-for what in "API server" controllers "control plane"; do
-  prints "^Stopping the $what ... stopped" || fail "it did not report that it has stopped the $what"
-done
-[ $((SECONDS - interrupted)) -le 15 ] || fail "make run took $((SECONDS - interrupted)) s to end"
-within 1 "make run has left processes behind" test -e "$work/gone"
+controllers=$(cat "$MILLWRIGHT_LOCAL_DIR/controllers.pid")
+try 'kill -9 '
+within 10 "the controllers were killed, and not started again" prints '^The controllers: killed by signal 9, starting again'
+within 10 "the controllers have no new process id" has_new_pid "$controllers"
+uid=$(kubectl get pod web-immortalpod -o 'jsonpath={.metadata.uid}')
+kubectl delete pod web-immortalpod
+within 30 "the Pod was not created again by the controllers that were started again" pod_is_new "$uid"
+try 'kubectl patch greeting'
+within 30 "the hook is not called: no Pod greets Bob" greets Bob
+try 'kill ..cat'
+within 10 "the hook was killed, and not started again" prints '^The hook: killed by signal 15, starting again'
+kubectl patch greeting alice --type=merge -p '{"spec":{"who":"Carol"}}'
+within 60 "the hook that was started again is not called: no Pod greets Carol" greets Carol
 
+cp "$hook" "$work/hook.py"
+sed -i '1i broken' "$hook"
+try 'kill ..cat'
+within 10 "the hook cannot start, and it does not print why" prints "^NameError: name 'broken' is not defined"
+cp "$work/hook.py" "$hook"
+kubectl patch greeting alice --type=merge -p '{"spec":{"who":"Dora"}}'
+within 60 "the hook that was mended was not started again: no Pod greets Dora" greets Dora
+
+leave suspended sample_deleted llama_deleted controller_edited crd_edited namespace_deleted
+interrupt
 begin
-prints '^immortalcontainer[^ ]*/web +nginx:latest +web-immortalpod +3 +True ' || fail "on the kept state, the starts are not the three there have been"
-prints '^llama.farm.example.com/dolly configured' || fail "on the kept state, the Llama is not the one there was"
+prints '^llama.farm.example.com/dolly created' || fail "the Llama that was deleted is not created again"
+expect suspended sample_deleted llama_deleted controller_edited crd_edited namespace_deleted
+leave node_cordoned foreign_pod quota sample_terminating crd_terminating webhook
+interrupt
+use_go_hook
+begin
+expect node_cordoned quota webhook foreign_pod sample_terminating crd_terminating
+leave deployed kubeconfig_lost
 echo "Killing make run"
 { kill -KILL -- "-$run" && wait "$run"; } 2>/dev/null || true # bash would print a message
-run=
 within 30 "make run was killed, and has left processes behind" test -e "$work/gone"
+begin
+expect deployed kubeconfig_lost
+interrupt
+run=
 echo "make run works"

@@ -3,7 +3,7 @@
 
 // Command leash runs a command that does not outlive the process that started it:
 //
-//	leash [-grace DURATION] COMMAND [ARGUMENT...]
+//	leash [-grace DURATION] [-pid-file FILE] COMMAND [ARGUMENT...]
 //
 // The command is stopped (SIGTERM) when the standard input of leash ends, which happens when the process at its other end ends,
 // even by kill -9; and when leash itself gets SIGTERM or SIGINT. If it has not ended after the grace period, it is killed.
@@ -27,8 +27,9 @@ import (
 
 func main() {
 	grace := flag.Duration("grace", 20*time.Second, "how long the command may take to end after SIGTERM, before it is killed")
+	pidFile := flag.String("pid-file", "", "file for the process id of the command")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: leash [-grace DURATION] COMMAND [ARGUMENT...]")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: leash [-grace DURATION] [-pid-file FILE] COMMAND [ARGUMENT...]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -36,7 +37,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	status, err := run(flag.Args(), *grace)
+	status, err := run(flag.Args(), *pidFile, *grace)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "leash:", err)
 	}
@@ -44,7 +45,7 @@ func main() {
 }
 
 // run runs the command and returns its exit status.
-func run(args []string, grace time.Duration) (status int, err error) {
+func run(args []string, pidFile string, grace time.Duration) (status int, err error) {
 	// It fails only for the leader of a session, whose group is its own already.
 	_ = syscall.Setpgid(0, 0)
 
@@ -60,6 +61,11 @@ func run(args []string, grace time.Duration) (status int, err error) {
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	if err := command.Start(); err != nil {
 		return 127, err
+	}
+	if pidFile != "" {
+		if err := writePID(pidFile, command.Process.Pid); err != nil {
+			fmt.Fprintln(os.Stderr, "leash:", err)
+		}
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
@@ -91,4 +97,12 @@ func exitStatus(command *exec.Cmd, err error) (int, error) {
 		return 128 + int(wait.Signal()), nil
 	}
 	return command.ProcessState.ExitCode(), nil
+}
+
+// writePID writes the process id into the file in one step, so that a reader sees the former one or this one.
+func writePID(file string, pid int) error {
+	if err := os.WriteFile(file+".new", fmt.Appendln(nil, pid), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -112,6 +114,25 @@ func TestCommandIsKilledAfterGracePeriod(t *testing.T) {
 	}
 	if _, status := l.end(t); status != 128+9 {
 		t.Errorf("exit status %d, want 137", status)
+	}
+}
+
+func TestPIDFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	l := start(t, `echo ready; while :; do sleep 0.01; done`, "-pid-file", file)
+	var content []byte
+	for deadline := time.Now().Add(10 * time.Second); len(content) == 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		content, _ = os.ReadFile(file)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, status := l.end(t); status != 128+9 {
+		t.Errorf("exit status %d, want that of the command of the file, killed: 137", status)
 	}
 }
 

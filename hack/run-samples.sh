@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Sourced by run.sh: the samples of the kinds of which one object is enough to see what the controller does.
+# shellcheck disable=SC2154 # work
+
+samples_dir=manifests/samples
+samples=()
+for sample in immortalcontainer/immortalcontainer helloapp/helloapp machine/machine-switches; do
+  samples+=(-f "$samples_dir/$sample.yaml")
+done
+
+# The Ready condition of an object: status, reason and message, separated by tabs.
+ready='.status.conditions[?(@.type=="Ready")]'
+ready_condition="{$ready.status}{'\t'}{$ready.reason}{'\t'}{$ready.message}"
+
+# find_kept_state sets kept_state, to anything, if there are samples from an earlier run.
+find_kept_state() {
+  kept_state=
+  [ -z "$(kubectl get "${samples[@]}" --ignore-not-found --output name 2>/dev/null)" ] || kept_state=yes # an error: there are no CRDs either
+}
+
+# apply_samples applies the samples and waits until they are Ready: on a simulated node for seconds, elsewhere until their images have been
+# pulled. What a user has made of them on a kept state is no reason to stop: then it reports which are not Ready, and why. It ends the script
+# if a process on the leash ends before.
+apply_samples() {
+  show apply "${samples[@]}" || printf '\n%s\n' "Not all samples could be applied, see above. Everything else runs."
+  local timeout=3m
+  [ -z "$kept_state" ] || timeout=5s
+  "${kubectl_command[@]}" wait --for=condition=Ready --timeout="$timeout" "${samples[@]}" >"$work/waited" 2>&1 8<&- 9>&- &
+  waiting=$!
+  while kill -0 "$waiting" 2>/dev/null; do
+    keep_running
+    sleep 0.2
+  done
+  if wait "$waiting"; then
+    cat "$work/waited"
+  else
+    report_not_ready
+  fi
+}
+
+# report_not_ready prints each sample that is not Ready, with the words of its condition.
+report_not_ready() {
+  local kind name status reason message
+  echo
+  kubectl get --ignore-not-found "${samples[@]}" --output "jsonpath={range .items[*]}{.kind}{'\t'}{.metadata.name}{'\t'}$ready_condition{'\n'}{end}" >"$work/conditions" || return 0
+  while IFS=$'\t' read -r kind name status reason message; do
+    [ "$status" = True ] || echo "$kind $name is not Ready${reason:+: $reason}${message:+: $message}"
+  done <"$work/conditions"
+  echo "That does not stop anything: make run goes on. To have a sample as it was made, delete it, and run make run again."
+}
+
+# show_result shows what there is. An object that a user has deleted is reported by kubectl, and no failure.
+show_result() {
+  show get immortalcontainers,helloapps,machines,switches || true
+  show get deployments,pods || true
+  show describe ic web || true
+}

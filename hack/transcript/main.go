@@ -1,0 +1,90 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command transcript runs the commands of Markdown files, and compares their output with the one that is printed there:
+//
+//	transcript FILE...
+//
+// A command is a line of a code block that begins with "$ "; its output is what follows, up to the next command or the end of the block.
+// Ages, hashes in names, and the number of spaces may differ. A line "..." stands for any lines. A command that reads (kubectl get or
+// describe) is repeated until its output is the one of the file, for at most half a minute, because controllers work in the background. Of a
+// command with --watch, the lines of the file have to appear in their order.
+//
+// It runs the commands in the current directory, with bash, and stops at the first whose output differs. It exits with 1 then.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+const (
+	// patience is how long a command may take to print what the file has.
+	patience = 30 * time.Second
+	// interval is the time between two attempts.
+	interval = 200 * time.Millisecond
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: transcript FILE...")
+		os.Exit(2)
+	}
+	for _, file := range os.Args[1:] {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "transcript:", err)
+			os.Exit(2)
+		}
+		steps := parse(string(content))
+		if len(steps) == 0 {
+			fmt.Fprintf(os.Stderr, "transcript: %s has no command: a line of a code block that begins with \"$ \"\n", file)
+			os.Exit(2)
+		}
+		for _, step := range steps {
+			fmt.Printf("%s:%d: %s\n", file, step.line, step.command)
+			if err := run(context.Background(), step); err != nil {
+				fmt.Fprintf(os.Stderr, "%s:%d: %s: %v\n", file, step.line, step.command, err)
+				os.Exit(1)
+			}
+		}
+	}
+}
+
+// run runs a command until it has printed what the file has. Its error has both outputs.
+func run(ctx context.Context, s step) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*patience) // so that no command hangs
+	defer cancel()
+	if s.watches() {
+		return follow(ctx, s)
+	}
+	deadline := time.Now().Add(patience)
+	for {
+		output, err := exec.CommandContext(ctx, "bash", "-c", s.command).CombinedOutput()
+		if err == nil && s.matches(string(output)) {
+			return nil
+		}
+		if !s.reads() || time.Until(deadline) < interval {
+			return fmt.Errorf("the output differs (%v).\nprinted:\n%s\nin the file:\n%s", err, output, strings.Join(s.output, "\n"))
+		}
+		time.Sleep(interval)
+	}
+}
+
+// follow runs a command that does not end, until it has printed all lines of the file.
+func follow(ctx context.Context, s step) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	printed := &follower{step: s, done: cancel}
+	command := exec.CommandContext(ctx, "bash", "-c", "exec "+s.command)
+	command.Stdout, command.Stderr = printed, printed
+	err := command.Run()
+	if s.appearsIn(printed.text()) {
+		return nil
+	}
+	return fmt.Errorf("not all lines appeared (%v).\nprinted:\n%s\nin the file:\n%s", err, printed.text(), strings.Join(s.output, "\n"))
+}
