@@ -30,7 +30,7 @@ launch() {
 }
 
 # pid_file NAME prints the file with the process id of a command.
-pid_file() { printf '%s/%s.pid' "$local_dir" "${1// /-}"; }
+pid_file() { printf '%s/%s.pid' "$local_dir" "${1// /-}${CLUSTER:+-$CLUSTER}"; }
 
 # keep_running starts each process again that was killed, except the control plane, and the hook also when it has ended by itself: users edit it.
 # If another process ends by itself, it ends the script.
