@@ -38,20 +38,19 @@ apply_samples() {
   fi
 }
 
-# report_not_ready prints each sample that is not Ready, with the words of its condition.
+# report_not_ready prints each sample that is not Ready, with the reason and the message of its condition.
 report_not_ready() {
-  local kind name status reason message
+  local fields kind name generation observed status reason message
+  fields="{.kind}{'\t'}{.metadata.name}{'\t'}{.metadata.generation}{'\t'}{$ready.observedGeneration}{'\t'}$ready_condition{'\n'}"
   echo
-  kubectl get --ignore-not-found "${samples[@]}" --output "jsonpath={range .items[*]}{.kind}{'\t'}{.metadata.name}{'\t'}$ready_condition{'\n'}{end}" >"$work/conditions" || return 0
-  while IFS=$'\t' read -r kind name status reason message; do
-    [ "$status" = True ] || echo "$kind $name is not Ready${reason:+: $reason}${message:+: $message}"
-  done <"$work/conditions"
+  kubectl get --ignore-not-found "${samples[@]}" --output "jsonpath={range .items[*]}$fields{end}" >"$work/conditions" || return 0
+  # A tab would join empty fields.
+  while IFS=$'\x1f' read -r kind name generation observed status reason message; do
+    if [ "$generation" != "$observed" ]; then
+      echo "$kind $name is not Ready: the controllers have not synced its last change yet"
+    elif [ "$status" != True ]; then
+      echo "$kind $name is not Ready${reason:+: $reason}${message:+: $message}"
+    fi
+  done < <(tr '\t' '\037' <"$work/conditions")
   echo "That does not stop anything: make run goes on. To have a sample as it was made, delete it, and run make run again."
-}
-
-# show_result shows what there is. An object that a user has deleted is reported by kubectl, and no failure.
-show_result() {
-  show get immortalcontainers,helloapps,machines,switches || true
-  show get deployments,pods || true
-  show describe ic web || true
 }

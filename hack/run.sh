@@ -114,7 +114,7 @@ EOF
   fi
   cat <<EOF
 
-  kill -9 \$(cat $(printf %q "$(pid_file controllers)"))   # at any moment: it is started again, and continues
+  kill -9 \$(cat $(printf %q "$(pid_file controllers)"))   # at any moment: they are started again, and continue${CLUSTER:+ once their Lease expires}
 
   kubectl explain immortalcontainer.spec                             # all fields; or helloapp.spec, machine.spec, actionset.spec, compositecontroller.spec
 Guides: $(printf %q "$PWD/$samples_dir")
