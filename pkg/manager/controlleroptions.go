@@ -109,7 +109,7 @@ func (o *certificateOptions) Group() string { return "certificate" }
 
 func (o *certificateOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.FarmNamespace, "farm-namespace", o.FarmNamespace,
-		"The namespace of the Service farm-operator (the API server of Llamas) and of its certificate, the Secret farm-operator-serving. The authority that signs it is in the Secret millwright-system/farm-operator-ca.")
+		"The namespace of the Service farm-operator (the API server of Llamas) and of its certificate, the Secret farm-operator-serving. The authority that signs it is in the Secret farm-operator-ca in the namespace of this Pod, or in millwright-system if that is not known.")
 }
 
 func (o *certificateOptions) Validate() (errs []error) {

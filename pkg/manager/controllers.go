@@ -131,12 +131,13 @@ func Descriptors() []Descriptor {
 					return nil, err
 				}
 				return servingcert.New(ctx, servingcert.Config{
-					KubeClient:    c.KubeClient,
-					Dynamic:       client,
-					Select:        c.Select,
-					Recorder:      c.Recorder,
-					Namespace:     c.Namespace,
-					FarmNamespace: certificate.FarmNamespace,
+					KubeClient:        c.KubeClient,
+					Dynamic:           client,
+					Select:            c.Select,
+					Recorder:          c.Recorder,
+					Namespace:         c.Namespace,
+					FarmNamespace:     certificate.FarmNamespace,
+					OperatorNamespace: c.OperatorNamespace,
 				})
 			},
 		},

@@ -32,7 +32,7 @@ func (c *Controller) inject(ctx context.Context, targets []target, named []strin
 		}
 		patched, err := c.dynamic.Resource(APIServices).Patch(ctx, target.object.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("writing the caBundle of Secret %s into %s: %w", authority, target.Name, err))
+			errs = append(errs, fmt.Errorf("writing the caBundle of Secret %s into %s: %w", c.authority, target.Name, err))
 			continue
 		}
 		c.consistency.WroteAt(c.service, c.apiServices, patched.GetResourceVersion())
@@ -48,7 +48,7 @@ func (c *Controller) store(ctx context.Context, kept certs.Secrets, observed cer
 	if err != nil {
 		return false, err
 	}
-	wanted, err := certs.Store(kept, authority, c.serving, state)
+	wanted, err := certs.Store(kept, c.authority, c.serving, state)
 	if err != nil || wanted == (certs.Secrets{}) {
 		return false, err
 	}

@@ -38,6 +38,8 @@ const day = 24 * time.Hour
 var (
 	serving  = types.NamespacedName{Namespace: DefaultFarmNamespace, Name: servingName}
 	tutorial = types.NamespacedName{Namespace: "default", Name: servingName}
+
+	authority = types.NamespacedName{Namespace: DefaultFarmNamespace, Name: authorityName}
 )
 
 // apiServiceNamed leads to that Service in the default namespace.
@@ -73,6 +75,7 @@ type apiServer struct {
 
 	lifetimes certs.Lifetimes // of what a controller issues
 	serving   types.NamespacedName
+	authority types.NamespacedName
 	logs      func() string // of the controller that was started last
 }
 
@@ -93,7 +96,7 @@ func newAPIServer(t *testing.T, objects ...*unstructured.Unstructured) *apiServe
 	server := fakeapi.New(t, secrets, apiServices)
 	a := &apiServer{
 		Server: server, t: t, secrets: fakeapi.Of[corev1.Secret](server, secrets), services: fakeapi.Of[unstructured.Unstructured](server, apiServices),
-		recorder: record.NewFakeRecorder(10_000), lifetimes: certs.DefaultLifetimes, serving: serving,
+		recorder: record.NewFakeRecorder(10_000), lifetimes: certs.DefaultLifetimes, serving: serving, authority: authority,
 	}
 	a.Log((*fakeapi.Request).String)
 	for _, object := range objects {
@@ -117,6 +120,14 @@ func (a *apiServer) farmNamespace() string {
 	return a.serving.Namespace
 }
 
+// operatorNamespace as the controller is given it: out of a cluster it is not known.
+func (a *apiServer) operatorNamespace() string {
+	if a.authority == authority {
+		return ""
+	}
+	return a.authority.Namespace
+}
+
 // start runs a controller until the test ends.
 func (a *apiServer) start(namespace string) {
 	logger := ktesting.NewLogger(a.t, ktesting.NewConfig(ktesting.BufferLogs(true)))
@@ -126,6 +137,7 @@ func (a *apiServer) start(namespace string) {
 	var factories []dynamicinformer.DynamicSharedInformerFactory
 	running, err := New(ctx, Config{
 		KubeClient: kubernetes.NewForConfigOrDie(a.Config()), Dynamic: client, Recorder: a.recorder, Namespace: namespace, FarmNamespace: a.farmNamespace(),
+		OperatorNamespace: a.operatorNamespace(),
 		Select: func(resource schema.GroupVersionResource, namespace string, options func(*metav1.ListOptions)) cache.SharedIndexInformer {
 			factories = append(factories, dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, namespace, options))
 			return factories[len(factories)-1].ForResource(resource).Informer()
@@ -199,7 +211,7 @@ func (a *apiServer) apiService(name string) *unstructured.Unstructured {
 
 // kept are the Secrets that there are.
 func (a *apiServer) kept() certs.Secrets {
-	return certs.Secrets{Authority: a.secret(authority), Serving: a.secret(a.serving)}
+	return certs.Secrets{Authority: a.secret(a.authority), Serving: a.secret(a.serving)}
 }
 
 func (a *apiServer) secret(name types.NamespacedName) *corev1.Secret {

@@ -33,25 +33,21 @@ const LabelInject = "millwright.dev/inject-ca"
 // clusterDomain is that of nearly all clusters. The aggregation layer does not use names that end with it; direct callers may.
 const clusterDomain = "cluster.local"
 
-var (
-	// APIServices configure where kube-apiserver finds an API, and which authority it trusts there.
-	APIServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+// APIServices configure where kube-apiserver finds an API, and which authority it trusts there.
+var APIServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-	// authority is the Secret of the authorities, in the operator's own namespace wherever the server is.
-	authority = types.NamespacedName{Namespace: DefaultFarmNamespace, Name: "farm-operator-ca"}
-)
-
-// DefaultFarmNamespace is where the API server of Llamas runs unless Config sets another namespace.
+// DefaultFarmNamespace is where the API server of Llamas and the operator run unless Config sets other namespaces.
 const DefaultFarmNamespace = "millwright-system"
 
 // Names in the namespace of the farm, and the APIService that makes the controller work.
 const (
 	serviceName    = "farm-operator"
 	servingName    = "farm-operator-serving"
+	authorityName  = "farm-operator-ca"
 	apiServiceName = "v1alpha.farm.example.com"
 )
 
-// Config is the configuration of a Controller. All fields except Namespace and FarmNamespace are required.
+// Config is the configuration of a Controller. All fields are required except the namespaces.
 type Config struct {
 	KubeClient kubernetes.Interface
 	Dynamic    dynamic.Interface
@@ -62,6 +58,8 @@ type Config struct {
 	Namespace string
 	// FarmNamespace is where the Service is, and the Secret that its servers read; "" for DefaultFarmNamespace.
 	FarmNamespace string
+	// OperatorNamespace is the operator's own, where the Secret of the authorities is wherever the server is; "" for DefaultFarmNamespace.
+	OperatorNamespace string
 }
 
 // Controller manages the certificate.
@@ -76,10 +74,11 @@ type Controller struct {
 	// consistency has the writes of APIServices.
 	consistency controller.ConsistencyStore[types.NamespacedName]
 
-	// service is the Service of the certificate; serving is the Secret of the certificate.
-	service types.NamespacedName
-	serving types.NamespacedName
-	names   certs.Names
+	// service is the Service of the certificate; serving is the Secret of the certificate, and authority that of the authorities.
+	service   types.NamespacedName
+	serving   types.NamespacedName
+	authority types.NamespacedName
+	names     certs.Names
 
 	// conflict is the foreign Secret that was reported last. The one key is synced by one worker at a time.
 	conflict types.UID
@@ -100,12 +99,13 @@ func New(ctx context.Context, config Config) (controller.Controller, error) {
 		lifetimes:   certs.DefaultLifetimes,
 		service:     types.NamespacedName{Namespace: namespace, Name: serviceName},
 		serving:     types.NamespacedName{Namespace: namespace, Name: servingName},
+		authority:   types.NamespacedName{Namespace: cmp.Or(config.OperatorNamespace, DefaultFarmNamespace), Name: authorityName},
 		// The last name is for a server on this machine.
 		names: append(certs.ServiceNames(namespace, serviceName, clusterDomain), "localhost"),
 	}
 	c.Loop = controller.NewLoop(ctx, controller.Config[types.NamespacedName]{Name: ControllerName, Sync: c.syncHandler})
 	err := c.watch(ctx, apiServices, APIServices)
-	for _, secret := range []types.NamespacedName{authority, c.serving} {
+	for _, secret := range []types.NamespacedName{c.authority, c.serving} {
 		resource := corev1.SchemeGroupVersion.WithResource("secrets")
 		informer := config.Select(resource, secret.Namespace, func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, secret.Name).String()
@@ -167,7 +167,7 @@ func (c *Controller) syncHandler(ctx context.Context, key types.NamespacedName) 
 	if kept.Serving, err = c.secret(ctx, c.serving); err != nil {
 		return 0, err
 	}
-	if kept.Authority, err = c.secret(ctx, authority); err != nil {
+	if kept.Authority, err = c.secret(ctx, c.authority); err != nil {
 		return 0, err
 	}
 	state, err := certs.Decode(kept)

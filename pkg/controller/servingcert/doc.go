@@ -4,9 +4,9 @@
 // Package servingcert manages the certificate of the farm's API server, and the caBundle of the APIServices that refer to it. Package
 // certs decides; this package reads and writes.
 //
-// There are two Secrets: millwright-system/farm-operator-ca with the authorities and their keys, which only this controller reads, and
-// farm-operator-serving in the namespace of the farm (--farm-namespace) with the serving certificate. The controller watches them, and the
-// APIServices with the label millwright.dev/inject-ca=true. It writes the Secrets, the caBundle of those of these APIServices that refer
+// There are two Secrets: farm-operator-ca in the operator's own namespace (millwright-system) with the authorities and their keys, which only
+// this controller reads, and farm-operator-serving in the namespace of the farm (--farm-namespace) with the serving certificate. The controller
+// watches them, and the APIServices with the label millwright.dev/inject-ca=true. It writes the Secrets, the caBundle of those of these APIServices that refer
 // to the Service farm-operator there, and events. An APIService without the label is never changed: another client may manage it, for
 // instance cert-manager. If one with the label has insecureSkipTLSVerify, one patch replaces that by the caBundle.
 //

@@ -57,6 +57,21 @@ func TestTutorialNamespace(t *testing.T) {
 	}, apiServiceIn("default", farm, "farm-operator"))
 }
 
+func TestOperatorInAnotherNamespace(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.serving.Namespace, a.authority.Namespace = "operators", "operators"
+		a.start("")
+		requests, _ := a.took()
+		expectMade(t, requests)
+		a.must(a.verify(a.bundle()))
+		if diff := cmp.Diff([]string{
+			"apiservices  millwright.dev/inject-ca=true", "secrets operators metadata.name=farm-operator-ca", "secrets operators metadata.name=farm-operator-serving",
+		}, sorted(a.Watches())); diff != "" {
+			t.Errorf("what is watched (-want +got):\n%s", diff)
+		}
+	}, apiServiceIn("operators", farm, "farm-operator"))
+}
+
 func TestCertificateBeforeTheAPIServiceMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		a.start("")
