@@ -82,12 +82,13 @@ func TestDiscovery(t *testing.T) {
 			}
 			got := []any{field(resource, "shortNames"), field(resource, "categories"), field(resource, "singularResource"), field(resource,
 				"responseKind", "kind"), field(resource, "scope")}
-			if diff := cmp.Diff([]any{[]any{"ll"}, []any{"farm"}, "llama", "Llama", "Namespaced"}, got); diff != "" {
+			if diff := cmp.Diff([]any{[]any{"ll"}, []any{"farm", "millwright"}, "llama", "Llama", "Namespaced"}, got); diff != "" {
 				t.Errorf("llamas: want (-), got (+):\n%s", diff)
 			}
 		case "farmpods":
-			if diff := cmp.Diff([]any{"get", "list", "watch"}, field(resource, "verbs")); diff != "" {
-				t.Errorf("farmpods: %s", diff)
+			want := []any{[]any{"get", "list", "watch"}, []any{"fp"}, []any{"farm", "millwright"}}
+			if diff := cmp.Diff(want, []any{field(resource, "verbs"), field(resource, "shortNames"), field(resource, "categories")}); diff != "" {
+				t.Errorf("farmpods: want (-), got (+):\n%s", diff)
 			}
 		default:
 			t.Errorf("resource %v", resource)

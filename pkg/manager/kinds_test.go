@@ -95,6 +95,7 @@ func checkKind(t *testing.T, kind schema.GroupVersionKind) {
 		"a scenario in pkg/testing/perturbation":                                           needsScenario && len(containing(t, "pkg/testing/perturbation/*_test.go", kind.Kind)) == 0,
 		"a test in pkg/testing/integration":                                                len(containing(t, "pkg/testing/integration/*_test.go", kind.Kind)) == 0,
 		"rights of users in manifests/22-users.yaml, which make generate writes":           len(containing(t, "manifests/22-users.yaml", plural)) == 0,
+		"categories=millwright in its types, for kubectl get millwright":                   !inCategory(t, kind),
 	})
 }
 
@@ -122,6 +123,7 @@ func checkRecord(t *testing.T, kind schema.GroupVersionKind) {
 		"a policy that refuses what others write":                          len(containing(t, "manifests/farm/*.yaml", "resources: ["+plural+"]\n      operations: [CREATE, UPDATE, DELETE]\n")) == 0,
 		"rights of the API server alone: users have some":                  len(containing(t, "manifests/*/22-users.yaml", plural))+len(containing(t, "manifests/22-users.yaml", plural)) > 0,
 		"samples and guides that keep to what users may write":             inSample(t, kind),
+		"the right to be left out of kubectl get millwright: it is in it":  inCategory(t, kind),
 		"a place in the rights of the API server that keeps its own there": len(containing(t, "manifests/farm/21-role.yaml", "  resources: ["+plural+"]\n")) == 0,
 	})
 }
@@ -151,6 +153,16 @@ func pluralInCRD(t *testing.T, kind schema.GroupVersionKind) string {
 	complain(t, kind, map[string]bool{"a line in manifests/kustomization.yaml, which make generate writes": len(containing(t, "manifests/kustomization.yaml", "- 00-crds/"+file+"\n")) == 0})
 	plural, _, _ := strings.Cut(strings.TrimPrefix(file, kind.Group+"_"), ".")
 	return plural
+}
+
+// inCategory reports whether kubectl get millwright gets a kind that has a CRD.
+func inCategory(t *testing.T, kind schema.GroupVersionKind) bool {
+	t.Helper()
+	for _, crd := range crdsOf(t, kind) {
+		return len(containing(t, filepath.Join("manifests/00-crds", filepath.Base(crd)), "    categories:\n")) > 0 &&
+			len(containing(t, filepath.Join("manifests/00-crds", filepath.Base(crd)), "    - millwright\n")) > 0
+	}
+	return false
 }
 
 func inSample(t *testing.T, kind schema.GroupVersionKind) bool {

@@ -212,16 +212,22 @@ func TestActionSetKubectlColumns(t *testing.T) {
 	if _, err := sets.UpdateStatus(t.Context(), set, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	shown := cluster.Kubectl(t, "get", "actionset", "shown", "--namespace", namespace)
-	header, row, _ := strings.Cut(strings.TrimSpace(shown), "\n")
-	const columns = "NAME PROGRESS SIZEDOWNLOADEDB SIZEUPLOADEDB ESTIMATEDDOWNLOADSIZEB ESTIMATEDUPLOADSIZEB RUNNING PHASE LAST TRANSITION TIME STATE"
-	if got := strings.Join(strings.Fields(header), " "); got != columns {
-		t.Errorf("got columns\n%s, want\n%s", got, columns)
+	shows := func(columns, row string, flags ...string) {
+		t.Helper()
+		shown := cluster.Kubectl(t, append([]string{"get", "actionset", "shown", "--namespace", namespace}, flags...)...)
+		header, got, _ := strings.Cut(strings.TrimSpace(shown), "\n")
+		if got := strings.Join(strings.Fields(header), " "); got != columns {
+			t.Errorf("got columns\n%s, want\n%s", got, columns)
+		}
+		// The last column is the age.
+		if got := strings.Join(strings.Fields(got), " "); !strings.HasPrefix(got, row+" ") || strings.Count(got, " ") != strings.Count(row, " ")+1 {
+			t.Errorf("got row\n%s, want\n%s and the age", got, row)
+		}
 	}
-	want := "shown 33 1 2 3 4 dump " + now.UTC().Format("2006-01-02T15:04:05Z") + " running"
-	if got := strings.Join(strings.Fields(row), " "); got != want {
-		t.Errorf("got row\n%s, want\n%s", got, want)
-	}
+	at := now.UTC().Format("2006-01-02T15:04:05Z")
+	shows("NAME PROGRESS RUNNING PHASE LAST TRANSITION TIME STATE AGE", "shown 33 dump "+at+" running")
+	shows("NAME PROGRESS SIZEDOWNLOADEDB SIZEUPLOADEDB ESTIMATEDDOWNLOADSIZEB ESTIMATEDUPLOADSIZEB RUNNING PHASE LAST TRANSITION TIME STATE AGE",
+		"shown 33 1 2 3 4 dump "+at+" running", "-o", "wide")
 }
 
 func manifest(t *testing.T, plural, text string) *unstructured.Unstructured {

@@ -73,7 +73,7 @@ func twoLinesMakeAPod(e *env) {
 	e.awaitEvent("web", "Started")
 	e.kubectl("wait", "--for=condition=Ready", "ic/web", "--timeout=10s")
 	columns := strings.Fields(strings.SplitN(e.kubectl("get", "ic", "-o", "wide"), "\n", 2)[0])
-	if got, want := strings.Join(columns, " "), "NAME IMAGE POD STARTS READY AGE PHASE LAST REASON"; got != want {
+	if got, want := strings.Join(columns, " "), "NAME IMAGE POD STARTS READY AGE REASON PHASE LAST REASON"; got != want {
 		e.Errorf("columns of kubectl get ic -o wide: got %q, want %q", got, want)
 	}
 	if described := e.kubectl("describe", "ic", "web"); !strings.Contains(described, "Started") || !strings.Contains(described, "Created Pod web-immortalpod, start 1") {

@@ -82,7 +82,7 @@ spec:
 	if got, want := e.columns("machines"), "NAME SWITCHES POSITIONS AGE"; got != want {
 		e.Errorf("kubectl get machines: got columns %q, want %q", got, want)
 	}
-	if got, want := e.columns("mach", "-o", "wide"), "NAME SWITCHES POSITIONS AGE POSITION SEEN READY"; got != want {
+	if got, want := e.columns("mach", "-o", "wide"), "NAME SWITCHES POSITIONS AGE POSITION SEEN READY REASON"; got != want {
 		e.Errorf("kubectl get machines -o wide: got columns %q, want %q", got, want)
 	}
 	if got, want := e.columns("switches", "-o", "wide", "--show-labels"), "NAME POSITION SEEN MACHINE AGE LABELS"; got != want {

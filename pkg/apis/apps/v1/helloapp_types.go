@@ -11,7 +11,7 @@ import (
 
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
-// +kubebuilder:resource:path=helloapps,singular=helloapp,shortName=ha,categories=all,scope=Namespaced
+// +kubebuilder:resource:path=helloapps,singular=helloapp,shortName=ha,categories=all;millwright,scope=Namespaced
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.size`

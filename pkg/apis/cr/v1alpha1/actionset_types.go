@@ -10,16 +10,17 @@ import (
 
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
-// +kubebuilder:resource:path=actionsets,singular=actionset,scope=Namespaced
+// +kubebuilder:resource:path=actionsets,singular=actionset,categories=millwright,scope=Namespaced
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress.percentCompleted`
-// +kubebuilder:printcolumn:name="SizeDownloadedB",type=integer,JSONPath=`.status.progress.sizeDownloadedB`
-// +kubebuilder:printcolumn:name="SizeUploadedB",type=integer,JSONPath=`.status.progress.sizeUploadedB`
-// +kubebuilder:printcolumn:name="EstimatedDownloadSizeB",type=integer,JSONPath=`.status.progress.estimatedDownloadSizeB`
-// +kubebuilder:printcolumn:name="EstimatedUploadSizeB",type=integer,JSONPath=`.status.progress.estimatedUploadSizeB`
+// +kubebuilder:printcolumn:name="SizeDownloadedB",type=integer,priority=1,JSONPath=`.status.progress.sizeDownloadedB`
+// +kubebuilder:printcolumn:name="SizeUploadedB",type=integer,priority=1,JSONPath=`.status.progress.sizeUploadedB`
+// +kubebuilder:printcolumn:name="EstimatedDownloadSizeB",type=integer,priority=1,JSONPath=`.status.progress.estimatedDownloadSizeB`
+// +kubebuilder:printcolumn:name="EstimatedUploadSizeB",type=integer,priority=1,JSONPath=`.status.progress.estimatedUploadSizeB`
 // +kubebuilder:printcolumn:name="Running Phase",type=string,JSONPath=`.status.progress.runningPhase`
 // +kubebuilder:printcolumn:name="Last Transition Time",type=string,format=date-time,JSONPath=`.status.progress.lastTransitionTime`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
 // ActionSet runs actions of Blueprints, once. Its actions run at the same time, and the phases of an action one after the other. A run is
 // cancelled by setting spec.cancel, or by deleting the ActionSet.

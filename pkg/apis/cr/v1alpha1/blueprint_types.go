@@ -11,7 +11,7 @@ import (
 // +genclient
 // +genclient:noStatus
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
-// +kubebuilder:resource:path=blueprints,singular=blueprint,scope=Namespaced
+// +kubebuilder:resource:path=blueprints,singular=blueprint,categories=millwright,scope=Namespaced
 
 // Blueprint declares the operations of an application, such as backup and restore. An ActionSet runs them.
 type Blueprint struct {

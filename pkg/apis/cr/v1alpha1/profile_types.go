@@ -10,7 +10,7 @@ import (
 // +genclient
 // +genclient:noStatus
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
-// +kubebuilder:resource:path=profiles,singular=profile,scope=Namespaced
+// +kubebuilder:resource:path=profiles,singular=profile,categories=millwright,scope=Namespaced
 
 // Profile is a location where data is kept, and the credentials for it. It is read when an action starts.
 type Profile struct {

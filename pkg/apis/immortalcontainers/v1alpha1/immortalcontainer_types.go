@@ -10,13 +10,14 @@ import (
 
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
-// +kubebuilder:resource:path=immortalcontainers,singular=immortalcontainer,shortName=ic,scope=Namespaced
+// +kubebuilder:resource:path=immortalcontainers,singular=immortalcontainer,shortName=ic,categories=millwright,scope=Namespaced
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
 // +kubebuilder:printcolumn:name="Pod",type=string,JSONPath=`.status.currentPod`
 // +kubebuilder:printcolumn:name="Starts",type=integer,JSONPath=`.status.startTimes`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Phase",type=string,priority=1,JSONPath=`.status.podPhase`
 // +kubebuilder:printcolumn:name="Last Reason",type=string,priority=1,JSONPath=`.status.lastTermination.reason`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 241",message="metadata.name must be at most 241 characters: the Pod is named <name>-immortalpod, and a Pod's name has at most 253"

@@ -10,7 +10,7 @@ import (
 // +genclient
 // +genclient:nonNamespaced
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
-// +kubebuilder:resource:path=compositecontrollers,singular=compositecontroller,shortName=cc;cctl,scope=Cluster
+// +kubebuilder:resource:path=compositecontrollers,singular=compositecontroller,shortName=cc;cctl,categories=millwright,scope=Cluster
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, request not yet submitted"
 // +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.spec.parentResource.resource`

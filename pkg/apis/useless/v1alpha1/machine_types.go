@@ -10,7 +10,7 @@ import (
 
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
-// +kubebuilder:resource:path=machines,singular=machine,shortName=mach,categories=useless,scope=Namespaced
+// +kubebuilder:resource:path=machines,singular=machine,shortName=mach,categories=millwright;useless,scope=Namespaced
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.switches,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Switches",type=integer,JSONPath=`.spec.switches`
@@ -19,6 +19,7 @@ import (
 // +kubebuilder:printcolumn:name="Position",type=string,priority=1,JSONPath=`.spec.switchPosition`
 // +kubebuilder:printcolumn:name="Seen",type=date,priority=1,JSONPath=`.status.seenAt`
 // +kubebuilder:printcolumn:name="Ready",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be at most 63 characters: it becomes the value of a label"
 
 // Machine has switches and keeps them down. When a switch is flipped, the controller moves it back: a few seconds after it

@@ -12,7 +12,7 @@ const PositionDown = "down"
 
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
-// +kubebuilder:resource:path=switches,singular=switch,shortName=sw,categories=useless,scope=Namespaced
+// +kubebuilder:resource:path=switches,singular=switch,shortName=sw,categories=millwright;useless,scope=Namespaced
 // +kubebuilder:subresource:status
 // +kubebuilder:selectablefield:JSONPath=`.spec.position`
 // +kubebuilder:printcolumn:name="Position",type=string,JSONPath=`.spec.position`

@@ -74,7 +74,7 @@ func (*REST) GetSingularName() string { return "farmpod" }
 func (*REST) ShortNames() []string { return []string{"fp"} }
 
 // Categories implements rest.CategoriesProvider.
-func (*REST) Categories() []string { return []string{"farm"} }
+func (*REST) Categories() []string { return []string{"farm", "millwright"} }
 
 // Get implements rest.Getter.
 func (r *REST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {

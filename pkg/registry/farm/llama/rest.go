@@ -20,8 +20,6 @@ const (
 	plural    = "llamas"
 	singular  = "llama"
 	shortName = "ll"
-	// category is what `kubectl get farm` gets.
-	category = "farm"
 )
 
 // deleteCollectionWorkers is the number of Llamas that one deletecollection deletes at a time.
@@ -72,4 +70,4 @@ func NewREST(scheme *runtime.Scheme, keptIn storage.Interface) (*REST, error) {
 func (*REST) ShortNames() []string { return []string{shortName} }
 
 // Categories are the names of groups of resources that kubectl takes.
-func (*REST) Categories() []string { return []string{category} }
+func (*REST) Categories() []string { return []string{"farm", "millwright"} }
