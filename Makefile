@@ -2,6 +2,8 @@
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
+# What is needed is checked first, and push comes before deploy, also with -j. Go uses all processors by itself.
+.NOTPARALLEL:
 
 # The cluster that run, install and uninstall use: empty for the local one, current for that of the kubeconfig's current
 # context. Only the command line sets it: a variable of that name in the environment may be for something else.
@@ -24,7 +26,7 @@ go_build_small := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s 
 ##@ Use
 
 .PHONY: run
-run: build bin/leash $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Run a control plane, the controllers and samples, until Ctrl-C (CLUSTER=current: the controllers and samples in your cluster)
+run: check-cluster build bin/leash $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Run a control plane, the controllers and samples, until Ctrl-C (CLUSTER=current: the controllers and samples in your cluster)
 	@exec hack/run.sh
 
 .PHONY: cluster
@@ -37,11 +39,11 @@ cluster-node: check-go ## Run the control plane with a real node, on which conta
 	@exec bin/cluster up --dir .local/cluster --node
 
 .PHONY: install
-install: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Install the CRDs into the local cluster, or update them (CLUSTER=current: into yours)
+install: reach-cluster $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Install the CRDs into the local cluster, or update them (CLUSTER=current: into yours)
 	@exec hack/install.sh
 
 .PHONY: uninstall
-uninstall: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Delete the CRDs, and with them all objects of our kinds (CLUSTER=current: from yours)
+uninstall: reach-cluster $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Delete the CRDs, and with them all objects of our kinds (CLUSTER=current: from yours)
 	@exec hack/uninstall.sh
 
 ##@ Ship
@@ -60,6 +62,12 @@ image: image-context ## Pack the image IMG for amd64 and arm64 into bin/image/im
 push: image-context ## Push the image IMG to its registry, with the credentials of docker login
 	@go run ./hack/image --push $(image_flags)
 
+.PHONY: docker-build
+docker-build: image ## The same as image: docker is not needed
+
+.PHONY: docker-push
+docker-push: push ## The same as push: docker is not needed
+
 .PHONY: image-context
 image-context: check-go ## Build what the Dockerfile copies; after it, docker build . and buildah bud . need no network
 	@echo "Building the operator for linux/amd64 and linux/arm64"
@@ -69,16 +77,19 @@ image-context: check-go ## Build what the Dockerfile copies; after it, docker bu
 	@mv bin/image/ca-certificates.crt.new bin/image/ca-certificates.crt
 
 .PHONY: deploy
-deploy: $(if $(filter current,$(CLUSTER)),,bin/cluster image) ## Install the operator with the image IMG into the local cluster with a node (CLUSTER=current: into yours; FARM=tutorial: with Llamas as in their tutorial)
+deploy: reach-cluster $(if $(filter current,$(CLUSTER)),,bin/cluster image) ## Install the operator with the image IMG into the local cluster with a node (CLUSTER=current: into yours; FARM=tutorial: with Llamas as in their tutorial)
 	@IMG="$(IMG)" exec hack/deploy.sh deploy
 
 .PHONY: undeploy
-undeploy: $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Remove what deploy has installed, but not the CRDs and the objects of users
+undeploy: reach-cluster $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Remove what deploy has installed, but not the CRDs and the objects of users
 	@exec hack/deploy.sh undeploy
 
 .PHONY: bundle
 bundle: bin/cluster ## Write all that deploy applies to one file, for IMG (BUNDLE=bin/millwright.yaml)
 	@CLUSTER= IMG="$(IMG)" BUNDLE="$(BUNDLE)" exec hack/deploy.sh bundle
+
+.PHONY: build-installer
+build-installer: bundle ## The same as bundle
 
 ##@ Develop
 
@@ -118,8 +129,12 @@ perturb: check-race bin/cluster ## Disturb the controllers at every write, by ev
 bench: build bin/bench bin/leash bin/cluster ## Measure speed and memory, compared with a bare client (BENCH_FLAGS=--quick: in minutes, BENCH_FLAGS=--help: all flags)
 	@exec bin/bench $(BENCH_FLAGS)
 
+.PHONY: manifests
+manifests: check-go ## Generate CRDs, roles and other manifests from the types and markers
+	@exec hack/update-manifests.sh
+
 .PHONY: generate
-generate: check-go ## Generate clients, deep copies, OpenAPI models and CRDs from pkg/apis
+generate: check-go ## Generate clients, deep copies and OpenAPI models from pkg/apis, and all that make manifests generates
 	@exec hack/update-codegen.sh
 
 .PHONY: verify
@@ -129,6 +144,14 @@ verify: bin/cluster ## Run all static checks: generated files, imports, words, d
 .PHONY: fmt
 fmt: ## Format the Go files
 	gofmt -l -w cmd hack pkg
+
+.PHONY: vet
+vet: check-go ## Run go vet on both modules
+	@exec hack/verify.sh vet
+
+.PHONY: lint
+lint: check-go ## Run the linters alone: vet, staticcheck, imports, style
+	@exec hack/verify.sh vet staticcheck imports style
 
 .PHONY: clean
 clean: ## Remove what was built, and the state of the local cluster
@@ -148,6 +171,14 @@ bin/leash: check-go
 bin/bench: check-go
 	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o $@ ./hack/bench
 
+.PHONY: check-cluster
+check-cluster:
+	@exec hack/check-cluster.sh name
+
+.PHONY: reach-cluster
+reach-cluster:
+	@exec hack/check-cluster.sh answer
+
 .PHONY: check-go
 check-go:
 	@exec hack/require.sh go
@@ -160,4 +191,4 @@ check-race: check-go
 help: ## Show this
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z\/-]+:.*## / { printf "  make %-18s%s\n", $$1, $$2 }' Makefile
+	  /^[a-z0-9\/-]+:.*## / { printf "  make %-18s%s\n", $$1, $$2 }' Makefile

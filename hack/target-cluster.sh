@@ -16,6 +16,17 @@ fail() {
   exit 1
 }
 
+# missing_kubeconfigs prints which file is missing, if no file of KUBECONFIG exists: kubectl ignores those, and reports only that there is no context.
+missing_kubeconfigs() {
+  local files file
+  IFS=: read -ra files <<<"${KUBECONFIG:-}"
+  [ "${#files[@]}" -gt 0 ] || return
+  for file in "${files[@]}"; do
+    [ ! -e "$file" ] || return
+  done
+  echo "error: stat $file: no such file or directory"
+}
+
 case ${CLUSTER:-} in
 '')
   unset KUBECONFIG
@@ -27,8 +38,9 @@ case ${CLUSTER:-} in
 current)
   kubectl_binary=$(command -v kubectl || echo "$PWD/bin/kubectl")
   [ -x "$kubectl_binary" ] || fail "kubectl is missing. Install it, or run: make bin/cluster (it takes minutes)"
-  context=$("$kubectl_binary" config current-context 2>/dev/null) ||
-    fail "CLUSTER=current: ${KUBECONFIG:-~/.kube/config} has no current context. Choose one: kubectl config use-context NAME"
+  context=$("$kubectl_binary" config current-context 2>"$work/error") ||
+    fail "$(missing_kubeconfigs || cat "$work/error")" \
+      "CLUSTER=current is the current context of ${KUBECONFIG:-~/.kube/config}. Choose one: kubectl config use-context NAME"
   # A copy, so that a later change of the context does not change the cluster.
   kubeconfig=$work/kubeconfig
   (umask 077 && "$kubectl_binary" config view --minify --flatten --raw >"$kubeconfig") ||

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Regenerates everything that is generated: pkg/generated, the zz_generated files next to the types, and the CRDs.
+# Regenerates everything that is generated: pkg/generated, the zz_generated files next to the types, and manifests.
 # What to generate is read from the tags in pkg/apis: a new kind or group needs no change here.
 #
 # It is an error if a type breaks an API rule. For an exception, UPDATE_API_VIOLATIONS=true adds it to hack/api-violations.list.
@@ -60,27 +60,4 @@ go run ./hack/models-schema >"$work/models.json"
 "$GOBIN/informer-gen" "${header[@]}" --output-dir pkg/generated/informers --output-pkg "$module/pkg/generated/informers" \
   --versioned-clientset-package "$module/pkg/generated/clientset/versioned" --listers-package "$module/pkg/generated/listers" "${packages[@]}"
 
-# Finished elsewhere and then moved here, so that the CRD of a kind that is gone goes too.
-echo "Generating CRDs"
-go tool controller-gen crd:generateEmbeddedObjectMeta=true paths=./pkg/apis/... output:crd:dir="$work/crds"
-go run ./hack/partial-templates "$work"/crds/*.yaml
-mkdir -p manifests/00-crds
-rm -f manifests/00-crds/*.yaml
-mv "$work"/crds/*.yaml manifests/00-crds/
-
-# The rights of each Deployment are what the markers of its controllers say (doc.go). Which those are is in the table of pkg/manager. With
-# CGO_ENABLED=0 the compiled packages are those of make build.
-echo "Generating roles"
-CGO_ENABLED=0 go build -o "$work/manifests" ./hack/manifests
-"$work/manifests" deployments >"$work/deployments"
-while read -r name controllers; do
-  read -ra paths <<<"$controllers"
-  go tool controller-gen "rbac:roleName=millwright-$name" "${paths[@]/#/paths=./pkg/controller/}" output:rbac:dir="$work/$name"
-  {
-    echo "# What the controllers of the Deployment millwright-$name may do. Generated from the markers in their doc.go by make generate."
-    cat "$work/$name/role.yaml"
-  } >"manifests/21-$name-role.yaml"
-done <"$work/deployments"
-
-echo "Generating the parts of manifests that follow from the table"
-"$work/manifests"
+hack/update-manifests.sh
