@@ -19,6 +19,7 @@ func newAPIServerCommand() *cobra.Command {
 		Long: "Serves the API group farm.example.com behind the aggregation layer of kube-apiserver: Llamas, which are kept as records there,\n" +
 			"and FarmPods, a live view of Pods. Any number of these processes may run, and all of them serve.",
 		DisableFlagParsing: true, // until there are flags
+		ValidArgsFunction:  cobra.NoFileCompletions,
 	}
 	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		addAPIServerFlags(cmd)
@@ -47,6 +48,8 @@ func addAPIServerFlags(cmd *cobra.Command) (*apiserver.Options, *logsapi.Logging
 	groups := options.Flags()
 	addLogFlags(groups.FlagSet("logs"), logs)
 	addFlags(cmd, groups)
+	completeLogFlags(cmd)
+	completeFlag(cmd, "llama-storage", apiserver.Storages()...)
 	return options, logs
 }
 

@@ -21,7 +21,8 @@ func newControllersCommand() *cobra.Command {
 		Short: "Run the controllers",
 		Long: "Runs the controllers, in a Pod or against the cluster of a kubeconfig. With leader election, any number of these processes\n" +
 			"may run; one works, the others stand by.",
-		Args: noArgs,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := validate(cmd, options, logs); err != nil {
 				return err
@@ -36,6 +37,8 @@ func newControllersCommand() *cobra.Command {
 	groups := options.Flags()
 	addLogFlags(groups.FlagSet("logs"), logs)
 	addFlags(cmd, groups)
+	completeLogFlags(cmd)
+	completeListFlag(cmd, "controllers", options.Selectable())
 	return cmd
 }
 

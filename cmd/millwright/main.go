@@ -68,10 +68,12 @@ func newRootCommand() *cobra.Command {
 			return nil
 		},
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:       buildVersion().String(),
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true, // a wall of flags hides what was wrong
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.Flags().Bool("version", false, "Print the version.") // without cobra's -v, which is the verbosity of the logs elsewhere
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
@@ -81,7 +83,14 @@ func newRootCommand() *cobra.Command {
 		}
 		return misused(cmd, "%w", err)
 	})
-	root.AddCommand(newControllersCommand(), newAPIServerCommand(), newVersionCommand())
+	server := newAPIServerCommand()
+	root.AddCommand(newControllersCommand(), server, newVersionCommand())
+	root.PersistentPreRun = func(cmd *cobra.Command, args []string) {
+		if cmd.Name() == cobra.ShellCompRequestCmd && len(args) > 1 && args[0] == server.Name() {
+			addAPIServerFlags(server)
+			server.DisableFlagParsing = false
+		}
+	}
 	return root
 }
 

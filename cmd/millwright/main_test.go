@@ -112,6 +112,10 @@ func TestVersion(t *testing.T) {
 	if got := stdout.String(); !strings.HasPrefix(got, "millwright v1.2.3 (go") || strings.Count(got, "\n") != 1 {
 		t.Errorf("got %q", got)
 	}
+	var byFlag bytes.Buffer
+	if code := run(t.Context(), []string{"--version"}, &byFlag, &byFlag); code != 0 || byFlag.String() != stdout.String() {
+		t.Errorf("exit code %d, --version prints %q, version %q", code, byFlag.String(), stdout.String())
+	}
 }
 
 func TestAVersionIsAlwaysKnown(t *testing.T) {

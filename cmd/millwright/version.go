@@ -45,19 +45,25 @@ func buildVersion() versionInfo {
 	return info
 }
 
+// String returns it in one line.
+func (v versionInfo) String() string {
+	return fmt.Sprintf("millwright %s (%s, %s)", v.Version, v.GoVersion, v.Platform)
+}
+
 func newVersionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  noArgs,
+		Use:               "version",
+		Short:             "Print the version",
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info := buildVersion()
 			var text []byte
 			var err error
 			switch output {
 			case "":
-				text = fmt.Appendf(nil, "millwright %s (%s, %s)\n", info.Version, info.GoVersion, info.Platform)
+				text = fmt.Appendln(nil, info)
 			case "json":
 				text, err = json.MarshalIndent(info, "", "  ")
 				text = append(text, '\n')
@@ -74,5 +80,6 @@ func newVersionCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "One of json, yaml; empty for a line of text.")
+	completeFlag(cmd, "output", "json", "yaml")
 	return cmd
 }

@@ -25,6 +25,9 @@ const (
 	storageMemory  = "memory"
 )
 
+// Storages returns the values of --llama-storage.
+func Storages() []string { return []string{storageRecords, storageMemory} }
+
 const (
 	defaultPort = 3000 // the tutorial's
 	// defaultShutdownDelay is the time for all nodes to learn that a replica ends, and for connections to move.

@@ -120,6 +120,15 @@ func (o *Options) Set(flag, value string) error {
 	return all.Set(flag, value)
 }
 
+// Selectable returns what an item of --controllers may be.
+func (o *Options) Selectable() []string {
+	items := []string{"*"}
+	for _, name := range names(o.table) {
+		items = append(items, name, "-"+name)
+	}
+	return items
+}
+
 // Validate returns all that is wrong with the options, in one line.
 func (o *Options) Validate() error {
 	_, err := selectControllers(o.table, o.Controllers)
