@@ -23,7 +23,9 @@ func TestMain(m *testing.M) {
 
 func TestMistakesAreReportedInOneLine(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	t.Setenv("KUBECONFIG", "")
+	t.Setenv("KUBECONFIG", "/nowhere/config")
+	const noCluster = "Error: no cluster to work on: this is not a Pod, and KUBECONFIG names no file that exists: stat /nowhere/config: no such file or directory: " +
+		"choose a context (kubectl config use-context NAME), or name a kubeconfig file by --kubeconfig"
 	for _, tc := range []struct {
 		args []string
 		code int
@@ -37,12 +39,12 @@ func TestMistakesAreReportedInOneLine(t *testing.T) {
 		{[]string{"controllers", "--workers=x"}, exitUsage, "Error: invalid argument \"x\" for \"--workers\" flag: strconv.ParseInt: parsing \"x\": invalid syntax; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--workers=0"}, exitUsage, "Error: invalid --workers \"0\": must be at least 1; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--logging-format=xml"}, exitUsage, "Error: format: Invalid value: \"xml\": Unsupported log format; see 'millwright controllers --help'"},
-		{[]string{"controllers"}, exitFailed, "Error: no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"},
+		{[]string{"controllers"}, exitFailed, noCluster},
 		{[]string{"apiserver", "--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright apiserver --help'"},
 		{[]string{"apiserver", "foo"}, exitUsage, "Error: 'millwright apiserver' takes no arguments, and was given \"foo\"; see 'millwright apiserver --help'"},
 		{[]string{"apiserver", "--llama-storage=etcd"}, exitUsage, "Error: invalid --llama-storage \"etcd\": must be records or memory; see 'millwright apiserver --help'"},
 		{[]string{"apiserver", "--serving-secret=farm"}, exitUsage, "Error: invalid --serving-secret \"farm\": must be namespace/name, as in millwright-system/farm-operator-serving; see 'millwright apiserver --help'"},
-		{[]string{"apiserver"}, exitFailed, "Error: no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"},
+		{[]string{"apiserver"}, exitFailed, noCluster},
 		{[]string{"version", "-o", "xml"}, exitUsage, "Error: invalid --output \"xml\": must be json or yaml; see 'millwright version --help'"},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {

@@ -4,7 +4,10 @@
 package apiserver
 
 import (
+	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	goruntime "runtime"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,22 +16,39 @@ import (
 	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/deadline"
-	"millwright.dev/pkg/kubeconfig"
 )
 
-// clientConfig returns the client configuration for kube-apiserver.
-func clientConfig(path, version string) (*rest.Config, error) {
-	config, err := kubeconfig.Load(path)
-	if err != nil {
-		return nil, err
-	}
+// clientConfig completes the client configuration for kube-apiserver.
+func clientConfig(config *rest.Config, version string) *rest.Config {
 	config.UserAgent = fmt.Sprintf("millwright/%s (%s/%s) apiserver", version, goruntime.GOOS, goruntime.GOARCH)
 	// Each request of ours is one of a client, which kube-apiserver has let pass already.
 	config.QPS = -1
 	// Between two servers of one cluster the time to compress is worth more than the bytes.
 	config.DisableCompression = true
 	deadline.Wrap(config, deadline.Default)
-	return config, nil
+	return config
+}
+
+// shareCluster writes a file for the clients of k8s.io/apiserver, which take a kubeconfig only from one file, where the cluster was found in
+// the files that kubectl reads. They read it while the server is set up; remove removes it after that.
+func (c *Config) shareCluster() (remove func(), err error) {
+	if c.Kubeconfig != "" || c.cluster.InPod() {
+		return func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "millwright-apiserver-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for a kubeconfig: %w", err)
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	path := filepath.Join(dir, "kubeconfig")
+	if err := c.cluster.WriteFile(path); err != nil {
+		remove()
+		return nil, err
+	}
+	for _, file := range []*string{&c.Authentication.RemoteKubeConfigFile, &c.Authorization.RemoteKubeConfigFile} {
+		*file = cmp.Or(*file, path)
+	}
+	return remove, nil
 }
 
 // clients of kube-apiserver. They share its connections.

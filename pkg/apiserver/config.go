@@ -58,6 +58,11 @@ func genericConfig(config *Config, to *clients, certificate *certs.Source, liste
 	generic.LoopbackClientConfig = &clientrest.Config{}
 	addOpenAPI(&generic.Config)
 
+	remove, err := config.shareCluster()
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
 	serving := *config.Serving
 	serving.Listener, serving.ServerCert = listener, options.GeneratableKeyCert{GeneratedCert: certificate}
 	for _, apply := range []func() error{

@@ -17,6 +17,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"millwright.dev/pkg/flagerrors"
+	"millwright.dev/pkg/kubeconfig"
 )
 
 // Where Llamas are stored.
@@ -38,7 +39,7 @@ const (
 
 // Options are set by the command line.
 type Options struct {
-	// Kubeconfig file; "" for the ServiceAccount of the Pod.
+	// Kubeconfig file; "" for the ServiceAccount of the Pod, or the files that kubectl reads.
 	Kubeconfig string
 	// LlamaStorage is where Llamas are stored: records or memory.
 	LlamaStorage string
@@ -95,7 +96,7 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	fs.BoolVar(&o.RequirePodAccess, "farmpods-require-pod-access", o.RequirePodAccess, "Serve FarmPods only to users who may get, list or watch Pods.")
 
 	fs = groups.FlagSet("API server")
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context names the kube-apiserver. Empty in a Pod, which uses its ServiceAccount. The variable KUBECONFIG is ignored.")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context names the kube-apiserver. Empty: the ServiceAccount of the Pod; outside of a Pod, the files that kubectl reads (KUBECONFIG, or ~/.kube/config).")
 
 	fs = groups.FlagSet("serving")
 	fs.StringVar(&o.ServingSecret, "serving-secret", o.ServingSecret, "namespace/name of the Secret with the serving certificate (tls.crt, tls.key), which is awaited, watched, and never written. Empty: --tls-cert-file, or else a self-signed certificate in memory.")
@@ -160,6 +161,7 @@ type Config struct {
 	*Options
 	version string
 	client  *rest.Config
+	cluster *kubeconfig.Cluster
 	// listen opens the port. Tests replace it to learn the port.
 	listen func(context.Context, *options.SecureServingOptions) (net.Listener, error)
 }
@@ -169,7 +171,7 @@ func (o *Options) Config(version string) (*Config, error) {
 	if err := o.Server.ComponentGlobalsRegistry.Set(); err != nil {
 		return nil, fmt.Errorf("invalid --feature-gates: %w", err)
 	}
-	client, err := clientConfig(o.Kubeconfig, version)
+	cluster, err := kubeconfig.Load(o.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -178,5 +180,5 @@ func (o *Options) Config(version string) (*Config, error) {
 			*file = o.Kubeconfig
 		}
 	}
-	return &Config{Options: o, version: version, client: client, listen: listen}, nil
+	return &Config{Options: o, version: version, client: clientConfig(cluster.Config, version), cluster: cluster, listen: listen}, nil
 }

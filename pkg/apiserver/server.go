@@ -23,6 +23,7 @@ func (b *background) start(run func(context.Context)) { b.Go(func() { run(b.ctx)
 
 // Run serves until the context ends, and then until all requests have ended. The package's documentation has the order.
 func Run(ctx context.Context, config *Config) error {
+	config.cluster.Log(klog.FromContext(ctx))
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	work := &background{ctx: serving}
 	defer work.Wait()

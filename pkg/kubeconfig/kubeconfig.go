@@ -1,49 +1,130 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig loads the client configuration that the flag --kubeconfig names.
+// Package kubeconfig finds the cluster that a process works on, and loads the client configuration for it: from the file that --kubeconfig
+// names, from the ServiceAccount of the Pod, or from the files that kubectl reads.
 package kubeconfig
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
 )
 
-// Load returns the client configuration of the kubeconfig file, or that of the Pod if path is empty. It ignores the variable KUBECONFIG.
-// Errors name --kubeconfig and what to do.
-func Load(path string) (*rest.Config, error) {
+// Cluster is what a process works on.
+type Cluster struct {
+	// Config of its clients.
+	Config *rest.Config
+	// Context is the current context of the kubeconfig; "" for the cluster of the Pod.
+	Context string
+
+	kubeconfig clientcmdapi.Config
+}
+
+// InPod reports whether it is the cluster of the Pod, by the ServiceAccount of the Pod.
+func (c *Cluster) InPod() bool { return c.Context == "" }
+
+// Log logs which context of which file is used, so that a wrong one is noticed. In a Pod there is no choice, and it logs nothing.
+func (c *Cluster) Log(logger klog.Logger) {
+	if !c.InPod() {
+		logger.Info("Using the current context of the kubeconfig", "context", c.Context, "server", c.Config.Host,
+			"kubeconfig", c.kubeconfig.Contexts[c.Context].LocationOfOrigin)
+	}
+}
+
+// WriteFile writes a kubeconfig that has this context alone. Certificates and keys in files stay there.
+func (c *Cluster) WriteFile(path string) error {
+	config := c.kubeconfig.DeepCopy()
+	if err := clientcmdapi.MinifyConfig(config); err != nil {
+		return fmt.Errorf("reducing the kubeconfig to the context %s: %w", c.Context, err)
+	}
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return fmt.Errorf("writing a kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// Load returns the cluster that the kubeconfig file at path names. If path is empty, it is the cluster of the Pod, and outside of a Pod the
+// one of the current context in the files that kubectl reads: those of the variable KUBECONFIG, or ~/.kube/config. Errors name what was
+// read, and what to do.
+func Load(path string) (*Cluster, error) {
 	if path != "" {
 		return fromFile(path)
 	}
-	config, err := rest.InClusterConfig()
-	if errors.Is(err, rest.ErrNotInCluster) {
-		hint := ""
-		if stray := os.Getenv("KUBECONFIG"); stray != "" {
-			hint = fmt.Sprintf(" (KUBECONFIG=%s is set, and is not used unless you pass --kubeconfig=\"$KUBECONFIG\")", stray)
-		}
-		return nil, fmt.Errorf("no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig%s", hint)
+	config, noAccount := rest.InClusterConfig()
+	if noAccount == nil {
+		return &Cluster{Config: config}, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the ServiceAccount of this Pod: %w; mount its token, or name a kubeconfig file by --kubeconfig", err)
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.WarnIfAllMissing = false // it is an error here
+	cluster, err := load(rules)
+	switch {
+	case err == nil:
+		return cluster, nil
+	case !clientcmd.IsEmptyConfig(err):
+		return nil, fmt.Errorf("reading %s: %w; name another kubeconfig file by --kubeconfig", source(rules), err)
+	case !errors.Is(noAccount, rest.ErrNotInCluster):
+		return nil, fmt.Errorf("reading the ServiceAccount of this Pod: %w; mount its token, or name a kubeconfig file by --kubeconfig", noAccount)
 	}
-	return config, nil
+	return nil, fmt.Errorf("no cluster to work on: this is not a Pod, and %s: choose a context (kubectl config use-context NAME), or name a kubeconfig file by --kubeconfig",
+		why(rules))
 }
 
-func fromFile(path string) (*rest.Config, error) {
-	file, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: path}).Load()
-	if err != nil {
+func fromFile(path string) (*Cluster, error) {
+	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("reading the file that --kubeconfig names: %w", err)
 	}
-	config, err := clientcmd.NewDefaultClientConfig(*file, &clientcmd.ConfigOverrides{}).ClientConfig()
+	cluster, err := load(&clientcmd.ClientConfigLoadingRules{ExplicitPath: path})
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, fmt.Errorf("--kubeconfig: %s names no cluster: set its current-context (kubectl config use-context ... --kubeconfig=%s)", path, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %s: %w", path, err)
 	}
-	return config, nil
+	return cluster, nil
+}
+
+func load(rules *clientcmd.ClientConfigLoadingRules) (*Cluster, error) {
+	file, err := rules.Load()
+	if err != nil {
+		return nil, err
+	}
+	if _, found := file.Contexts[file.CurrentContext]; !found && file.CurrentContext != "" {
+		return nil, fmt.Errorf("context was not found for specified context: %s", file.CurrentContext) // as kubectl reports it
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*file, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{Config: config, Context: file.CurrentContext, kubeconfig: *file}, nil
+}
+
+// source names the files, as a user has named them.
+func source(rules *clientcmd.ClientConfigLoadingRules) string {
+	if variable := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); variable != "" {
+		return clientcmd.RecommendedConfigPathEnvVar + "=" + variable
+	}
+	return strings.Join(rules.Precedence, ", ")
+}
+
+// why the files name no cluster, in the words of kubectl.
+func why(rules *clientcmd.ClientConfigLoadingRules) string {
+	var missing []string
+	for _, file := range rules.Precedence {
+		_, err := os.Stat(file)
+		if err == nil {
+			return "current-context is not set in " + source(rules)
+		}
+		missing = append(missing, err.Error())
+	}
+	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+		return clientcmd.RecommendedConfigPathEnvVar + " names no file that exists: " + strings.Join(missing, ", ")
+	}
+	return strings.Join(missing, ", ")
 }

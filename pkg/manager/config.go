@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+
+	"millwright.dev/pkg/kubeconfig"
 )
 
 // serviceAccountNamespace is the file with the namespace of the Pod.
@@ -41,9 +43,9 @@ type Config struct {
 	// ShutdownTimeout is how long controllers may take to stop.
 	ShutdownTimeout time.Duration
 
-	clients   clientBuilder
-	apiServer string         // for the log
-	exit      func(code int) // ends the process immediately
+	clients clientBuilder
+	cluster *kubeconfig.Cluster
+	exit    func(code int) // ends the process immediately
 }
 
 // leaseNamespace is where the Lease is, "" if there is none.
@@ -62,11 +64,11 @@ func (c *Config) reviewClient() (kubernetes.Interface, error) {
 
 // ownNamespace is the one that this process runs in: POD_NAMESPACE, which may be set outside of a cluster too, or else that of the Pod; "" where
 // it is not known.
-func ownNamespace(kubeconfig string) string {
+func ownNamespace(inPod bool) string {
 	if namespace := os.Getenv(podNamespace); namespace != "" {
 		return namespace
 	}
-	if kubeconfig != "" {
+	if !inPod {
 		return "" // a Pod with a kubeconfig may work on another cluster than its own
 	}
 	namespace, err := os.ReadFile(serviceAccountNamespace)
@@ -78,8 +80,8 @@ func ownNamespace(kubeconfig string) string {
 
 // leaseNamespace is that of the Pod, and "default" outside of a cluster, whatever the kubeconfig's context has: all processes must
 // use the same one, or two of them lead.
-func leaseNamespace(kubeconfig string) (string, error) {
-	if kubeconfig != "" {
+func leaseNamespace(inPod bool) (string, error) {
+	if !inPod {
 		return "default", nil
 	}
 	namespace, err := os.ReadFile(serviceAccountNamespace)

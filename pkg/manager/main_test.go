@@ -35,6 +35,7 @@ import (
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/generated/clientset/versioned/fake"
+	"millwright.dev/pkg/kubeconfig"
 )
 
 func TestMain(m *testing.M) {
@@ -142,6 +143,7 @@ func newProcess(t *testing.T, cluster *fakeCluster, controllers ...Descriptor) *
 		LeaderElection:  &election,
 		ShutdownTimeout: 15 * time.Second,
 		clients:         p,
+		cluster:         &kubeconfig.Cluster{Config: &rest.Config{}},
 		exit:            func(int) { p.exited.Store(true) },
 	}
 	return p

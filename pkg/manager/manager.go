@@ -25,7 +25,8 @@ const flushTimeout = 500 * time.Millisecond
 // still run, the Lease is left to expire, and the process has to end.
 func Run(ctx context.Context, config *Config) error {
 	logger := klog.FromContext(ctx)
-	logger.Info("Starting", "version", config.Version, "apiServer", config.apiServer, "controllers", names(config.Controllers),
+	config.cluster.Log(logger)
+	logger.Info("Starting", "version", config.Version, "apiServer", config.cluster.Config.Host, "controllers", names(config.Controllers),
 		"workers", config.Workers, "namespace", cmp.Or(config.Namespace, "(all)"))
 	recordVersion(config.Version)
 

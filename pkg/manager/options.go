@@ -87,7 +87,7 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	}
 
 	fs = groups.FlagSet("API server")
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context names the cluster to work on. Empty in a Pod, which uses its ServiceAccount. The variable KUBECONFIG is ignored.")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "The kubeconfig file, whose current context names the cluster to work on. Empty: the ServiceAccount of the Pod; outside of a Pod, the files that kubectl reads (KUBECONFIG, or ~/.kube/config).")
 	fs.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests per second that each controller may send; 0 for no limit except the API server's own.")
 	fs.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests that each controller may send in a burst beyond --kube-api-qps; 0 for that number.")
 
@@ -103,7 +103,7 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Sync only while holding a Lease, so that one of several processes leads and the others are standbys.")
 	election := &o.LeaderElection
 	fs.StringVar(&election.Name, "leader-elect-lease-name", election.Name, "The Lease's name. Processes that run different controllers need different ones.")
-	fs.StringVar(&election.Namespace, "leader-elect-lease-namespace", election.Namespace, "The Lease's namespace; empty for the Pod's own, and for 'default' with --kubeconfig.")
+	fs.StringVar(&election.Namespace, "leader-elect-lease-namespace", election.Namespace, "The Lease's namespace; empty for the Pod's own, and for 'default' with a kubeconfig.")
 	fs.DurationVar(&election.LeaseDuration, "leader-elect-lease-duration", election.LeaseDuration, "How long a standby waits for a leader that does not renew its Lease before it takes over.")
 	fs.DurationVar(&election.RenewDeadline, "leader-elect-renew-deadline", election.RenewDeadline, "How long a leader that cannot renew its Lease retries before it exits. It must be less than the lease duration.")
 	fs.DurationVar(&election.RetryPeriod, "leader-elect-retry-period", election.RetryPeriod, "The pause between two renewals.")
@@ -218,10 +218,11 @@ func (o *Options) Config(version string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubeconfig.Load(o.Kubeconfig)
+	cluster, err := kubeconfig.Load(o.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
+	client := cluster.Config
 	client.QPS, client.Burst = -1, 0 // no limit on our side
 	if o.QPS > 0 {
 		client.QPS, client.Burst = o.QPS, max(o.Burst, int(o.QPS), 1)
@@ -234,10 +235,10 @@ func (o *Options) Config(version string) (*Config, error) {
 		Namespace:         o.Namespace,
 		ServingAddress:    o.ServingAddress,
 		SecureMetrics:     o.SecureMetrics,
-		OperatorNamespace: ownNamespace(o.Kubeconfig),
+		OperatorNamespace: ownNamespace(cluster.InPod()),
 		ShutdownTimeout:   o.ShutdownTimeout,
 		clients:           restClients{config: client, version: version},
-		apiServer:         client.Host,
+		cluster:           cluster,
 		exit:              func(code int) { klog.FlushAndExit(klog.ExitFlushTimeout, code) },
 	}
 	for _, d := range controllers {
@@ -253,7 +254,7 @@ func (o *Options) Config(version string) (*Config, error) {
 	if o.LeaderElect {
 		election := o.LeaderElection
 		if election.Namespace == "" {
-			if election.Namespace, err = leaseNamespace(o.Kubeconfig); err != nil {
+			if election.Namespace, err = leaseNamespace(cluster.InPod()); err != nil {
 				return nil, err
 			}
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"millwright.dev/pkg/kubeconfig"
 )
 
 func TestValidate(t *testing.T) {
@@ -96,17 +98,32 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestAStrayKubeconfigIsNotUsed(t *testing.T) {
+func TestOutsideOfAClusterThereIsOneLease(t *testing.T) {
 	outsideOfCluster(t)
-	_, err := parse(t).Config("v1")
-	if want := "no cluster to work on: this is not a Pod, so name a kubeconfig file by --kubeconfig"; err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
+	t.Setenv("KUBECONFIG", writeKubeconfig(t, "elsewhere"))
+	config, err := parse(t).Config("v1")
+	if err != nil {
+		t.Fatal(err)
 	}
-	stray := writeKubeconfig(t, "elsewhere")
-	t.Setenv("KUBECONFIG", stray)
-	_, err = parse(t).Config("v1")
-	if want := "KUBECONFIG=" + stray + " is set, and is not used"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("got  %v\nwant %s", err, want)
+	if got := config.LeaderElection.Namespace; got != "default" || config.OperatorNamespace != "" {
+		t.Errorf("the Lease is in %q and the operator in %q, want the same as with --kubeconfig", got, config.OperatorNamespace)
+	}
+}
+
+func TestTheClusterIsLoggedFirst(t *testing.T) {
+	p := newProcess(t, newFakeCluster())
+	path := writeKubeconfig(t, "elsewhere")
+	cluster, err := kubeconfig.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.config.cluster = cluster
+	_ = p.start().end()
+	first, _, _ := strings.Cut(p.logs(), "\n")
+	for _, want := range []string{"Using the current context of the kubeconfig", `context="c"`, `server="https://192.0.2.1:6443"`, path} {
+		if !strings.Contains(first, want) {
+			t.Errorf("the first line does not contain %s:\n%s", want, first)
+		}
 	}
 }
 
@@ -171,13 +188,13 @@ func TestPhasesHaveNoOperatorAccount(t *testing.T) {
 
 func TestNamespaceOfTheProcess(t *testing.T) {
 	t.Setenv(podNamespace, "")
-	if got := ownNamespace("kubeconfig"); got != "" {
+	if got := ownNamespace(false); got != "" {
 		t.Errorf("outside of a cluster it is %q", got)
 	}
 	t.Setenv(podNamespace, "tools")
-	for _, kubeconfig := range []string{"", "kubeconfig"} {
-		if got := ownNamespace(kubeconfig); got != "tools" {
-			t.Errorf("with the kubeconfig %q it is %q", kubeconfig, got)
+	for _, inPod := range []bool{true, false} {
+		if got := ownNamespace(inPod); got != "tools" {
+			t.Errorf("in a Pod %t: it is %q", inPod, got)
 		}
 	}
 }
