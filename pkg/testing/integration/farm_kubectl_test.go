@@ -101,6 +101,25 @@ func TestFarmKubectlExplain(t *testing.T) {
 	}
 }
 
+func TestKubectlGetMillwright(t *testing.T) {
+	e := inSharedFarm(t)
+	kinds := strings.Fields(e.kubectl("api-resources", "--categories=millwright", "--sort-by=name", "-o", "name"))
+	want := []string{
+		"actionsets.cr.kanister.io", "blueprints.cr.kanister.io", "compositecontrollers.metacontroller.k8s.io", "farmpods.farm.example.com",
+		"helloapps.apps.anupam.com", "immortalcontainers.immortalcontainers.flugel.it", "llamas.farm.example.com", "machines.useless.container.training",
+		"profiles.cr.kanister.io", "switches.useless.container.training",
+	}
+	if diff := cmp.Diff(want, kinds); diff != "" {
+		t.Errorf("the kinds of the category (-want +got):\n%s", diff)
+	}
+	profile := e.file("apiVersion: cr.kanister.io/v1alpha1\nkind: Profile\nmetadata: {name: store}\n")
+	llama := e.file("apiVersion: farm.example.com/v1alpha\nkind: Llama\nmetadata: {name: dolly}\nspec: {weight: 31.4, height: 0.5}\n")
+	e.kubectl("create", "-f", profile, "-f", llama)
+	if got := strings.Fields(e.kubectl("get", "millwright", "-o", "name")); !slices.Contains(got, "profile.cr.kanister.io/store") || !slices.Contains(got, "llama.farm.example.com/dolly") {
+		t.Errorf("kubectl get millwright: got %q", got)
+	}
+}
+
 func TestFarmKubectlWatch(t *testing.T) {
 	e := inSharedFarm(t)
 	watched := e.cluster.StartKubectl(t, "--namespace", e.namespace, "get", "llamas", "--watch", "--output-watch-events")
