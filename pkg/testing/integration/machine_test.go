@@ -53,7 +53,8 @@ spec:
 	begin := time.Now()
 	e.kubectl("patch", "machine", "machine-1", "--type=merge", `--patch={"spec":{"switchPosition":"up"}}`)
 	e.kubectl("wait", "machine/machine-1", "--for=jsonpath={.status.seenAt}", "--timeout=10s")
-	if wide := strings.Fields(e.kubectl("get", "mach", "machine-1", "-o", "wide", "--no-headers")); len(wide) != 7 || wide[4] != "up" || !strings.HasSuffix(wide[5], "s") {
+	wide := strings.Fields(e.kubectl("get", "mach", "machine-1", "-o", "wide", "--no-headers"))
+	if len(wide) != 8 || wide[4] != "up" || !strings.HasSuffix(wide[5], "s") || wide[7] != "Complete" {
 		e.Errorf("kubectl get -o wide: got %q", wide)
 	}
 	e.kubectl("wait", "machine/machine-1", "--for=jsonpath={.spec.switchPosition}=down", "--timeout=30s")
