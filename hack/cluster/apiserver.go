@@ -42,16 +42,15 @@ func apiServerFlags(certificates *pki.PKI, etcdSocket string, port int, withNode
 		"--proxy-client-cert-file=" + certificates.Certificate(pki.FrontProxyClient),
 		"--proxy-client-key-file=" + certificates.Key(pki.FrontProxyClient),
 
+		"--kubelet-certificate-authority=" + certificates.Certificate("ca"),
+		"--kubelet-client-certificate=" + certificates.Certificate(pki.KubeletClient),
+		"--kubelet-client-key=" + certificates.Key(pki.KubeletClient),
+
 		// At the stop, end watches immediately instead of waiting a minute for their clients to end them.
 		"--shutdown-watch-termination-grace-period=1s",
 	}
 	if withNode {
-		return append(flags,
-			"--advertise-address="+node.Address,
-			"--kubelet-certificate-authority="+certificates.Certificate("ca"),
-			"--kubelet-client-certificate="+certificates.Certificate(kubeletClient),
-			"--kubelet-client-key="+certificates.Key(kubeletClient),
-		)
+		return append(flags, "--advertise-address="+node.Address)
 	}
 	return append(flags,
 		"--bind-address="+ports.Loopback,
@@ -62,7 +61,7 @@ func apiServerFlags(certificates *pki.PKI, etcdSocket string, port int, withNode
 }
 
 // kubeletClient is the name of the certificate with which the API server authenticates to kubelet.
-const kubeletClient = "apiserver-kubelet-client"
+const kubeletClient = pki.KubeletClient
 
 // auditPolicy logs the user, the request and the answer of each request, without contents.
 const auditPolicy = `apiVersion: audit.k8s.io/v1

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	certutil "k8s.io/client-go/util/cert"
 	componentversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 
@@ -58,6 +60,11 @@ func (c *controlPlane) start(ctx context.Context) error {
 		return err
 	}
 
+	serving, err := c.simulatedNodesServing(certificates)
+	if err != nil {
+		return err
+	}
+
 	apiListener := net.Listener(c.listener)
 	if c.withNode {
 		if apiListener, err = c.prepareNode(ctx, certificates); err != nil {
@@ -101,6 +108,7 @@ func (c *controlPlane) start(ctx context.Context) error {
 				Nodes:          c.simulatedNodes,
 				Version:        componentversion.Get().GitVersion,
 				BesideRealNode: c.withNode,
+				Serving:        serving,
 			})
 		}},
 	} {
@@ -118,6 +126,22 @@ func (c *controlPlane) start(ctx context.Context) error {
 		return err
 	}
 	return waitForCluster(ctx, admin, c.simulatedNodes)
+}
+
+// simulatedNodesServing makes the certificate of the simulated nodes.
+func (c *controlPlane) simulatedNodesServing(certificates *pki.PKI) (simnode.Serving, error) {
+	const name = "simulated-nodes"
+	err := certificates.Issue(filepath.Join(c.dir.PKI(), name), certutil.Config{
+		CommonName: name,
+		AltNames:   certutil.AltNames{IPs: []net.IP{net.ParseIP(ports.Loopback)}},
+		Usages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	return simnode.Serving{
+		Certificate: certificates.Certificate(name),
+		Key:         certificates.Key(name),
+		ClientCA:    certificates.Certificate("ca"),
+		Client:      pki.KubeletClientName,
+	}, err
 }
 
 // loadPKI makes the certificates for the addresses by which the API server is reached.

@@ -42,6 +42,12 @@ const (
 // FrontProxyClient is the common name with which the aggregation layer authenticates to aggregated API servers.
 const FrontProxyClient = "front-proxy-client"
 
+// KubeletClient is the name of the certificate with which the API server authenticates to kubelets, and KubeletClientName its common name.
+const (
+	KubeletClient     = "apiserver-kubelet-client"
+	KubeletClientName = "kube-" + KubeletClient
+)
+
 // PKI is a folder of keys and certificates.
 type PKI struct {
 	dir     string
@@ -83,6 +89,11 @@ func Load(dir string, now time.Time, addresses ...net.IP) (*PKI, error) {
 			},
 			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		}},
+		KubeletClient: {cluster, certutil.Config{
+			CommonName:   KubeletClientName,
+			Organization: []string{"system:masters"},
+			Usages:       []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		}},
 		FrontProxyClient: {frontProxy, certutil.Config{
 			CommonName: FrontProxyClient,
 			Usages:     []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -111,7 +122,7 @@ func (p *PKI) issue(by *authority, path string, config certutil.Config) error {
 	return nil
 }
 
-// Certificate is the path of the certificate of that name: ca, front-proxy-ca, apiserver or front-proxy-client.
+// Certificate is the path of the certificate of that name: ca, front-proxy-ca, apiserver, KubeletClient or FrontProxyClient.
 func (p *PKI) Certificate(name string) string { return filepath.Join(p.dir, name+certificateSuffix) }
 
 // Key is the path of the key that belongs to Certificate.

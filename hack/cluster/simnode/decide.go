@@ -36,7 +36,7 @@ const invalidScript = "InvalidSimulation"
 
 // decide returns what a kubelet would do with the Pod.
 func decide(o observed) decision {
-	s, scriptErr := parseScript(o.pod.Annotations)
+	s, scriptErr := parseScript(o.pod)
 	switch {
 	case o.pod.DeletionTimestamp != nil:
 		return decideDeletion(o, s)

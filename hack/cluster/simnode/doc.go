@@ -12,6 +12,9 @@
 //
 // Annotations of a Pod set what its containers do. They are read again whenever the Pod changes: adding
 // ExitCodeAnnotation to a running Pod ends its containers.
+//
+// LogAnnotation and ExecAnnotation set what kubectl logs and kubectl exec show (kubelet.go serves both, to kube-apiserver only).
+// They cost nothing until someone asks: no process, goroutine or file belongs to a Pod.
 package simnode
 
 const (
@@ -30,6 +33,17 @@ const (
 	// TerminationSecondsAnnotation is how long the containers take to end when the Pod is deleted, in seconds (fractions are
 	// allowed), but no longer than the grace period of the deletion. The default is 0.
 	TerminationSecondsAnnotation = "simulated.millwright.dev/termination-seconds"
+
+	// LogAnnotation is the text that each container of the Pod prints. All of it is printed when the container starts; with
+	// RunSecondsAnnotation, its lines are spread evenly over that time.
+	LogAnnotation = "simulated.millwright.dev/log"
+	// ContainerLogPrefix and the name of a container make an annotation that is LogAnnotation for this container only.
+	ContainerLogPrefix = "log.simulated.millwright.dev/"
+
+	// ExecAnnotation is what commands do that are executed in a container of the Pod: a YAML list of answers, see answer.
+	ExecAnnotation = "simulated.millwright.dev/exec"
+	// ContainerExecPrefix and the name of a container make an annotation that is ExecAnnotation for this container only.
+	ContainerExecPrefix = "exec.simulated.millwright.dev/"
 
 	// NodeTypeLabel has the value NodeType on simulated nodes, so that workloads can be kept on or off them.
 	NodeTypeLabel = "type"

@@ -24,10 +24,8 @@ const (
 	// shortLeaseSeconds is how long it is valid if there is a real node too: the control plane then detects the loss of a node within
 	// seconds.
 	shortLeaseSeconds = 4
-	// hostIP is the address of all nodes. Nothing listens there on kubeletPort, so what needs a kubelet (logs, exec) is refused
-	// immediately.
-	hostIP      = "127.0.0.1"
-	kubeletPort = 1
+	// hostIP is the address of all nodes, where they serve logs and exec at one port.
+	hostIP = "127.0.0.1"
 )
 
 // capacity is that of each node: enough never to be what a test runs into.
@@ -44,8 +42,8 @@ func nodeName(i int) string { return fmt.Sprintf("simulated-%d", i) }
 // taint keeps Pods away that do not ask for simulated nodes.
 var taint = corev1.Taint{Key: NodeTypeLabel, Value: NodeType, Effect: corev1.TaintEffectNoSchedule}
 
-// newNode describes a node that is ready.
-func newNode(name, version string) *corev1.Node {
+// newNode describes a node that is ready, and serves the API of a kubelet at the port.
+func newNode(name, version string, port int32) *corev1.Node {
 	now := metav1.Now()
 	condition := func(conditionType corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
 		return corev1.NodeCondition{Type: conditionType, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
@@ -67,7 +65,7 @@ func newNode(name, version string) *corev1.Node {
 				{Type: corev1.NodeInternalIP, Address: hostIP},
 				{Type: corev1.NodeHostName, Address: name},
 			},
-			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: port}},
 			Conditions: []corev1.NodeCondition{
 				condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady"),
 				condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory"),

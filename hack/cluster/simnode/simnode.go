@@ -32,6 +32,8 @@ type Config struct {
 	Version string
 	// BesideRealNode: there is a real node too. The simulated nodes then have a taint, type=simulated:NoSchedule.
 	BesideRealNode bool
+	// Serving is for the logs of Pods, and for exec.
+	Serving Serving
 }
 
 // simulator simulates the kubelets of a set of nodes.
@@ -86,7 +88,12 @@ func Run(ctx context.Context, config Config) error {
 	factory.StartWithContext(ctx)
 	running.Go(factory.Shutdown) // waits for the informers
 
-	if err := s.registerNodes(ctx, config, &running); err != nil {
+	listener, err := config.Serving.listen()
+	if err != nil {
+		return err
+	}
+	running.Go(func() { s.serve(ctx, listener, config.Serving.Client) })
+	if err := s.registerNodes(ctx, config, portOf(listener), &running); err != nil {
 		return err
 	}
 	// Not earlier, for the addresses that existing Pods have must be known.
@@ -100,15 +107,15 @@ func Run(ctx context.Context, config Config) error {
 	return nil
 }
 
-// registerNodes registers all nodes and keeps them alive.
-func (s *simulator) registerNodes(ctx context.Context, config Config, running *sync.WaitGroup) error {
+// registerNodes registers all nodes, which are reached at the port, and keeps them alive.
+func (s *simulator) registerNodes(ctx context.Context, config Config, port int32, running *sync.WaitGroup) error {
 	lease := int32(leaseSeconds)
 	if config.BesideRealNode {
 		lease = shortLeaseSeconds
 	}
 	errs := make([]error, config.Nodes)
 	workqueue.ParallelizeUntil(ctx, parallelism, config.Nodes, func(i int) {
-		node := newNode(nodeName(i+1), config.Version)
+		node := newNode(nodeName(i+1), config.Version, port)
 		if config.BesideRealNode {
 			node.Spec.Taints = []corev1.Taint{taint}
 		}

@@ -15,16 +15,17 @@ import (
 
 // TestRun is about what runs at the same time; what happens to Pods is decide's, and what the API server makes of it e2e's.
 func TestRun(t *testing.T) {
+	serving, _ := newServing(t)
 	client := fake.NewClientset(
-		newNode(nodeName(1), "v1.0.0"),
-		newNode(nodeName(9), "v1.0.0"),
+		newNode(nodeName(1), "v1.0.0", 1),
+		newNode(nodeName(9), "v1.0.0", 1),
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real"}},
 		boundPod("before", nodeName(2)),
 		boundPod("elsewhere", "real"),
 	)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, Config{Client: client, Nodes: 2, Version: "v2.0.0"}) }()
+	go func() { ended <- Run(ctx, Config{Client: client, Nodes: 2, Version: "v2.0.0", Serving: serving}) }()
 
 	pods := client.CoreV1().Pods("default")
 	phase := func(name string) corev1.PodPhase {
@@ -70,7 +71,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestANodeIsReadyWhenItsTaintIsGone(t *testing.T) {
-	node := *newNode(nodeName(1), "v1.0.0")
+	node := *newNode(nodeName(1), "v1.0.0", 1)
 	if !AllReady([]corev1.Node{node}, 1) {
 		t.Error("a new node is not ready")
 	}
@@ -81,8 +82,9 @@ func TestANodeIsReadyWhenItsTaintIsGone(t *testing.T) {
 }
 
 func TestTaintOnlyWithRealNode(t *testing.T) {
+	serving, _ := newServing(t)
 	cordoned := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
-	existing := newNode(nodeName(1), "v1.0.0")
+	existing := newNode(nodeName(1), "v1.0.0", 1)
 	existing.Spec.Taints = []corev1.Taint{cordoned}
 	client := fake.NewClientset(existing)
 	for _, tc := range []struct {
@@ -95,7 +97,7 @@ func TestTaintOnlyWithRealNode(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- Run(ctx, Config{Client: client, Nodes: 2, Version: "v2.0.0", BesideRealNode: tc.realNode})
+			ended <- Run(ctx, Config{Client: client, Nodes: 2, Version: "v2.0.0", BesideRealNode: tc.realNode, Serving: serving})
 		}()
 		taints := func(i int) []corev1.Taint {
 			node, err := client.CoreV1().Nodes().Get(t.Context(), nodeName(i), metav1.GetOptions{})

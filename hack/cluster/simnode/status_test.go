@@ -98,8 +98,17 @@ func TestScriptsThatMakeNoSenseAreRefused(t *testing.T) {
 		{RunSecondsAnnotation: "+Inf"},
 		{TerminationSecondsAnnotation: "1s"},
 		{NeverReadyAnnotation: "yes"},
+		{prefix + "exitcode": "1"},
+		{ContainerLogPrefix + "other": "text"},
+		{ContainerExecPrefix + "other": "[]"},
+		{ExecAnnotation: "hello"},
+		{ExecAnnotation: "[{stout: hello}]"},
+		{ExecAnnotation: "[{exitCode: 256}]"},
+		{ContainerExecPrefix + "main": "[{seconds: -1}]"},
 	} {
-		if s, err := parseScript(annotations); err == nil || s != (script{}) {
+		pod := newPod()
+		pod.Annotations = annotations
+		if s, err := parseScript(pod); err == nil || s != (script{}) {
 			t.Errorf("%v: got %+v, %v, want an error and nothing else", annotations, s, err)
 		}
 	}
