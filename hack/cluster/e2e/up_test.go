@@ -41,6 +41,7 @@ func TestUp(t *testing.T) {
 	t.Run("a directory in use is refused", func(t *testing.T) { testDirInUse(t, first) })
 	t.Run("the audit log has what the authorizer refused", func(t *testing.T) { testAuditLog(t, first, auditLog) })
 	t.Run("Pods", func(t *testing.T) { testPods(t, first) })
+	t.Run("Output", func(t *testing.T) { testOutput(t, first) })
 	t.Run("a second cluster ends with its parent", func(t *testing.T) { testSecondCluster(t, first) })
 
 	first.kubectl(t, "create", "configmap", "kept", "--from-literal=run=first")
@@ -157,8 +158,8 @@ func testListeners(t *testing.T, c *cluster) {
 			}
 		}
 	}
-	if listening != 1 {
-		t.Errorf("%d listening TCP sockets, want that of the API server only", listening)
+	if listening != 2 {
+		t.Errorf("%d listening TCP sockets, want those of the API server and of the simulated nodes only", listening)
 	}
 }
 

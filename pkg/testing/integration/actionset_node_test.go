@@ -5,6 +5,7 @@ package integration
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
@@ -64,6 +65,8 @@ func startNode(e *env, programs map[string]program) *testNode {
 	}
 	n.server = httptest.NewUnstartedServer(n.handler())
 	n.server.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that a test breaks
+	// The API server checks certificates of nodes.
+	n.server.TLS = &tls.Config{Certificates: []tls.Certificate{signerOf(e.T, e.cluster, "ca").Issue(e.T, n.name).TLS}}
 	n.server.StartTLS()
 	e.Cleanup(func() {
 		cancel()
