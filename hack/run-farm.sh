@@ -6,11 +6,13 @@
 source hack/farm.sh
 farm_namespace=millwright-system
 farm_account=system:serviceaccount:$farm_namespace:$farm
-farm_log=$local_dir/millwright-apiserver.log
+farm_log=$local_dir/millwright-apiserver${CLUSTER:+-$CLUSTER}.log
+source hack/farm-target.sh
 
 # forget_farm deletes the APIService after its server has ended, and before another one starts: without a server, kubectl reports errors and no
 # namespace can be deleted. Llamas are kept in records.
 forget_farm() {
+  farm_wanted && { [ -z "${CLUSTER:-}" ] || [ -e "$work/farm" ]; } || return 0
   kubectl delete --request-timeout=5s --raw "/apis/apiregistration.k8s.io/v1/apiservices/$farm_api" >/dev/null 2>&1 || true
 }
 
@@ -27,6 +29,8 @@ await_namespace() {
 # start_farm returns when the API is served. The controllers have to run: they create its certificate, once there is an APIService.
 start_farm() {
   echo "Starting the API server of Llamas and FarmPods"
+  require_own_farm
+  touch "$work/farm"
   # The state of a local cluster may be that of an earlier version, which had everything in the namespace default.
   [ -z "$(kubectl get secret --namespace default "$farm-serving" --ignore-not-found --output 'jsonpath={.data.ca\.key}')" ] || remove_farm default >/dev/null
   await_namespace
@@ -35,17 +39,18 @@ start_farm() {
 apiVersion: v1
 kind: Service
 metadata: {name: $farm, namespace: $farm_namespace}
-spec: {type: ExternalName, externalName: localhost}
+spec: {type: ExternalName, externalName: $farm_address}
 YAML
   (umask 077 && cp "$kubeconfig" "$work/apiserver.kubeconfig")
   kubectl config --kubeconfig "$work/apiserver.kubeconfig" set "users.$(kubectl config view -o 'jsonpath={.users[0].name}').act-as" "$farm_account" >/dev/null
-  leashed "API server" "$farm_log" bin/millwright apiserver --kubeconfig "$work/apiserver.kubeconfig" --bind-address 127.0.0.1 --secure-port 0 \
+  leashed "API server" "$farm_log" bin/millwright apiserver --kubeconfig "$work/apiserver.kubeconfig" --bind-address "$(farm_bind_address)" --secure-port 0 \
     --serving-secret "$farm_namespace/$farm-serving" --shutdown-delay-duration 0s
-  await_port 'Serving securely on 127\.0\.0\.1:([0-9]+)'
+  await_port 'Serving securely on [^ ]*:([0-9]+)'
   kubectl patch apiservice "$farm_api" --type=merge --patch '{"spec":{"service":{"port":'"$port"'}}}' >/dev/null
   kubectl wait --for=condition=Available --timeout=1m "apiservice/$farm_api" >/dev/null || {
     kubectl describe apiservice "$farm_api" >&2
-    fail "" "The API of Llamas is not served. The log of its server is $farm_log."
+    fail "" "The API of Llamas is not served. The log of its server is $farm_log." \
+      "kube-apiserver has to reach it at $farm_address, port $port: is that this machine, and does a firewall let it through?"
   }
 }
 

@@ -74,7 +74,7 @@ finish() {
   set +o errexit
   [ "${#pids[@]}" = 0 ] || echo
   [ -z "${waiting:-}" ] || kill "$waiting" 2>/dev/null
-  [ -n "${CLUSTER:-}" ] || [ ! -e "$work/installed" ] || forget_farm
+  [ ! -e "$work/installed" ] || forget_farm
   for ((i = ${#pids[@]} - 1; i >= 0; i--)); do
     kill -TERM "${pids[i]}" 2>/dev/null || continue
     printf 'Stopping the %s ... ' "${names[i]}"

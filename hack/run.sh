@@ -85,7 +85,8 @@ print_what_to_try() {
   echo
   echo "----------------------------------------------------------------------------------------------------"
   if [ "${CLUSTER:-}" = current ]; then
-    echo "Millwright runs against context $context, without Llamas and FarmPods: your cluster cannot reach an API server on this machine."
+    echo "Millwright runs against context $context."
+    farm_wanted || print_ways_to_have_the_farm
     echo "Try, in another terminal:"
     echo
   else
@@ -108,10 +109,8 @@ print_what_to_try() {
   kubectl get machine panel --watch                                  # they come down, one every five seconds
   kubectl scale machine panel --replicas=5
 EOF
-  if [ -z "${CLUSTER:-}" ]; then
-    print_what_to_try_with_the_hook
-    print_what_to_try_on_the_farm
-  fi
+  [ -n "${CLUSTER:-}" ] || print_what_to_try_with_the_hook
+  ! farm_wanted || print_what_to_try_on_the_farm
   cat <<EOF
 
   kill -9 \$(cat $(printf %q "$(pid_file controllers)"))   # at any moment: they are started again, and continue${CLUSTER:+ once their Lease expires}
@@ -131,20 +130,16 @@ trap 'exit 0' INT TERM HUP
 require_cluster
 find_kept_state
 touch "$work/installed"
-[ -n "${CLUSTER:-}" ] || forget_farm
+forget_farm
 install_crds
 start_controllers
 install_deleted_crds
-if [ -z "${CLUSTER:-}" ]; then
-  start_farm
-  start_hook
-fi
+! farm_wanted || start_farm
+[ -n "${CLUSTER:-}" ] || start_hook
 apply_samples
 show_result
-if [ -z "${CLUSTER:-}" ]; then
-  show_greeting
-  show_farm
-fi
+[ -n "${CLUSTER:-}" ] || show_greeting
+! farm_wanted || show_farm
 print_what_to_try
 while true; do
   keep_running
