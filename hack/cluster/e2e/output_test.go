@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -29,7 +30,6 @@ metadata:
   annotations:
     simulated.millwright.dev/log: "1\n2\n3\n4\n"
     simulated.millwright.dev/run-seconds: "2"
-    simulated.millwright.dev/exit-code: "0"
 spec:
   restartPolicy: Never
   containers: [{name: main, image: example.com/image}]
@@ -45,12 +45,25 @@ spec:
 func testOutput(t *testing.T, c *cluster) {
 	c.apply(t, talkingPods, "create", "-f", "-")
 	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=10s", "pod/ends")
-	started := time.Now()
-	if log := c.kubectl(t, "logs", "--follow", "ends"); log != "1\n2\n3\n4" {
-		t.Errorf("the log that was followed is %q", log)
+	followed := make(chan string, 1)
+	follow := exec.CommandContext(t.Context(), binary, "kubectl", "--kubeconfig", c.dir.AdminKubeconfig(), "logs", "--follow", "ends")
+	go func() {
+		out, err := follow.Output()
+		followed <- fmt.Sprintf("%s%v", out, err)
+	}()
+	select {
+	case log := <-followed:
+		t.Errorf("the log that is followed ended before its container, with %q", log)
+	case <-time.After(3 * time.Second):
 	}
-	if took := time.Since(started); took < time.Second || took > 10*time.Second {
-		t.Errorf("following the log of a container that runs two seconds took %v", took)
+	c.kubectl(t, "annotate", "pod", "ends", "simulated.millwright.dev/exit-code=0")
+	select {
+	case log := <-followed:
+		if log != "1\n2\n3\n4\n<nil>" {
+			t.Errorf("the log that was followed is %q", log)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the log that is followed did not end with its container")
 	}
 	if log := c.kubectl(t, "logs", "ends", "--tail=2"); log != "3\n4" {
 		t.Errorf("the end of the log is %q", log)
