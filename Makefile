@@ -99,7 +99,7 @@ build: check-go ## Build bin/millwright, the operator
 
 .PHONY: test
 test: check-race bin/cluster ## Run all tests, with the race detector, and print the slowest
-	@exec hack/test.sh unit cluster integration perturbation
+	@exec hack/test.sh unit cluster chart integration perturbation
 
 .PHONY: test-unit
 test-unit: check-race ## Run the tests that need no cluster
@@ -108,6 +108,10 @@ test-unit: check-race ## Run the tests that need no cluster
 .PHONY: test-integration
 test-integration: check-race bin/cluster ## Run the tests that need a cluster
 	@exec hack/test.sh integration
+
+.PHONY: test-chart
+test-chart: bin/cluster ## Run the tests of the Helm chart: the first time they compile Helm
+	@exec hack/test.sh chart
 
 .PHONY: test-node
 test-node: bin/cluster ## Run the tests of the local cluster's real node: on Linux as root; it installs containerd and runc by apt if they are missing
@@ -130,7 +134,7 @@ bench: build bin/bench bin/leash bin/cluster ## Measure speed and memory, compar
 	@exec bin/bench $(BENCH_FLAGS)
 
 .PHONY: manifests
-manifests: check-go ## Generate CRDs, roles and other manifests from the types and markers
+manifests: check-go ## Generate CRDs, roles, other manifests and the Helm chart from the types and markers
 	@exec hack/update-manifests.sh
 
 .PHONY: generate

@@ -2,6 +2,7 @@
 # test.sh PART...: runs parts of the tests, prints how long each took, and which tests were the slowest.
 #   unit          packages whose tests need no cluster
 #   cluster       hack/cluster, the module of bin/cluster
+#   chart         hack/chart, the module of the Helm chart: on real control planes, which need bin/cluster
 #   integration   packages whose tests import pkg/testing/testcluster, except perturbation: on real control planes, which need bin/cluster
 #   perturbation  the package that disturbs the controllers at each of their writes; perturb.sh
 # The whole output of a part is in .local/tests/PART.log.
@@ -57,14 +58,20 @@ cluster() {
   CGO_ENABLED=0 tests cluster -trimpath -timeout 1h ./...
 }
 
+# Without the race detector: the module has no goroutines of its own, and Helm would have to be compiled again.
+chart() {
+  cd hack/chart
+  CGO_ENABLED=0 tests chart -trimpath -count=1 -timeout 30m ./...
+}
+
 perturbation() { TESTLOG="$work/testlog --times $work/times" hack/perturb.sh; }
 
 status=0
 summary=
 for part in "$@"; do
   case $part in
-  unit | cluster | integration | perturbation) ;;
-  *) echo "invalid part \"$part\": must be unit, cluster, integration or perturbation" >&2 && exit 2 ;;
+  unit | cluster | chart | integration | perturbation) ;;
+  *) echo "invalid part \"$part\": must be unit, cluster, chart, integration or perturbation" >&2 && exit 2 ;;
   esac
 done
 # The tests of hack/cluster mostly wait: they run next to the first part, in a process group of their own, which the end of this script ends.

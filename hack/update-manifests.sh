@@ -34,3 +34,7 @@ done <"$work/deployments"
 
 echo "Generating the parts of manifests that follow from the table"
 "$work/manifests"
+
+# After everything that the kustomization names.
+echo "Generating the chart"
+(cd hack/chart && CGO_ENABLED=0 go run . ../../manifests)

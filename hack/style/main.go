@@ -93,7 +93,7 @@ func skipped(dir string) bool {
 	if strings.HasPrefix(base, ".") {
 		return !slices.Contains([]string{".", ".ci", ".github"}, base)
 	}
-	return base == "testdata" || slices.Contains([]string{"bin", "pkg/generated", "manifests/00-crds"}, dir)
+	return base == "testdata" || slices.Contains([]string{"bin", "pkg/generated", "manifests/00-crds", "manifests/chart/templates/crds"}, dir)
 }
 
 func generated(name string) bool { return strings.HasPrefix(path.Base(name), "zz_generated.") }
