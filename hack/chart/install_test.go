@@ -65,12 +65,12 @@ func (h *helm) values(lines []string) map[string]any {
 	return parsed
 }
 
-// install as helm install does, with --create-namespace and, if it is set, with --take-ownership.
+// install as helm install does, with --create-namespace and, if it is set, with --take-ownership --force-conflicts.
 func (h *helm) install(takeOwnership bool, values ...string) error {
 	install := action.NewInstall(h.config)
 	install.ReleaseName, install.Namespace = releaseName, h.namespace
-	install.CreateNamespace, install.TakeOwnership = true, takeOwnership
-	install.ServerSideApply = true
+	install.CreateNamespace, install.ServerSideApply = true, true
+	install.TakeOwnership, install.ForceConflicts = takeOwnership, takeOwnership
 	install.WaitStrategy = kube.HookOnlyStrategy
 	_, err := install.Run(h.chart, h.values(values))
 	return err
