@@ -34,7 +34,7 @@ print_what_to_try_with_the_hook() {
   cat <<EOF
 
   kubectl patch greeting alice --type=merge -p '{"spec":{"who":"Bob"}}'   # its hook is a process here: $greeting_dir/hook.py
-  kubectl get pods --selector controller-uid --watch
+  kubectl logs alice-0
   kill \$(cat $(printf %q "$(pid_file hook)"))                       # after you have edited it: it is started again
 EOF
 }

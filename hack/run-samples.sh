@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sourced by run.sh: the samples of the kinds of which one object is enough to see what the controller does.
+# Sourced by run.sh: the samples that need nothing but the controllers.
 # shellcheck disable=SC2154 # work
 
 samples_dir=manifests/samples
@@ -53,4 +53,21 @@ report_not_ready() {
     fi
   done < <(tr '\t' '\037' <"$work/conditions")
   echo "That does not stop anything: make run goes on. To have a sample as it was made, delete it, and run make run again."
+}
+
+# show_actionset runs an action: its Pods and commands need no containers, because annotations give the simulated node their output.
+show_actionset() {
+  show apply -f "$samples_dir/actionset/first" || return 0
+  kubectl wait --for=jsonpath='{.status.state}'=complete --timeout=20s actionset/bookshop-monday >/dev/null || true
+  show get actionsets || true
+  show get actionset bookshop-monday --output 'jsonpath={.status.actions[0].artifacts.sales.keyValue}{"\n"}' || true
+  show events --for actionset/bookshop-monday || true
+}
+
+print_what_to_try_with_actions() {
+  cat <<EOF
+
+  sed s/monday/tuesday/ $(printf %q "$PWD/$samples_dir/actionset/first/3-actionset.yaml") | kubectl apply -f -
+  kubectl describe actionset bookshop-tuesday                        # its phases, as they end
+EOF
 }

@@ -32,9 +32,15 @@ print_what_is_kept() {
   fi
 }
 
-# show ARGUMENTS...: prints a kubectl command and its output.
+# show ARGUMENTS...: prints a kubectl command, so that it can be copied, and its output.
 show() {
-  printf '\n$ kubectl %s\n' "$*"
+  local argument
+  printf '\n$ kubectl'
+  for argument in "$@"; do
+    [[ $argument =~ ^[[:alnum:]_./:=,-]+$ ]] || argument="'$argument'"
+    printf ' %s' "$argument"
+  done
+  echo
   kubectl "$@"
 }
 
@@ -109,7 +115,10 @@ print_what_to_try() {
   kubectl get machine panel --watch                                  # they come down, one every five seconds
   kubectl scale machine panel --replicas=5
 EOF
-  [ -n "${CLUSTER:-}" ] || print_what_to_try_with_the_hook
+  if [ -z "${CLUSTER:-}" ]; then
+    print_what_to_try_with_actions
+    print_what_to_try_with_the_hook
+  fi
   ! farm_wanted || print_what_to_try_on_the_farm
   cat <<EOF
 
@@ -138,7 +147,10 @@ install_deleted_crds
 [ -n "${CLUSTER:-}" ] || start_hook
 apply_samples
 show_result
-[ -n "${CLUSTER:-}" ] || show_greeting
+if [ -z "${CLUSTER:-}" ]; then
+  show_actionset
+  show_greeting
+fi
 ! farm_wanted || show_farm
 print_what_to_try
 while true; do

@@ -76,7 +76,7 @@ pod_is_new() {
 
 all_are_down() { [ "$(kubectl get machine panel -o 'jsonpath={.status.positions}')" = ddd ]; }
 
-greets() { kubectl get pods --selector controller-uid --output yaml | grep -q "Hello, $1!"; }
+greets() { kubectl logs alice-0 2>&1 | grep -q "Hello, $1!"; }
 
 has_new_pid() { [ "$(cat "$MILLWRIGHT_LOCAL_DIR/controllers.pid")" != "$1" ]; }
 
@@ -113,12 +113,14 @@ prints '^helloapp.apps.anupam.com/hello +1 +1 ' || fail "kubectl get does not sh
 prints '^deployment.apps/hello +1/1 ' || fail "kubectl get does not show the HelloApp's Deployment"
 prints '^dolly +31.4 +0.5 ' || fail "kubectl get does not show the Llama"
 prints '^farm-web-immortalpod +1 +1/1 +Running ' || fail "kubectl get does not show the FarmPod of the Pod"
+prints '"total":"504"' || fail "kubectl get does not show the artifact of the ActionSet"
+prints 'Update Complete +ActionSet/bookshop-monday ' || fail "kubectl events does not show the end of the ActionSet"
 prints '^greeting.example.com/alice +Alice +2 ' || fail "kubectl get does not show the Greeting with its Pods"
 prints '^compositecontroller.metacontroller.k8s.io/greeting +greetings' || fail "kubectl get does not show the CompositeController"
 prints '^  Normal +Started ' || fail "kubectl describe does not show the event Started"
 
 try 'export KUBECONFIG='
-(cd "$work" && ln -sfn "$MILLWRIGHT_LOCAL_DIR" .local && ./transcript "$root/README.md") || fail "README.md prints something else, see above"
+(cd "$work" && ln -sfn "$MILLWRIGHT_LOCAL_DIR" .local && ./transcript "$root/README.md" "$root/manifests/samples/actionset/README.md#on-the-simulated-node") || fail "README.md prints something else, see above"
 
 uid=$(kubectl get pod web-immortalpod -o 'jsonpath={.metadata.uid}')
 try 'kubectl delete pod'

@@ -3,12 +3,16 @@
 
 // Command transcript runs the commands of Markdown files, and compares their output with the one that is printed there:
 //
-//	transcript FILE...
+//	transcript FILE[#SECTION]...
+//
+// SECTION is a heading in the form of a link to it, as in README.md#a-walk-through; without it, all of the file is run.
 //
 // A command is a line of a code block that begins with "$ "; its output is what follows, up to the next command or the end of the block.
-// Ages, hashes in names, and the number of spaces may differ. A line "..." stands for any lines. A command that reads (kubectl get or
-// describe) is repeated until its output is the one of the file, for at most half a minute, because controllers work in the background. Of a
-// command with --watch, the lines of the file have to appear in their order.
+// Ages, times, hashes in names, and the number of spaces may differ. A line "..." stands for any lines. A command may fail if the file shows
+// what it prints then.
+//
+// A command that reads (kubectl get, describe, logs, events or wait) is repeated until its output is the one of the file, for at most half a
+// minute, because controllers work in the background. Of a command with --watch, the lines of the file have to appear in their order.
 //
 // It runs the commands in the current directory, with bash, and stops at the first whose output differs. It exits with 1 then.
 package main
@@ -31,18 +35,19 @@ const (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: transcript FILE...")
+		fmt.Fprintln(os.Stderr, "usage: transcript FILE[#SECTION]...")
 		os.Exit(2)
 	}
-	for _, file := range os.Args[1:] {
+	for _, argument := range os.Args[1:] {
+		file, section, _ := strings.Cut(argument, "#")
 		content, err := os.ReadFile(file)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "transcript:", err)
 			os.Exit(2)
 		}
-		steps := parse(string(content))
+		steps := parse(string(content), section)
 		if len(steps) == 0 {
-			fmt.Fprintf(os.Stderr, "transcript: %s has no command: a line of a code block that begins with \"$ \"\n", file)
+			fmt.Fprintf(os.Stderr, "transcript: %s has no command: a line of a code block that begins with \"$ \"\n", argument)
 			os.Exit(2)
 		}
 		for _, step := range steps {
@@ -65,7 +70,7 @@ func run(ctx context.Context, s step) error {
 	deadline := time.Now().Add(patience)
 	for {
 		output, err := exec.CommandContext(ctx, "bash", "-c", s.command).CombinedOutput()
-		if err == nil && s.matches(string(output)) {
+		if s.matches(string(output)) && (err == nil || len(s.output) > 0) {
 			return nil
 		}
 		if !s.reads() || time.Until(deadline) < interval {

@@ -16,16 +16,18 @@ type step struct {
 	output  []string
 }
 
-// parse returns the commands in the code blocks of a Markdown text.
-func parse(text string) []step {
+// parse returns the commands in the code blocks of a Markdown text, or of one of its sections.
+func parse(text, section string) []step {
 	var steps []step
-	inBlock, inStep := false, false
+	inBlock, inStep, inSection := false, false, section == ""
 	for i, line := range strings.Split(text, "\n") {
 		command, isCommand := strings.CutPrefix(line, "$ ")
 		switch {
 		case strings.HasPrefix(line, "```"):
 			inBlock, inStep = !inBlock, false
-		case inBlock && isCommand:
+		case !inBlock && section != "" && strings.HasPrefix(line, "#"):
+			inSection = anchor(line) == section
+		case inBlock && isCommand && inSection:
 			inStep = true
 			steps = append(steps, step{line: i + 1, command: command})
 		case inStep:
@@ -39,10 +41,16 @@ func parse(text string) []step {
 	return steps
 }
 
+// anchor returns what a link to a heading has after the "#".
+func anchor(heading string) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimLeft(heading, "# ")), " ", "-")
+}
+
 var (
 	ages = regexp.MustCompile(`\b([0-9]+[smhd])+\b`)
 	// hashes match what the API server (generateName) and the Deployment controller append to names: k8s.io/apimachinery/pkg/util/rand.
 	hashes = regexp.MustCompile(`(-[bcdfghjklmnpqrstvwxz2456789]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
+	times  = regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z`)
 	spaces = regexp.MustCompile(`\s+`)
 )
 
@@ -50,6 +58,7 @@ var (
 func normalize(output string) []string {
 	var lines []string
 	for line := range strings.SplitSeq(output, "\n") {
+		line = times.ReplaceAllString(line, "TIME")
 		line = hashes.ReplaceAllString(ages.ReplaceAllString(line, "AGE"), "-HASH")
 		if line = strings.TrimSpace(spaces.ReplaceAllString(line, " ")); line != "" {
 			lines = append(lines, line)
@@ -60,7 +69,8 @@ func normalize(output string) []string {
 
 // reads reports whether the command changes nothing, so that it may be repeated.
 func (s step) reads() bool {
-	return strings.HasPrefix(s.command, "kubectl get ") || strings.HasPrefix(s.command, "kubectl describe ") || strings.HasPrefix(s.command, "kubectl logs ")
+	words := strings.Fields(s.command)
+	return len(words) > 1 && words[0] == "kubectl" && slices.Contains([]string{"get", "describe", "logs", "events", "wait"}, words[1])
 }
 
 // watches reports whether the command does not end.

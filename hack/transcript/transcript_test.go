@@ -13,9 +13,17 @@ import (
 const text = "# Title\n\n```\n$ echo one; echo two\none\ntwo\n\n$ printf 'a   8s\\n'\na 2m13s\n```\n\n$ no command\n\n```yaml\nkind: Pod\n```\n"
 
 func TestParse(t *testing.T) {
-	steps := parse(text)
+	steps := parse(text, "")
 	if len(steps) != 2 || steps[0].line != 4 || steps[0].command != "echo one; echo two" || strings.Join(steps[0].output, ",") != "one,two" {
 		t.Errorf("got %+v, want the two commands of the first block", steps)
+	}
+}
+
+func TestParseSection(t *testing.T) {
+	const sections = "# A\n```\n$ a\n```\n## The second one\n```\n$ b\n# no heading\n```\n## C\n```\n$ c\n```\n"
+	steps := parse(sections, "the-second-one")
+	if len(steps) != 1 || steps[0].command != "b" || len(steps[0].output) != 1 {
+		t.Errorf("got %+v, want the command of the second section", steps)
 	}
 }
 
@@ -32,6 +40,7 @@ func TestMatches(t *testing.T) {
 		{"spaces and empty lines", "NAME AGE\n\nweb 1s", "NAME   AGE\nweb    1s\n", true},
 		{"ages", "web 8s\npanel 2m", "web 1m13s\npanel 3d\n", true},
 		{"an age is not a number", "web 8s", "web 8\n", false},
+		{"times", "web 2026-11-23T03:26:53Z", "web 2027-01-02T15:04:05Z", true},
 		{"hashes", "farm-hello-675c76c6f5-6tcwj 1", "farm-hello-5bd6cf7c4d-xk2vl 1", true},
 		{"any lines in front", "...\nb", "x\ny\nb\n", true},
 		{"any lines, of which there are none", "a\n...\nb", "a\nb\n", true},
@@ -56,14 +65,20 @@ func TestAppearsIn(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	for _, step := range parse(text) {
+	for _, step := range parse(text, "") {
 		if err := run(t.Context(), step); err != nil {
 			t.Error(err)
 		}
 	}
-	err := run(t.Context(), step{command: "echo three; exit 1", output: []string{"three"}})
+	if err := run(t.Context(), step{command: "echo three; exit 1", output: []string{"three"}}); err != nil {
+		t.Errorf("command that fails as in the file: got %v, want no error", err)
+	}
+	err := run(t.Context(), step{command: "echo three; exit 1", output: []string{"four"}})
 	if err == nil || !strings.Contains(err.Error(), "three") || !strings.Contains(err.Error(), "exit status 1") {
 		t.Errorf("command that fails: got %v, want its output and its exit status", err)
+	}
+	if err := run(t.Context(), step{command: "exit 1"}); err == nil {
+		t.Error("command that fails and prints nothing: got no error, want one")
 	}
 }
 

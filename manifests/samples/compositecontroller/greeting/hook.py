@@ -20,7 +20,8 @@ def pod(name, text):
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name},
+        # What the Pod prints on a simulated node, which runs no containers.
+        "metadata": {"name": name, "annotations": {"simulated.millwright.dev/log": text + "\n"}},
         "spec": {"containers": [{"name": "greeting", "image": "busybox:1", "command": ["sh", "-c", "echo '%s'; sleep infinity" % text]}]},
     }
 

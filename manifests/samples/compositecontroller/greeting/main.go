@@ -36,7 +36,7 @@ type request struct {
 }
 
 type answer struct {
-	Status   status       `json:"status"`
+	Status   status                               `json:"status"`
 	Children []*applycorev1.PodApplyConfiguration `json:"children"`
 }
 
@@ -86,5 +86,7 @@ func sync(got *request) answer {
 // pod is an apply configuration: unlike a Pod, it has only the fields that are set.
 func pod(name, text string) *applycorev1.PodApplyConfiguration {
 	container := applycorev1.Container().WithName("greeting").WithImage("busybox:1").WithCommand("sh", "-c", fmt.Sprintf("echo '%s'; sleep infinity", text))
-	return applycorev1.Pod(name, "").WithSpec(applycorev1.PodSpec().WithContainers(container))
+	// What the Pod prints on a simulated node, which runs no containers.
+	printed := map[string]string{"simulated.millwright.dev/log": text + "\n"}
+	return applycorev1.Pod(name, "").WithAnnotations(printed).WithSpec(applycorev1.PodSpec().WithContainers(container))
 }
