@@ -15,7 +15,7 @@ logs=$PWD/.local/tests
 slowest=10
 mkdir -p "$logs"
 work=$(mktemp -d)
-background= # the process group of what runs next to the first part
+background= # the process group of the parts that run next to others
 trap '[ -z "$background" ] || kill -TERM -- "-$background" 2>/dev/null || true; rm -rf "$work"' EXIT
 go build -o "$work/testlog" ./hack/testlog
 
@@ -66,37 +66,47 @@ chart() {
 
 perturbation() { TESTLOG="$work/testlog --times $work/times" hack/perturb.sh; }
 
-status=0
-summary=
+# run PART: runs a part, and adds its line to the summary, which is in $work/summary.
+run() {
+  local begin=$SECONDS verdict=ok status=0
+  echo "== $1 tests"
+  ("$1") || verdict=FAILED status=1
+  printf '%-12s %-7s %4d s\n' "$1" "$verdict" $((SECONDS - begin)) >>"$work/summary"
+  return "$status"
+}
+
+# run_all PART...: runs all of them, even if one fails.
+run_all() {
+  local part status=0
+  for part in "$@"; do
+    run "$part" || status=1
+  done
+  return "$status"
+}
+
+parts=()
+waiting=() # parts that mostly wait: they run next to the others
 for part in "$@"; do
   case $part in
-  unit | cluster | chart | integration | perturbation) ;;
+  unit | integration | perturbation) parts+=("$part") ;;
+  cluster | chart) waiting+=("$part") ;;
   *) echo "invalid part \"$part\": must be unit, cluster, chart, integration or perturbation" >&2 && exit 2 ;;
   esac
 done
-# The tests of hack/cluster mostly wait: they run next to the first part, in a process group of their own, which the end of this script ends.
-if [ "${1:-}" != cluster ] && [[ " $* " = *" cluster "* ]]; then
-  set -o monitor
-  (cluster) >"$work/cluster" 2>&1 &
-  background=$!
-  set +o monitor
-fi
-for part in "$@"; do
-  echo "== $part tests"
-  begin=$SECONDS
-  verdict=ok
-  if [ "$part" = cluster ] && [ -n "$background" ]; then
-    wait "$background" || verdict=FAILED status=1
-    background=
-    cat "$work/cluster"
-  else
-    ("$part") || verdict=FAILED status=1
-  fi
-  summary+=$(printf '%-12s %-7s %4d s' "$part" "$verdict" $((SECONDS - begin)))$'\n'
-done
+status=0
+# In a process group of its own, which the end of this script ends.
+set -o monitor
+(run_all "${waiting[@]}") >"$work/waiting" 2>&1 &
+background=$!
+set +o monitor
+run_all "${parts[@]}" || status=1
+wait "$background" || status=1
+background=
+cat "$work/waiting"
 if [ -s "$work/times" ]; then
   echo "== slowest tests"
   sort -rn "$work/times" | awk -v most="$slowest" 'NR <= most { printf "%6.0f s  %s %s\n", $1, $2, $3 }'
 fi
-printf '== tests\n%s' "$summary"
+echo "== tests"
+cat "$work/summary"
 exit "$status"
