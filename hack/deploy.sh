@@ -147,8 +147,18 @@ await_rollout() {
     "  kubectl logs --namespace $1 --selector app.kubernetes.io/name=millwright --prefix"
 }
 
+# require_no_make_run ends the script while make run serves Llamas in this cluster: nothing is deployed then that could be removed.
+require_no_make_run() {
+  local type
+  [ -n "$(kubectl get apiservices.apiregistration.k8s.io "$farm_api" --ignore-not-found --output name)" ] || return 0
+  type=$(kubectl get service --namespace "$namespace" "$farm" --ignore-not-found --output 'jsonpath={.spec.type}')
+  [ "$type" != ExternalName ] || fail "make run serves Llamas and FarmPods in this cluster, from its own process. Stop it with Ctrl-C first." \
+    "If it was killed, start it once more, and stop it."
+}
+
 undeploy() {
   local files=() file
+  require_no_make_run
   for file in "${installed[@]}"; do files+=(--filename "$file"); done
   drain
   # First the Deployments: they need their rights until they have ended.

@@ -56,7 +56,7 @@ YAML
 
 # show_farm shows the first steps with it.
 show_farm() {
-  show apply -f "$samples_dir/llama/llama.yaml" || true
+  apply_absent "$samples_dir/llama/llama.yaml" || true
   show get llamas || true
   show describe llama dolly || true
   show get farmpods || true

@@ -23,7 +23,7 @@ show_greeting() {
   printf '\n$ kubectl apply -f %s   # with port %s\n' "$greeting_dir/controller.yaml" "$port"
   kubectl apply -f "$work/controller.yaml" || return 0
   kubectl wait --for=condition=Established --timeout=10s crd/greetings.example.com >/dev/null || return 0
-  show apply -f "$greeting_dir/greeting.yaml" || return 0
+  apply_absent "$greeting_dir/greeting.yaml" || return 0
   kubectl wait --for=condition=Ready --timeout=10s compositecontroller/greeting >/dev/null ||
     echo "CompositeController greeting is not Ready: $(kubectl get compositecontroller greeting --output "jsonpath=$ready_condition")"
   kubectl wait --for=jsonpath='{.status.pods}' --timeout=5s greeting/alice >/dev/null || true

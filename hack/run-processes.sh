@@ -51,6 +51,7 @@ keep_running() {
       launch "$i"
     else
       echo >&2
+      [ "$status" -le 128 ] || fail "The ${names[i]} was killed by signal $((status - 128)). make run starts everything again, with the state that is kept."
       fail "The ${names[i]} ended unexpectedly. The last lines of ${logs[i]}:" "$(tail -n 20 "${logs[i]}")"
     fi
   done

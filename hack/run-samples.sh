@@ -3,8 +3,10 @@
 # shellcheck disable=SC2154 # work
 
 samples_dir=manifests/samples
-samples=()
+sample_files=()
+samples=() # the same as arguments of kubectl
 for sample in immortalcontainer/immortalcontainer helloapp/helloapp machine/machine-switches; do
+  sample_files+=("$samples_dir/$sample.yaml")
   samples+=(-f "$samples_dir/$sample.yaml")
 done
 
@@ -18,11 +20,26 @@ find_kept_state() {
   [ -z "$(kubectl get "${samples[@]}" --ignore-not-found --output name 2>/dev/null)" ] || kept_state=yes # an error: there are no CRDs either
 }
 
+# apply_absent FILE...: applies those files whose object is not there. An object of an earlier run stays as its user has made it.
+apply_absent() {
+  local file name kept=() absent=()
+  for file in "$@"; do
+    name=$(kubectl get -f "$file" --ignore-not-found --output name 2>/dev/null) || name= # its kind is not served
+    if [ -n "$name" ]; then
+      kept+=("$name")
+    else
+      absent+=(-f "$file")
+    fi
+  done
+  [ "${#kept[@]}" = 0 ] || printf '\n%s\n' "Kept as they are: ${kept[*]}"
+  [ "${#absent[@]}" = 0 ] || show apply "${absent[@]}"
+}
+
 # apply_samples applies the samples and waits until they are Ready: on a simulated node for seconds, elsewhere until their images have been
 # pulled. What a user has made of them on a kept state is no reason to stop: then it reports which are not Ready, and why. It ends the script
 # if a process on the leash ends before.
 apply_samples() {
-  show apply "${samples[@]}" || printf '\n%s\n' "Not all samples could be applied, see above. Everything else runs."
+  apply_absent "${sample_files[@]}" || printf '\n%s\n' "Not all samples could be applied, see above. Everything else runs."
   local timeout=3m
   [ -z "$kept_state" ] || timeout=5s
   "${kubectl_command[@]}" wait --for=condition=Ready --timeout="$timeout" "${samples[@]}" >"$work/waited" 2>&1 8<&- 9>&- &
@@ -57,11 +74,20 @@ report_not_ready() {
 
 # show_actionset runs an action: its Pods and commands need no containers, because annotations give the simulated node their output.
 show_actionset() {
-  show apply -f "$samples_dir/actionset/first" || return 0
-  kubectl wait --for=jsonpath='{.status.state}'=complete --timeout=20s actionset/bookshop-monday >/dev/null || true
+  local set=actionset/bookshop-monday state
+  apply_absent "$samples_dir"/actionset/first/*.yaml || return 0
+  for _ in {1..100}; do
+    state=$(kubectl get "$set" --output 'jsonpath={.status.state}') || return 0
+    [[ $state =~ ^(complete|failed)$ ]] && break
+    sleep 0.2
+  done
   show get actionsets || true
-  show get actionset bookshop-monday --output 'jsonpath={.status.actions[0].artifacts.sales.keyValue}{"\n"}' || true
-  show events --for actionset/bookshop-monday || true
+  if [ "$state" = complete ]; then
+    show get "$set" --output 'jsonpath={.status.actions[0].artifacts.sales.keyValue}{"\n"}' || true
+  else
+    show get "$set" --output 'jsonpath={.status.error.message}{.status.conditions[?(@.type=="Progressing")].message}{"\n"}' || true
+  fi
+  show events --for "$set" || true
 }
 
 print_what_to_try_with_actions() {

@@ -96,7 +96,7 @@ print_what_to_try() {
     echo "Try, in another terminal:"
     echo
   else
-    where="$log, $farm_log, $cluster_dir/log/cluster.log"
+    where="$log, $farm_log, $hook_log, $cluster_dir/log/cluster.log"
     echo "Millwright runs, on a real API server. The node is simulated: Pods run there without containers."
     echo "Try, in another terminal:"
     echo

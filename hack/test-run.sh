@@ -148,6 +148,8 @@ within 30 "the switches were not moved down" all_are_down
 try 'kubectl scale machine'
 kubectl wait --for=jsonpath='{.status.positions}'=ddddd --timeout=10s machine/panel
 
+! hack/deploy.sh undeploy >"$work/undeployed" 2>&1 || fail "make undeploy removes what make run uses"
+grep -q '^make run serves Llamas' "$work/undeployed" || fail "make undeploy does not print why it removes nothing: $(cat "$work/undeployed")"
 controllers=$(cat "$MILLWRIGHT_LOCAL_DIR/controllers.pid")
 try 'kill -9 '
 within 10 "the controllers were killed, and not started again" prints '^The controllers: killed by signal 9, starting again'
