@@ -17,11 +17,12 @@ override FARM :=
 endif
 export FARM
 
+build_flags := $(shell hack/build-flags.sh)
 # Without a repository (a source archive, or one of another user) there is no version.
 VERSION := $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/null)
-go_build := CGO_ENABLED=0 go build -trimpath $(if $(VERSION),-ldflags "-X main.version=$(VERSION)",-buildvcs=false)
+go_build := CGO_ENABLED=0 go build $(build_flags) $(if $(VERSION),-ldflags "-X main.version=$(VERSION)",-buildvcs=false)
 # For the image: without symbols, and without what differs from one checkout to the next.
-go_build_small := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w $(if $(VERSION),-X main.version=$(VERSION))"
+go_build_small := CGO_ENABLED=0 go build $(build_flags) -buildvcs=false -ldflags "-s -w $(if $(VERSION),-X main.version=$(VERSION))"
 
 ##@ Use
 
@@ -115,7 +116,7 @@ test-chart: bin/cluster ## Run the tests of the Helm chart: the first time they 
 
 .PHONY: test-node
 test-node: bin/cluster ## Run the tests of the local cluster's real node: on Linux as root; it installs containerd and runc by apt if they are missing
-	@cd hack/cluster && NODE_TESTS=yes CGO_ENABLED=0 go test -trimpath -count=1 -timeout 1h ./e2e -run Node
+	@cd hack/cluster && NODE_TESTS=yes CGO_ENABLED=0 go test $(build_flags) -count=1 -timeout 1h ./e2e -run Node
 
 .PHONY: test-memory
 test-memory: bin/cluster ## Run the tests of the memory limits in the manifests, minutes each: on Linux as root, on an idle machine
@@ -169,11 +170,11 @@ bin/cluster: check-go ## Build the local control plane, and bin/kubectl: the fir
 
 .PHONY: bin/leash
 bin/leash: check-go
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o $@ ./hack/leash
+	@CGO_ENABLED=0 go build $(build_flags) -buildvcs=false -o $@ ./hack/leash
 
 .PHONY: bin/bench
 bin/bench: check-go
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -o $@ ./hack/bench
+	@CGO_ENABLED=0 go build $(build_flags) -buildvcs=false -o $@ ./hack/bench
 
 .PHONY: check-cluster
 check-cluster:

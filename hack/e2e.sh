@@ -16,7 +16,8 @@ for version in 1 2; do
   make image IMG="millwright:e2e-$version" VERSION="e2e-$version"
   mv bin/image/image.tar "$images/millwright-$version.tar"
 done
-CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$images/app" ./pkg/testing/e2e/app
+read -ra build_flags <<<"$(hack/build-flags.sh)"
+CGO_ENABLED=0 go build "${build_flags[@]}" -buildvcs=false -o "$images/app" ./pkg/testing/e2e/app
 for version in 1 2; do
   bin/cluster image pack --name "millwright.dev/e2e/app:$version" --entrypoint "/app,serve,$version" "$images/app" "$images/app-$version.tar"
 done

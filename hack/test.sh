@@ -54,8 +54,10 @@ unit() {
 
 # Without the race detector and with the flags of the build of bin/cluster: otherwise all of Kubernetes would have to be compiled again.
 cluster() {
+  local flags
+  read -ra flags <<<"$(hack/build-flags.sh)"
   cd hack/cluster
-  CGO_ENABLED=0 tests cluster -trimpath -timeout 1h ./...
+  CGO_ENABLED=0 tests cluster "${flags[@]}" -timeout 1h ./...
 }
 
 # Without the race detector: the module has no goroutines of its own, and Helm would have to be compiled again.
