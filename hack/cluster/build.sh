@@ -1,56 +1,56 @@
 #!/usr/bin/env bash
 # build.sh: builds bin/cluster at the top of the repository, and bin/kubectl, which is the same file, when they are missing or
-# older than their sources. Instant when there is nothing to do, seconds after a change; the first build compiles all of
-# Kubernetes, which takes minutes.
+# older than their sources. Instant when there is nothing to do, seconds after a change; the first build compiles Kubernetes, which takes
+# minutes.
 #
-# build.sh node: builds bin/node-images too, the images that "cluster up --node" brings to its node.
+# build.sh node: builds what "cluster up --node" needs too: bin/cluster-node, the same program with kubelet and kube-proxy, and
+# bin/node-images, the images that it brings to its node.
+#
+# BUILD_INTERVAL=SECONDS sets how often a first build prints how far it is: every 5 seconds on a terminal, else every 20 seconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 what=${1:-cluster}
 case $what in cluster | node) ;; *) echo "usage: build.sh [node]" >&2 && exit 2 ;; esac
 bin=$(cd ../.. && pwd)/bin
-binary=$bin/cluster
 
 fail() {
   echo "build.sh: $*" >&2
   exit 1
 }
 
-# is_current: the binary is newer than everything that it is built from. A removed file shows in its folder.
+# What has to be removed and ended when the script ends, early or not.
+work=
+reporter=
+clean() {
+  [ -z "$reporter" ] || kill "$reporter" 2>/dev/null || true
+  [ -z "$work" ] || rm -rf "$work"
+}
+trap clean EXIT
+
+# is_current BINARY: the binary is newer than everything that it is built from. A removed file shows in its folder.
 is_current() {
-  [ -x "$binary" ] || return 1
-  [ -z "$(find . \( -name e2e -o -name testdata -o -path ./coredns -o -path ./pause \) -prune -o \( -name '*.go' ! -name '*_test.go' \
-    -o -path './*/config/*' -o -path './*/manifests/*' -o -name go.mod -o -name go.sum -o -name build.sh -o -type d \) -newer "$binary" -print -quit)" ]
+  [ -x "$1" ] || return 1
+  [ -z "$(find . ../build-flags.sh \( -name e2e -o -name testdata -o -path ./coredns -o -path ./pause \) -prune -o \( -name '*.go' ! -name '*_test.go' \
+    -o -path './*/config/*' -o -path './*/manifests/*' -o -name go.mod -o -name go.sum -o -name build.sh -o -name build-flags.sh -o -type d \) -newer "$1" -print -quit)" ]
 }
 
 # build_image NAME DIRECTORY: builds the program in a directory, and packs it as an image when that is missing or older.
 build_image() {
   local archive=$bin/node-images/$1.tar
-  if [ -e "$archive" ] && [ -z "$(find "$2" build.sh images -newer "$archive" -print -quit)" ]; then
+  if [ -e "$archive" ] && [ -z "$(find "$2" build.sh ../build-flags.sh images -newer "$archive" -print -quit)" ]; then
     return
   fi
   echo "build.sh: building bin/node-images/$1.tar"
-  local work
   work=$(mktemp -d "$bin/.build.XXXXXX")
-  # shellcheck disable=SC2064 # the value of now
-  trap "rm -rf '$work'" EXIT
   touch "$work/begin"
   # The image is for the node, which is of this machine's architecture, whatever is being built for elsewhere.
-  (cd "$2" && CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags "-s -w" -o "$work/$1" .) || fail "building $1 failed"
-  "$binary" image pack --name "millwright.dev/cluster/$1:1" "$work/$1" "$work/$1.tar"
+  (cd "$2" && CGO_ENABLED=0 GOOS=linux go build "${build_flags[@]}" -ldflags "-s -w" -o "$work/$1" .) || fail "building $1 failed"
+  "$bin/cluster-node" image pack --name "millwright.dev/cluster/$1:1" "$work/$1" "$work/$1.tar"
   touch -r "$work/begin" "$work/$1.tar"
   mkdir -p "$bin/node-images"
   mv -f "$work/$1.tar" "$archive"
   rm -rf "$work"
-}
-
-finish() {
-  ln -sfn cluster "$bin/kubectl"
-  if [ "$what" = node ]; then
-    build_image pause pause
-    build_image coredns coredns
-  fi
 }
 
 check_go() {
@@ -63,61 +63,102 @@ check_go() {
     fail "go is version $have. Install Go $wanted_go or newer: https://go.dev/dl"
 }
 
-# report SECONDS LOG PACKAGES: every SECONDS seconds one line on how far the build is whose output goes to LOG.
+# stale FLAG...: lists the packages that have to be compiled, each with what it costs: the size of its files in bytes, and something for
+# starting the compiler.
+stale() {
+  go list "$@" -deps -f '{{if .Stale}}{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}' . | grep . >"$work/files" || return 0
+  cut -d ' ' -f 2- "$work/files" | tr '\n' '\0' | xargs -0 wc -c |
+    awk 'NR == FNR { size = $1; sub(/^ *[0-9]+ /, ""); sizes[$0] = size; next }
+      { package = $1; sub(/^[^ ]* /, ""); if (!(package in cost)) cost[package] = 20000; cost[package] += sizes[$0] }
+      END { for (package in cost) print package, cost[package] }' - "$work/files"
+}
+
+# explain NAME PACKAGES: what a first build does, why, and where it leaves what.
+explain() {
+  local parts="etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl"
+  [ "$1" = cluster ] || parts="kubelet, kube-proxy and what else a real node needs"
+  cat <<END
+build.sh: compiling $2 packages of Kubernetes $kubernetes into bin/$1: $parts, in one
+  program that needs no installation. This takes minutes, once; later builds take seconds. Go keeps the packages outside this folder,
+  up to 5 GiB in $(go env GOCACHE) and $(go env GOMODCACHE). To remove them, with those of other
+  projects: go clean -cache -modcache
+END
+}
+
+# report SECONDS: every SECONDS seconds one line on how far the build is, by what the compiled packages cost, and how long it still takes.
 report() {
   local begin=$SECONDS
   while sleep "$1"; do
-    echo "build.sh: $(grep -c '^[^ #]*$' "$2") of $3 packages compiled after $((SECONDS - begin)) s"
+    awk -v seconds=$((SECONDS - begin)) 'NR == FNR { cost[$1] = $2; all += $2; packages++; next }
+      $1 in cost { done += cost[$1]; compiled++; delete cost[$1] }
+      END {
+        rest = ""
+        if (compiled == packages)
+          rest = ", now linking"
+        else if (done > all / 50) {
+          left = seconds * (all - done) / done
+          rest = left < 90 ? sprintf(", about %d s left", left + 5) : sprintf(", about %d min left", (left + 45) / 60)
+        }
+        printf "build.sh: %d of %d packages compiled after %d s%s\n", compiled, packages, seconds, rest
+      }' "$work/costs" "$work/log"
   done
 }
 
-if is_current; then
-  finish
-  exit 0
-fi
+# build NAME FLAG...: builds bin/NAME with the flags, if it is not current.
+build() {
+  local binary=$bin/$1
+  ! is_current "$binary" || return 0
+  check_go
+  mkdir -p "$bin"
+  work=$(mktemp -d "$bin/.build.XXXXXX")
+  : >"$work/log"
+
+  # Only a first build, or one with other versions, is long enough to be worth counting, which takes seconds too.
+  if [ ! -x "$binary" ] || [ go.mod -nt "$binary" ] || [ ../build-flags.sh -nt "$binary" ]; then
+    go mod download
+    stale "${@:2}" >"$work/costs"
+    local packages interval=20
+    packages=$(wc -l <"$work/costs")
+    if [ "$packages" -gt 100 ]; then
+      explain "$1" $((packages))
+      [ ! -t 1 ] || interval=5
+      report "${BUILD_INTERVAL:-$interval}" &
+      reporter=$!
+    fi
+  fi
+
+  # What is edited while the build runs is newer than this, and so than the binary.
+  touch "$work/begin"
+  if ! go build -v "${@:2}" -o "$work/$1" . 2>"$work/log"; then
+    # Names of compiled packages are one word; everything else is a message.
+    grep -v '^[^ #]*$' "$work/log" >&2 || true
+    fail "go build failed"
+  fi
+  touch -r "$work/begin" "$work/$1"
+  mv -f "$work/$1" "$binary"
+  clean
+  work= reporter=
+  echo "build.sh: built bin/$1, Kubernetes $kubernetes"
+}
 
 wanted_go=$(awk '$1 == "go" { print $2 }' go.mod)
 kubernetes=$(awk '$1 == "k8s.io/kubernetes" && $2 ~ /^v/ { print $2 }' go.mod)
 minor=${kubernetes#v1.}
 minor=${minor%%.*}
-check_go
 
 # No C compiler is needed, and nothing in the binary depends on where it was built.
 export CGO_ENABLED=0
-flags=(-trimpath -ldflags "-s -w \
+read -ra build_flags <<<"$(../build-flags.sh)"
+flags=("${build_flags[@]}" -ldflags "-s -w \
   -X k8s.io/component-base/version.gitVersion=$kubernetes \
   -X k8s.io/component-base/version.gitMajor=1 \
   -X k8s.io/component-base/version.gitMinor=$minor \
   -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes")
 
-mkdir -p "$bin"
-work=$(mktemp -d "$bin/.build.XXXXXX")
-reporter=
-trap '[ -z "$reporter" ] || kill "$reporter" 2>/dev/null || true; rm -rf "$work"' EXIT
-
-# Only a first build, or one with other versions, is long enough to be worth counting, which takes seconds too.
-if [ ! -x "$binary" ] || [ go.mod -nt "$binary" ]; then
-  go mod download
-  packages=$(go list "${flags[@]}" -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' . | wc -l)
-  if [ "$packages" -gt 100 ]; then
-    echo "build.sh: compiling Kubernetes $kubernetes, $packages packages: 5 to 15 minutes on 2 cores, once"
-    interval=20
-    [ ! -t 1 ] || interval=5
-    : >"$work/log"
-    report "$interval" "$work/log" "$packages" &
-    reporter=$!
-  fi
+build cluster "${flags[@]}"
+ln -sfn cluster "$bin/kubectl"
+if [ "$what" = node ]; then
+  build cluster-node -tags node "${flags[@]}"
+  build_image pause pause
+  build_image coredns coredns
 fi
-
-# What is edited while the build runs is newer than this, and so than the binary.
-touch "$work/begin"
-if ! go build -v "${flags[@]}" -o "$work/cluster" . 2>"$work/log"; then
-  # Names of compiled packages are one word; everything else is a message.
-  grep -v '^[^ #]*$' "$work/log" >&2 || true
-  fail "go build failed"
-fi
-touch -r "$work/begin" "$work/cluster"
-mv -f "$work/cluster" "$binary"
-rm -rf "$work"
-echo "build.sh: built bin/cluster, Kubernetes $kubernetes"
-finish

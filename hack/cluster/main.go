@@ -1,6 +1,6 @@
 // Command cluster is a Kubernetes control plane for development and tests in one binary: etcd, kube-apiserver,
 // kube-controller-manager and kube-scheduler run in one process, on loopback, with all their state in one directory. The same
-// binary is kubectl of the same version, and kubelet and kube-proxy of a real node.
+// binary is kubectl of the same version. Built with the tag node, it is kubelet and kube-proxy of a real node as well.
 package main
 
 import (

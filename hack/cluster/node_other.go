@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build node && !linux
 
 package main
 
@@ -28,8 +28,6 @@ func (c *controlPlane) prepareNode(context.Context, *pki.PKI) (net.Listener, err
 }
 
 func (c *controlPlane) startNode(context.Context, kubernetes.Interface) error { return errNoNode }
-
-func newNodeCommands() []*cobra.Command { return nil }
 
 func newImageLoadCommand() *cobra.Command {
 	return &cobra.Command{Use: "load", Hidden: true, RunE: func(*cobra.Command, []string) error { return errNoNode }}

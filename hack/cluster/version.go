@@ -15,8 +15,8 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the versions of the components in this binary",
 		Args:  cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintf(cmd.OutOrStdout(), "Kubernetes %s (control plane, node and kubectl)\netcd       v%s\nGo         %s\n",
-				componentversion.Get().GitVersion, etcdversion.Version, runtime.Version())
+			fmt.Fprintf(cmd.OutOrStdout(), "Kubernetes %s (%s)\netcd       v%s\nGo         %s\n",
+				componentversion.Get().GitVersion, contents, etcdversion.Version, runtime.Version())
 		},
 	}
 }
