@@ -75,13 +75,13 @@ stale() {
 
 # explain NAME PACKAGES: what a first build does, why, and where it leaves what.
 explain() {
-  local parts="etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl"
-  [ "$1" = cluster ] || parts="kubelet, kube-proxy and what else a real node needs"
+  local why="one program that needs no installation" parts="etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl"
+  [ "$1" = cluster ] || why="the program of a real node" parts="the same, kubelet and kube-proxy"
   cat <<END
-build.sh: compiling $2 packages of Kubernetes $kubernetes into bin/$1: $parts, in one
-  program that needs no installation. This takes minutes, once; later builds take seconds. Go keeps the packages outside this folder,
-  up to 5 GiB in $(go env GOCACHE) and $(go env GOMODCACHE). To remove them, with those of other
-  projects: go clean -cache -modcache
+build.sh: compiling $2 packages of Kubernetes $kubernetes into bin/$1, $why:
+  $parts. This takes minutes, once; later builds take seconds.
+  Go keeps the packages outside this folder, up to 5 GiB: $(go env GOCACHE), $(go env GOMODCACHE).
+  To remove them, with those of other projects: go clean -cache -modcache
 END
 }
 

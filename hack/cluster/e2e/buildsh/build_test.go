@@ -78,8 +78,8 @@ func TestAFirstBuildExplainsItselfAndEstimatesTheRest(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
-		`compiling 200 packages of Kubernetes v1\.2\.3 into bin/cluster: etcd, `,
-		`up to \d+ GiB in /the/cache and /the/modules\.`,
+		`compiling 200 packages of Kubernetes v1\.2\.3 into bin/cluster, .*\n  etcd, kube-apiserver, `,
+		`up to \d+ GiB: /the/cache, /the/modules\.`,
 		`go clean -cache -modcache`,
 		`(?m)^build\.sh: 200 of 200 packages compiled after \d+ s, now linking$`,
 		`(?m)^build\.sh: built bin/cluster, Kubernetes v1\.2\.3$`,
