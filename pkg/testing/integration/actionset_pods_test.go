@@ -244,7 +244,7 @@ func TestActionSetPhasePodSpec(t *testing.T) {
 		t.Errorf("got %s with the finalizers %q, want the phase task running and one finalizer", summary(set), set.Finalizers)
 	}
 	row := strings.Fields(e.kubectl("get", "actionset", "override", "--no-headers"))
-	if len(row) < 4 || row[0] != "override" || row[len(row)-1] != "running" || row[1] != "0" || !strings.Contains(strings.Join(row, " "), " task ") {
+	if len(row) < 5 || row[0] != "override" || row[len(row)-2] != "running" || row[1] != "0" || !strings.Contains(strings.Join(row, " "), " task ") {
 		t.Errorf("kubectl get: got %q, want the phase task running", row)
 	}
 	e.deleteSet("override")

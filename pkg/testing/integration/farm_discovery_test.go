@@ -50,12 +50,12 @@ const discoveryV2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDisc
 var wantedResources = []apidiscoveryv2.APIResourceDiscovery{
 	{
 		Resource: "farmpods", ResponseKind: &metav1.GroupVersionKind{Kind: "FarmPod"}, Scope: apidiscoveryv2.ScopeNamespace,
-		SingularResource: "farmpod", Verbs: []string{"get", "list", "watch"}, ShortNames: []string{"fp"}, Categories: []string{"farm"},
+		SingularResource: "farmpod", Verbs: []string{"get", "list", "watch"}, ShortNames: []string{"fp"}, Categories: []string{"farm", "millwright"},
 	},
 	{
 		Resource: "llamas", ResponseKind: &metav1.GroupVersionKind{Kind: "Llama"}, Scope: apidiscoveryv2.ScopeNamespace,
 		SingularResource: "llama", Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
-		ShortNames: []string{"ll"}, Categories: []string{"farm"},
+		ShortNames: []string{"ll"}, Categories: []string{"farm", "millwright"},
 	},
 }
 
