@@ -56,6 +56,8 @@ func Test(t *testing.T, cluster Cluster, scenario Scenario) {
 				points = []Point{{}}
 			case pattern.firstOfAct && !all:
 				points = undisturbed.first
+			case !all:
+				points = pattern.inTurn(points)
 			}
 			for _, point := range points {
 				t.Run(point.String(), func(t *testing.T) {

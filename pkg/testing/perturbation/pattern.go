@@ -24,6 +24,8 @@ type Pattern struct {
 	loseEvents bool
 	// firstOfAct tries the pattern only at the first write of each act, unless all patterns are tried.
 	firstOfAct bool
+	// turn and turns select the points at which the pattern is tried, unless all patterns are tried: see [Pattern.inTurn].
+	turn, turns int
 	// untilTheEnd holds back a late write until the last act is done, not only its own.
 	untilTheEnd bool
 	// strike handles the write of the point in place of the proxy.
@@ -38,17 +40,32 @@ type strike struct {
 }
 
 // standardPatterns returns the patterns that every test run tries. A crash before any other write than the first one of an act leaves the
-// same state as a crash after the write before it.
+// same state as a crash after the write before it. The caches become stale in turn, one at each point.
 func standardPatterns(watched []string) []Pattern {
 	patterns := []Pattern{
 		{Name: "crash before", firstOfAct: true, strike: crashBefore},
 		{Name: "crash after", strike: crashAfter},
 		{Name: "late write", strike: lateWrite},
 	}
-	for _, resource := range watched {
-		patterns = append(patterns, Pattern{Name: "stale " + resource, Resource: resource, strike: freezeWatch})
+	for i, resource := range watched {
+		patterns = append(patterns, Pattern{Name: "stale " + resource, Resource: resource, turn: i, turns: len(watched), strike: freezeWatch})
 	}
 	return patterns
+}
+
+// inTurn returns the points whose turn it is: of three patterns that take turns, the first has the first point, the fourth and so on. If there
+// are fewer points than patterns, several patterns have the same point.
+func (p Pattern) inTurn(points []Point) []Point {
+	if p.turns == 0 {
+		return points
+	}
+	var mine []Point
+	for i, point := range points {
+		if i%p.turns == p.turn || p.turn%len(points) == i && len(points) < p.turns {
+			mine = append(mine, point)
+		}
+	}
+	return mine
 }
 
 // morePatterns returns the patterns that are tried if AllPatternsVariable is set.
