@@ -17,7 +17,7 @@ import (
 )
 
 // age matches what kubectl prints as the age of an object.
-var age = regexp.MustCompile(`^\d+m?s$`)
+var age = regexp.MustCompile(`^(\d+(ms|[smhd]))+$`)
 
 // prints checks that kubectl prints these rows of columns, in which AGE stands for any age.
 func (e *farmEnv) prints(wanted string, args ...string) {
