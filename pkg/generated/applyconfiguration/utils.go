@@ -103,6 +103,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationimmortalcontainersv1alpha1.TerminationApplyConfiguration{}
 
 		// Group=metacontroller.k8s.io, Version=v1alpha1
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("AnnotationSelector"):
+		return &applyconfigurationmetacontrollerv1alpha1.AnnotationSelectorApplyConfiguration{}
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("Authorization"):
 		return &applyconfigurationmetacontrollerv1alpha1.AuthorizationApplyConfiguration{}
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("BasicAuth"):
@@ -131,6 +133,20 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerSpecApplyConfiguration{}
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CompositeControllerStatus"):
 		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerStatusApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("DecoratorController"):
+		return &applyconfigurationmetacontrollerv1alpha1.DecoratorControllerApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("DecoratorControllerAttachmentRule"):
+		return &applyconfigurationmetacontrollerv1alpha1.DecoratorControllerAttachmentRuleApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("DecoratorControllerAttachmentUpdateStrategy"):
+		return &applyconfigurationmetacontrollerv1alpha1.DecoratorControllerAttachmentUpdateStrategyApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("DecoratorControllerHooks"):
+		return &applyconfigurationmetacontrollerv1alpha1.DecoratorControllerHooksApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("DecoratorControllerResourceRule"):
+		return &applyconfigurationmetacontrollerv1alpha1.DecoratorControllerResourceRuleApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("DecoratorControllerSpec"):
+		return &applyconfigurationmetacontrollerv1alpha1.DecoratorControllerSpecApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("DecoratorControllerStatus"):
+		return &applyconfigurationmetacontrollerv1alpha1.DecoratorControllerStatusApplyConfiguration{}
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("EndpointConfig"):
 		return &applyconfigurationmetacontrollerv1alpha1.EndpointConfigApplyConfiguration{}
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("Hook"):

@@ -9,6 +9,11 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AnnotationSelector) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.AnnotationSelector"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Authorization) OpenAPIModelName() string {
 	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.Authorization"
 }
@@ -81,6 +86,46 @@ func (in CompositeControllerSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in CompositeControllerStatus) OpenAPIModelName() string {
 	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecoratorController) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorController"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecoratorControllerAttachmentRule) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerAttachmentRule"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecoratorControllerAttachmentUpdateStrategy) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerAttachmentUpdateStrategy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecoratorControllerHooks) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerHooks"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecoratorControllerList) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecoratorControllerResourceRule) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerResourceRule"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecoratorControllerSpec) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DecoratorControllerStatus) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

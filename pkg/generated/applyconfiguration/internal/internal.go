@@ -765,6 +765,20 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.AnnotationSelector
+  map:
+    fields:
+    - name: matchAnnotations
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: matchExpressions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement
+          elementRelationship: atomic
 - name: dev.millwright.pkg.apis.metacontroller.v1alpha1.Authorization
   map:
     fields:
@@ -979,6 +993,132 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorController
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: spec
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerSpec
+      default: {}
+    - name: status
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerStatus
+      default: {}
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerAttachmentRule
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+      default: ""
+    - name: resource
+      type:
+        scalar: string
+      default: ""
+    - name: updateStrategy
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerAttachmentUpdateStrategy
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerAttachmentUpdateStrategy
+  map:
+    fields:
+    - name: method
+      type:
+        scalar: string
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerHooks
+  map:
+    fields:
+    - name: customize
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Hook
+    - name: finalize
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Hook
+    - name: sync
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.Hook
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerResourceRule
+  map:
+    fields:
+    - name: annotationSelector
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.AnnotationSelector
+    - name: apiVersion
+      type:
+        scalar: string
+      default: ""
+    - name: ignoreStatusChanges
+      type:
+        scalar: boolean
+    - name: labelSelector
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+    - name: resource
+      type:
+        scalar: string
+      default: ""
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerSpec
+  map:
+    fields:
+    - name: attachments
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerAttachmentRule
+          elementRelationship: atomic
+    - name: endpointConfigs
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.EndpointConfig
+          elementRelationship: atomic
+    - name: hooks
+      type:
+        namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerHooks
+    - name: resources
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerResourceRule
+          elementRelationship: atomic
+    - name: resyncPeriodSeconds
+      type:
+        scalar: numeric
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerStatus
+  map:
+    fields:
+    - name: attachments
+      type:
+        scalar: string
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: finalizedResources
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.ResourceRule
+          elementRelationship: atomic
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: resources
+      type:
+        scalar: string
 - name: dev.millwright.pkg.apis.metacontroller.v1alpha1.EndpointConfig
   map:
     fields:

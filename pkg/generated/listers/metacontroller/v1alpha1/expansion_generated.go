@@ -8,3 +8,7 @@ package v1alpha1
 // CompositeControllerListerExpansion allows custom methods to be added to
 // CompositeControllerLister.
 type CompositeControllerListerExpansion interface{}
+
+// DecoratorControllerListerExpansion allows custom methods to be added to
+// DecoratorControllerLister.
+type DecoratorControllerListerExpansion interface{}

@@ -13,6 +13,8 @@ import (
 type Interface interface {
 	// CompositeControllers returns a CompositeControllerInformer.
 	CompositeControllers() TypedCompositeControllerInformer
+	// DecoratorControllers returns a DecoratorControllerInformer.
+	DecoratorControllers() TypedDecoratorControllerInformer
 }
 
 type version struct {
@@ -29,4 +31,9 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // CompositeControllers returns a TypedCompositeControllerInformer.
 func (v *version) CompositeControllers() TypedCompositeControllerInformer {
 	return &compositeControllerInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
+}
+
+// DecoratorControllers returns a TypedDecoratorControllerInformer.
+func (v *version) DecoratorControllers() TypedDecoratorControllerInformer {
+	return &decoratorControllerInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }

@@ -16,6 +16,7 @@ import (
 type MetacontrollerV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	CompositeControllersGetter
+	DecoratorControllersGetter
 }
 
 // MetacontrollerV1alpha1Client is used to interact with features provided by the metacontroller.k8s.io group.
@@ -25,6 +26,10 @@ type MetacontrollerV1alpha1Client struct {
 
 func (c *MetacontrollerV1alpha1Client) CompositeControllers() CompositeControllerInterface {
 	return newCompositeControllers(c)
+}
+
+func (c *MetacontrollerV1alpha1Client) DecoratorControllers() DecoratorControllerInterface {
+	return newDecoratorControllers(c)
 }
 
 // NewForConfig creates a new MetacontrollerV1alpha1Client for the given config.

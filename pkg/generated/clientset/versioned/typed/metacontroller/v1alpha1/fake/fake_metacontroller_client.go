@@ -19,6 +19,10 @@ func (c *FakeMetacontrollerV1alpha1) CompositeControllers() v1alpha1.CompositeCo
 	return newFakeCompositeControllers(c)
 }
 
+func (c *FakeMetacontrollerV1alpha1) DecoratorControllers() v1alpha1.DecoratorControllerInterface {
+	return newFakeDecoratorControllers(c)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeMetacontrollerV1alpha1) RESTClient() rest.Interface {
