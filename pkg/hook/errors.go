@@ -46,6 +46,10 @@ const (
 	ReasonDuplicateChild Reason = "HookChildDuplicate"
 	// ReasonForeignNamespace is a child that its parent cannot own, for it is outside of the parent's namespace.
 	ReasonForeignNamespace Reason = "HookChildForeignNamespace"
+	// ReasonInvalidRelated is a rule of a customize answer that contradicts itself, or selects what its parent may not see.
+	ReasonInvalidRelated Reason = "HookRelatedInvalid"
+	// ReasonRelatedNotServed is a rule of a customize answer for a resource that the API server does not serve.
+	ReasonRelatedNotServed Reason = "HookRelatedNotServed"
 )
 
 // Error is why a hook could not be called or its answer not be used.
@@ -85,6 +89,11 @@ func ReasonOf(err error) Reason {
 
 func newError(reason Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, err: fmt.Errorf(format, args...)}
+}
+
+// NewError returns an error of a package that judges what is only decoded here: the rules of a customize answer.
+func NewError(reason Reason, format string, args ...any) *Error {
+	return newError(reason, format, args...)
 }
 
 // shownText is the length of an answer in an error text, in bytes: the text goes into an event, which holds 1 kB.

@@ -80,6 +80,13 @@ func (x *SelectorIndex[K]) bestPlaces(namespace string, requirements labels.Requ
 	return best
 }
 
+// Len returns the number of keys whose selectors can match something.
+func (x *SelectorIndex[K]) Len() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.filed)
+}
+
 // Delete forgets the key.
 func (x *SelectorIndex[K]) Delete(key K) {
 	x.mu.Lock()
