@@ -4,63 +4,40 @@
 package integration
 
 import (
-	"bytes"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"millwright.dev/pkg/manager"
 	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/samplehook"
 )
 
-// deploySample installs a file of manifests/samples/compositecontroller as a user does, except that the hook runs here: this interpreter
-// runs the code in its ConfigMap, and the CompositeController calls it at that address. Types and roles are installed unchanged.
-func (e *engineEnv) deploySample(file, interpreter string) {
+// deploySample installs a file of manifests/samples as a user does, except that the hook runs here, and the controllers call it at that address.
+// Types and roles are installed unchanged.
+func (e *engineEnv) deploySample(file string) {
 	e.Helper()
-	runtime, err := exec.LookPath(interpreter)
-	if err != nil {
-		e.Skipf("%s is not installed: the hook of %s cannot be run here", interpreter, file)
-	}
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "manifests", "samples", "compositecontroller", file))
-	if err != nil {
-		e.Fatal(err)
-	}
-	address := freeAddress(e.T)
-	for _, document := range bytes.Split(content, []byte("\n---\n")) {
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &o.Object); err != nil {
-			e.Fatal(err)
-		}
+	address := samplehook.Start(e.T, file)
+	for _, o := range samplehook.Objects(e.T, file) {
 		switch o.GetKind() {
 		case "CustomResourceDefinition", "ClusterRole":
 			e.applySample(o)
-		case "ConfigMap":
-			data, _, _ := unstructured.NestedStringMap(o.Object, "data")
-			for name, code := range data {
-				e.runHook(runtime, name, code, address)
-			}
-		case "CompositeController":
+		case "CompositeController", "DecoratorController":
 			// It is created last. Only its URL and the label for the test's engine are changed.
 			defer e.applySample(withHooksAt(o, address, e.servedBy))
 		}
 	}
 }
 
-// withHooksAt makes a CompositeController call its hooks at the address. Their paths stay the same.
-func withHooksAt(cc *unstructured.Unstructured, address, servedBy string) *unstructured.Unstructured {
-	cc.SetLabels(map[string]string{engineTest: servedBy})
-	hooks, _, _ := unstructured.NestedMap(cc.Object, "spec", "hooks")
+// withHooksAt makes a controller call its hooks at the address. Their paths stay the same.
+func withHooksAt(controller *unstructured.Unstructured, address, servedBy string) *unstructured.Unstructured {
+	controller.SetLabels(map[string]string{engineTest: servedBy})
+	hooks, _, _ := unstructured.NestedMap(controller.Object, "spec", "hooks")
 	for _, hook := range hooks {
 		webhook := hook.(map[string]any)["webhook"].(map[string]any)
 		path, _ := webhook["path"].(string)
@@ -70,8 +47,8 @@ func withHooksAt(cc *unstructured.Unstructured, address, servedBy string) *unstr
 		delete(webhook, "service")
 		webhook["url"] = "http://" + address + path
 	}
-	cc.Object["spec"].(map[string]any)["hooks"] = hooks
-	return cc
+	controller.Object["spec"].(map[string]any)["hooks"] = hooks
+	return controller
 }
 
 func (e *engineEnv) applySample(o *unstructured.Unstructured) {
@@ -81,53 +58,6 @@ func (e *engineEnv) applySample(o *unstructured.Unstructured) {
 		e.Fatal(err)
 	}
 	e.cleanUp(kind, o.GetName())
-}
-
-// freeAddress returns an address on loopback that no process listens at.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
-// runHook runs the code of a hook until the test ends. The hook listens at the address instead of port 8080.
-func (e *engineEnv) runHook(interpreter, name, code, address string) {
-	e.Helper()
-	_, port, _ := strings.Cut(address, ":")
-	moved := strings.NewReplacer(`("", 8080)`, `("127.0.0.1", `+port+`)`, ".listen(8080)", ".listen("+port+", '127.0.0.1')").Replace(code)
-	if moved == code {
-		e.Fatalf("%s does not listen on port 8080 as its Service says", name)
-	}
-	file := filepath.Join(e.TempDir(), name)
-	if err := os.WriteFile(file, []byte(moved), 0o600); err != nil {
-		e.Fatal(err)
-	}
-	output := &logBuffer{}
-	command := exec.Command(interpreter, file)
-	command.Stdout, command.Stderr = output, output
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := command.Start(); err != nil {
-		e.Fatal(err)
-	}
-	e.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait() // it was killed
-		if e.Failed() {
-			e.Logf("output of %s:\n%s", name, output)
-		}
-	})
-	e.eventually(func() string {
-		connection, err := net.Dial("tcp", address)
-		if err != nil {
-			return fmt.Sprintf("the hook does not listen: %v; its output:\n%s", err, output)
-		}
-		_ = connection.Close()
-		return ""
-	})
 }
 
 // forSample returns an environment with an engine for this namespace alone, because the kinds of the samples are cluster-wide.
@@ -140,7 +70,7 @@ func forSample(t *testing.T) *engineEnv {
 func TestCompositeSamplePython(t *testing.T) {
 	t.Parallel()
 	e := forSample(t)
-	e.deploySample("hello.yaml", "python3")
+	e.deploySample("compositecontroller/hello.yaml")
 	e.awaitReasonOf("hello-controller", "Serving")
 	parent := e.put("{apiVersion: example.com/v1, kind: HelloWorld, metadata: {name: you}, spec: {who: you}}")
 	greets := func(who string) func(*unstructured.Unstructured) string {
@@ -177,7 +107,7 @@ func otherThan(uid types.UID) func(*unstructured.Unstructured) string {
 func TestCompositeSampleNode(t *testing.T) {
 	t.Parallel()
 	e := forSample(t)
-	e.deploySample("sharedconfig.yaml", "node")
+	e.deploySample("compositecontroller/sharedconfig.yaml")
 	e.awaitReasonOf("sharedconfig-controller", "Serving")
 	const kind = "SharedConfig.example.com/v1"
 	parent := e.put("{apiVersion: example.com/v1, kind: SharedConfig, metadata: {name: a}, spec: {selector: {matchLabels: {app: a}}, data: {a: '1', b: '2'}}}")
@@ -201,7 +131,7 @@ func TestCompositeSampleNode(t *testing.T) {
 func TestCompositeSampleImmortalContainer(t *testing.T) {
 	e := forSample(t)
 	e.grantEngine(rightsOnParents("immortalcontainers.flugel.it", "immortalcontainers")...)
-	e.deploySample("immortalcontainer-hook.yaml", "python3")
+	e.deploySample("compositecontroller/immortalcontainer-hook.yaml")
 	e.awaitReasonOf("immortalcontainer-controller", "Serving")
 	const kind = "ImmortalContainer.immortalcontainers.flugel.it/v1alpha1"
 	parent := e.put("{apiVersion: immortalcontainers.flugel.it/v1alpha1, kind: ImmortalContainer, metadata: {name: web}, spec: {image: nginx}}")
