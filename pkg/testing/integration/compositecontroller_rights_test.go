@@ -43,3 +43,15 @@ func rightsOnChildren(group, resource string) []rbacv1.PolicyRule {
 		{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"get", "list", "watch", "create", "update", "delete"}},
 	}
 }
+
+// rightsOnTargets returns the rights that the engine needs on the targets of a DecoratorController.
+func rightsOnTargets(group, resource string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"get", "list", "watch", "patch"}},
+	}
+}
+
+// rightToOwn returns the right that the engine needs on targets that have attachments.
+func rightToOwn(group, resource string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource + "/finalizers"}, Verbs: []string{"update"}}
+}
