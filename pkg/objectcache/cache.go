@@ -79,6 +79,8 @@ type Request struct {
 	// is nil). Calls are sequential and in order. A slow user delays no other user, but gets several changes of one object as one, and no
 	// call for an object that was added and deleted meanwhile. Optional.
 	OnChange func(old, new *RawObject)
+	// OnSynced is called after OnChange has been called for all initial objects, before it is called for any change of them. Optional.
+	OnSynced func()
 	// OnProblem is called with what keeps the resource from being listed or watched, and with nil when it can be. Optional.
 	OnProblem func(problem error)
 }

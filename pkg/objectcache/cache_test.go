@@ -39,6 +39,51 @@ func TestUserIsNotified(t *testing.T) {
 	})
 }
 
+func TestASyncedUserIsNotifiedOnceAfterAllObjects(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		server.write("ns", "a", "x")
+		server.write("ns", "b", "x")
+		for namespace, want := range map[string][]string{"ns": {"object", "object", "synced", "object"}, "empty": {"synced", "object"}} {
+			var log []string
+			handle, err := objects.Acquire(Request{
+				Resource: widgets, Namespace: namespace,
+				OnChange: func(_, _ *RawObject) { log = append(log, "object") },
+				OnSynced: func() { log = append(log, "synced") },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			server.write(namespace, "late", "x")
+			synctest.Wait()
+			if diff := cmp.Diff(want, log); diff != "" {
+				t.Errorf("in %q: %s", namespace, diff)
+			}
+			handle.Release()
+		}
+	})
+}
+
+func TestNamedFindsTheObjectsOfAllNamespaces(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		for _, namespace := range []string{"n1", "n2", "n3"} {
+			server.write(namespace, "a", "x")
+		}
+		server.write("n1", "b", "x")
+		server.write("n3", "a", "y")
+		u := acquire(t, objects, "", "", "app=x")
+		synctest.Wait()
+		var found []string
+		for _, o := range u.Named("a") {
+			found = append(found, o.GetNamespace()+"/"+o.GetName())
+		}
+		slices.Sort(found)
+		if diff := cmp.Diff([]string{"n1/a", "n2/a"}, found); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestListAfterCompaction(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		for _, name := range []string{"same", "changed", "deleted"} {

@@ -35,6 +35,19 @@ func (h *Handle) Get(namespace, name string) *RawObject {
 	return h.scope.within(h.feed.objects.get(objectName{namespace, name}))
 }
 
+// Named returns the objects of that name in all namespaces, in no order.
+func (h *Handle) Named(name string) []*RawObject {
+	h.feed.mu.RLock()
+	defer h.feed.mu.RUnlock()
+	var found []*RawObject
+	for namespace := range h.feed.objects.namespaces {
+		if o := h.scope.within(h.feed.objects.get(objectName{namespace, name})); o != nil {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
 // OwnedBy returns the objects whose controller has that UID, in a namespace or, if that is "", everywhere, in no order.
 func (h *Handle) OwnedBy(controller types.UID, namespace string) []*RawObject {
 	h.feed.mu.RLock()
@@ -119,6 +132,10 @@ func (h *Handle) notify(ctx context.Context) {
 		case next.problemChanged:
 			if h.request.OnProblem != nil {
 				h.guard(ctx, func() { h.request.OnProblem(next.problem) })
+			}
+		case next.synced:
+			if h.request.OnSynced != nil {
+				h.guard(ctx, h.request.OnSynced)
 			}
 		default:
 			if h.request.OnChange != nil && next.old != next.new {

@@ -17,6 +17,8 @@ type queue struct {
 	// waiting is how many of the objects that were there when the user became synced wait still.
 	waiting int
 	synced  chan struct{} // closed when the user was notified of them all
+	// announce is set from then on, until the user was notified of that.
+	announce bool
 	// problem is nil for none; notified is false until the user was notified of it.
 	problem  error
 	notified bool
@@ -64,9 +66,14 @@ func (q *queue) begin(objects []*RawObject) {
 	}
 	q.waiting = len(q.order)
 	if q.waiting == 0 {
-		close(q.synced)
+		q.complete()
 	}
 	q.wake()
+}
+
+func (q *queue) complete() {
+	q.announce = true
+	close(q.synced)
 }
 
 // setProblem sets what is wrong with the watch, or nil.
@@ -93,11 +100,12 @@ func (q *queue) wake() {
 	}
 }
 
-// news is one notification: a change, or another problem.
+// news is one notification: a change, another problem, or that the user is synced.
 type news struct {
 	change
 	problem        error
 	problemChanged bool
+	synced         bool
 }
 
 // pop takes out the next notification.
@@ -107,6 +115,10 @@ func (q *queue) pop() (next news, found bool) {
 	if !q.notified {
 		q.notified = true
 		return news{problem: q.problem, problemChanged: true}, true
+	}
+	if q.announce {
+		q.announce = false
+		return news{synced: true}, true
 	}
 	if len(q.order) == 0 {
 		q.order, q.pending = nil, nil // a map never shrinks
@@ -126,7 +138,7 @@ func (q *queue) done() {
 	defer q.mu.Unlock()
 	if q.waiting > 0 {
 		if q.waiting--; q.waiting == 0 {
-			close(q.synced)
+			q.complete()
 		}
 	}
 }

@@ -101,6 +101,13 @@ func (x *Index[K]) Len() (keys, rules int) {
 	return len(x.keys), len(x.entries)
 }
 
+// needsNamespaces reports whether a rule has a namespaceSelector.
+func (x *Index[K]) needsNamespaces() bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.namespaces) > 0
+}
+
 // AppendChanged appends to keys those whose rules select the object before or after the change, each once, in no order.
 func (x *Index[K]) AppendChanged(keys []K, change Change) []K {
 	x.mu.RLock()

@@ -1,0 +1,110 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package related
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWatchesAreMergedAboveALimit(t *testing.T) {
+	rule := func(rest string, args ...any) string {
+		return `{"apiVersion":"v1","resource":"configmaps",` + fmt.Sprintf(rest, args...) + `}`
+	}
+	names := func(from, to int, namespace string) (rules []string) {
+		for i := from; i < to; i++ {
+			rules = append(rules, rule(`"namespace":%q,"names":["c%d"]`, namespace, i))
+		}
+		return rules
+	}
+	var inManyNamespaces, labelledInMany []string
+	for i := range maxOfResource + 1 {
+		inManyNamespaces = append(inManyNamespaces, rule(`"namespace":"n%d","names":["config"]`, i))
+		labelledInMany = append(labelledInMany, rule(`"namespace":"n%d","labelSelector":{"matchLabels":{"app":"x"}}`, i))
+	}
+	for name, test := range map[string]struct {
+		rules []string
+		want  []string
+	}{
+		"one name":                      {names(0, 1, "n"), []string{"configmaps n/c0"}},
+		"two names":                     {names(0, 2, "n"), []string{"configmaps n/c0", "configmaps n/c1"}},
+		"many names in a namespace":     {names(0, maxOfNamespace+1, "n"), []string{"configmaps n/"}},
+		"many here, one there":          {append(names(0, maxOfNamespace+1, "n"), names(0, 1, "m")...), []string{"configmaps m/c0", "configmaps n/"}},
+		"one name in many namespaces":   {inManyNamespaces, []string{"configmaps /config"}},
+		"one selector in many":          {labelledInMany, []string{"configmaps / app=x"}},
+		"a namespace covers its names":  {append(names(0, 2, "n"), rule(`"namespace":"n"`)), []string{"configmaps n/"}},
+		"all cover everything":          {append(names(0, 2, "n"), rule(`"namespace":""`)), []string{"configmaps"}},
+		"a name everywhere covers that": {append(names(0, 2, "n"), rule(`"names":["c0"]`)), []string{"configmaps /c0", "configmaps n/c1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, request := range Watches(compile(t, v2Parent, test.rules...)) {
+				got = append(got, (&fakeHandle{request: request}).name())
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Whatever comes and goes, the watches have all that is needed, are not too many, and none is there for nothing.
+func TestWatchesHaveWhatIsNeeded(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	d := demand{}
+	var needed []scope
+	grow := true
+	for range 4000 {
+		if len(needed) > 400 || len(needed) == 0 {
+			grow = len(needed) == 0
+		}
+		if random.Intn(3) > 0 == grow {
+			s := scope{extent: extent{resource: configMaps}}
+			if random.Intn(10) > 0 {
+				s.namespace = fmt.Sprint("n", random.Intn(30))
+			}
+			if random.Intn(10) > 0 {
+				s.name = fmt.Sprint("c", random.Intn(20))
+			}
+			d.add(&s)
+			needed = append(needed, s)
+		} else if len(needed) > 0 {
+			last := len(needed) - 1
+			i := random.Intn(len(needed))
+			d.remove(&needed[i])
+			needed[i] = needed[last]
+			needed = needed[:last]
+		}
+		watches := d.wanted(configMaps)
+		if len(watches) > maxOfResource {
+			t.Fatalf("%d watches", len(watches))
+		}
+		used := map[extent]bool{}
+		for i := range needed {
+			covered := false
+			for _, w := range watches {
+				if w.covers(&needed[i].extent) {
+					covered, used[w.extent] = true, true
+				}
+			}
+			if !covered {
+				t.Fatalf("%s is not watched", needed[i].String())
+			}
+		}
+		for _, w := range watches {
+			if !used[w.extent] {
+				t.Fatalf("%s is watched for nothing", w.String())
+			}
+		}
+	}
+	for i := range needed {
+		d.remove(&needed[i])
+	}
+	if len(d) > 0 || d.wanted(configMaps) != nil {
+		t.Error("without rules, something is watched")
+	}
+}
