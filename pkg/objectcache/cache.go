@@ -15,13 +15,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cache holds objects of any kind for its users, with one watch per resource. Its methods may be called concurrently.
+// Cache holds objects of any kind for its users, with one watch per resource, and one per object that is requested by name. Its methods may
+// be called concurrently.
 type Cache struct {
 	ctx  context.Context
 	open openFunc
 
 	mu    sync.Mutex // before that of any feed
-	feeds map[schema.GroupVersionResource]*feed
+	feeds map[feedKey]*feed
 
 	tidying atomic.Bool
 
@@ -46,7 +47,7 @@ func New(ctx context.Context, config *rest.Config, options Options) (*Cache, err
 }
 
 func newCache(ctx context.Context, open openFunc) *Cache {
-	return &Cache{ctx: ctx, open: open, feeds: map[schema.GroupVersionResource]*feed{}}
+	return &Cache{ctx: ctx, open: open, feeds: map[feedKey]*feed{}}
 }
 
 // Wait returns when the context has ended and nothing of the cache runs any more.
@@ -100,16 +101,12 @@ func (c *Cache) Acquire(request Request) (*Handle, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.feeds[request.Resource]
-	if f == nil {
-		f = newFeed(c, request.Resource)
-		c.feeds[request.Resource] = f
-	}
+	f := c.feedFor(request.Resource, &within)
 	ctx, stop := context.WithCancel(c.ctx)
-	user := &Handle{feed: f, scope: within, request: request, queue: newQueue(), stop: stop}
+	user := &Handle{scope: within, request: request, queue: newQueue(), stop: stop}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.users[user] = struct{}{}
+	f.admit(user)
 	c.start(func() {
 		defer stop()
 		user.notify(ctx)
@@ -123,18 +120,9 @@ func (c *Cache) Acquire(request Request) (*Handle, error) {
 func (c *Cache) Retry(resource schema.GroupVersionResource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.feeds[resource]
-	if f == nil {
-		return
-	}
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	for _, s := range []*source{f.current, f.next} {
-		if s != nil {
-			select {
-			case s.wake <- struct{}{}:
-			default:
-			}
+	for key, f := range c.feeds {
+		if key.resource == resource {
+			f.retry()
 		}
 	}
 }
@@ -143,7 +131,7 @@ func (c *Cache) Retry(resource schema.GroupVersionResource) {
 func (c *Cache) release(user *Handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := user.feed
+	f := user.feed.Load()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, there := f.users[user]; !there {
@@ -151,9 +139,10 @@ func (c *Cache) release(user *Handle) {
 	}
 	delete(f.users, user)
 	user.stop()
+	f.separateFromNone()
 	f.steer()
 	if len(f.users) == 0 {
-		delete(c.feeds, f.resource)
+		delete(c.feeds, f.key)
 		f.objects = newStore() // a handle that is still referenced does not keep the objects
 		c.tidy()
 	}

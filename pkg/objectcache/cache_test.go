@@ -148,8 +148,9 @@ func TestVersionAtNotification(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *fakeServer, objects *Cache) {
 		u := acquire(t, objects, "", "", "")
 		synctest.Wait()
-		at := u.feed.current // after each change the Reflector reports how far that is: here it does not come to that
-		for i, take := range []func(*source, *RawObject){u.feed.put, u.feed.put, u.feed.remove} {
+		f := u.feed.Load()
+		at := f.current // after each change the Reflector reports how far that is: here it does not come to that
+		for i, take := range []func(*source, *RawObject){f.put, f.put, f.remove} {
 			take(at, widget(t, "ns", "a", "x", 101+i))
 			if got := u.LastStoreSyncResourceVersion(); got != fmt.Sprint(101+i) {
 				t.Errorf("a user that is notified of version %d reads that the cache is at %s", 101+i, got)
@@ -188,11 +189,14 @@ func TestTheWatchIsAsNarrowAsItsUsersAgree(t *testing.T) {
 				t.Error(diff)
 			}
 		}
-		one := acquire(t, objects, "ns", "a", "app=x")
-		want("ns/a app=x")
-		two := acquire(t, objects, "ns", "b", "app=x")
-		want("ns/ app=x")
+		one := acquire(t, objects, "ns", "", "app=x,!gone")
+		want("ns/ app=x,!gone")
+		two := acquire(t, objects, "ns", "", "app=x")
+		want("ns/ ")
 		three := acquire(t, objects, "other", "", "app=x")
+		want("/ ")
+		one.Release()
+		time.Sleep(narrowDelay)
 		want("/ app=x")
 		four := acquire(t, objects, "", "", "app=y")
 		want("/ ")
@@ -201,15 +205,15 @@ func TestTheWatchIsAsNarrowAsItsUsersAgree(t *testing.T) {
 		want("/ ")
 		time.Sleep(narrowDelay)
 		want("ns/ app=x")
-		one.Release()
+		again := acquire(t, objects, "ns", "", "app=x,!gone")
+		want("ns/ ")
 		time.Sleep(narrowDelay / 2)
-		again := acquire(t, objects, "ns", "a", "app=x")
+		again.Release()
 		time.Sleep(narrowDelay)
 		want("ns/ app=x")
-		if lists := server.listsAnswered(); lists != 5 {
+		if lists := server.listsAnswered(); lists != 8 {
 			t.Errorf("%d lists", lists)
 		}
-		again.Release()
 		two.Release()
 		want()
 	})
@@ -287,9 +291,9 @@ func TestRefusedUserDoesNotDisturbOthers(t *testing.T) {
 		server.write("ns", "a", "x")
 		synctest.Wait()
 		server.wantUpToDate(u)
-		u.feed.mu.RLock()
-		kept := len(u.feed.deleted)
-		u.feed.mu.RUnlock()
+		f := u.view()
+		kept := len(f.deleted)
+		f.mu.RUnlock()
 		if kept > 0 {
 			t.Errorf("%d deletions are kept for a source that is refused for an hour", kept)
 		}

@@ -1,7 +1,8 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objectcache holds objects of any kind in little memory, with one watch per resource for all its users.
+// Package objectcache holds objects of any kind in little memory, with one watch per resource for all its users, and one for each name that a
+// user requests.
 //
 // A [RawObject] is an object as compact JSON, with a small header of the fields that controllers need; nothing is decoded to a tree. A [Cache]
 // lists and watches, through client-go's Reflector, what its users acquire:
@@ -20,6 +21,9 @@
 // its first state (feed.go, state.go): no user misses a change, sees one undone, or gets an object twice. If the watch that all need
 // together is refused, the users that were served before are still served, and the others get the reason.
 //
+// A user that requests objects by name has a watch of its own, and neither widens nor narrows that of others. Only where the shared watch has
+// the object anyway, the user is its guest until that is narrowed (named.go).
+//
 // A resource that is not served, or not allowed, is retried, first within half a second and finally every 15 to 30 seconds; its users get the
 // reason ([Handle.Problem]) and keep the objects that they have seen. [Cache.Retry] ends the wait.
 //
@@ -28,5 +32,6 @@
 //
 // Memory is measured by "go test -run '^$' -bench Memory -benchtime 1x ./pkg/testing/integration/objectcache".
 //
-// A [SelectorIndex] finds the users' own keys whose selectors match an ownerless object.
+// [Handle.List] with a selector costs as much as there are objects with one of its labels: the labels that users list by are indexed
+// (labelindex.go). A [SelectorIndex] finds the users' own keys whose selectors match an ownerless object.
 package objectcache

@@ -6,19 +6,17 @@ package objectcache
 import (
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // narrowDelay is how long the users of a resource must have needed less before the watch is narrowed: narrowing needs a new list, and a
 // user that releases its handle often acquires another one immediately.
 const narrowDelay = 30 * time.Second
 
-// feed holds the objects of one resource for all its users, and keeps one watch on it; a second one only while the watch is widened or
-// narrowed.
+// feed holds the objects of one resource for all its users, or those of one name, and keeps one watch on it; a second one only while the watch
+// is widened or narrowed.
 type feed struct {
-	cache    *Cache
-	resource schema.GroupVersionResource
+	cache *Cache
+	key   feedKey
 
 	mu      sync.RWMutex
 	objects *store
@@ -40,17 +38,41 @@ type catchUp struct {
 	deleted map[objectName]string
 }
 
-func newFeed(cache *Cache, resource schema.GroupVersionResource) *feed {
-	return &feed{cache: cache, resource: resource, objects: newStore(), users: map[*Handle]struct{}{}}
+func newFeed(cache *Cache, key feedKey) *feed {
+	return &feed{cache: cache, key: key, objects: newStore(), users: map[*Handle]struct{}{}}
+}
+
+// retry ends the wait of a resource that could not be listed or watched.
+func (f *feed) retry() {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, s := range []*source{f.current, f.next} {
+		if s != nil {
+			select {
+			case s.wake <- struct{}{}:
+			default:
+			}
+		}
+	}
 }
 
 // The functions below must be called with f.mu held.
 
-// wanted returns the narrowest scope with all that the users need. There is at least one user.
+// admit adds a user.
+func (f *feed) admit(user *Handle) {
+	f.users[user] = struct{}{}
+	user.feed.Store(f)
+}
+
+// wanted returns the narrowest scope with all that the users need. There is at least one user. One that uses a shared watch for an object by name
+// does not count: see named.go.
 func (f *feed) wanted() scope {
 	var all scope
 	first := true
 	for user := range f.users {
+		if f.isGuest(user) {
+			continue
+		}
 		if first {
 			all, first = user.scope, false
 		} else {
@@ -86,8 +108,9 @@ func (f *feed) steer() {
 	f.notifyProblems()
 }
 
-// replaceBy starts the next source.
+// replaceBy starts the next source. The cache's mu is held too.
 func (f *feed) replaceBy(wanted scope) {
+	f.separate(&wanted)
 	f.dropNext()
 	f.narrowLater(false)
 	f.next = f.start(wanted)
@@ -102,6 +125,8 @@ func (f *feed) narrowLater(later bool) {
 	case later && f.narrowing == nil:
 		var timer *time.Timer
 		timer = time.AfterFunc(narrowDelay, func() {
+			f.cache.mu.Lock()
+			defer f.cache.mu.Unlock()
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if f.narrowing != timer {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +18,7 @@ import (
 // Handle is the access of one user to a resource. The user sees what it requested, whatever other users request. Reads do not copy objects;
 // before [Handle.HasSynced] they may be incomplete.
 type Handle struct {
-	feed    *feed
+	feed    atomic.Pointer[feed]
 	scope   scope
 	request Request
 	queue   *queue
@@ -26,22 +27,34 @@ type Handle struct {
 }
 
 // Release releases the handle. No call to OnChange or OnProblem begins after it, but one may still run. It may be called twice.
-func (h *Handle) Release() { h.feed.cache.release(h) }
+func (h *Handle) Release() { h.feed.Load().cache.release(h) }
+
+// view returns the feed, locked for reading.
+func (h *Handle) view() *feed {
+	for {
+		f := h.feed.Load()
+		f.mu.RLock()
+		if h.feed.Load() == f {
+			return f
+		}
+		f.mu.RUnlock() // the user has moved meanwhile
+	}
+}
 
 // Get returns the object, or nil. The namespace of cluster-scoped objects is "".
 func (h *Handle) Get(namespace, name string) *RawObject {
-	h.feed.mu.RLock()
-	defer h.feed.mu.RUnlock()
-	return h.scope.within(h.feed.objects.get(objectName{namespace, name}))
+	f := h.view()
+	defer f.mu.RUnlock()
+	return h.scope.within(f.objects.get(objectName{namespace, name}))
 }
 
 // Named returns the objects of that name in all namespaces, in no order.
 func (h *Handle) Named(name string) []*RawObject {
-	h.feed.mu.RLock()
-	defer h.feed.mu.RUnlock()
+	f := h.view()
+	defer f.mu.RUnlock()
 	var found []*RawObject
-	for namespace := range h.feed.objects.namespaces {
-		if o := h.scope.within(h.feed.objects.get(objectName{namespace, name})); o != nil {
+	for namespace := range f.objects.namespaces {
+		if o := h.scope.within(f.objects.get(objectName{namespace, name})); o != nil {
 			found = append(found, o)
 		}
 	}
@@ -50,9 +63,9 @@ func (h *Handle) Named(name string) []*RawObject {
 
 // OwnedBy returns the objects whose controller has that UID, in a namespace or, if that is "", everywhere, in no order.
 func (h *Handle) OwnedBy(controller types.UID, namespace string) []*RawObject {
-	h.feed.mu.RLock()
-	defer h.feed.mu.RUnlock()
-	bucket := h.feed.objects.owned[controller]
+	f := h.view()
+	defer f.mu.RUnlock()
+	bucket := f.objects.owned[controller]
 	found := make([]*RawObject, 0, len(bucket))
 	for _, o := range bucket {
 		if (namespace == "" || o.GetNamespace() == namespace) && h.scope.matches(o) {
@@ -65,10 +78,10 @@ func (h *Handle) OwnedBy(controller types.UID, namespace string) []*RawObject {
 // Ownerless returns the objects without a controller that the selector matches, in a namespace or, if that is "", everywhere, in
 // no order. A nil selector matches all.
 func (h *Handle) Ownerless(namespace string, selector labels.Selector) []*RawObject {
-	h.feed.mu.RLock()
-	defer h.feed.mu.RUnlock()
+	f := h.view()
+	defer f.mu.RUnlock()
 	var found []*RawObject
-	h.feed.objects.eachOwnerless(namespace, func(o *RawObject) {
+	f.objects.eachOwnerless(namespace, func(o *RawObject) {
 		if (selector == nil || selector.Matches(o.Labels())) && h.scope.matches(o) {
 			found = append(found, o)
 		}
@@ -77,16 +90,23 @@ func (h *Handle) Ownerless(namespace string, selector labels.Selector) []*RawObj
 }
 
 // List returns the objects that the selector matches, in a namespace or, if that is "", everywhere, in no order. A nil selector
-// matches all.
+// matches all. It costs as much as there are objects in the namespace, or with the rarest label value that the selector demands.
 func (h *Handle) List(namespace string, selector labels.Selector) []*RawObject {
-	h.feed.mu.RLock()
-	defer h.feed.mu.RUnlock()
-	return h.feed.list(h, namespace, selector)
+	f := h.view()
+	if missing := f.objects.unindexed(namespace, selector); len(missing) > 0 {
+		f.mu.RUnlock()
+		f.mu.Lock()
+		f.objects.index(missing)
+		f.mu.Unlock()
+		f = h.view()
+	}
+	defer f.mu.RUnlock()
+	return f.list(h, namespace, selector)
 }
 
 func (f *feed) list(user *Handle, namespace string, selector labels.Selector) []*RawObject {
 	var found []*RawObject
-	f.objects.each(namespace, func(o *RawObject) {
+	f.objects.eachLabelled(namespace, selector, func(o *RawObject) {
 		if (selector == nil || selector.Matches(o.Labels())) && user.scope.matches(o) {
 			found = append(found, o)
 		}
@@ -102,7 +122,7 @@ func (h *Handle) Synced() cache.DoneChecker { return syncedChecker{h} }
 
 type syncedChecker struct{ handle *Handle }
 
-func (s syncedChecker) Name() string          { return describe(s.handle.feed.resource) }
+func (s syncedChecker) Name() string          { return describe(s.handle.request.Resource) }
 func (s syncedChecker) Done() <-chan struct{} { return s.handle.queue.synced }
 
 // Problem returns why the resource cannot be listed or watched, or nil. Objects that were seen before can still be read.
@@ -111,12 +131,12 @@ func (h *Handle) Problem() error { return h.queue.currentProblem() }
 // LastStoreSyncResourceVersion returns the resourceVersion up to which changes can be read here, for a consistency store. It may decrease
 // when the watch is widened or narrowed.
 func (h *Handle) LastStoreSyncResourceVersion() string {
-	h.feed.mu.RLock()
-	defer h.feed.mu.RUnlock()
+	f := h.view()
+	defer f.mu.RUnlock()
 	if !h.active {
 		return ""
 	}
-	return h.feed.version
+	return f.version
 }
 
 // notify calls the user's functions until the context ends.
@@ -151,7 +171,7 @@ func (h *Handle) guard(ctx context.Context, call func()) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			klog.FromContext(ctx).Error(fmt.Errorf("%v", panicked), "A user of the object cache panicked",
-				"resource", describe(h.feed.resource), "stack", string(debug.Stack()))
+				"resource", describe(h.request.Resource), "stack", string(debug.Stack()))
 		}
 	}()
 	call()

@@ -48,12 +48,12 @@ func (f *feed) start(wanted scope) *source {
 
 // run lists and watches until the context ends.
 func (s *source) run(ctx context.Context) {
-	listerWatcher, err := s.feed.cache.open(s.feed.resource, s.scope, s.known)
+	listerWatcher, err := s.feed.cache.open(s.feed.key.resource, s.scope, s.known)
 	if err != nil {
-		s.feed.report(s, fmt.Errorf("making a client for %s: %w", describe(s.feed.resource), err))
+		s.feed.report(s, fmt.Errorf("making a client for %s: %w", describe(s.feed.key.resource), err))
 		return
 	}
-	name := describe(s.feed.resource)
+	name := describe(s.feed.key.resource)
 	logger := klog.LoggerWithName(klog.FromContext(ctx), name)
 	ctx = klog.NewContext(ctx, logger)
 	reflector := cache.NewReflectorWithOptions(&reportingListWatch{ListerWatcher: listerWatcher, source: s},
@@ -114,7 +114,7 @@ func (s *source) Replace(list []any, resourceVersion string) error {
 	for i, item := range list {
 		o, ok := item.(*RawObject)
 		if !ok {
-			return fmt.Errorf("listing %s: an item is a %T", describe(s.feed.resource), item)
+			return fmt.Errorf("listing %s: an item is a %T", describe(s.feed.key.resource), item)
 		}
 		items[i] = o
 	}

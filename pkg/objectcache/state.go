@@ -30,7 +30,7 @@ func (f *feed) replace(s *source, items []*RawObject, version string) {
 	}
 	s.synced = true
 	before := f.objects
-	f.objects = newStore()
+	f.objects = before.emptied()
 	f.version = version
 	for _, o := range items {
 		if old := before.get(nameOf(o)); old.sameVersion(o) {

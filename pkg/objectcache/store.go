@@ -16,10 +16,12 @@ type objectName struct{ namespace, name string }
 func nameOf(o *RawObject) objectName { return objectName{o.GetNamespace(), o.GetName()} }
 
 // store holds the objects of one resource: by namespace and name, those with a controller by its UID, and the ownerless ones by
-// namespace. Its user locks it.
+// namespace, and by the labels that users have listed by. Its user locks it.
 type store struct {
 	namespaces map[string]*namespaceStore
 	owned      map[types.UID][]*RawObject
+	// labels has the labels that are indexed.
+	labels map[string]labelIndex
 }
 
 // namespaceStore holds the objects of one namespace; those of a cluster-scoped resource are all in "".
@@ -53,6 +55,15 @@ func (s *store) known(namespace, name []byte) *RawObject {
 	return nil
 }
 
+// emptied returns an empty store that indexes the same labels.
+func (s *store) emptied() *store {
+	empty := newStore()
+	for label := range s.labels {
+		empty.index([]string{label})
+	}
+	return empty
+}
+
 // put adds the object, in place of the one of its name.
 func (s *store) put(o *RawObject) {
 	// The map would else keep the old one's name, and thereby its whole text.
@@ -75,6 +86,11 @@ func (s *store) put(o *RawObject) {
 		in.ownerless = append(in.ownerless, o)
 	}
 	in.objects[o.GetName()] = entry{o, slot}
+	for label, x := range s.labels {
+		if value, labelled := o.Labels().Lookup(label); labelled {
+			x.put(value, o)
+		}
+	}
 }
 
 // remove forgets the object of that name, if there is one.
@@ -88,6 +104,11 @@ func (s *store) remove(name objectName) {
 		return
 	}
 	delete(in.objects, name.name)
+	for label, x := range s.labels {
+		if value, labelled := old.object.Labels().Lookup(label); labelled {
+			x.remove(value, old.object)
+		}
+	}
 	if owner := old.object.ControllerUID(); owner != "" {
 		if bucket := s.without(s.owned[owner], old.slot); len(bucket) > 0 {
 			s.owned[owner] = bucket
