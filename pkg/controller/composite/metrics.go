@@ -24,6 +24,7 @@ var readyReasons = []string{
 	string(hook.ReasonUnreachable), string(hook.ReasonTooManyRequests), string(hook.ReasonStatus), string(hook.ReasonTooLarge),
 	string(hook.ReasonInvalidJSON), string(hook.ReasonInvalidResponse), string(hook.ReasonUnknownField), string(hook.ReasonInvalidChild),
 	string(hook.ReasonUndeclaredChild), string(hook.ReasonDuplicateChild), string(hook.ReasonForeignNamespace), parent.ReasonUnselected,
+	string(hook.ReasonInvalidRelated), string(hook.ReasonRelatedNotServed),
 }
 
 // publishMetrics publishes the metrics of CompositeControllers until the context ends.
