@@ -11,6 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
+// PodNotComplete begins the message of a Pod that has failed, as in Kanister: also where it has ended in time, with an exit code.
+const PodNotComplete = "Failed while waiting for Pod to complete: Pod failed to complete in time: "
+
 // Failure is an error that ends a phase. Its text is for users.
 type Failure struct{ Message string }
 

@@ -131,7 +131,7 @@ func TestRejection(t *testing.T) {
 			t.Errorf("%s: (-want +got)\n%s", name, diff)
 		}
 		failed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed)
-		if failed == nil || failed.Reason != v1alpha1.ReasonInvalid || failed.Message != test.err {
+		if failed == nil || failed.Reason != v1alpha1.ReasonInvalid || !strings.HasSuffix(failed.Message, test.err) {
 			t.Errorf("%s: the condition Failed is %v", name, failed)
 		}
 		set.Status = stored(t, status)

@@ -157,7 +157,7 @@ func (t *planner) setCondition(conditionType string, status metav1.ConditionStat
 func (t *planner) setFailure(reason, message string) {
 	message = shorten(message, maxMessage)
 	t.status.State, t.status.Error.Message = v1alpha1.StateFailed, message
-	t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, message)
+	t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, failureMessage(&t.status, reason))
 }
 
 // endCondition records that the run has ended, with the reason of the last failure if there is one.
@@ -165,7 +165,7 @@ func (t *planner) endCondition(conditionType string) {
 	reason, message := v1alpha1.ReasonCompleted, ""
 	if conditionType == v1alpha1.ConditionFailed {
 		progressing := meta.FindStatusCondition(t.status.Conditions, v1alpha1.ConditionProgressing)
-		reason, message = progressing.Reason, t.status.Error.Message
+		reason, message = progressing.Reason, failureMessage(&t.status, progressing.Reason)
 	}
 	t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionFalse, reason, message)
 	t.setCondition(conditionType, metav1.ConditionTrue, reason, message)
@@ -179,7 +179,7 @@ func (t *planner) summarize() {
 		progressing := meta.FindStatusCondition(t.status.Conditions, v1alpha1.ConditionProgressing)
 		if progressing != nil && t.status.State == v1alpha1.StateFailed {
 			reason = progressing.Reason
-			lines = append([]string{t.status.Error.Message}, lines...)
+			lines = append([]string{failureMessage(&t.status, reason)}, lines...)
 		}
 		t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, strings.Join(lines, "\n"))
 	}

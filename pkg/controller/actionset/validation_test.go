@@ -143,7 +143,7 @@ func TestPhaseNamespace(t *testing.T) {
 			p := decide(o)
 			status := statusOf(p)
 			failed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionFailed)
-			if refused := failed != nil && failed.Reason == v1alpha1.ReasonInvalid && failed.Message == phase.NoNamespace; refused != (c.want == "") {
+			if refused := failed != nil && failed.Reason == v1alpha1.ReasonInvalid && failed.Message == "phase task failed: "+phase.NoNamespace; refused != (c.want == "") {
 				t.Errorf("Failed is %+v", failed)
 			}
 			if c.want == "" && status.Actions[0].Phases[1].State != v1alpha1.StateFailed {

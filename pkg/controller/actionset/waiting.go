@@ -7,7 +7,6 @@ package actionset
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -78,15 +77,7 @@ func (w phaseWait) line() string {
 
 // waitingPrefix returns the beginning of the line of a phase. It is unique among the phases.
 func waitingPrefix(status *v1alpha1.ActionSetStatus, key phaseKey) string {
-	kind := "phase"
-	if key.phase == phase.Deferred {
-		kind = "deferPhase"
-	}
-	name := phaseIn(status, key).Name
-	if len(status.Actions) > 1 {
-		return fmt.Sprintf("%s %s of actions[%d] waits for ", kind, name, key.action)
-	}
-	return fmt.Sprintf("%s %s waits for ", kind, name)
+	return describePhase(status, key) + " waits for "
 }
 
 // waitingShown returns the lines that a status has now.

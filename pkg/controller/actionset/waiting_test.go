@@ -90,7 +90,7 @@ func TestWaitingLines(t *testing.T) {
 	o.now = o.now.Add(waitingShownAfter)
 	status := statusOf(decide(o))
 	progressing := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionProgressing)
-	if want := "it failed\ndeferPhase d waits for Pod shop/x to end since 2026-11-20T12:00:00Z: line one line two xxx"; !strings.HasPrefix(progressing.Message, want) ||
+	if want := "phase one failed: it failed\ndeferPhase d waits for Pod shop/x to end since 2026-11-20T12:00:00Z: line one line two xxx"; !strings.HasPrefix(progressing.Message, want) ||
 		progressing.Reason != v1alpha1.ReasonPhaseFailed || len(progressing.Message) > 500 {
 		t.Errorf("Progressing is %s: %s", progressing.Reason, progressing.Message)
 	}

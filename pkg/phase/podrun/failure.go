@@ -21,9 +21,8 @@ const (
 	// podTextLimit is the maximum length of a text of others, such as a termination message, in the message of a failure, in bytes.
 	podTextLimit = 1024
 
-	// The messages of failures begin with these texts, as in Kanister.
-	notReady    = "Failed while waiting for Pod to be ready: "
-	notComplete = "Failed while waiting for Pod to complete: Pod failed to complete in time: "
+	// The messages of failures begin with this text or with phase.PodNotComplete, as in Kanister.
+	notReady = "Failed while waiting for Pod to be ready: "
 )
 
 // podFailure returns the observation of a phase that fails because of its Pod. The message of a deferPhase does not name the Pod, as in Kanister.

@@ -125,7 +125,7 @@ func (f *Function) failedPod(ctx context.Context, call phase.Call, intent Intent
 	if intent.IgnoreFailure {
 		return succeeded(call, intent, pod, result)
 	}
-	text, container, lines := notComplete+whyFailed(pod), intent.Container, []string(nil)
+	text, container, lines := phase.PodNotComplete+whyFailed(pod), intent.Container, []string(nil)
 	if result != nil {
 		lines = result.tail
 	}
