@@ -78,7 +78,7 @@ image-context: check-go ## Build what the Dockerfile copies; after it, docker bu
 	@mv bin/image/ca-certificates.crt.new bin/image/ca-certificates.crt
 
 .PHONY: deploy
-deploy: reach-cluster $(if $(filter current,$(CLUSTER)),,bin/cluster image) ## Install the operator with the image IMG into the local cluster with a node (CLUSTER=current: into yours; FARM=tutorial: with Llamas as in their tutorial)
+deploy: reach-cluster $(if $(filter current,$(CLUSTER)),,bin/cluster reach-node image) ## Install the operator with the image IMG into the local cluster with a node (CLUSTER=current: into yours; FARM=tutorial: with Llamas as in their tutorial)
 	@IMG="$(IMG)" exec hack/deploy.sh deploy
 
 .PHONY: undeploy
@@ -183,6 +183,10 @@ check-cluster:
 .PHONY: reach-cluster
 reach-cluster:
 	@exec hack/check-cluster.sh answer
+
+.PHONY: reach-node
+reach-node:
+	@exec hack/check-cluster.sh node
 
 .PHONY: check-go
 check-go:

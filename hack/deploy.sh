@@ -72,8 +72,7 @@ EOF
 
 # bring_image loads the image into the local node, which cannot pull images.
 bring_image() {
-  [ -n "$(kubectl get nodes --selector type=real --output name)" ] ||
-    fail "The local cluster has no real node for Pods to run on. Stop it, and start in another terminal: make cluster-node"
+  require_node
   echo "Loading $IMG into the node"
   bin/cluster image load --dir "$cluster_dir" bin/image/image.tar
 }

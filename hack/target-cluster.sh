@@ -38,9 +38,11 @@ case ${CLUSTER:-} in
 current)
   kubectl_binary=$(command -v kubectl || echo "$PWD/bin/kubectl")
   [ -x "$kubectl_binary" ] || fail "kubectl is missing. Install it, or run: make bin/cluster (it takes minutes)"
-  context=$("$kubectl_binary" config current-context 2>"$work/error") ||
-    fail "$(missing_kubeconfigs || cat "$work/error")" \
-      "CLUSTER=current is the current context of ${KUBECONFIG:-~/.kube/config}. Choose one: kubectl config use-context NAME"
+  context=$("$kubectl_binary" config current-context 2>"$work/error") || {
+    ! missing=$(missing_kubeconfigs) ||
+      fail "$missing" "CLUSTER=current is the current context of KUBECONFIG. Set it to a file that exists, or unset it to use ~/.kube/config: unset KUBECONFIG"
+    fail "$(cat "$work/error")" "CLUSTER=current is the current context of ${KUBECONFIG:-~/.kube/config}. Choose one: kubectl config use-context NAME"
+  }
   # A copy, so that a later change of the context does not change the cluster.
   kubeconfig=$work/kubeconfig
   (umask 077 && "$kubectl_binary" config view --minify --flatten --raw >"$kubeconfig") ||
@@ -66,6 +68,12 @@ kubectl() {
 # require_cluster ends the script if the API server does not answer.
 require_cluster() {
   kubectl get --request-timeout=10s --raw /version >/dev/null 2>"$work/error" || fail "$(cat "$work/error")" "$hint"
+}
+
+# require_node ends the script if the local cluster has no node on which Pods run as containers.
+require_node() {
+  [ -n "$(kubectl get nodes --selector type=real --output name)" ] ||
+    fail "The local cluster has no real node for Pods to run on. Stop it, and start in another terminal: make cluster-node"
 }
 
 # deleted_crds prints our CRDs that are being deleted: they are gone once the controllers have removed the finalizers of their objects.

@@ -103,7 +103,10 @@ func (c *Config) address() (*url.URL, error) {
 		return nil, fmt.Errorf("invalid webhook config: the URL cannot be parsed: %w", err)
 	}
 	if parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" {
-		return nil, fmt.Errorf("invalid webhook config: %q is no URL of the form http://host/path or https://host/path", parsed.Redacted())
+		if parsed.User != nil {
+			address = parsed.Redacted() // which encodes characters, so that users may not recognize what they wrote
+		}
+		return nil, fmt.Errorf("invalid webhook config: %q is no URL of the form http://host/path or https://host/path", address)
 	}
 	return parsed, nil
 }

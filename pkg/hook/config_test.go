@@ -26,6 +26,7 @@ func TestTheAddressOfAHook(t *testing.T) {
 		{"a service without a path", Config{Service: service}, "must specify either full 'url', or both 'service' and 'path'"},
 		{"a service without a name", Config{Service: &Service{Namespace: "ns"}, Path: &path}, "invalid client config: must specify service 'name' and 'namespace'"},
 		{"another scheme", Config{URL: "ftp://user:pass@host/"}, `"ftp://user:xxxxx@host/" is no URL of the form`},
+		{"no scheme", Config{URL: "not a url"}, `"not a url" is no URL of the form`},
 		{"no host", Config{URL: "http:///sync"}, "is no URL of the form"},
 		{"what is no URL", Config{URL: "http://user:pass@host:port/"}, "the URL cannot be parsed: "},
 		{"a version that there is not", Config{URL: "http://h/", Version: "v3"}, `version is "v3", and must be v1 or v2`},
