@@ -61,8 +61,10 @@ start_control_plane() {
 start_controllers() {
   echo "Starting the controllers"
   local flags=(--kubeconfig "$kubeconfig" --serving-address 127.0.0.1:0)
-  # In a shared cluster, other clients may be at work.
-  [ "${CLUSTER:-}" = current ] || flags+=(--leader-elect=false)
+  # Processes that a developer starts next to these stand by. The local cluster has one make run at a time, so that its controllers lead again
+  # after a kill -9 without waiting until their Lease expires. So it may be long, for a machine that is slow for a while.
+  [ "${CLUSTER:-}" = current ] ||
+    flags+=(--leader-elect-identity make-run --leader-elect-lease-duration 60s --leader-elect-renew-deadline 50s)
   leashed controllers "$log" bin/millwright controllers "${flags[@]}"
 }
 

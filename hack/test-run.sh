@@ -150,13 +150,24 @@ kubectl wait --for=jsonpath='{.status.positions}'=ddddd --timeout=10s machine/pa
 
 ! hack/deploy.sh undeploy >"$work/undeployed" 2>&1 || fail "make undeploy removes what make run uses"
 grep -q '^make run serves Llamas' "$work/undeployed" || fail "make undeploy does not print why it removes nothing: $(cat "$work/undeployed")"
+! make deploy >"$work/deployed" 2>&1 || fail "make deploy does not fail without a real node"
+grep -q '^The local cluster has no real node' "$work/deployed" || fail "make deploy does not print that there is no real node: $(cat "$work/deployed")"
+! grep -q '^Building the operator' "$work/deployed" || fail "make deploy builds images before it checks that there is a node"
+! KUBECONFIG=$work/none make run CLUSTER=current >"$work/current" 2>&1 || fail "make run CLUSTER=current does not fail without a kubeconfig"
+grep -q 'unset KUBECONFIG$' "$work/current" || fail "make run CLUSTER=current does not print what to do about KUBECONFIG: $(cat "$work/current")"
+bin/millwright controllers --kubeconfig "$KUBECONFIG" --serving-address 0 >"$work/second" 2>&1 &
+second=$!
+within 10 "controllers that a developer starts next to make run do not stand by" grep -q 'Standing by, another process leads.* leader="make-run"' "$work/second"
 controllers=$(cat "$MILLWRIGHT_LOCAL_DIR/controllers.pid")
 try 'kill -9 '
 within 10 "the controllers were killed, and not started again" prints '^The controllers: killed by signal 9, starting again'
 within 10 "the controllers have no new process id" has_new_pid "$controllers"
 uid=$(kubectl get pod web-immortalpod -o 'jsonpath={.metadata.uid}')
 kubectl delete pod web-immortalpod
-within 30 "the Pod was not created again by the controllers that were started again" pod_is_new "$uid"
+within 10 "the Pod was not created again by the controllers that were started again" pod_is_new "$uid"
+! grep -q 'Became the leader' "$work/second" || fail "the controllers that were started again do not lead, but those of the developer"
+kill "$second"
+wait "$second" || fail "the controllers of the developer failed: $(cat "$work/second")"
 try 'kubectl patch greeting'
 within 30 "the hook is not called: no Pod greets Bob" greets Bob
 try 'kill ..cat'

@@ -27,6 +27,8 @@ const watchdogTolerance = 20 * time.Second
 type LeaderElection struct {
 	// Namespace and Name of the Lease.
 	Namespace, Name string
+	// Identity of this process in the Lease; "" for the name of the host and a random part. Two processes with one identity would both lead.
+	Identity string
 	// LeaseDuration is how long the others wait for a renewal before they take over, in whole seconds.
 	LeaseDuration time.Duration
 	// RenewDeadline is when a leader ends that could not renew. It is shorter than LeaseDuration.
@@ -59,9 +61,9 @@ func newLeadership(ctx context.Context, c *Config, onLost, onBackwards func(erro
 		return nil, nil
 	}
 	config := *c.LeaderElection
-	hostname, err := os.Hostname()
+	identity, err := config.identity()
 	if err != nil {
-		return nil, fmt.Errorf("reading the host name, for the identity of this process in the leader election: %w", err)
+		return nil, err
 	}
 	// A request that hangs must leave time for another one before the deadline.
 	client, err := c.clients.electionClient(max(time.Second, config.RenewDeadline/2))
@@ -75,11 +77,10 @@ func newLeadership(ctx context.Context, c *Config, onLost, onBackwards func(erro
 	}
 	l.lease = &lease{
 		LeaseLock: resourcelock.LeaseLock{
-			LeaseMeta: metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name},
-			Client:    &leaseVersions{LeasesGetter: client, onBackwards: onBackwards},
-			Labels:    leaseLabels(c.Controllers, c.Namespace),
-			// Two processes on one host need different identities.
-			LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
+			LeaseMeta:  metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name},
+			Client:     &leaseVersions{LeasesGetter: client, onBackwards: onBackwards},
+			Labels:     leaseLabels(c.Controllers, c.Namespace),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 		},
 		logger:        klog.FromContext(ctx),
 		renewDeadline: config.RenewDeadline,
@@ -99,6 +100,18 @@ func newLeadership(ctx context.Context, c *Config, onLost, onBackwards func(erro
 	}
 	_, err = l.newElector()
 	return l, err
+}
+
+// identity returns that of this process. Two processes on one host need different ones.
+func (e *LeaderElection) identity() (string, error) {
+	if e.Identity != "" {
+		return e.Identity, nil
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("reading the host name, for the identity of this process in the leader election: %w; set --leader-elect-identity", err)
+	}
+	return hostname + "_" + string(uuid.NewUUID()), nil
 }
 
 // awaited returns a channel that is closed when this process leads.

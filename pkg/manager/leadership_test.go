@@ -133,6 +133,37 @@ func TestLeaderWithoutRenewalEndsInTime(t *testing.T) {
 	})
 }
 
+func TestARestartedProcessKeepsItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := newFakeCluster()
+		first, again, other := &toy{name: "toy"}, &toy{name: "toy"}, &toy{name: "toy"}
+		killed := newProcess(t, cluster, first.descriptor())
+		killed.config.LeaderElection.Identity = "make-run"
+		killed.start()
+		settled(5 * time.Second)
+		standby := newProcess(t, cluster, other.descriptor()).start()
+		settled(5 * time.Second)
+		if got := linesWith(standby.logs(), `Standing by, another process leads lease="system/lease" leader="make-run"`); got != 1 {
+			t.Errorf("the log has %d lines that name the leader, want one:\n%s", got, standby.logs())
+		}
+		killed.cut.Store(true) // it does not release the Lease
+		mustEnd(t, killed)
+		restarted := newProcess(t, cluster, again.descriptor())
+		restarted.config.LeaderElection.Identity = "make-run"
+		restarted.start()
+		settled(time.Second)
+		if !again.working.Load() || other.working.Load() {
+			t.Errorf("after a second the restarted process works: %t, the standby: %t; want only the restarted one to", again.working.Load(), other.working.Load())
+		}
+		settled(time.Minute)
+		if other.working.Load() {
+			t.Error("the standby works too")
+		}
+		mustEnd(t, restarted)
+		mustEnd(t, standby)
+	})
+}
+
 func TestLostLeaseEndsTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()

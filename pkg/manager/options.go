@@ -91,7 +91,7 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	fs.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests per second that each controller may send; 0 for no limit except the API server's own.")
 	fs.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests that each controller may send in a burst beyond --kube-api-qps; 0 for that number.")
 
-	fs.DurationVar(&o.RequestTimeout, "kube-api-timeout", o.RequestTimeout, "How long a request may wait until its response begins, and between two parts of it. Logs that are followed and commands in containers have no limit. It must be longer than the API server's own --request-timeout, which is 60s by default.")
+	fs.DurationVar(&o.RequestTimeout, "kube-api-timeout", o.RequestTimeout, "How long a request may wait until its response begins, and between two parts of it. Logs that are followed and commands in containers have no limit. It should be longer than the API server's own --request-timeout, which is 60s by default: with a shorter one, requests are given up and sent again that a busy API server or a slow admission webhook would still have answered.")
 
 	fs = groups.FlagSet("serving")
 	fs.StringVar(&o.ServingAddress, "serving-address", o.ServingAddress, "host:port of /healthz, /livez and /readyz, and of /metrics unless --metrics-address serves it. Port 0 takes a free one, which is logged. Empty or 0 serves nothing.")
@@ -104,6 +104,7 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	election := &o.LeaderElection
 	fs.StringVar(&election.Name, "leader-elect-lease-name", election.Name, "The Lease's name. Processes that run different controllers need different ones.")
 	fs.StringVar(&election.Namespace, "leader-elect-lease-namespace", election.Namespace, "The Lease's namespace; empty for the Pod's own, and for 'default' with a kubeconfig.")
+	fs.StringVar(&election.Identity, "leader-elect-identity", election.Identity, "The holder that the Lease names while this process leads. With the one that it had before, a process that was killed and is started again leads without waiting until the Lease expires. Two processes with the same one would both lead: it is not for Deployments. Empty: the host's name and a random part.")
 	fs.DurationVar(&election.LeaseDuration, "leader-elect-lease-duration", election.LeaseDuration, "How long a standby waits for a leader that does not renew its Lease before it takes over.")
 	fs.DurationVar(&election.RenewDeadline, "leader-elect-renew-deadline", election.RenewDeadline, "How long a leader that cannot renew its Lease retries before it exits. It must be less than the lease duration.")
 	fs.DurationVar(&election.RetryPeriod, "leader-elect-retry-period", election.RetryPeriod, "The pause between two renewals.")
