@@ -10,6 +10,27 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// addCompletionCommand adds cobra's command that prints completion scripts, with an error for a shell that has none. They are printed to
+// the output that root has now.
+func addCompletionCommand(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		panic(err) // cobra has not added it
+	}
+	var shells []string
+	for _, shell := range completion.Commands() {
+		shells = append(shells, shell.Name())
+	}
+	completion.Args = cobra.ArbitraryArgs
+	completion.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return misused(cmd, "invalid shell %q: must be one of %s", args[0], strings.Join(shells, ", "))
+	}
+}
+
 // completeFlag makes the shell complete the values of a flag.
 func completeFlag(cmd *cobra.Command, name string, values ...string) {
 	complete(cmd, name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

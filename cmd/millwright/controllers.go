@@ -4,18 +4,22 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
 
+	"millwright.dev/pkg/flagerrors"
 	"millwright.dev/pkg/manager"
 )
 
 func newControllersCommand() *cobra.Command {
 	options := manager.NewOptions()
 	logs := logsapi.NewLoggingConfiguration()
+	metacontroller := manager.NewMetacontrollerFlags()
 	cmd := &cobra.Command{
 		Use:   "controllers",
 		Short: "Run the controllers",
@@ -24,8 +28,13 @@ func newControllersCommand() *cobra.Command {
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := validate(cmd, options, logs); err != nil {
+			// Errors in the translation are reported together with those in the options.
+			translated, err := metacontroller.Translate(cmd.Flags())
+			if err := validate(cmd, translatedOptions{options, err}, logs); err != nil {
 				return err
+			}
+			for _, flag := range translated {
+				flag.Log(klog.FromContext(cmd.Context()))
 			}
 			config, err := options.Config(buildVersion().Version)
 			if err != nil {
@@ -37,9 +46,40 @@ func newControllersCommand() *cobra.Command {
 	groups := options.Flags()
 	addLogFlags(groups.FlagSet("logs"), logs)
 	addFlags(cmd, groups)
+	cmd.Flags().AddFlagSet(metacontroller.Flags()) // hidden, so that they need no group
 	completeLogFlags(cmd)
 	completeListFlag(cmd, "controllers", options.Selectable())
 	return cmd
+}
+
+// translatedOptions are options of which some were set by flags of Metacontroller.
+type translatedOptions struct {
+	*manager.Options
+	// err is what is wrong with those flags.
+	err error
+}
+
+// Validate returns all that is wrong, in one line.
+func (o translatedOptions) Validate() error {
+	return flagerrors.Join([]error{o.err, o.Options.Validate()})
+}
+
+// withTwoDashes returns the arguments with two dashes before each flag of Metacontroller, where one is enough.
+func withTwoDashes(args []string) []string {
+	if len(args) == 0 || args[0] != "controllers" {
+		return args
+	}
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		if strings.HasPrefix(arg, "-") && manager.IsMetacontrollerFlag(name) {
+			args[i] = "-" + arg
+		}
+	}
+	return args
 }
 
 // validate returns what is wrong with the command line, and sets up the logs if nothing is.

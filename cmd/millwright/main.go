@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -41,9 +42,10 @@ func main() {
 // run the command that the arguments say, and return its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := newRootCommand()
-	cmd.SetArgs(args)
+	cmd.SetArgs(withTwoDashes(args))
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
+	addCompletionCommand(cmd)
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -75,14 +77,7 @@ func newRootCommand() *cobra.Command {
 	root.Flags().Bool("version", false, "Print the version.") // without cobra's -v, which is the verbosity of the logs elsewhere
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-			if advice := manager.MetacontrollerFlag(unknown.GetSpecifiedName()); advice != "" {
-				return misused(cmd, "%w: %s", err, advice)
-			}
-		}
-		return misused(cmd, "%w", err)
-	})
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, "%w", explained(cmd, err)) })
 	server := newAPIServerCommand()
 	root.AddCommand(newControllersCommand(), server, newVersionCommand())
 	root.PersistentPreRun = func(cmd *cobra.Command, args []string) {
@@ -92,6 +87,28 @@ func newRootCommand() *cobra.Command {
 		}
 	}
 	return root
+}
+
+// explained returns an error of the flags, with what to do about it where that is known.
+func explained(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	typed := unknown.GetSpecifiedShortnames()
+	if typed == "" {
+		if !manager.IsMetacontrollerFlag(unknown.GetSpecifiedName()) {
+			return err
+		}
+		return fmt.Errorf("%w: flags of Metacontroller are for '%s controllers'", err, cmd.Root().Name())
+	}
+	// Of -help-me, pflag takes -h for the help, and reports the rest.
+	for _, flag := range []string{typed, "h" + typed} {
+		if name, _, _ := strings.Cut(flag, "="); cmd.Flags().Lookup(name) != nil {
+			return fmt.Errorf("unknown flag: -%s: flags are written with two dashes: --%s", flag, flag)
+		}
+	}
+	return err
 }
 
 // usageError is a mistake in the command line.

@@ -25,7 +25,7 @@ func TestMistakesAreReportedInOneLine(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", "/nowhere/config")
 	const noCluster = "Error: no cluster to work on: this is not a Pod, and KUBECONFIG names no file that exists: stat /nowhere/config: no such file or directory: " +
-		"choose a context (kubectl config use-context NAME), or name a kubeconfig file by --kubeconfig"
+		"correct KUBECONFIG, unset it to use ~/.kube/config, or name a kubeconfig file by --kubeconfig"
 	for _, tc := range []struct {
 		args []string
 		code int
@@ -34,7 +34,14 @@ func TestMistakesAreReportedInOneLine(t *testing.T) {
 		{[]string{"frobnicate"}, exitUsage, "Error: unknown command \"frobnicate\"; see 'millwright --help'"},
 		{[]string{"--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright --help'"},
 		{[]string{"controllers", "--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright controllers --help'"},
-		{[]string{"controllers", "--zap-log-level=4"}, exitUsage, "Error: unknown flag: --zap-log-level: --zap-log-level is a flag of Metacontroller: use -v; see 'millwright controllers --help'"},
+		{[]string{"--zap-log-level=4"}, exitUsage, "Error: unknown flag: --zap-log-level: flags of Metacontroller are for 'millwright controllers'; see 'millwright --help'"},
+		{[]string{"controllers", "--zap-log-level=error", "-discovery-interval=20s", "--workers=0"}, exitUsage, "Error: invalid --zap-log-level \"error\": must be debug, info or a number, " +
+			"which is that of -v: what info logs is always logged; --discovery-interval is a flag of Metacontroller: remove it: changes of the APIs that the API server serves are detected; " +
+			"invalid --workers \"0\": must be at least 1; see 'millwright controllers --help'"},
+		{[]string{"controllers", "-namespace=x"}, exitUsage, "Error: unknown flag: -namespace=x: flags are written with two dashes: --namespace=x; see 'millwright controllers --help'"},
+		{[]string{"controllers", "-hook-workers", "5"}, exitUsage, "Error: unknown flag: -hook-workers: flags are written with two dashes: --hook-workers; see 'millwright controllers --help'"},
+		{[]string{"controllers", "-x"}, exitUsage, "Error: unknown shorthand flag: 'x' in -x; see 'millwright controllers --help'"},
+		{[]string{"completion", "tcsh"}, exitUsage, "Error: invalid shell \"tcsh\": must be one of bash, fish, powershell, zsh; see 'millwright completion --help'"},
 		{[]string{"controllers", "foo"}, exitUsage, "Error: 'millwright controllers' takes no arguments, and was given \"foo\"; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--workers=x"}, exitUsage, "Error: invalid argument \"x\" for \"--workers\" flag: strconv.ParseInt: parsing \"x\": invalid syntax; see 'millwright controllers --help'"},
 		{[]string{"controllers", "--workers=0"}, exitUsage, "Error: invalid --workers \"0\": must be at least 1; see 'millwright controllers --help'"},

@@ -72,8 +72,7 @@ func Load(path string) (*Cluster, error) {
 	case !errors.Is(noAccount, rest.ErrNotInCluster):
 		return nil, fmt.Errorf("reading the ServiceAccount of this Pod: %w; mount its token, or name a kubeconfig file by --kubeconfig", noAccount)
 	}
-	return nil, fmt.Errorf("no cluster to work on: this is not a Pod, and %s: choose a context (kubectl config use-context NAME), or name a kubeconfig file by --kubeconfig",
-		why(rules))
+	return nil, fmt.Errorf("no cluster to work on: this is not a Pod, and %s, or name a kubeconfig file by --kubeconfig", why(rules))
 }
 
 func fromFile(path string) (*Cluster, error) {
@@ -113,18 +112,19 @@ func source(rules *clientcmd.ClientConfigLoadingRules) string {
 	return strings.Join(rules.Precedence, ", ")
 }
 
-// why the files name no cluster, in the words of kubectl.
+// why returns why the files name no cluster, in the words of kubectl, and what to do about it.
 func why(rules *clientcmd.ClientConfigLoadingRules) string {
 	var missing []string
 	for _, file := range rules.Precedence {
 		_, err := os.Stat(file)
 		if err == nil {
-			return "current-context is not set in " + source(rules)
+			return "current-context is not set in " + source(rules) + ": choose a context (kubectl config use-context NAME)"
 		}
 		missing = append(missing, err.Error())
 	}
 	if os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
-		return clientcmd.RecommendedConfigPathEnvVar + " names no file that exists: " + strings.Join(missing, ", ")
+		return clientcmd.RecommendedConfigPathEnvVar + " names no file that exists: " + strings.Join(missing, ", ") +
+			": correct " + clientcmd.RecommendedConfigPathEnvVar + ", unset it to use ~/.kube/config"
 	}
-	return strings.Join(missing, ", ")
+	return strings.Join(missing, ", ") + ": set " + clientcmd.RecommendedConfigPathEnvVar
 }

@@ -113,15 +113,17 @@ func TestAWrittenFileHasTheContextAlone(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	const choose = ": choose a context (kubectl config use-context NAME), or name a kubeconfig file by --kubeconfig"
+	const set = ": set KUBECONFIG, or name a kubeconfig file by --kubeconfig"
+	const correct = ": correct KUBECONFIG, unset it to use ~/.kube/config, or name a kubeconfig file by --kubeconfig"
 	home := outside(t)
 	empty := write(t, "", "")
 	lost := write(t, "", "current-context: nope\n")
 	broken := write(t, "", "clusters: [\n")
 	for name, tc := range map[string]struct{ path, variable, want string }{
-		"nothing at all": {want: "no cluster to work on: this is not a Pod, and stat " + home + ": no such file or directory" + choose},
+		"nothing at all": {want: "no cluster to work on: this is not a Pod, and stat " + home + ": no such file or directory" + set},
 		"KUBECONFIG names no file": {variable: "/nowhere/a" + string(os.PathListSeparator) + "/nowhere/b",
 			want: "no cluster to work on: this is not a Pod, and KUBECONFIG names no file that exists: stat /nowhere/a: no such file or directory, " +
-				"stat /nowhere/b: no such file or directory" + choose},
+				"stat /nowhere/b: no such file or directory" + correct},
 		"KUBECONFIG has no context": {variable: empty,
 			want: "no cluster to work on: this is not a Pod, and current-context is not set in KUBECONFIG=" + empty + choose},
 		"KUBECONFIG has a context that is missing": {variable: lost, want: "reading KUBECONFIG=" + lost + ": context was not found for specified context: nope; name another kubeconfig file by --kubeconfig"},

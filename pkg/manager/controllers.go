@@ -24,6 +24,9 @@ import (
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 )
 
+// engineDeployment is that of the controllers with hooks.
+const engineDeployment = "engine"
+
 // hookController is the one that has workers of its own.
 const hookController = composite.ControllerName
 
@@ -58,7 +61,7 @@ func Descriptors() []Descriptor {
 		},
 		{
 			Name:       composite.ControllerName,
-			Deployment: "engine",
+			Deployment: engineDeployment,
 			Folder:     "composite",
 			Options:    hooks,
 			Serves:     []schema.GroupResource{metacontrollerv1alpha1.Resource("compositecontrollers")},

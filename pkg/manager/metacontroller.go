@@ -4,15 +4,22 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/flagerrors"
 )
 
 // metacontrollerMetricsPort is the port of Metacontroller's --metrics-address, by default and in its manifests.
 const metacontrollerMetricsPort = "9999"
 
 // otherMeanings returns errors for flags that Metacontroller has too, if their values look like those for Metacontroller: they have another
-// meaning here, which users would not notice. Its other flags are unknown here, see MetacontrollerFlag.
+// meaning here, which users would not notice.
 func (o *Options) otherMeanings() (errs []error) {
 	if _, port, err := net.SplitHostPort(o.SecureMetrics.Address); err == nil && port == metacontrollerMetricsPort {
 		errs = append(errs, invalid("metrics-address", o.SecureMetrics.Address,
@@ -20,41 +27,122 @@ func (o *Options) otherMeanings() (errs []error) {
 				"use --serving-address=%s for HTTP, or another port for HTTPS", o.SecureMetrics.Address))
 	}
 	selected, err := selectControllers(o.table, o.Controllers)
-	if err == nil && len(selected) == 1 && selected[0].Name == hookController && o.Workers != defaultWorkers {
+	others := slices.ContainsFunc(selected, func(d Descriptor) bool { return d.Deployment != engineDeployment })
+	if err == nil && !others && o.Workers != defaultWorkers {
 		errs = append(errs, invalid("workers", o.Workers,
-			"must not be set if only CompositeControllers run: in Metacontroller these are the workers of each CompositeController; use --hook-workers, which all of them share"))
+			"must not be set if only controllers with hooks run: in Metacontroller these are the workers of each CompositeController; use --hook-workers, which all of them share"))
 	}
 	return errs
 }
 
-// metacontrollerFlags are those of Metacontroller 4.17 that are not flags here, with what to do about it.
-var metacontrollerFlags = map[string]string{
-	"discovery-interval":               "remove it: changes of the APIs that the API server serves are detected",
-	"cache-flush-interval":             "remove it, or set resyncPeriodSeconds of the CompositeController",
-	"client-go-qps":                    "use --kube-api-qps, which has no limit by default",
-	"client-go-burst":                  "use --kube-api-burst, with --kube-api-qps",
-	"events-qps":                       "remove it: events are aggregated, and limited for each object",
-	"events-burst":                     "remove it: events are aggregated, and limited for each object",
-	"pprof-address":                    "remove it: profiles are not served",
-	"leader-election":                  "use --leader-elect, which is true by default",
-	"leader-election-resource-lock":    "remove it: the lock is a Lease",
-	"leader-election-namespace":        "use --leader-elect-lease-namespace",
-	"leader-election-id":               "use --leader-elect-lease-name",
-	"health-probe-bind-address":        "use --serving-address",
-	"apply-strategy":                   "remove it: only dynamic-apply is supported",
-	"apply-strategy-ssa-field-manager": "remove it: server-side-apply is not supported",
-	"zap-devel":                        "remove it",
-	"zap-encoder":                      "use --logging-format",
-	"zap-log-level":                    "use -v",
-	"zap-stacktrace-level":             "remove it",
-	"zap-time-encoding":                "remove it",
+// sharedFlags are those of Metacontroller 4.17 that have the same name here. Values with another meaning are refused by otherMeanings.
+var sharedFlags = []string{"kubeconfig", "workers", "metrics-address", "target-label-selector"}
+
+// IsMetacontrollerFlag reports whether Metacontroller 4.17 has a flag of this name.
+func IsMetacontrollerFlag(name string) bool {
+	return slices.Contains(sharedFlags, name) || slices.ContainsFunc(translations, func(t translation) bool { return t.name == name })
 }
 
-// MetacontrollerFlag returns what to do about a flag that Metacontroller has and we have not; "" for any other.
-func MetacontrollerFlag(name string) string {
-	advice, found := metacontrollerFlags[name]
-	if !found {
-		return ""
-	}
-	return fmt.Sprintf("--%s is a flag of Metacontroller: %s", name, advice)
+// MetacontrollerFlags are the flags of Metacontroller 4.17 that are no flags here. The arguments of its Deployments are accepted where they have
+// a meaning here, and refused with advice where they have none, so that none is ignored without notice.
+type MetacontrollerFlags struct {
+	flags *pflag.FlagSet
 }
+
+// NewMetacontrollerFlags returns them with nothing set.
+func NewMetacontrollerFlags() *MetacontrollerFlags {
+	m := &MetacontrollerFlags{flags: pflag.NewFlagSet("metacontroller", pflag.ContinueOnError)}
+	for _, t := range translations {
+		if t.isBool {
+			m.flags.Bool(t.name, false, "")
+		} else {
+			m.flags.String(t.name, "", "")
+		}
+		m.flags.Lookup(t.name).Hidden = true
+	}
+	return m
+}
+
+// Flags returns the flags, which are hidden in the help.
+func (m *MetacontrollerFlags) Flags() *pflag.FlagSet { return m.flags }
+
+// Translated is a flag of Metacontroller that was given.
+type Translated struct {
+	// Flag is how it is written.
+	Flag string
+	// To are the flags that were set for it, empty if Millwright always does what it asks for.
+	To []string
+	// Note is a difference that users should know; "" if there is none.
+	Note string
+}
+
+// Log logs the translation.
+func (t Translated) Log(logger klog.Logger) {
+	var note []any
+	if t.Note != "" {
+		note = []any{"note", t.Note}
+	}
+	if len(t.To) == 0 {
+		logger.Info("Accepted a flag of Metacontroller that changes nothing here", append([]any{"flag", t.Flag}, note...)...)
+		return
+	}
+	logger.Info("Translated a flag of Metacontroller", append([]any{"flag", t.Flag, "to", t.To}, note...)...)
+}
+
+// Translate sets the flags of Millwright in all, which has those of Metacontroller too, as the flags of Metacontroller ask for. It returns what
+// it did, and all that is wrong in one line.
+func (m *MetacontrollerFlags) Translate(all *pflag.FlagSet) (translated []Translated, err error) {
+	given := givenFlags{all}
+	var settings []setting
+	var errs []error
+	for _, t := range translations {
+		if !given.has(t.name) {
+			continue
+		}
+		done := Translated{Flag: "--" + t.name + "=" + given.value(t.name), Note: t.note}
+		to, err := t.translate(given.value(t.name), given)
+		for _, s := range to {
+			if given.has(s.flag) {
+				err = fmt.Errorf("must not be set together with %s, for which it stands here", dashed(s.flag))
+			}
+			done.To = append(done.To, dashed(s.flag)+"="+s.value)
+		}
+		switch refused := refusal(""); {
+		case errors.As(err, &refused):
+			errs = append(errs, fmt.Errorf("--%s is a flag of Metacontroller: %w", t.name, err))
+		case err != nil:
+			errs = append(errs, invalid(t.name, given.value(t.name), "%w", err))
+		}
+		settings, translated = append(settings, to...), append(translated, done)
+	}
+	if len(errs) > 0 {
+		return nil, flagerrors.Join(errs)
+	}
+	for _, s := range settings {
+		if err := all.Set(s.flag, s.value); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return translated, flagerrors.Join(errs)
+}
+
+// givenFlags are the flags on the command line.
+type givenFlags struct{ all *pflag.FlagSet }
+
+func (g givenFlags) has(name string) bool { return g.all.Changed(name) }
+
+func (g givenFlags) value(name string) string { return g.all.Lookup(name).Value.String() }
+
+// dashed returns a flag as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// refusal is the error of a flag that has no meaning here, whatever its value is: what to do about it.
+type refusal string
+
+// Error implements error.
+func (r refusal) Error() string { return string(r) }
