@@ -44,7 +44,7 @@ var translations = []translation{
 	{name: "zap-stacktrace-level", translate: refused("remove it: only a panic is logged with its stack")},
 	{name: "zap-time-encoding", translate: refused("remove it: --logging-format=json has milliseconds since 1970, and text has the local time")},
 	{name: "discovery-interval", translate: refused("remove it: changes of the APIs that the API server serves are detected")},
-	{name: "cache-flush-interval", translate: refused("remove it, or set resyncPeriodSeconds of the CompositeController")},
+	{name: "cache-flush-interval", translate: refused("remove it, or set resyncPeriodSeconds of the CompositeController or DecoratorController")},
 	{name: "events-qps", translate: refused("remove it: events are aggregated, and limited for each object")},
 	{name: "events-burst", translate: refused("remove it: events are aggregated, and limited for each object")},
 }
