@@ -23,6 +23,7 @@ type rule struct {
 //	manager     builds, starts and joins the controllers; its controllers.go is the table
 //	webhook, apiserver, registry
 //	kinds       pkg/controller/<kind>, one controller each
+//	engine      pkg/controller/engine, what the kinds composite and decorator share
 //	controller  what they share
 //	domains     any other folder of pkg, but testing: what only tests import
 //	generated   clients, listers, informers, apply configurations
@@ -65,9 +66,15 @@ var rules = []rule{
 		},
 	},
 	{
+		why: "the engine knows nothing of the kinds that use it, and what all controllers share nothing of the engine",
+		breaks: func(importer file, imported string) bool {
+			return importer.in(engine) && !importer.isTest() && kindOf(imported) != "" || importer.dir() == "pkg/controller" && oursIn(imported, engine)
+		},
+	},
+	{
 		why: "a controller does not know who runs it, nor the servers",
 		breaks: func(importer file, imported string) bool {
-			return importer.kind() != "" && !importer.isTest() && oursIn(imported, append(servers, "pkg/manager", "cmd")...)
+			return (importer.kind() != "" || importer.in(engine)) && !importer.isTest() && oursIn(imported, append(servers, "pkg/manager", "cmd")...)
 		},
 	},
 	{
@@ -114,6 +121,9 @@ var rules = []rule{
 	},
 }
 
+// engine is what some kinds share, and no others use.
+const engine = "pkg/controller/engine"
+
 // testSupport is the code that only tests need. It may import everything.
 const testSupport = "pkg/testing"
 
@@ -142,7 +152,7 @@ func (f file) isDomain() bool {
 // kindOf returns the name of the controller that a package belongs to, "" if it belongs to none.
 func kindOf(imported string) string {
 	rest, found := strings.CutPrefix(imported, module+"/pkg/controller/")
-	if !found {
+	if !found || oursIn(imported, engine) {
 		return ""
 	}
 	kind, _, _ := strings.Cut(rest, "/")

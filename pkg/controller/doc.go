@@ -11,7 +11,8 @@
 // which gathers what is observed from the caches and hands it to [Reconcile]: decide (pure) returns a [Plan], which either asks for what the
 // caches do not prove, or has steps. Read package machine for an example. Its files have the same names in every kind: observed.go,
 // gather.go, plan.go with one file per state where there are many, desired.go, status.go, events.go, apply.go, controller.go, doc.go.
-// Two kinds differ: package composite hosts controllers and has these files in its package parent; package certs decides for servingcert.
+// Three kinds differ: composite and decorator share package engine, which hosts controllers and has these files in its package parent; package certs
+// decides for servingcert.
 //
 // The rules that every controller keeps, and the code that keeps them:
 //

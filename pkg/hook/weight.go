@@ -6,7 +6,7 @@ package hook
 import "millwright.dev/pkg/jsonscan"
 
 // What the parts of a body take in memory while an answer is decoded and followed, in bytes, at most: trees are made of it, children
-// get a record of what was applied, and that is encoded again. Measured with Go 1.26 on 64 bits; a test of package composite compares
+// get a record of what was applied, and that is encoded again. Measured with Go 1.26 on 64 bits; a test of package parent compares
 // them with what is allocated there.
 const (
 	weightOfByte = 5

@@ -6,12 +6,14 @@ package manager
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/phase"
 )
 
@@ -20,14 +22,17 @@ const minHookAnswerMemory = 16 << 20
 
 // hookOptions are for the controller that calls hooks.
 type hookOptions struct {
-	// TargetLabelSelector selects the CompositeControllers to serve; "" for all.
+	// TargetLabelSelector selects the CompositeControllers and DecoratorControllers to serve; "" for all.
 	TargetLabelSelector string
-	// Workers are those of CompositeControllers, instead of Options.Workers.
+	// Workers are those of CompositeControllers, and of DecoratorControllers, instead of Options.Workers.
 	Workers int
 	// AnswerMemory bounds the memory of all answers of hooks in flight, as a quantity.
 	AnswerMemory string
 	// KeepManagedFields includes the managedFields of objects in requests.
 	KeepManagedFields bool
+
+	once  sync.Once
+	hooks *hook.Client
 }
 
 func newHookOptions() *hookOptions {
@@ -38,9 +43,9 @@ func (o *hookOptions) Group() string { return "hooks" }
 
 func (o *hookOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.TargetLabelSelector, "target-label-selector", o.TargetLabelSelector,
-		"The label selector of the CompositeControllers to serve; empty for all. Each process of a set that share them by this flag needs a Lease of its own.")
+		"The label selector of the CompositeControllers and DecoratorControllers to serve; empty for all. Each process of a set that share them by this flag needs a Lease of its own.")
 	fs.IntVar(&o.Workers, "hook-workers", o.Workers,
-		"The workers for all CompositeControllers together. For each CompositeController, at most eight parents are worked on at the same time, and two calls to one host.")
+		"The workers for all CompositeControllers together, and as many for all DecoratorControllers. For each worker, at most eight parents are worked on at the same time, and two calls to one host.")
 	fs.StringVar(&o.AnswerMemory, "hook-answer-memory", o.AnswerMemory,
 		"The memory that the answers of all hooks may take together while they are read and processed, at least 16Mi. The body of one answer may have a sixteenth of it, and take half of it once it is decoded; a larger one is refused. More than a quarter of the limit of the process leaves too little for objects.")
 	fs.BoolVar(&o.KeepManagedFields, "hook-managed-fields", o.KeepManagedFields,

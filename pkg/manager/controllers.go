@@ -17,18 +17,44 @@ import (
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/controller/actionset"
 	"millwright.dev/pkg/controller/composite"
+	"millwright.dev/pkg/controller/decorator"
+	"millwright.dev/pkg/controller/engine"
 	"millwright.dev/pkg/controller/helloapp"
 	"millwright.dev/pkg/controller/immortalcontainer"
 	"millwright.dev/pkg/controller/machine"
 	"millwright.dev/pkg/controller/servingcert"
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
+	"millwright.dev/pkg/hook"
 )
 
 // engineDeployment is that of the controllers with hooks.
 const engineDeployment = "engine"
 
-// hookController is the one that has workers of its own.
-const hookController = composite.ControllerName
+// engine returns what the controllers that call hooks have in common. They share the client of hooks, and with it the limits of calls and of memory.
+func (o *hookOptions) engine(c *Context) (engine.Config, error) {
+	builtIns, err := newBuiltIns(c)
+	if err != nil {
+		return engine.Config{}, err
+	}
+	return engine.Config{
+		KubeClient:     c.KubeClient,
+		RESTConfig:     c.RESTConfig,
+		Definitions:    c.Metadata.ForResource(engine.Definitions).Informer(),
+		Objects:        c.Objects,
+		Recorder:       c.Events.Recorder(scheme.Scheme, engine.EventSource),
+		Namespace:      c.Namespace,
+		TargetSelector: o.targets(),
+		Workers:        o.Workers,
+		BuiltIn:        builtIns.servedBy,
+		Hooks:          o.client(),
+	}, nil
+}
+
+// client returns the client of hooks, which is made once.
+func (o *hookOptions) client() *hook.Client {
+	o.once.Do(func() { o.hooks = engine.NewHookClient(o.Workers, o.answerMemory()) })
+	return o.hooks
+}
 
 // Descriptors returns the table of all controllers, in the order in which they are listed to users. Each call returns options of its own.
 func Descriptors() []Descriptor {
@@ -67,24 +93,25 @@ func Descriptors() []Descriptor {
 			Serves:     []schema.GroupResource{metacontrollerv1alpha1.Resource("compositecontrollers")},
 			Requires:   []schema.GroupVersionResource{metacontrollerv1alpha1.Resource("compositecontrollers").WithVersion(metacontrollerv1alpha1.GroupVersion.Version)},
 			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
-				builtIns, err := newBuiltIns(c)
+				config, err := hooks.engine(c)
 				if err != nil {
 					return nil, err
 				}
-				return composite.New(ctx, composite.Config{
-					Client:         c.Client,
-					KubeClient:     c.KubeClient,
-					RESTConfig:     c.RESTConfig,
-					Controllers:    c.Informers.Metacontroller().V1alpha1().CompositeControllers(),
-					Definitions:    c.Metadata.ForResource(composite.Definitions).Informer(),
-					Objects:        c.Objects,
-					Recorder:       c.Events.Recorder(scheme.Scheme, composite.EventSource),
-					Namespace:      c.Namespace,
-					TargetSelector: hooks.targets(),
-					Workers:        hooks.Workers,
-					BuiltIn:        builtIns.servedBy,
-					AnswerMemory:   hooks.answerMemory(),
-				})
+				return composite.New(ctx, c.Client, c.Informers.Metacontroller().V1alpha1().CompositeControllers(), config)
+			},
+		},
+		{
+			Name:       decorator.ControllerName,
+			Deployment: "engine",
+			Folder:     "decorator",
+			Serves:     []schema.GroupResource{metacontrollerv1alpha1.Resource("decoratorcontrollers")},
+			Requires:   []schema.GroupVersionResource{metacontrollerv1alpha1.Resource("decoratorcontrollers").WithVersion(metacontrollerv1alpha1.GroupVersion.Version)},
+			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
+				config, err := hooks.engine(c)
+				if err != nil {
+					return nil, err
+				}
+				return decorator.New(ctx, c.Client, c.Informers.Metacontroller().V1alpha1().DecoratorControllers(), config)
 			},
 		},
 		{

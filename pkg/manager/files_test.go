@@ -20,8 +20,8 @@ func TestKindsHaveTheSameFiles(t *testing.T) {
 			files = append(files, decision...)
 		}
 		folder := filepath.Join("..", "controller", d.Markers())
-		if parent := filepath.Join(folder, "parent"); d.Name == hookController {
-			folder = parent // what is above it hosts controllers
+		if d.Deployment == engineDeployment {
+			folder = filepath.Join("..", "controller", "engine", "parent") // what is above it hosts controllers
 		}
 		for _, file := range files {
 			if _, err := os.Stat(filepath.Join(folder, file)); err != nil {

@@ -76,7 +76,7 @@ func (o *Options) Flags() (groups cliflag.NamedFlagSets) {
 	fs := groups.FlagSet("controllers")
 	fs.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
 		"Controllers to run: '*' for all, 'foo' for foo, '-foo' for all but foo together with '*'. All controllers: "+strings.Join(names(o.table), ", ")+".")
-	fs.IntVar(&o.Workers, "workers", o.Workers, "The number of objects that each controller syncs concurrently. For CompositeControllers see --hook-workers.")
+	fs.IntVar(&o.Workers, "workers", o.Workers, "The number of objects that each controller syncs concurrently. For CompositeControllers and DecoratorControllers see --hook-workers.")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "The only namespace to work in; empty for all.")
 	fs.DurationVar(&o.ShutdownTimeout, "shutdown-timeout", o.ShutdownTimeout, "How long controllers may take to finish their syncs when the process is asked to stop.")
 
@@ -242,7 +242,7 @@ func (o *Options) Config(version string) (*Config, error) {
 		cluster:           cluster,
 		exit:              func(code int) { klog.FlushAndExit(klog.ExitFlushTimeout, code) },
 	}
-	for _, d := range controllers {
+	for _, d := range o.table { // two controllers may have options in common, in the row of one
 		if d.Options != nil {
 			d.Options.ApplyTo(config)
 		}

@@ -5,198 +5,33 @@ package composite
 
 import (
 	"context"
-	"fmt"
-	"sync"
-	"time"
-
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
-	"millwright.dev/pkg/controller"
-	"millwright.dev/pkg/controller/composite/parent"
+	"millwright.dev/pkg/controller/engine"
+	"millwright.dev/pkg/controller/engine/parent"
 	"millwright.dev/pkg/generated/clientset/versioned"
 	informers "millwright.dev/pkg/generated/informers/externalversions/metacontroller/v1alpha1"
-	listers "millwright.dev/pkg/generated/listers/metacontroller/v1alpha1"
-	"millwright.dev/pkg/hook"
-	"millwright.dev/pkg/hook/credentials"
-	"millwright.dev/pkg/objectcache"
-	"millwright.dev/pkg/objectcache/objectwriter"
 )
 
-const (
-	// ControllerName names the controller on the command line, in logs and in metrics.
-	ControllerName = "compositecontroller"
-	// EventSource is the source of its events: that of Metacontroller, which users look for.
-	EventSource = "metacontroller"
-)
+// ControllerName names the controller on the command line, in logs and in metrics.
+const ControllerName = "compositecontroller"
 
-// Most workers wait for hooks, so there are workersPerWorker for each configured one. Of these a slow host occupies callsPerWorker with calls and
-// waitingPerWorker with waiting for one: two such hosts leave workers for all others.
-const (
-	workersPerWorker = 8
-	callsPerWorker   = 2
-	waitingPerWorker = 1
-)
-
-var (
-	compositeControllers = v1alpha1.Resource("compositecontrollers")
-	// Definitions is the resource of CustomResourceDefinitions.
-	Definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-)
-
-// Config is what a Controller is made of.
-type Config struct {
-	Client      versioned.Interface
-	KubeClient  kubernetes.Interface
-	RESTConfig  *rest.Config
-	Controllers informers.TypedCompositeControllerInformer
-	// Definitions has the metadata of CustomResourceDefinitions.
-	Definitions cache.SharedIndexInformer
-	Objects     *objectcache.Cache
-	// Recorder has EventSource as its component.
-	Recorder record.EventRecorder
-	// Namespace of parents and children; "" for all.
-	Namespace string
-	// TargetSelector selects the CompositeControllers that are hosted; nil for all.
-	TargetSelector labels.Selector
-	// Workers for all CompositeControllers together; 0 for the number that each controller has.
-	Workers int
-	// BuiltIn returns the controller of Millwright that reconciles a resource, "" if there is none, and whether it runs. If that is not known yet,
-	// known is false. nil if there is none for any resource.
-	BuiltIn func(schema.GroupResource) (name string, on, known bool)
-	// AnswerMemory bounds the memory of all answers of hooks in flight, in bytes; 0 for the default.
-	AnswerMemory int64
+// New returns the controller of CompositeControllers. It sets Name and Declarations of the config.
+func New(ctx context.Context, client versioned.Interface, informer informers.TypedCompositeControllerInformer, config engine.Config) (*engine.Controller, error) {
+	config.Name = ControllerName
+	config.Declarations = Declarations(client, informer)
+	return engine.New(ctx, config)
 }
 
-// Controller hosts CompositeControllers.
-type Controller struct {
-	*controller.Loop[parent.Key]
-	Config
-
-	lister listers.CompositeControllerLister
-	writer *objectwriter.Writer
-	// removeFinalizers removes the finalizer of a CompositeController from all parents of a type.
-	removeFinalizers func(ctx context.Context, parents schema.GroupVersionResource, compositeController string) error
-	// newParentController returns what syncs the parents of a CompositeController.
-	newParentController func(parent.Config) (parentController, *parent.Problem, error)
-
-	standby *standby
-	// These two live as long as Run.
-	hooks       *hook.Client
-	credentials *credentials.Source
-
-	mu sync.Mutex
-	// running are the hosted CompositeControllers by UID, and states what is known of each CompositeController by name.
-	running map[types.UID]parentController
-	states  map[string]*state
-}
-
-// parentController syncs the parents of one CompositeController. It is a parent.Controller except in tests.
-type parentController interface {
-	Sync(ctx context.Context, key parent.Key) (time.Duration, error)
-	// Start starts syncing parents, Pause stops that until the next Start, and Stop ends it.
-	Start() (parents int)
-	Started() bool
-	Pause()
-	Stop()
-	Health() parent.Health
-	// AnyFinalizer reports whether a parent has the finalizer of the CompositeController.
-	AnyFinalizer() bool
-	SetMetadata(cc *v1alpha1.CompositeController) error
-	SetOverlap(overlap parent.Overlap)
-}
-
-// controllerKey returns the key of a CompositeController itself, as opposed to one of its parents.
-func controllerKey(name string) parent.Key {
-	return parent.Key{Resource: compositeControllers, Name: name}
-}
-
-func newParentController(config parent.Config) (parentController, *parent.Problem, error) {
-	c, problem, err := parent.New(config)
-	if problem != nil || err != nil {
-		return nil, problem, err
-	}
-	return c, nil, nil
-}
-
-// New returns the controller; Run starts it.
-func New(ctx context.Context, config Config) (*Controller, error) {
-	if config.TargetSelector == nil {
-		config.TargetSelector = labels.Everything()
-	}
-	writer, err := objectwriter.New(config.RESTConfig)
-	if err != nil {
-		return nil, err
-	}
-	metadataClient, err := metadata.NewForConfig(config.RESTConfig)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for the metadata of parents: %w", err)
-	}
-	c := &Controller{
-		Config:              config,
-		lister:              config.Controllers.Lister(),
-		writer:              writer,
-		newParentController: newParentController,
-		running:             map[types.UID]parentController{},
-		states:              map[string]*state{},
-	}
-	c.removeFinalizers = parent.FinalizerRemover{Metadata: metadataClient, Writer: writer, Namespace: config.Namespace}.Remove
-	c.standby = &standby{acquire: config.Objects.Acquire, requests: c.standbyRequests, held: map[types.UID]heldWatches{}, ready: make(chan struct{})}
-	controller.ReportWatchErrors(config.Controllers.Informer(), compositeControllers)
-	controller.ReportWatchErrors(config.Definitions, Definitions.GroupResource())
-	c.Loop = controller.NewLoop(ctx, controller.Config[parent.Key]{
-		Name:  ControllerName,
-		Sync:  c.syncHandler,
-		Queue: controller.NewFairQueue(func(k parent.Key) types.UID { return k.Controller }),
+// Declarations returns the CompositeControllers as the engine uses them.
+func Declarations(client versioned.Interface, informer informers.TypedCompositeControllerInformer) engine.Declarations {
+	return engine.NewDeclarations(engine.Source[*v1alpha1.CompositeController]{
+		Kind:     parent.Composite,
+		Resource: v1alpha1.Resource("compositecontrollers"),
+		Informer: informer.TypedInformer(),
+		Lister:   informer.Lister(),
+		Client:   client.MetacontrollerV1alpha1().CompositeControllers(),
+		From:     parent.FromComposite,
+		Copy:     (*v1alpha1.CompositeController).DeepCopy,
 	})
-	err = controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.CompositeController, parent.Key]{
-		Informer: config.Controllers.TypedInformer(),
-		Keys:     c.affectedBy,
-		Observed: c.standby.observe,
-		Deleted:  func(cc *v1alpha1.CompositeController, _ bool) { c.standby.release(cc.UID) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := c.watchDefinitions(); err != nil {
-		return nil, err
-	}
-	publishMetrics(ctx, config.Controllers.Informer())
-	return c, nil
-}
-
-// Run hosts CompositeControllers until the context ends.
-func (c *Controller) Run(ctx context.Context, workers int) {
-	c.standby.end()
-	if c.Workers > 0 {
-		workers = c.Workers
-	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	c.credentials = credentials.New(running, c.KubeClient)
-	c.hooks = hook.NewClient(hook.Options{AnswerMemory: c.AnswerMemory, PerHost: callsPerWorker * workers, WaitingPerHost: waitingPerWorker * workers})
-	c.Loop.Run(ctx, workersPerWorker*workers)
-	c.stopAll()
-	stop()
-	c.credentials.Wait()
-}
-
-func (c *Controller) syncHandler(ctx context.Context, k parent.Key) (time.Duration, error) {
-	if k.Controller == "" {
-		return c.syncController(ctx, k.Name)
-	}
-	c.mu.Lock()
-	parents := c.running[k.Controller]
-	c.mu.Unlock()
-	if parents == nil {
-		return 0, nil
-	}
-	return parents.Sync(ctx, k)
 }

@@ -89,6 +89,12 @@ func (w *Writer) UpdateStatus(ctx context.Context, name Name, object []byte) (*o
 	return answer(with(w.client.Put().AbsPath(name.path("status")...), object).Do(ctx))
 }
 
+// Patch changes an object, or a subresource of it, by a JSON merge patch (RFC 7386). The UID and resourceVersion in the patch are preconditions.
+func (w *Writer) Patch(ctx context.Context, name Name, patch []byte, subresource ...string) (*objectcache.RawObject, error) {
+	request := w.client.Patch(types.MergePatchType).AbsPath(name.path(subresource...)...)
+	return answer(request.Body(patch).Do(ctx))
+}
+
 // Delete deletes the object that has the UID. What it owns is deleted after it.
 func (w *Writer) Delete(ctx context.Context, name Name, uid types.UID) error {
 	background := metav1.DeletePropagationBackground

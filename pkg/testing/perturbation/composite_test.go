@@ -16,6 +16,7 @@ import (
 
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/controller/composite"
+	"millwright.dev/pkg/controller/engine"
 	"millwright.dev/pkg/generated/clientset/versioned/scheme"
 	"millwright.dev/pkg/generated/informers/externalversions"
 	"millwright.dev/pkg/objectcache"
@@ -202,16 +203,15 @@ func startCompositeControllers(ctx context.Context, config *rest.Config, namespa
 	defer ours.Shutdown()
 	definitions := metadatainformer.NewSharedInformerFactory(metadataClient, 0)
 	defer definitions.Shutdown()
-	c, err := composite.New(ctx, composite.Config{
-		Client:         client,
+	c, err := composite.New(ctx, client, ours.Metacontroller().V1alpha1().CompositeControllers(), engine.Config{
 		KubeClient:     kubeClient,
 		RESTConfig:     config,
-		Controllers:    ours.Metacontroller().V1alpha1().CompositeControllers(),
-		Definitions:    definitions.ForResource(composite.Definitions).Informer(),
+		Definitions:    definitions.ForResource(engine.Definitions).Informer(),
 		Objects:        objects,
-		Recorder:       controller.StartEvents(ctx, kubeClient).Recorder(scheme.Scheme, composite.EventSource),
+		Recorder:       controller.StartEvents(ctx, kubeClient).Recorder(scheme.Scheme, engine.EventSource),
 		Namespace:      namespace,
 		TargetSelector: selector,
+		Hooks:          engine.NewHookClient(2, 0),
 	})
 	if err != nil {
 		return err

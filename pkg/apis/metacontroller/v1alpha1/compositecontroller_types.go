@@ -184,7 +184,7 @@ type CompositeControllerStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// Condition types of a CompositeController.
+// Condition types of a CompositeController and of a DecoratorController.
 const (
 	// ConditionReady is True while the controller serves its parents.
 	ConditionReady = "Ready"
@@ -207,6 +207,12 @@ const (
 	ReasonStatusSubresourceMissing = "StatusSubresourceMissing"
 	// ReasonChildNotServed: the API server does not serve a type of the children.
 	ReasonChildNotServed = "ChildNotServed"
+	// ReasonTargetNotServed: the API server does not serve a type of the targets of a DecoratorController.
+	ReasonTargetNotServed = "TargetNotServed"
+	// ReasonAttachmentNotServed: the API server does not serve a type of the attachments of a DecoratorController.
+	ReasonAttachmentNotServed = "AttachmentNotServed"
+	// ReasonRelatedNotServed: the API server does not serve a type that a customize hook asks for.
+	ReasonRelatedNotServed = "RelatedNotServed"
 	// ReasonForbidden: the engine lacks a right on parents or children.
 	ReasonForbidden = "Forbidden"
 	// ReasonTooLarge: a child or a status in an answer of a hook is larger than the API server accepts.

@@ -1,0 +1,11 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package decorator is the controller of DecoratorControllers. It watches them and what they declare, targets and attachments, calls their hooks, and writes
+// what these desire. All of that is in package engine, which DecoratorControllers and CompositeControllers share.
+//
+// +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=decoratorcontrollers,verbs=list;patch;watch
+// +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=decoratorcontrollers/status,verbs=update
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+package decorator

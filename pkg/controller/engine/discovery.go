@@ -1,0 +1,123 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"millwright.dev/pkg/controller/engine/parent"
+)
+
+// discover asks the API server which of the resources it serves, and how.
+func (c *Controller) discover(ctx context.Context, wanted []schema.GroupVersionResource) (map[schema.GroupVersionResource]parent.Resource, error) {
+	found := map[schema.GroupVersionResource]parent.Resource{}
+	lists := map[schema.GroupVersion]*metav1.APIResourceList{}
+	for _, resource := range wanted {
+		version := resource.GroupVersion()
+		if _, asked := lists[version]; asked {
+			continue
+		}
+		list, err := c.KubeClient.Discovery().ServerResourcesForGroupVersionWithContext(ctx, version.String())
+		if apierrors.IsNotFound(err) {
+			list, err = &metav1.APIResourceList{}, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("asking the API server which resources of %s it serves: %w", version, err)
+		}
+		lists[version] = list
+	}
+	for _, wanted := range wanted {
+		if r, ok := find(wanted, lists[wanted.GroupVersion()].APIResources); ok {
+			found[wanted] = r
+		}
+	}
+	return found, nil
+}
+
+func find(wanted schema.GroupVersionResource, list []metav1.APIResource) (parent.Resource, bool) {
+	at := slices.IndexFunc(list, func(r metav1.APIResource) bool { return r.Name == wanted.Resource })
+	if at < 0 {
+		return parent.Resource{}, false
+	}
+	return parent.Resource{
+		GroupVersionResource: wanted,
+		Kind:                 list[at].Kind,
+		Namespaced:           list[at].Namespaced,
+		Status:               slices.ContainsFunc(list, func(r metav1.APIResource) bool { return r.Name == wanted.Resource+"/status" }),
+	}, true
+}
+
+// inServedVersion returns a resource in a version that the API server serves: the given one, or another one of its group. It returns false if
+// there is none.
+func (c *Controller) inServedVersion(ctx context.Context, of schema.GroupVersionResource) (schema.GroupVersionResource, bool, error) {
+	candidates := []schema.GroupVersionResource{of}
+	groups, err := c.KubeClient.Discovery().ServerGroupsWithContext(ctx)
+	if err != nil {
+		return of, false, fmt.Errorf("asking the API server in which versions it serves %s: %w", of.GroupResource(), err)
+	}
+	for _, group := range groups.Groups {
+		for _, version := range group.Versions {
+			if group.Name == of.Group && version.Version != of.Version {
+				candidates = append(candidates, of.GroupResource().WithVersion(version.Version))
+			}
+		}
+	}
+	served, err := c.discover(ctx, candidates)
+	if err != nil {
+		return of, false, err
+	}
+	for _, candidate := range candidates {
+		if _, found := served[candidate]; found {
+			return candidate, true, nil
+		}
+	}
+	return of, false, nil
+}
+
+// watchDefinitions queues the declarations whose parents or children a CustomResourceDefinition defines when it is added, changed or
+// deleted. For aggregated APIs the API server is asked in intervals.
+func (c *Controller) watchDefinitions() error {
+	changed := func(obj any) {
+		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = tombstone.Obj
+		}
+		definition, ok := obj.(*metav1.PartialObjectMetadata)
+		if !ok {
+			return
+		}
+		plural, group, _ := strings.Cut(definition.Name, ".")
+		c.definitionChanged(schema.GroupResource{Group: group, Resource: plural})
+	}
+	_, err := c.Definitions.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    changed,
+		UpdateFunc: func(_, obj any) { changed(obj) },
+		DeleteFunc: changed,
+	})
+	return err
+}
+
+func (c *Controller) definitionChanged(defined schema.GroupResource) {
+	for _, d := range c.Declarations.List() {
+		for _, wanted := range resourcesOf(d) {
+			if wanted.GroupResource() == defined {
+				c.Objects.Retry(wanted)
+				c.state(d.Name).rediscover.Store(true)
+				c.Enqueue(c.declarationKey(d.Name))
+			}
+		}
+	}
+}
+
+// resourcesOf returns the resources that a declaration needs, whether it is valid or not.
+func resourcesOf(d *parent.Declaration) []schema.GroupVersionResource {
+	return append(d.ChildResources(), d.ParentResources()...)
+}

@@ -1,0 +1,330 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/hook/credentials"
+	"millwright.dev/pkg/objectcache"
+	"millwright.dev/pkg/objectcache/objectwriter"
+)
+
+// errStopped is the cause with which hook calls are cancelled when a Controller is stopped.
+var errStopped = errors.New("the controller of the hook was changed or deleted")
+
+// Key is the key of a parent in the work queue. The UID is that of its Declaration.
+type Key struct {
+	Controller      types.UID
+	Resource        schema.GroupResource
+	Namespace, Name string
+}
+
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Resource.String() + " " + k.Name
+	}
+	return k.Resource.String() + " " + k.Namespace + "/" + k.Name
+}
+
+func (k Key) objectName() cache.ObjectName { return cache.NewObjectName(k.Namespace, k.Name) }
+
+// Queue takes the keys of parents that are to be synced.
+type Queue interface {
+	Enqueue(keys ...Key)
+	// EnqueueResync adds keys that have time: changes are synced before them.
+	EnqueueResync(keys ...Key)
+}
+
+// Config is what a Controller is made of. All fields are required, except where noted.
+type Config struct {
+	Declaration *Declaration
+	Spec        *Spec
+	// WatchUnselected watches parents that no rule of the Declaration selects, too.
+	WatchUnselected bool
+	// Namespace of parents and children; "" for all.
+	Namespace   string
+	Objects     *objectcache.Cache
+	Writer      *objectwriter.Writer
+	Hooks       *hook.Client
+	Credentials *credentials.Source
+	Recorder    record.EventRecorder
+	Queue       Queue
+	// Changed is called when Health or AnyFinalizer may have changed for another reason than a call of a method. It must not block.
+	Changed func()
+}
+
+// Controller syncs the parents of one Declaration. It serves one generation of the spec: another Controller replaces it when the
+// spec changes.
+type Controller struct {
+	Config
+	name string
+	uid  types.UID
+	spec *Spec
+	// resync is the interval in which parents are synced without a change, 0 for never.
+	resync time.Duration
+	// controllerJSON is the Declaration as hooks see it.
+	controllerJSON atomic.Pointer[string]
+	// overlap with older CompositeControllers.
+	overlap atomic.Pointer[Overlap]
+
+	hooks map[phase]*hook.Hook
+	// held are the credentials of the hooks.
+	held     *credentials.Hold
+	parents  []*parents
+	children []*objectcache.Handle // in the order of Spec.children
+	orphans  *orphanIndex
+	blocked  *blockedParents
+	release  []func()
+
+	// started reports whether parents may be synced. Before that, changes of them are not queued.
+	started  atomic.Bool
+	written  controller.ConsistencyStore[Key]
+	failures failures
+
+	mu sync.Mutex
+	// syncs counts the running syncs. None begins when stopped is true.
+	syncs   sync.WaitGroup
+	stopped bool
+	// calls is the context of all hook calls.
+	calls       context.Context
+	cancelCalls context.CancelCauseFunc
+}
+
+// parents are the parents of one type.
+type parents struct {
+	*parentType
+	handle *objectcache.Handle
+	states controller.Memory[parentState]
+}
+
+// New returns a Controller that watches parents and children but syncs nothing before Start. The problem is one of the Declaration's hooks; only one of problem and error is set.
+func New(config Config) (_ *Controller, problem *Problem, err error) {
+	d := config.Declaration
+	c := &Controller{
+		Config:  config,
+		name:    d.Name,
+		uid:     d.UID,
+		spec:    config.Spec,
+		hooks:   map[phase]*hook.Hook{},
+		orphans: newOrphanIndex(),
+		blocked: newBlockedParents(),
+	}
+	c.calls, c.cancelCalls = context.WithCancelCause(context.Background())
+	defer func() {
+		if problem != nil || err != nil {
+			c.Stop()
+		}
+	}()
+	if seconds := d.ResyncPeriodSeconds; seconds != nil {
+		c.resync = max(time.Duration(*seconds)*time.Second, time.Second)
+	}
+	if err := c.SetMetadata(d); err != nil {
+		return nil, nil, err
+	}
+	if problem := c.makeHooks(d); problem != nil {
+		return nil, problem, nil
+	}
+	if err := c.watch(); err != nil {
+		return nil, nil, err
+	}
+	return c, nil, nil
+}
+
+func (c *Controller) makeHooks(d *Declaration) *Problem {
+	var refs []credentials.Ref
+	for _, called := range c.spec.phases() {
+		config := d.hookConfig(called)
+		config.Source = c.Credentials
+		wrap, forget := instrument(d.Kind, d.Name, called, config.Address())
+		config.Instrument = wrap
+		c.release = append(c.release, forget)
+		made, err := c.Hooks.NewHook(c.calls, config)
+		if err != nil {
+			return hookProblem(err)
+		}
+		c.release = append(c.release, made.Close)
+		c.hooks[called] = made
+		refs = append(refs, credentials.RefsOf(made.Access())...)
+	}
+	c.held = c.Credentials.Hold(c.Changed, refs...)
+	c.release = append(c.release, c.held.Release)
+	return nil
+}
+
+// watch acquires the watches of parents and children.
+func (c *Controller) watch() error {
+	for _, of := range c.spec.parents {
+		selector := of.watched()
+		if c.WatchUnselected {
+			selector = nil
+		}
+		p := &parents{parentType: of}
+		handle, err := c.acquire(of.Resource, selector, func(before, after *objectcache.RawObject) { c.parentChanged(p, before, after) })
+		if err != nil {
+			return err
+		}
+		p.handle = handle
+		c.parents = append(c.parents, p)
+	}
+	for i, child := range c.spec.children {
+		handle, err := c.acquire(child.Resource, nil, func(before, after *objectcache.RawObject) { c.childChanged(i, before, after) })
+		if err != nil {
+			return err
+		}
+		c.children = append(c.children, handle)
+	}
+	return nil
+}
+
+func (c *Controller) acquire(of Resource, selector labels.Selector, onChange func(before, after *objectcache.RawObject)) (*objectcache.Handle, error) {
+	request := objectcache.Request{
+		Resource:  of.GroupVersionResource,
+		Selector:  selector,
+		OnChange:  onChange,
+		OnProblem: func(error) { c.Changed() },
+	}
+	if of.Namespaced {
+		request.Namespace = c.Namespace
+	}
+	handle, err := c.Objects.Acquire(request)
+	if err == nil {
+		c.release = append(c.release, handle.Release)
+	}
+	return handle, err
+}
+
+// Start starts syncing parents, queues all of them, and returns their number. HasSynced must have been true.
+func (c *Controller) Start() int {
+	if c.spec.kind == Composite {
+		c.indexOrphans()
+	}
+	c.started.Store(true)
+	keys := c.knownParents()
+	c.Queue.EnqueueResync(keys...)
+	return len(keys)
+}
+
+// indexOrphans matches each orphan with the selectors of all parents, so that the first sync of each parent need not list all orphans.
+func (c *Controller) indexOrphans() {
+	c.eachParent(func(of *parents, parent *objectcache.RawObject) {
+		k := c.parentKey(of, parent)
+		if state, isNew := c.state(of, k.objectName(), parent.GetUID()); isNew {
+			// A selector that cannot be read is reported by the sync of the parent.
+			if selector, err := c.spec.selectorOf(parent); err == nil {
+				state.selector, state.specVersion = selector, specVersionOf(parent)
+				c.orphans.setSelector(k, selector)
+			}
+		}
+	})
+	for i, handle := range c.children {
+		for _, o := range handle.Ownerless("", nil) {
+			c.orphans.observe(location{i, o.GetNamespace(), o.GetName()}, o)
+		}
+	}
+}
+
+// eachParent calls visit with each parent that is observed.
+func (c *Controller) eachParent(visit func(of *parents, parent *objectcache.RawObject)) {
+	for _, of := range c.parents {
+		for _, parent := range of.handle.List("", nil) {
+			if c.spec.isParent(of.parentType, parent) {
+				visit(of, parent)
+			}
+		}
+	}
+}
+
+// knownParents returns the keys of all parents, and of those that were deleted and not yet forgotten. It is called when changes are queued
+// already: each parent that was created or deleted before, while they were not, is among them.
+func (c *Controller) knownParents() []Key {
+	keys := sets.New[Key]()
+	c.eachParent(func(of *parents, parent *objectcache.RawObject) { keys.Insert(c.parentKey(of, parent)) })
+	for _, of := range c.parents {
+		for _, name := range of.states.Keys() {
+			keys.Insert(c.keyOf(of, name.Namespace, name.Name))
+		}
+	}
+	return keys.UnsortedList()
+}
+
+// Started reports whether parents are synced.
+func (c *Controller) Started() bool { return c.started.Load() }
+
+// Pause stops syncing parents until Start: a resource is not watched, and nothing must be decided from its stale cache.
+func (c *Controller) Pause() { c.started.Store(false) }
+
+// Stop ends all syncs, cancels the calls of hooks, waits for running writes, and releases everything that is held.
+func (c *Controller) Stop() {
+	c.mu.Lock()
+	c.stopped = true
+	c.mu.Unlock()
+	c.Pause()
+	c.cancelCalls(errStopped)
+	c.syncs.Wait()
+	for _, release := range c.release {
+		release()
+	}
+}
+
+// enter begins a sync, and returns false if the Controller is stopped. After true the caller must call leave.
+func (c *Controller) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopped {
+		c.syncs.Add(1)
+	}
+	return !c.stopped
+}
+
+func (c *Controller) leave() { c.syncs.Done() }
+
+// SetMetadata takes over the metadata of the Declaration, which hooks see.
+func (c *Controller) SetMetadata(d *Declaration) error {
+	text, err := d.controllerJSON()
+	if err != nil {
+		return err
+	}
+	shown := string(text)
+	c.controllerJSON.Store(&shown)
+	return nil
+}
+
+// SetOverlap takes over which older CompositeControllers have the same parents. Parents for which that makes a difference are queued.
+func (c *Controller) SetOverlap(overlap Overlap) {
+	before := c.overlap.Load()
+	if before != nil && before.equal(&overlap) {
+		return
+	}
+	c.overlap.Store(&overlap)
+	if before == nil || !c.started.Load() {
+		return // Start queues all
+	}
+	c.eachParent(func(of *parents, parent *objectcache.RawObject) {
+		if !before.agrees(&overlap, parent.Labels()) {
+			c.Queue.Enqueue(c.parentKey(of, parent))
+		}
+	})
+}
+
+// AnyFinalizer reports whether a parent has the finalizer of the Declaration, by the watches of parents.
+func (c *Controller) AnyFinalizer() bool {
+	return slices.ContainsFunc(c.parents, func(of *parents) bool {
+		return slices.ContainsFunc(of.handle.List("", nil), func(parent *objectcache.RawObject) bool { return hasFinalizer(parent, c.spec.finalizer) })
+	})
+}

@@ -1,0 +1,180 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package parent
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/merge"
+)
+
+// desiredTree returns a child as the hook desires it, with its namespace and with what makes it found again: the label that its selector matches,
+// or the annotation of an attachment.
+func (spec *Spec) desiredTree(parent object, child *hook.Child) (map[string]any, error) {
+	var tree map[string]any
+	if err := utiljson.Unmarshal(child.JSON, &tree); err != nil {
+		return nil, fmt.Errorf("reading the desired %s: %w", child, err)
+	}
+	metadata, ok := tree["metadata"].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("reading the desired %s: its metadata is not an object", child)
+	}
+	if child.Namespace != "" {
+		metadata["namespace"] = child.Namespace
+	}
+	if spec.generateSelector && !child.Labels.Has(labelControllerUID) {
+		own, _ := metadata["labels"].(map[string]any)
+		own = maps.Clone(own)
+		if own == nil {
+			own = map[string]any{}
+		}
+		own[labelControllerUID] = string(parent.GetUID())
+		metadata["labels"] = own
+	}
+	if spec.kind == Decorator {
+		own, _ := metadata["annotations"].(map[string]any)
+		own = maps.Clone(own)
+		if own == nil {
+			own = map[string]any{}
+		}
+		own[annotationDecorator] = spec.name
+		metadata["annotations"] = own
+	}
+	return tree, nil
+}
+
+// systemFields are the fields of the metadata that the API server sets. A hook that returns a child as it got it sets them too, and the API server
+// creates no object that has a resourceVersion.
+var systemFields = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"}
+
+// newChild returns a desired child as it is created: with the last-applied annotation and its owner.
+func (spec *Spec) newChild(of *parentType, parent object, desired map[string]any) (map[string]any, error) {
+	created, err := merge.WithLastApplied(desired)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAnnotations(created); err != nil {
+		return nil, err
+	}
+	metadata := maps.Clone(created["metadata"].(map[string]any))
+	for _, field := range systemFields {
+		delete(metadata, field)
+	}
+	created["metadata"] = metadata
+	owners, _ := metadata["ownerReferences"].([]any)
+	for _, owner := range owners {
+		if reference, ok := owner.(map[string]any); ok && reference["uid"] == string(parent.GetUID()) {
+			return created, nil
+		}
+	}
+	metadata["ownerReferences"] = append(owners[:len(owners):len(owners)], of.ownerReference(parent))
+	return created, nil
+}
+
+// ownerReference returns the owner reference that makes the parent the controller of an object.
+func (t *parentType) ownerReference(parent object) map[string]any {
+	return map[string]any{
+		"apiVersion":         t.apiVersion(),
+		"kind":               t.Kind,
+		"name":               parent.GetName(),
+		"uid":                string(parent.GetUID()),
+		"controller":         true,
+		"blockOwnerDeletion": true,
+	}
+}
+
+// childLabels returns the labels that a desired child will have.
+func (spec *Spec) childLabels(parent object, child *hook.Child) labels.Labels {
+	if spec.generateSelector && !child.Labels.Has(labelControllerUID) {
+		return withUID{child.Labels, string(parent.GetUID())}
+	}
+	return child.Labels
+}
+
+// withUID are labels with labelControllerUID added.
+type withUID struct {
+	hook.Labels
+	uid string
+}
+
+func (l withUID) Lookup(key string) (string, bool) {
+	if key == labelControllerUID {
+		return l.uid, true
+	}
+	return l.Labels.Lookup(key)
+}
+
+func (l withUID) Has(key string) bool { return key == labelControllerUID || l.Labels.Has(key) }
+
+func (l withUID) Get(key string) string {
+	value, _ := l.Lookup(key)
+	return value
+}
+
+// withStatus returns the parent with a status, encoded.
+func withStatus(parent object, status map[string]any) ([]byte, error) {
+	tree, err := treeOf(parent)
+	if err != nil {
+		return nil, err
+	}
+	tree["status"] = status
+	body, err := json.Marshal(tree)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status in the answer of the hook: %w", err)
+	}
+	return body, nil
+}
+
+// withFinalizers returns an object with other finalizers, encoded.
+func withFinalizers(o object, finalizers []string) ([]byte, error) {
+	tree, err := treeOf(o)
+	if err != nil {
+		return nil, err
+	}
+	setOrDelete(tree["metadata"].(map[string]any), "finalizers", finalizers)
+	return json.Marshal(tree)
+}
+
+// finalizersPatch returns the JSON merge patch that sets the finalizers of an object, with the observed resourceVersion as a precondition.
+func finalizersPatch(o object, finalizers []string) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "finalizers": finalizers,
+	}})
+}
+
+// withOwner returns an object encoded with the parent as its controller, or without it among the owners.
+func (t *parentType) withOwner(o, parent object, own bool) ([]byte, error) {
+	tree, err := treeOf(o)
+	if err != nil {
+		return nil, err
+	}
+	metadata := tree["metadata"].(map[string]any)
+	owners, _ := metadata["ownerReferences"].([]any)
+	owners = slices.DeleteFunc(owners, func(owner any) bool {
+		reference, ok := owner.(map[string]any)
+		return ok && reference["uid"] == string(parent.GetUID())
+	})
+	if own {
+		owners = append(owners, t.ownerReference(parent))
+	}
+	setOrDelete(metadata, "ownerReferences", owners)
+	return json.Marshal(tree)
+}
+
+func setOrDelete[T any](metadata map[string]any, field string, list []T) {
+	if len(list) == 0 {
+		delete(metadata, field)
+	} else {
+		metadata[field] = list
+	}
+}

@@ -1,0 +1,112 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/objectcache"
+	"millwright.dev/pkg/objectcache/objectwriter"
+)
+
+// pageSize is the number of parents in one answer of the API server where all have to be read.
+const pageSize = 500
+
+// FinalizerRemover removes the finalizers of a Declaration from its parents, without a Controller.
+type FinalizerRemover struct {
+	Kind     Kind
+	Metadata metadata.Interface
+	Writer   *objectwriter.Writer
+	// Namespace of the parents; "" for all.
+	Namespace string
+}
+
+// Remove removes the finalizer of a Declaration from all parents of a type. It lists them from the API server: a watch may not have
+// shown the last write yet.
+func (r FinalizerRemover) Remove(ctx context.Context, of schema.GroupVersionResource, name string) error {
+	finalizer := r.Kind.finalizer(name)
+	options := metav1.ListOptions{Limit: pageSize}
+	removed := 0
+	for {
+		page, err := r.Metadata.Resource(of).Namespace(r.Namespace).List(ctx, options)
+		if apierrors.IsNotFound(err) {
+			return nil // the API server does not serve such parents any more
+		}
+		if err != nil {
+			return fmt.Errorf("listing %s, to remove finalizers from them: %w", of.GroupResource(), err)
+		}
+		var having []objectwriter.Name
+		for i := range page.Items {
+			if parent := &page.Items[i]; slices.Contains(parent.Finalizers, finalizer) {
+				having = append(having, objectwriter.Name{Resource: of, Namespace: parent.Namespace, Name: parent.Name})
+			}
+		}
+		if err := r.removeFromPage(ctx, having, finalizer); err != nil {
+			return err
+		}
+		removed += len(having)
+		if options.Continue = page.Continue; options.Continue == "" {
+			klog.FromContext(ctx).Info("Removed the finalizers from parents", "kind", r.Kind, "name", name, "resource", of.GroupResource(), "parents", removed)
+			return nil
+		}
+	}
+}
+
+func (r FinalizerRemover) removeFromPage(ctx context.Context, parents []objectwriter.Name, finalizer string) error {
+	errs := make([]error, len(parents))
+	controller.Parallel(len(parents), maxParallelWrites, func(i int) { errs[i] = r.removeFrom(ctx, parents[i], finalizer) })
+	return errors.Join(errs...)
+}
+
+func (r FinalizerRemover) removeFrom(ctx context.Context, name objectwriter.Name, finalizer string) error {
+	parent, err := r.Writer.Get(ctx, name)
+	if err == nil && hasFinalizer(parent, finalizer) {
+		_, err = r.Kind.writeFinalizers(ctx, r.Writer, name, parent, without(parent.GetFinalizers(), finalizer))
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing the finalizer from %s %s/%s: %w", name.Resource.GroupResource(), name.Namespace, name.Name, err)
+	}
+	return nil
+}
+
+// writeVerb is the verb with which parents are written. Targets are of kinds that others have made, so nothing is sent of them that is to stay as it
+// is.
+func (k Kind) writeVerb() string {
+	if k == Decorator {
+		return "patch"
+	}
+	return "update"
+}
+
+// writeFinalizers writes an object with other finalizers, with the observed resourceVersion as a precondition.
+func (k Kind) writeFinalizers(
+	ctx context.Context, writer *objectwriter.Writer, name objectwriter.Name, observed object, finalizers []string,
+) (*objectcache.RawObject, error) {
+	if k == Decorator {
+		body, err := finalizersPatch(observed, finalizers)
+		if err != nil {
+			return nil, err
+		}
+		return writer.Patch(ctx, name, body)
+	}
+	body, err := withFinalizers(observed, finalizers)
+	if err != nil {
+		return nil, err
+	}
+	return writer.Update(ctx, name, body)
+}
+
+func without(list []string, gone string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == gone })
+}

@@ -1,0 +1,80 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/metadata"
+
+	"millwright.dev/pkg/objectcache/objectwriter"
+)
+
+// removerFor returns a FinalizerRemover for an API server.
+func removerFor(t *testing.T, api *fakeAPI) FinalizerRemover {
+	t.Helper()
+	config := api.config()
+	writer, err := objectwriter.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return FinalizerRemover{Kind: Composite, Metadata: client, Writer: writer}
+}
+
+// thing returns a parent with the name.
+func thing(name, metadata string) string {
+	return strings.Replace(string(parentWith(metadata)), `"name":"thing"`, `"name":"`+name+`"`, 1)
+}
+
+const ours = `"finalizers":["metacontroller.io/compositecontroller-cc"]`
+
+func TestRemoveFinalizer(t *testing.T) {
+	api := startFakeAPI(t, thing("thing", ours), thing("held", held), thing("theirs", `"finalizers":["example.com/theirs"]`), thing("zero", ours))
+	if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "cc"); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{"thing": nil, "held": {"example.com/theirs"}, "theirs": {"example.com/theirs"}, "zero": nil} {
+		if got := api.stored("things/" + name).GetFinalizers(); !slices.Equal(got, want) {
+			t.Errorf("the finalizers of %s are %v, want %v", name, got, want)
+		}
+	}
+	if did := api.did(); slices.ContainsFunc(did, func(request string) bool { return strings.Contains(request, "theirs") }) {
+		t.Errorf("a parent without our finalizer was read: %v", did)
+	}
+}
+
+func TestRemoveKeepsForeignFinalizers(t *testing.T) {
+	api := startFakeAPI(t, thing("thing", ours))
+	if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "another"); err != nil {
+		t.Fatal(err)
+	}
+	if did := api.did(); len(did) > 0 {
+		t.Errorf("the requests are %v", did)
+	}
+}
+
+func TestRemoveToleratesDeletedParents(t *testing.T) {
+	api := startFakeAPI(t, thing("thing", held))
+	api.fails("GET things/thing", http.StatusNotFound, "gone")
+	if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "cc"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRemoveReturnsErrorsOfParents(t *testing.T) {
+	for _, request := range []string{"GET things/thing", "PUT things/thing"} {
+		api := startFakeAPI(t, thing("thing", held))
+		api.fails(request, http.StatusForbidden, "no")
+		if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "cc"); err == nil || !strings.Contains(err.Error(), "ns/thing") {
+			t.Errorf("%s: the error is %v", request, err)
+		}
+	}
+}

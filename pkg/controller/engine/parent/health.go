@@ -1,0 +1,70 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"millwright.dev/pkg/objectcache"
+)
+
+// Health is how a Controller does. Each problem is nil if there is none.
+type Health struct {
+	// Synced reports whether the caches of parents, children and credentials are filled.
+	Synced bool
+	// Watch is why parents or children are not watched.
+	Watch *Problem
+	// Overlap is why no parent is synced: an older CompositeController has all of them.
+	Overlap *Problem
+	// Parent is why the last sync of a parent failed.
+	Parent *Problem
+}
+
+// Health returns how the Controller does. SetOverlap must have been called.
+func (c *Controller) Health() Health {
+	return Health{Synced: c.hasSynced(), Watch: c.watchProblem(), Overlap: c.overlap.Load().always(), Parent: c.failures.current()}
+}
+
+// hasSynced reports whether parents, children and credentials are all observed.
+func (c *Controller) hasSynced() bool {
+	for _, w := range c.watches() {
+		if !w.handle.HasSynced() {
+			return false
+		}
+	}
+	return c.held.HasSynced()
+}
+
+// watchProblem is why parents or children are not watched; nil if they are, or soon will be.
+func (c *Controller) watchProblem() *Problem {
+	for _, w := range c.watches() {
+		err := w.handle.Problem()
+		switch {
+		case err == nil:
+		case apierrors.IsForbidden(err):
+			return forbidden(w.of, "list", "watch")
+		case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+			return &Problem{w.missing, err.Error()}
+		}
+	}
+	return nil
+}
+
+// watch is a watch of a Controller. missing is the reason of a resource that is not served.
+type watch struct {
+	of      Resource
+	handle  *objectcache.Handle
+	missing string
+}
+
+// watches returns all watches, those of parents last.
+func (c *Controller) watches() (all []watch) {
+	for i, child := range c.spec.children {
+		all = append(all, watch{child.Resource, c.children[i], c.spec.kind.childNotServed()})
+	}
+	for _, of := range c.parents {
+		all = append(all, watch{of.Resource, of.handle, c.spec.kind.parentNotServed()})
+	}
+	return all
+}

@@ -1,0 +1,184 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package parent
+
+import (
+	"hash/maphash"
+	"maps"
+	"time"
+
+	"millwright.dev/pkg/controller"
+)
+
+// history is what one process has learned of a parent and its children. It never decides what is desired: without it the same writes are
+// made, only more often.
+type history struct {
+	// generation of the parent that the rest belongs to, and now the time of the last plan.
+	generation int64
+	now        time.Time
+	// parent is a status whose write has changed nothing, and the version of the parent.
+	parent version
+	// refused is a status that was too large.
+	refused  refusal
+	children map[childKey]childHistory
+	status   rewriteHistory
+	metadata rewriteHistory
+	answers  answerHistory
+}
+
+// of returns the history of a parent as it is now. An edit of its spec resets all backoffs.
+func (h history) of(parent object, now time.Time) history {
+	h.now = now
+	if h.generation == parent.GetGeneration() {
+		return h
+	}
+	h.generation, h.answers = parent.GetGeneration(), answerHistory{}
+	h.status.rewrites, h.metadata.rewrites = controller.RewriteBackoff{}, controller.RewriteBackoff{}
+	h.children = maps.Clone(h.children)
+	for key, child := range h.children {
+		child.rewrites = controller.RewriteBackoff{}
+		h.children[key] = child
+	}
+	return h
+}
+
+// version is a hash of what was desired of an object, and the version of that object. The zero value is none.
+type version struct {
+	desired         uint64
+	resourceVersion string
+}
+
+// childHistory is what one process has learned of a child.
+type childHistory struct {
+	// synced is the version in which nothing had to be done.
+	synced version
+	// last is the last change, as long as none has led to a synced child.
+	last attempt
+	// reported is whether an event has reported that changes do not last.
+	reported bool
+	// futile is the recreation that a dry run has shown to change nothing.
+	futile recreation
+	// refused is what was too large to be written.
+	refused refusal
+	// foreign is whether a foreign object has the name of the child.
+	foreign bool
+	// existed is whether the child was there, and was not deleted by us since.
+	existed bool
+	// rewrites are the repairs of what another client has changed or deleted.
+	rewrites controller.RewriteBackoff
+}
+
+// markSynced forgets everything but the repairs.
+func (h childHistory) markSynced(at version, now time.Time) childHistory {
+	return childHistory{synced: at, existed: true, rewrites: h.rewrites, reported: h.reported && h.rewrites.Slowed(now)}
+}
+
+// recreation of a child for its differences from what is desired, both as hashes. The zero value is none.
+type recreation struct{ desired, differences uint64 }
+
+// attempt is an attempt to bring a child to what is desired of it.
+type attempt struct {
+	desired uint64
+	// times is how often the same was attempted in vain, wherever the child differed, and at when last.
+	times int
+	at    time.Time
+}
+
+const (
+	// A difference that returns after each write, because the API server or another client restores it, is written with a backoff from
+	// minFutileWait to maxFutileWait.
+	minFutileWait = time.Second
+	maxFutileWait = 5 * time.Minute
+	// maxRecreations is how often a child is deleted for the same difference, where a dry run has promised another result.
+	maxRecreations = 2
+
+	// foreignRetryInterval is how often a creation is tried again that a foreign object prevents. As a rule its deletion is observed.
+	foreignRetryInterval = 30 * time.Second
+)
+
+// nextAttempt is the first attempt, or one more of the same. It does not matter where the child differs: a field may differ before the
+// scheduler has set it, and another one after.
+func (h childHistory) nextAttempt(desired uint64, now time.Time) attempt {
+	times := 1
+	if h.last.desired == desired {
+		times += h.last.times
+	}
+	return attempt{desired, times, now}
+}
+
+// wait returns how long an attempt has to wait, or that the child is stuck: no more attempts are useful.
+func (h childHistory) wait(verb verb, a attempt, now time.Time) (wait time.Duration, stuck bool) {
+	if a.times == 1 {
+		return 0, false
+	}
+	if verb == verbRecreate && a.times > maxRecreations {
+		return 0, true
+	}
+	backoff := maxFutileWait
+	if doublings := a.times - 2; doublings < 10 {
+		backoff = min(minFutileWait<<doublings, maxFutileWait)
+	}
+	return h.last.at.Add(backoff).Sub(now), false
+}
+
+// recordDone records a step that has succeeded. The resourceVersion is that of the object which an update returned.
+func (h history) recordDone(s childStep, resourceVersion string) {
+	if known, desired := h.children[s.child]; desired {
+		if known.existed = s.verb != verbRecreate; s.repairs {
+			known.rewrites = known.rewrites.Add(h.now)
+		}
+		h.children[s.child] = known
+	}
+	switch s.verb {
+	case verbUpdate:
+		known := h.children[s.child]
+		known.last = s.attempt
+		if resourceVersion == s.resourceVersion {
+			known.synced = version{s.attempt.desired, resourceVersion} // the API server ignores the change
+		}
+		h.children[s.child] = known
+	case verbRecreate:
+		known := h.children[s.child]
+		known.last = s.attempt
+		h.children[s.child] = known
+	case verbCreate:
+		known := h.children[s.child]
+		known.foreign = false
+		h.children[s.child] = known
+	}
+}
+
+// recordFutile records that a trial has shown the recreation of a child to change nothing. It reports whether that is news.
+func (h history) recordFutile(s childStep) (news bool) {
+	known := h.children[s.child]
+	news = !known.reported
+	h.children[s.child] = childHistory{
+		synced:   version{s.attempt.desired, s.trial.resourceVersion},
+		reported: true,
+		futile:   recreation{s.attempt.desired, s.trial.differences.hash()},
+	}
+	return news
+}
+
+// recordTooLarge records that a step was refused for the size of its object.
+func (h history) recordTooLarge(s childStep, text string) {
+	known := h.children[s.child]
+	known.refused = refusal{version{s.attempt.desired, s.resourceVersion}, text}
+	h.children[s.child] = known
+}
+
+// recordForeign records that a child could not be created because a foreign object has its name. It reports whether that is news. The parent
+// is to be synced again after foreignRetryInterval.
+func (h history) recordForeign(child childKey) (news bool) {
+	known := h.children[child]
+	news = !known.foreign
+	known.foreign = true
+	h.children[child] = known
+	return news
+}
+
+// seed of all hashes of this process. They are never written down.
+var seed = maphash.MakeSeed()

@@ -1,0 +1,62 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package parent
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"millwright.dev/pkg/hook"
+)
+
+// observed is what a plan is decided from. Nothing of it is changed.
+type observed struct {
+	// parent as the hook has seen it, except for our finalizer, and its type.
+	parent   object
+	of       *parentType
+	selector labels.Selector
+	// children that the parent owns, adopted ones included.
+	children map[childKey]object
+	// called is the hook that was called, answer its answer, and sum a hash of that.
+	called  phase
+	answer  *answer
+	sum     uint64
+	history history
+	// statusBy is the older CompositeController that writes the status of the parent, "" if none does.
+	statusBy string
+	now      time.Time
+}
+
+// answer is the answer of a hook of either kind.
+type answer struct {
+	hook.CompositeResponse
+	// Labels and Annotations are changes of a target.
+	Labels, Annotations []hook.Change
+}
+
+// decode decodes and validates an answer for the parent. Nothing of it is used after an error, which is a *hook.Error.
+func (spec *Spec) decode(body []byte, rules hook.Rules, parent object) (*answer, error) {
+	rules = spec.decodingRules(rules, parent)
+	if spec.kind == Composite {
+		response, err := hook.DecodeComposite(body, rules)
+		if err != nil {
+			return nil, err
+		}
+		return &answer{CompositeResponse: *response}, nil
+	}
+	response, err := hook.DecodeDecorator(body, rules)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{
+		CompositeResponse: hook.CompositeResponse{
+			Status: response.Status, Children: response.Attachments, ResyncAfter: response.ResyncAfter, Finalized: response.Finalized, Warnings: response.Warnings,
+		},
+		Labels:      response.Labels,
+		Annotations: response.Annotations,
+	}, nil
+}

@@ -1,0 +1,319 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package parent
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+)
+
+// maxFinalizerName is the maximum length of a finalizer after its slash.
+const maxFinalizerName = 63
+
+// Spec is the compiled spec of a Declaration.
+type Spec struct {
+	kind Kind
+	// name of the Declaration.
+	name string
+	// finalizer that parents get.
+	finalizer        string
+	parents          []*parentType
+	generateSelector bool
+	// sync, finalize and customize report which hooks there are.
+	sync, finalize, customize bool
+	// children are sorted by group, version and kind.
+	children []childType
+}
+
+// parentType is a type of parents. An object of the type is a parent if one of the rules selects it.
+type parentType struct {
+	Resource
+	rules               []selection
+	ignoreStatusChanges bool
+}
+
+// selection selects parents. Both selectors must match; a nil one matches all.
+type selection struct{ labels, annotations labels.Selector }
+
+// childType is a type of children.
+type childType struct {
+	Resource
+	method v1alpha1.ChildUpdateMethod
+}
+
+// Problem is a reason and a message of the condition Ready of a Declaration.
+type Problem struct{ Reason, Message string }
+
+func invalid(format string, args ...any) *Problem {
+	return &Problem{v1alpha1.ReasonInvalidSpec, fmt.Sprintf(format, args...)}
+}
+
+func unsupported(format string, args ...any) *Problem {
+	return &Problem{v1alpha1.ReasonNotYetSupported, fmt.Sprintf(format, args...)}
+}
+
+// CheckSpec validates a Declaration without looking at the API server. It returns nil for a valid one.
+func (d *Declaration) CheckSpec() *Problem {
+	switch {
+	case d.Hooks == nil:
+		return invalid("spec.hooks: no hooks defined: give sync, finalize or both")
+	case !enabled(d.Hooks.Sync) && !enabled(d.Hooks.Finalize):
+		return invalid("spec.hooks: neither sync nor finalize has a webhook")
+	case len(d.Parents) == 0:
+		return invalid("spec.resources: the list is empty: give at least one type of targets")
+	}
+	if problem := d.checkParents(); problem != nil {
+		return problem
+	}
+	return d.checkChildren()
+}
+
+func (d *Declaration) checkParents() *Problem {
+	versions := map[schema.GroupResource]string{}
+	for _, rule := range d.Parents {
+		of, err := ResourceOf(rule.ResourceRule)
+		if err != nil {
+			return invalid("%s: %v", rule.Field, err)
+		}
+		if _, err := rule.labelSelector(); err != nil {
+			return invalid("%s.labelSelector: %v", rule.Field, err)
+		}
+		if _, err := rule.annotationSelector(); err != nil {
+			return invalid("%s.annotationSelector: %v", rule.Field, err)
+		}
+		if other, found := versions[of.GroupResource()]; found && other != of.Version {
+			return invalid("%s: %s is already listed in version %s: give all rules for one type the same version", rule.Field, of.GroupResource(), other)
+		}
+		versions[of.GroupResource()] = of.Version
+	}
+	return nil
+}
+
+func (d *Declaration) checkChildren() *Problem {
+	versions := map[schema.GroupResource]string{}
+	for _, rule := range d.Children {
+		of, err := ResourceOf(rule.ResourceRule)
+		if err != nil {
+			return invalid("%s: %v", rule.Field, err)
+		}
+		if other, found := versions[of.GroupResource()]; found && other != of.Version {
+			return invalid("%s: %s is already listed in version %s: one object would be two children", rule.Field, of.GroupResource(), other)
+		}
+		versions[of.GroupResource()] = of.Version
+		switch method := rule.method(); method {
+		case v1alpha1.ChildUpdateOnDelete, v1alpha1.ChildUpdateRecreate, v1alpha1.ChildUpdateInPlace:
+		case v1alpha1.ChildUpdateRollingRecreate, v1alpha1.ChildUpdateRollingInPlace:
+			if d.Kind == Decorator {
+				return invalid("%s.updateStrategy.method: a DecoratorController does not roll its attachments: use %s instead of %s", rule.Field, unrolled(method), method)
+			}
+			return unsupported("%s.updateStrategy.method: %s is not yet supported", rule.Field, method)
+		default:
+			return invalid("%s.updateStrategy.method: invalid method %q: must be OnDelete, Recreate or InPlace", rule.Field, method)
+		}
+	}
+	return nil
+}
+
+// unrolled returns the method that changes all children concurrently.
+func unrolled(method v1alpha1.ChildUpdateMethod) v1alpha1.ChildUpdateMethod {
+	return v1alpha1.ChildUpdateMethod(strings.TrimPrefix(string(method), "Rolling"))
+}
+
+// ParentResources returns the types of parents. CheckSpec must have found the Declaration valid.
+func (d *Declaration) ParentResources() (parents []schema.GroupVersionResource) {
+	for _, rule := range d.Parents {
+		if of, _ := ResourceOf(rule.ResourceRule); !slices.Contains(parents, of) {
+			parents = append(parents, of)
+		}
+	}
+	return parents
+}
+
+// ChildResources returns the types of children. CheckSpec must have found the Declaration valid.
+func (d *Declaration) ChildResources() (children []schema.GroupVersionResource) {
+	for _, rule := range d.Children {
+		if of, _ := ResourceOf(rule.ResourceRule); !slices.Contains(children, of) {
+			children = append(children, of)
+		}
+	}
+	return children
+}
+
+// ParentSelector returns the label selector of all parents of a type, nil if there is none that all have in common. CheckSpec must have found the
+// Declaration valid.
+func (d *Declaration) ParentSelector(of schema.GroupVersionResource) (selector labels.Selector) {
+	for _, rule := range d.Parents {
+		if resource, _ := ResourceOf(rule.ResourceRule); resource != of {
+			continue
+		}
+		if selector != nil {
+			return nil
+		}
+		selector, _ = rule.labelSelector()
+	}
+	return selector
+}
+
+// HasParents reports whether a rule of the Declaration, valid or not, is for a type.
+func (d *Declaration) HasParents(of schema.GroupResource) bool {
+	return slices.ContainsFunc(d.Parents, func(rule ParentRule) bool {
+		r, err := ResourceOf(rule.ResourceRule)
+		return err == nil && r.GroupResource() == of
+	})
+}
+
+// Compile compiles a Declaration for an API server that serves these of its resources.
+func Compile(d *Declaration, served map[schema.GroupVersionResource]Resource) (*Spec, *Problem) {
+	if problem := d.CheckSpec(); problem != nil {
+		return nil, problem
+	}
+	spec := &Spec{
+		kind:             d.Kind,
+		name:             d.Name,
+		finalizer:        d.Kind.finalizer(d.Name),
+		generateSelector: d.GenerateSelector,
+		sync:             enabled(d.Hooks.Sync),
+		finalize:         enabled(d.Hooks.Finalize),
+		customize:        enabled(d.Hooks.Customize),
+	}
+	if _, name, _ := strings.Cut(spec.finalizer, "/"); spec.finalize && len(name) > maxFinalizerName {
+		return nil, invalid("metadata.name: with a finalize hook it may have %d characters at most, for %s get the finalizer %s",
+			len(d.Name)-len(name)+maxFinalizerName, d.Kind.Parents(), spec.finalizer)
+	}
+	if problem := spec.compileParents(d, served); problem != nil {
+		return nil, problem
+	}
+	if problem := spec.compileChildren(d, served); problem != nil {
+		return nil, problem
+	}
+	return spec, nil
+}
+
+func (spec *Spec) compileParents(d *Declaration, served map[schema.GroupVersionResource]Resource) *Problem {
+	for _, rule := range d.Parents {
+		wanted, _ := ResourceOf(rule.ResourceRule)
+		of, found := served[wanted]
+		if !found {
+			return notServed(d.Kind.parentNotServed(), wanted, rule.Field)
+		}
+		if !of.Status && d.Kind == Composite {
+			return &Problem{v1alpha1.ReasonStatusSubresourceMissing, fmt.Sprintf("%s in version %s does not have subresource 'Status' enabled: add subresources.status to its CustomResourceDefinition", of.GroupResource(), of.Version)}
+		}
+		t := spec.typeOf(of.GroupResource())
+		if t == nil {
+			t = &parentType{Resource: of, ignoreStatusChanges: true}
+			spec.parents = append(spec.parents, t)
+		}
+		byLabels, _ := rule.labelSelector()
+		byAnnotations, _ := rule.annotationSelector()
+		t.rules = append(t.rules, selection{byLabels, byAnnotations})
+		t.ignoreStatusChanges = t.ignoreStatusChanges && rule.IgnoreStatusChanges
+	}
+	return nil
+}
+
+func (spec *Spec) compileChildren(d *Declaration, served map[schema.GroupVersionResource]Resource) *Problem {
+	for _, rule := range d.Children {
+		wanted, _ := ResourceOf(rule.ResourceRule)
+		of, found := served[wanted]
+		if !found {
+			return notServed(d.Kind.childNotServed(), wanted, rule.Field)
+		}
+		if !of.Namespaced && !slices.ContainsFunc(spec.parents, func(t *parentType) bool { return !t.Namespaced }) {
+			return invalid("%s: %s are cluster-scoped, and a namespaced %s cannot own them", rule.Field, of.GroupResource(), d.Kind.parent())
+		}
+		// The last of two rules for one type wins.
+		spec.children = slices.DeleteFunc(spec.children, func(t childType) bool { return t.Resource == of })
+		spec.children = append(spec.children, childType{of, rule.method()})
+	}
+	slices.SortFunc(spec.children, func(a, b childType) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind))
+	})
+	return nil
+}
+
+func notServed(reason string, of schema.GroupVersionResource, field string) *Problem {
+	return &Problem{reason, fmt.Sprintf("the API server does not serve %s in version %s: install its CustomResourceDefinition, or correct %s", of.GroupResource(), of.Version, field)}
+}
+
+// typeOf returns a type of parents, nil if it is none.
+func (spec *Spec) typeOf(of schema.GroupResource) *parentType {
+	for _, t := range spec.parents {
+		if t.GroupResource() == of {
+			return t
+		}
+	}
+	return nil
+}
+
+// SameResources reports whether two Specs compiled from the same Declaration have the same resources.
+func (spec *Spec) SameResources(other *Spec) bool {
+	sameType := func(a, b *parentType) bool { return a.Resource == b.Resource }
+	return slices.EqualFunc(spec.parents, other.parents, sameType) && slices.Equal(spec.children, other.children)
+}
+
+// ResourceOf returns the resource that a rule names, or an error if it names none.
+func ResourceOf(rule v1alpha1.ResourceRule) (schema.GroupVersionResource, error) {
+	version, err := schema.ParseGroupVersion(rule.APIVersion)
+	if err != nil || version.Version == "" || rule.Resource == "" {
+		return schema.GroupVersionResource{}, fmt.Errorf("apiVersion %q and resource %q are not group/version (or version) and a plural name", rule.APIVersion, rule.Resource)
+	}
+	return version.WithResource(rule.Resource), nil
+}
+
+// labelSelector returns the selector of labels; one that matches all if there is none.
+func (r ParentRule) labelSelector() (labels.Selector, error) {
+	if r.LabelSelector == nil {
+		return labels.Everything(), nil
+	}
+	return metav1.LabelSelectorAsSelector(r.LabelSelector)
+}
+
+// annotationSelector returns the selector of annotations, nil if there is none. The values that an annotation must have are not limited to
+// those of labels.
+func (r ParentRule) annotationSelector() (labels.Selector, error) {
+	from := r.AnnotationSelector
+	if from == nil || len(from.MatchAnnotations) == 0 && len(from.MatchExpressions) == 0 {
+		return nil, nil
+	}
+	selector := labels.SelectorFromValidatedSet(from.MatchAnnotations)
+	expressions, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: from.MatchExpressions})
+	if err != nil {
+		return nil, err
+	}
+	if requirements, selectable := expressions.Requirements(); selectable && len(from.MatchExpressions) > 0 {
+		selector = selector.Add(requirements...)
+	}
+	return selector, nil
+}
+
+func (r ChildRule) method() v1alpha1.ChildUpdateMethod {
+	if r.Method == "" {
+		return v1alpha1.ChildUpdateOnDelete
+	}
+	return r.Method
+}
+
+// CheckNamespace returns the problem of an engine that works in one namespace, "" for all, where parents are cluster-scoped.
+func (spec *Spec) CheckNamespace(namespace string) *Problem {
+	for _, t := range spec.parents {
+		if namespace != "" && !t.Namespaced {
+			return unsupported("%s: %s are cluster-scoped, and this engine works in the namespace %s only", spec.kind.parentField(), t.GroupResource(), namespace)
+		}
+	}
+	return nil
+}
+
+// Finalizes reports whether there is a finalize hook.
+func (spec *Spec) Finalizes() bool { return spec.finalize }

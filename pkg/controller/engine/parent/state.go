@@ -1,0 +1,69 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// parentState is what the last sync of a parent left in memory. Only the syncs of that parent use it, one at a time.
+type parentState struct {
+	// selector of the parent in this version of its spec.
+	selector    labels.Selector
+	specVersion specVersion
+	history     history
+	lastAnswer  lastAnswer
+}
+
+// specVersion is a version of a parent's spec. Kinds without a generation have only the resourceVersion.
+type specVersion struct {
+	generation      int64
+	resourceVersion string
+}
+
+func specVersionOf(parent object) specVersion {
+	if generation := parent.GetGeneration(); generation > 0 {
+		return specVersion{generation: generation}
+	}
+	return specVersion{resourceVersion: parent.GetResourceVersion()}
+}
+
+// state returns the state of a parent. It is new for another object of the same name.
+func (c *Controller) state(of *parents, name cache.ObjectName, uid types.UID) (state *parentState, isNew bool) {
+	c.mu.Lock() // so that the last count that is set is the newest
+	defer c.mu.Unlock()
+	state, isNew = of.states.Of(name, uid)
+	if isNew {
+		c.countParents()
+	}
+	return state, isNew
+}
+
+func (c *Controller) countParents() {
+	n := 0
+	for _, of := range c.parents {
+		n += of.states.Len()
+	}
+	setParentCount(c.spec.kind, c.name, n)
+}
+
+// forget drops what is known of a parent that was deleted, or is none any more. It reports whether Health has changed.
+func (c *Controller) forget(of *parents, k Key) (changed bool) {
+	c.mu.Lock()
+	uid := of.states.Forget(k.objectName())
+	c.countParents()
+	c.mu.Unlock()
+	if uid != "" {
+		for _, hook := range c.hooks {
+			hook.Forget(string(uid))
+		}
+	}
+	c.orphans.forget(k)
+	c.blocked.forget(k)
+	c.written.Clear(k)
+	changed, _ = c.failures.report(k, "", nil)
+	return changed
+}

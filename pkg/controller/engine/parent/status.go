@@ -1,0 +1,116 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package parent
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"millwright.dev/pkg/merge"
+)
+
+// statusOf returns the status that the hook desires of the parent, nil if that is to keep its status. For a CompositeController no status is an
+// empty one, and it has the generation of the parent that the hook has seen.
+func (spec *Spec) statusOf(parent object, wanted []byte) (map[string]any, error) {
+	if wanted == nil && spec.kind == Decorator {
+		return nil, nil
+	}
+	status := map[string]any{}
+	if wanted != nil {
+		if err := utiljson.Unmarshal(wanted, &status); err != nil {
+			return nil, fmt.Errorf("reading the status in the answer of the hook: %w", err)
+		}
+	}
+	if spec.kind == Composite {
+		status["observedGeneration"] = parent.GetGeneration()
+	}
+	return status, nil
+}
+
+// planStatus writes the status unless the parent has it, or the API server is known to ignore it. The status of a parent that cannot be
+// parsed is written.
+func (p *plan) planStatus(o observed, status map[string]any) {
+	if status == nil {
+		return
+	}
+	wanted := withoutNulls(status)
+	tree, err := treeOf(o.parent)
+	if err == nil && equality.Semantic.DeepEqual(withoutNulls(tree["status"]), wanted) {
+		return
+	}
+	switch (version{merge.HashTree(wanted), o.parent.GetResourceVersion()}) {
+	case o.history.parent:
+		return
+	case o.history.refused.version:
+		if o.statusBy == "" {
+			p.problems = append(p.problems, tooLarge(o.history.refused.text))
+		}
+		return
+	}
+	p.status = status
+	if o.statusBy != "" {
+		p.problem = p.leaveStatus(o.parent, o.statusBy)
+		return
+	}
+	known := &p.history.status
+	known.repairs = known.written != 0 && err == nil && known.written != merge.HashTree(withoutNulls(tree["status"]))
+	if !p.isDue(known, o) {
+		p.status = nil
+	}
+	p.statusStuck = known.isNews(o.now)
+}
+
+// recordStatusTooLarge records a status that was refused for its size, of a parent in this version.
+func (h *history) recordStatusTooLarge(status map[string]any, resourceVersion, text string) {
+	h.refused = refusal{version{merge.HashTree(withoutNulls(status)), resourceVersion}, text}
+}
+
+// recordStatusDone records a status that was written to a parent of the version before.
+func (h *history) recordStatusDone(status map[string]any, before string, written object) {
+	if before == written.GetResourceVersion() {
+		h.parent = version{merge.HashTree(withoutNulls(status)), before}
+	}
+	if tree, err := treeOf(written); err == nil {
+		h.status.written = merge.HashTree(withoutNulls(tree["status"]))
+	}
+	h.status.recordDone(h.now)
+}
+
+// resyncAfter returns when the hook wants to be called again, with a minimum; 0 if it does not.
+func resyncAfter(answer *answer) time.Duration {
+	if answer.ResyncAfter == 0 {
+		return 0
+	}
+	return max(answer.ResyncAfter, minResyncAfter)
+}
+
+// withoutNulls returns a tree as an API server stores it: members that are null are absent, and whole numbers are integers.
+func withoutNulls(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		kept := make(map[string]any, len(v))
+		for key, member := range v {
+			if member != nil {
+				kept[key] = withoutNulls(member)
+			}
+		}
+		return kept
+	case []any:
+		kept := make([]any, len(v))
+		for i, element := range v {
+			kept[i] = withoutNulls(element)
+		}
+		return kept
+	case float64:
+		if whole := int64(v); float64(whole) == v && whole < 1<<53 && whole > -1<<53 {
+			return whole
+		}
+	}
+	return value
+}

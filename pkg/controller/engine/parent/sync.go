@@ -1,0 +1,236 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package parent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+
+	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/merge"
+	"millwright.dev/pkg/objectcache"
+)
+
+// parentSync is one sync of one parent.
+type parentSync struct {
+	*Controller
+	key Key
+	of  *parents
+	// parent as it was observed, or as our last write left it.
+	parent *objectcache.RawObject
+	state  *parentState
+	// called is the hook of this sync.
+	called phase
+	// changed reports whether anything was written.
+	changed bool
+	// problem is what the author of the hook has to know of a sync that has not failed.
+	problem *Problem
+}
+
+// RightsRetryInterval is how often an operation is tried again for which the engine lacks a right: no event shows that it was granted.
+const RightsRetryInterval = 15 * time.Second
+
+// Sync reconciles the children and the status of a parent with what its hook answers. A positive duration requeues the parent.
+func (c *Controller) Sync(ctx context.Context, k Key) (time.Duration, error) {
+	if !c.enter() {
+		return 0, nil // the next Controller queues all parents
+	}
+	defer c.leave()
+	// Checked before anything is read: what is read afterwards is at least as new.
+	if !c.started.Load() {
+		return 0, nil
+	}
+	if !c.written.IsReady(k) {
+		c.written.RequeueUnlessReady(k, c.Queue.Enqueue)
+		return 0, nil
+	}
+	of := c.parentsOf(k.Resource)
+	if of == nil {
+		return 0, nil // its type was one of an earlier generation of the spec
+	}
+	parent := of.handle.Get(k.Namespace, k.Name)
+	if parent == nil || !c.spec.isParent(of.parentType, parent) {
+		if c.forget(of, k) {
+			c.Changed()
+		}
+		return 0, nil
+	}
+	s := &parentSync{Controller: c, key: k, of: of, parent: parent}
+	if s.isLeftToOlder() {
+		return s.finish(ctx, 0, nil)
+	}
+	after, err := s.reconcile(ctx)
+	switch {
+	case controller.IsRetriedQuietly(err):
+		return after, err // no failure: the decision was made from a stale cache, or the kind of the parent is new
+	case err != nil && c.calls.Err() != nil:
+		return 0, nil // stopped
+	}
+	return s.finish(ctx, after, err)
+}
+
+// isLeftToOlder reports whether a parent is left to an older CompositeController, and keeps why. A parent that has our finalizer and is to be
+// finalized is not left: it could never be deleted.
+func (s *parentSync) isLeftToOlder() bool {
+	problem, _ := s.overlap.Load().on(s.parent.Labels())
+	if problem == nil || hasFinalizer(s.parent, s.spec.finalizer) && s.spec.planHook(s.of.parentType, s.parent).hook != phaseSync {
+		return false
+	}
+	s.problem = problem
+	return true
+}
+
+// finish reports the result of the sync, and returns when the next one is due.
+func (s *parentSync) finish(ctx context.Context, after time.Duration, err error) (time.Duration, error) {
+	countSync(s.spec.kind, s.name, s.result(err))
+	problem := problemOf(err)
+	if err == nil {
+		problem = s.problem
+	}
+	changed, wake := s.failures.report(s.key, s.called, problem)
+	if changed {
+		s.Changed()
+	}
+	s.Queue.EnqueueResync(wake...)
+	if s.resync > 0 {
+		// With jitter, so that parents which were created together are not synced together for ever.
+		after = controller.EarliestDelay(after, wait.Jitter(s.resync*9/10, 0.2))
+	}
+	if err == nil {
+		return after, nil
+	}
+	failed, ofHook := errors.AsType[*hook.Error](err)
+	if ofHook && failed.RetryAfter > 0 {
+		klog.FromContext(ctx).V(2).Info("Postponed the call of the hook", "reason", failed.Reason, "after", failed.RetryAfter)
+		return controller.EarliestDelay(after, jitter(failed.RetryAfter)), nil
+	}
+	if ctx.Err() == nil {
+		e := syncError(err)
+		s.Recorder.Event(s.parent, e.Type, e.Reason, e.Message)
+	}
+	if ofHook {
+		err = hookError{err.Error()} // its connection error is none of the API server, and its body is not logged
+	}
+	if _, denied := errors.AsType[*deniedError](err); denied {
+		after = controller.EarliestDelay(after, RightsRetryInterval)
+	}
+	return after, err
+}
+
+// jitter lengthens a delay that the hook asks for, so that parents which were rejected together do not return together. The result is at
+// most hook.MaxRetryAfter.
+func jitter(delay time.Duration) time.Duration {
+	return wait.Jitter(min(delay, hook.MaxRetryAfter*9/10), 0.1)
+}
+
+// hookError is the text of a hook's error, without the errors that it wraps.
+type hookError struct{ text string }
+
+func (e hookError) Error() string { return e.text }
+
+func (s *parentSync) result(err error) string {
+	switch {
+	case err != nil:
+		return resultError
+	case s.changed:
+		return resultChanged
+	default:
+		return resultUnchanged
+	}
+}
+
+// reconcile sets our finalizer, gathers the children, calls the hook, and applies the plan that follows from its answer.
+func (s *parentSync) reconcile(ctx context.Context) (time.Duration, error) {
+	first := s.spec.planHook(s.of.parentType, s.parent)
+	if err := s.setFinalizer(ctx, first.addFinalizer, first.removeFinalizer); err != nil || s.parent == nil {
+		return 0, err
+	}
+	if first.hook == phaseNone {
+		return 0, nil
+	}
+	s.called = first.hook
+	if err := s.readSelector(); err != nil {
+		return 0, err
+	}
+	children, err := s.gather(ctx)
+	if err != nil || s.parent == nil {
+		return 0, err
+	}
+	answer, err := s.callHook(ctx, children)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Release()
+	return s.followAnswer(ctx, children, answer)
+}
+
+// lastAnswer is an answer whose plan was empty, with what it answered. The same answer to the same state has an empty plan again.
+type lastAnswer struct {
+	known  bool
+	called phase
+	// sum is a hash of the answer, and observed one of the versions of parent and children.
+	sum, observed uint64
+	// statusBy is the older CompositeController that the status was left to.
+	statusBy     string
+	requeueAfter time.Duration
+}
+
+// equal reports whether both are the same answer to the same state.
+func (a *lastAnswer) equal(b *lastAnswer) bool {
+	return a.known == b.known && a.called == b.called && a.sum == b.sum && a.observed == b.observed && a.statusBy == b.statusBy
+}
+
+// followAnswer decides what an answer leads to, and applies the plan.
+func (s *parentSync) followAnswer(ctx context.Context, children *children, answer *hook.Answer) (time.Duration, error) {
+	_, older := s.overlap.Load().on(s.parent.Labels())
+	this := lastAnswer{known: true, called: s.called, sum: answer.Sum, observed: children.versions, statusBy: older}
+	if s.state.lastAnswer.equal(&this) {
+		return s.state.lastAnswer.requeueAfter, nil
+	}
+	s.state.lastAnswer = lastAnswer{}
+	if err := answer.Reserve(ctx); err != nil {
+		return 0, err
+	}
+	of := s.hooks[s.called]
+	response, err := s.spec.decode(answer.Body, of.Rules(), s.parent)
+	if err != nil {
+		return 0, err
+	}
+	for _, warning := range response.Warnings {
+		klog.FromContext(ctx).V(2).Info("The answer of the hook has a defect", "hook", of.URL(), "warning", warning)
+	}
+	o := observed{
+		parent:   s.parent,
+		of:       s.of.parentType,
+		selector: s.state.selector,
+		children: children.byKey,
+		called:   s.called,
+		answer:   response,
+		sum:      answer.Sum,
+		history:  s.state.history,
+		statusBy: older,
+		now:      time.Now(),
+	}
+	p, err := s.spec.decide(o, merge.Update)
+	if err != nil {
+		return 0, err
+	}
+	before := s.state.history.of(s.parent, o.now).answers
+	s.state.history, s.problem = p.history, p.problem
+	if p.isEmpty(resyncAfter(response)) {
+		this.requeueAfter = p.requeueAfter
+		s.state.lastAnswer = this
+		return p.requeueAfter, nil
+	}
+	after, err := s.apply(ctx, &p)
+	if err != nil {
+		s.state.history.answers = before // what has failed has led to nothing
+	}
+	return after, err
+}

@@ -1,0 +1,252 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller/engine/parent"
+)
+
+func TestHostStartsOnceCachesAreFilled(t *testing.T) {
+	h := newHost(t, controllerWith())
+	if after := h.mustSync(); after != syncedInterval {
+		t.Errorf("the caches are checked again after %v, want %v", after, syncedInterval)
+	}
+	h.wantDid("new generation 7")
+	h.wantEvents("Normal Starting Starting controller: cc")
+	h.wantRequests() // as a rule it is ready before a status would be read
+
+	h.parents.health.Synced = true
+	if after := h.mustSync(); after != 0 {
+		t.Errorf("it is synced again after %v", after)
+	}
+	h.wantDid("start generation 7")
+	h.wantEvents("Normal Started Started controller: cc")
+	h.wantRequests("update compositecontrollers/status cc")
+	h.wantReady(v1alpha1.ReasonServing)
+
+	h.mustSync()
+	h.wantDid()
+	h.wantEvents()
+	h.wantRequests()
+}
+
+func TestHostReportsSlowCaches(t *testing.T) {
+	h := newHost(t, controllerWith())
+	h.mustSync()
+	h.state("cc").hosted.since = time.Now().Add(-hooksReportInterval)
+	h.mustSync()
+	h.wantReady(v1alpha1.ReasonStarting)
+}
+
+func TestHostRoutesParents(t *testing.T) {
+	h := newHost(t, controllerWith())
+	h.start()
+	for controller, want := range map[types.UID][]string{"cc": {"sync generation 7"}, "another": nil} {
+		if _, err := h.syncHandler(t.Context(), parent.Key{Controller: controller, Namespace: "ns", Name: "thing"}); err != nil {
+			t.Fatal(err)
+		}
+		h.wantDid(want...)
+	}
+}
+
+func TestHostReplacesEachGeneration(t *testing.T) {
+	h := newHost(t, controllerWith())
+	h.start()
+	first := h.parents
+	h.edit(func(cc *v1alpha1.CompositeController) { cc.Spec.GenerateSelector = new(bool) })
+	h.mustSync()
+	h.wantDid("new generation 8", "stop generation 7")
+	if !first.stopped || h.running[h.cc().UID] != parentController(h.parents) {
+		t.Error("the parents of the generation before are still synced")
+	}
+	h.wantEvents("Normal Stopping Stopping controller: cc", "Normal Stopped Stopped controller: cc", "Normal Starting Starting controller: cc")
+
+	h.state("cc").rediscover.Store(true)
+	h.mustSync()
+	h.wantDid() // the API server serves the same resources
+}
+
+func TestHostPassesMetadataOn(t *testing.T) {
+	h := newHost(t, controllerWith())
+	h.start()
+	overlaps := h.parents.overlaps
+	h.edit(func(cc *v1alpha1.CompositeController) { cc.Labels = map[string]string{"a": "b"} })
+	h.mustSync()
+	h.wantDid()
+	if h.parents.metadata == nil || h.parents.metadata.Labels["a"] != "b" {
+		t.Error("hooks do not see the new labels")
+	}
+	if h.parents.overlaps == overlaps {
+		t.Error("the overlap with older CompositeControllers is not passed on")
+	}
+}
+
+func TestHostStops(t *testing.T) {
+	for name, test := range map[string]func(h *host){
+		"deleted":         func(h *host) { h.objects.Remove("", "cc") },
+		"being deleted":   func(h *host) { h.objects.Delete("", "cc") },
+		"not selected":    func(h *host) { h.TargetSelector = labels.Nothing() },
+		"an invalid spec": func(h *host) { h.edit(func(cc *v1alpha1.CompositeController) { cc.Spec.Hooks = nil }) },
+		"the end of Run":  func(h *host) { h.stopAll() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, controllerWith())
+			h.start()
+			test(h)
+			h.mustSync()
+			if !h.parents.stopped {
+				t.Error("parents are still synced")
+			}
+		})
+	}
+}
+
+func TestHostPausesWhileAWatchFails(t *testing.T) {
+	h := newHost(t, controllerWith())
+	h.start()
+	h.parents.health.Watch = &parent.Problem{Reason: v1alpha1.ReasonForbidden, Message: "no"}
+	h.mustSync()
+	h.wantDid("pause generation 7")
+	h.wantReady(v1alpha1.ReasonForbidden)
+	h.parents.health.Watch = nil
+	h.reportedLongAgo()
+	h.mustSync()
+	h.wantDid("start generation 7")
+	h.wantReady(v1alpha1.ReasonServing)
+}
+
+func TestHostWaitsForMissingResources(t *testing.T) {
+	h := newHost(t, controllerWith())
+	served := h.served.Resources
+	h.served.Resources = served[1:] // without things
+	for i := range 2 {
+		if after := h.mustSync(); after < minDiscoveryInterval || after > maxDiscoveryInterval {
+			t.Errorf("the API server is asked again after %v", after)
+		}
+		h.wantReady(v1alpha1.ReasonParentNotServed)
+		if events := h.takeEvents(); len(events) != 1-i {
+			t.Errorf("sync %d: the events are %q", i, events)
+		}
+	}
+	h.wantDid()
+	h.served.Resources = served
+	h.mustSync()
+	h.wantDid("new generation 7")
+}
+
+func TestHostReportsProblems(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec          edit
+		prepare       func(h *host)
+		reason, event string
+	}{
+		"an invalid spec": {func(spec *v1alpha1.CompositeControllerSpec) { spec.Hooks = nil }, nil, v1alpha1.ReasonInvalidSpec, "Warning CreateError"},
+		"no status subresource": {nil, func(h *host) {
+			h.served.Resources[0].APIResources = []metav1.APIResource{{Name: "things", Kind: "Thing", Namespaced: true}}
+		}, v1alpha1.ReasonStatusSubresourceMissing, "Warning SyncError"},
+		"a hook that cannot be configured": {nil, func(h *host) {
+			h.problem = &parent.Problem{Reason: "HookInvalidConfiguration", Message: "no"}
+		}, "HookInvalidConfiguration", "Warning CreateError"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			edits := []edit{}
+			if test.spec != nil {
+				edits = append(edits, test.spec)
+			}
+			h := newHost(t, controllerWith(edits...))
+			if test.prepare != nil {
+				test.prepare(h)
+			}
+			h.mustSync()
+			h.wantReady(test.reason)
+			if events := h.takeEvents(); len(events) != 1 || !strings.HasPrefix(events[0], test.event) {
+				t.Errorf("the events are %q, want one of %s", events, test.event)
+			}
+			h.api.TakeLog()
+			h.mustSync()
+			h.wantEvents()
+			h.wantRequests()
+		})
+	}
+}
+
+func TestHostRetriesDiscovery(t *testing.T) {
+	h := newHost(t, controllerWith())
+	h.start()
+	h.edit(func(cc *v1alpha1.CompositeController) { cc.Spec.GenerateSelector = new(bool) })
+	resources := h.served.Resources
+	h.served.Resources = nil
+	h.mustSync()
+	h.wantReady(v1alpha1.ReasonParentNotServed)
+	if !h.parents.stopped {
+		t.Error("parents of another generation are still synced")
+	}
+	h.served.Resources = resources
+	h.did = nil
+	h.mustSync()
+	h.wantDid("new generation 8")
+}
+
+func TestStatusReportsOnHooksOncePerInterval(t *testing.T) {
+	h := newHost(t, controllerWith())
+	h.start()
+	h.parents.health.Parent = &parent.Problem{Reason: "HookUnreachable", Message: "refused"}
+	if after := h.mustSync(); after <= 0 || after > hooksReportInterval {
+		t.Errorf("the next report is due after %v", after)
+	}
+	h.wantRequests()
+	h.reportedLongAgo()
+	if after := h.mustSync(); after != 0 {
+		t.Errorf("it is synced again after %v", after)
+	}
+	h.wantRequests("update compositecontrollers/status cc")
+	h.wantReady("HookUnreachable")
+}
+
+func TestStatusWarnsOncePerReason(t *testing.T) {
+	h := newHost(t, controllerWith())
+	h.start()
+	for _, message := range []string{"one", "two"} {
+		h.parents.health.Parent = &parent.Problem{Reason: v1alpha1.ReasonNeverSettles, Message: message}
+		h.reportedLongAgo()
+		h.mustSync()
+	}
+	h.wantEvents("Warning NeverSettles one")
+}
+
+func TestStatusWriteErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		err   error
+		fails bool
+	}{
+		"conflict":  {apierrors.NewConflict(v1alpha1.Resource("compositecontrollers"), "cc", errors.New("old")), true},
+		"not found": {apierrors.NewNotFound(v1alpha1.Resource("compositecontrollers"), "cc"), false},
+		"internal":  {apierrors.NewInternalError(errors.New("no")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, controllerWith())
+			h.start()
+			h.parents.health.Parent = &parent.Problem{Reason: v1alpha1.ReasonNeverSettles, Message: "why"}
+			h.reportedLongAgo()
+			h.api.Fail("update compositecontrollers/status", test.err)
+			if _, err := h.sync(); (err != nil) != test.fails || apierrors.IsConflict(test.err) != apierrors.IsConflict(err) {
+				t.Errorf("the error is %v", err)
+			}
+			if test.fails {
+				h.wantEvents() // the event follows the write
+			}
+		})
+	}
+}
