@@ -17,7 +17,9 @@ import (
 const ControllerName = "decoratorcontroller"
 
 // New returns the controller of DecoratorControllers. It sets Name and Declarations of the config.
-func New(ctx context.Context, client versioned.Interface, informer informers.TypedDecoratorControllerInformer, config engine.Config) (*engine.Controller, error) {
+func New(
+	ctx context.Context, client versioned.Interface, informer informers.TypedDecoratorControllerInformer, config engine.Config,
+) (*engine.Controller, error) {
 	config.Name = ControllerName
 	config.Declarations = Declarations(client, informer)
 	return engine.New(ctx, config)

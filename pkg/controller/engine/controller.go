@@ -99,6 +99,8 @@ type parentController interface {
 	AnyFinalizer() bool
 	SetMetadata(d *parent.Declaration) error
 	SetOverlap(overlap parent.Overlap)
+	// Defined takes over that the definition of a resource has changed.
+	Defined(of schema.GroupResource)
 }
 
 // declarationKey returns the key of a declaration itself, as opposed to one of its parents.
@@ -140,8 +142,10 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		running:             map[types.UID]parentController{},
 		states:              map[string]*state{},
 	}
-	c.removeFinalizers = parent.FinalizerRemover{Kind: config.Declarations.Kind(), Metadata: metadataClient, Writer: writer, Namespace: config.Namespace}.Remove
-	c.standby = &standby{kind: config.Declarations.Kind(), acquire: config.Objects.Acquire, requests: c.standbyRequests, held: map[types.UID]heldWatches{}, ready: make(chan struct{})}
+	kind := config.Declarations.Kind()
+	c.removeFinalizers = parent.FinalizerRemover{Kind: kind, Metadata: metadataClient, Writer: writer, Namespace: config.Namespace}.Remove
+	c.standby = &standby{kind: kind, acquire: config.Objects.Acquire, requests: c.standbyRequests,
+		held: map[types.UID]heldWatches{}, ready: make(chan struct{})}
 	controller.ReportWatchErrors(config.Declarations.Informer(), config.Declarations.Resource())
 	controller.ReportWatchErrors(config.Definitions, Definitions.GroupResource())
 	c.Loop = controller.NewLoop(ctx, controller.Config[parent.Key]{
@@ -149,7 +153,8 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Sync:  c.syncHandler,
 		Queue: controller.NewFairQueue(func(k parent.Key) types.UID { return k.Controller }),
 	})
-	if err := config.Declarations.watch(ctx, c.Loop, handlers{keys: c.affectedBy, observed: c.standby.observe, deleted: c.standby.release}); err != nil {
+	on := handlers{keys: c.affectedBy, observed: c.standby.observe, deleted: c.standby.release}
+	if err := config.Declarations.watch(ctx, c.Loop, on); err != nil {
 		return nil, err
 	}
 	if err := c.watchDefinitions(); err != nil {

@@ -106,6 +106,11 @@ func (c *Controller) watchDefinitions() error {
 }
 
 func (c *Controller) definitionChanged(defined schema.GroupResource) {
+	c.mu.Lock()
+	for _, parents := range c.running {
+		parents.Defined(defined)
+	}
+	c.mu.Unlock()
 	for _, d := range c.Declarations.List() {
 		for _, wanted := range resourcesOf(d) {
 			if wanted.GroupResource() == defined {

@@ -68,9 +68,10 @@ func (p *fakeParents) Stop() {
 	p.started, p.stopped = false, true
 }
 
-func (p *fakeParents) Health() parent.Health     { return p.health }
-func (p *fakeParents) AnyFinalizer() bool        { return p.anyFinalizer }
-func (p *fakeParents) SetOverlap(parent.Overlap) { p.overlaps++ }
+func (p *fakeParents) Health() parent.Health           { return p.health }
+func (p *fakeParents) AnyFinalizer() bool              { return p.anyFinalizer }
+func (p *fakeParents) SetOverlap(parent.Overlap)       { p.overlaps++ }
+func (p *fakeParents) Defined(of schema.GroupResource) { p.record("defined " + of.String() + " for") }
 
 func (p *fakeParents) SetMetadata(d *parent.Declaration) error {
 	p.metadata = d

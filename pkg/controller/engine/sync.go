@@ -203,6 +203,7 @@ func (c *Controller) newParentControllerFor(d *parent.Declaration, spec *parent.
 		Credentials:     c.credentials,
 		Recorder:        c.Recorder,
 		Queue:           c.Loop,
+		Discover:        c.discover,
 		Changed:         func() { c.Enqueue(c.declarationKey(d.Name)) },
 	})
 }

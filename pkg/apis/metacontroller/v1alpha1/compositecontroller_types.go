@@ -211,8 +211,6 @@ const (
 	ReasonTargetNotServed = "TargetNotServed"
 	// ReasonAttachmentNotServed: the API server does not serve a type of the attachments of a DecoratorController.
 	ReasonAttachmentNotServed = "AttachmentNotServed"
-	// ReasonRelatedNotServed: the API server does not serve a type that a customize hook asks for.
-	ReasonRelatedNotServed = "RelatedNotServed"
 	// ReasonForbidden: the engine lacks a right on parents or children.
 	ReasonForbidden = "Forbidden"
 	// ReasonTooLarge: a child or a status in an answer of a hook is larger than the API server accepts.

@@ -169,7 +169,8 @@ func TestCreateAlreadyExists(t *testing.T) {
 			} else {
 				api.put(test.child)
 			}
-			p, err := s.spec.decide(observed{parent: s.parent, of: s.of.parentType, selector: s.state.selector, called: phaseSync, answer: answerOf(t, s.spec, s.parent, one)}, nil)
+			answer := answerOf(t, s.spec, s.parent, one)
+			p, err := s.spec.decide(observed{parent: s.parent, of: s.of.parentType, selector: s.state.selector, called: phaseSync, answer: answer}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,6 +23,7 @@ import (
 	"millwright.dev/pkg/hook/credentials"
 	"millwright.dev/pkg/objectcache"
 	"millwright.dev/pkg/objectcache/objectwriter"
+	"millwright.dev/pkg/related"
 )
 
 // errStopped is the cause with which hook calls are cancelled when a Controller is stopped.
@@ -65,6 +66,8 @@ type Config struct {
 	Credentials *credentials.Source
 	Recorder    record.EventRecorder
 	Queue       Queue
+	// Discover returns how the API server serves resources, without those that it does not serve.
+	Discover func(context.Context, []schema.GroupVersionResource) (map[schema.GroupVersionResource]Resource, error)
 	// Changed is called when Health or AnyFinalizer may have changed for another reason than a call of a method. It must not block.
 	Changed func()
 }
@@ -90,7 +93,10 @@ type Controller struct {
 	children []*objectcache.Handle // in the order of Spec.children
 	orphans  *orphanIndex
 	blocked  *blockedParents
-	release  []func()
+	// related watches the related objects, nil without a customize hook, and served is how the API server serves them.
+	related *related.Watcher[Key]
+	served  servedResources
+	release []func()
 
 	// started reports whether parents may be synced. Before that, changes of them are not queued.
 	started  atomic.Bool
@@ -113,7 +119,8 @@ type parents struct {
 	states controller.Memory[parentState]
 }
 
-// New returns a Controller that watches parents and children but syncs nothing before Start. The problem is one of the Declaration's hooks; only one of problem and error is set.
+// New returns a Controller that watches parents and children but syncs nothing before Start. The problem is one of the Declaration's hooks;
+// only one of problem and error is set.
 func New(config Config) (_ *Controller, problem *Problem, err error) {
 	d := config.Declaration
 	c := &Controller{
@@ -124,6 +131,10 @@ func New(config Config) (_ *Controller, problem *Problem, err error) {
 		hooks:   map[phase]*hook.Hook{},
 		orphans: newOrphanIndex(),
 		blocked: newBlockedParents(),
+	}
+	if c.spec.customize {
+		c.related = related.NewWatcher(config.Objects, config.Queue.Enqueue)
+		c.release = append(c.release, c.related.Close)
 	}
 	c.calls, c.cancelCalls = context.WithCancelCause(context.Background())
 	defer func() {
@@ -192,7 +203,9 @@ func (c *Controller) watch() error {
 	return nil
 }
 
-func (c *Controller) acquire(of Resource, selector labels.Selector, onChange func(before, after *objectcache.RawObject)) (*objectcache.Handle, error) {
+func (c *Controller) acquire(
+	of Resource, selector labels.Selector, onChange func(before, after *objectcache.RawObject),
+) (*objectcache.Handle, error) {
 	request := objectcache.Request{
 		Resource:  of.GroupVersionResource,
 		Selector:  selector,
@@ -293,6 +306,15 @@ func (c *Controller) enter() bool {
 }
 
 func (c *Controller) leave() { c.syncs.Done() }
+
+// Defined takes over that the definition of a resource has changed. Parents that need it for related objects, and have missed it, are queued.
+func (c *Controller) Defined(of schema.GroupResource) {
+	parents, known := c.served.defined(of)
+	for _, resource := range known {
+		c.Objects.Retry(resource)
+	}
+	c.Queue.Enqueue(parents...)
+}
 
 // SetMetadata takes over the metadata of the Declaration, which hooks see.
 func (c *Controller) SetMetadata(d *Declaration) error {

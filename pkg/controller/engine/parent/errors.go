@@ -25,6 +25,9 @@ func problemOf(err error) *Problem {
 	if denied, ok := errors.AsType[*deniedError](err); ok {
 		return forbidden(denied.of, denied.verb)
 	}
+	if unseen, ok := errors.AsType[*relatedError](err); ok {
+		return unseen.problem()
+	}
 	if _, ok := errors.AsType[*tooLargeError](err); ok {
 		return &Problem{v1alpha1.ReasonTooLarge, err.Error()}
 	}

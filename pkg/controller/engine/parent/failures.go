@@ -32,9 +32,7 @@ func (f *failures) report(parent Key, called phase, p *Problem) (changed bool, w
 	}
 	if p == nil {
 		delete(f.failing, parent)
-		wake = slices.Collect(maps.Keys(f.suspended[called]))
-		delete(f.suspended, called)
-		return before != nil && f.shown == parent, wake
+		return before != nil && f.shown == parent, f.takeSuspended(called)
 	}
 	if f.failing == nil {
 		f.failing, f.suspended = map[Key]*Problem{}, map[phase]map[Key]struct{}{}
@@ -54,6 +52,19 @@ func (f *failures) report(parent Key, called phase, p *Problem) (changed bool, w
 		changed = *before != *p
 	}
 	return changed, nil
+}
+
+// wake returns the parents that waited for a hook, which has answered.
+func (f *failures) wake(called phase) []Key {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.takeSuspended(called)
+}
+
+func (f *failures) takeSuspended(called phase) []Key {
+	wake := slices.Collect(maps.Keys(f.suspended[called]))
+	delete(f.suspended, called)
+	return wake
 }
 
 // current returns the problem to be reported, nil if there is none.

@@ -118,9 +118,13 @@ func asObjects(list []*objectcache.RawObject) []object {
 }
 
 // callHook calls the hook of this sync.
-func (s *parentSync) callHook(ctx context.Context, children *children) (*hook.Answer, error) {
+func (s *parentSync) callHook(ctx context.Context, children *children, related []hook.Group) (*hook.Answer, error) {
 	called := s.hooks[s.called]
-	request := s.request(called.Version(), children)
+	return s.call(ctx, called, s.request(called.Version(), children, related))
+}
+
+// call calls a hook. The call ends when the Controller is stopped.
+func (s *parentSync) call(ctx context.Context, called *hook.Hook, request *hook.Request) (*hook.Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.calls, cancel)()
@@ -129,7 +133,7 @@ func (s *parentSync) callHook(ctx context.Context, children *children) (*hook.An
 }
 
 // request returns the request to the hook of this sync.
-func (s *parentSync) request(version hook.Version, children *children) *hook.Request {
+func (s *parentSync) request(version hook.Version, children *children, related []hook.Group) *hook.Request {
 	finalizing := s.called == phaseFinalize
 	if s.spec.kind == Decorator {
 		return hook.NewDecoratorRequest(version, hook.DecoratorRequest{
@@ -137,6 +141,7 @@ func (s *parentSync) request(version hook.Version, children *children) *hook.Req
 			Object:          s.parent.JSON(),
 			ObjectNamespace: s.key.Namespace,
 			Attachments:     children.groups,
+			Related:         related,
 			Finalizing:      finalizing,
 		})
 	}
@@ -145,6 +150,7 @@ func (s *parentSync) request(version hook.Version, children *children) *hook.Req
 		Parent:          s.parent.JSON(),
 		ParentNamespace: s.key.Namespace,
 		Children:        children.groups,
+		Related:         related,
 		Finalizing:      finalizing,
 	})
 }

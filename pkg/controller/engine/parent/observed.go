@@ -21,6 +21,8 @@ type observed struct {
 	selector labels.Selector
 	// children that the parent owns, adopted ones included.
 	children map[childKey]object
+	// related is a hash of the versions of the related objects.
+	related uint64
 	// called is the hook that was called, answer its answer, and sum a hash of that.
 	called  phase
 	answer  *answer
@@ -54,7 +56,8 @@ func (spec *Spec) decode(body []byte, rules hook.Rules, parent object) (*answer,
 	}
 	return &answer{
 		CompositeResponse: hook.CompositeResponse{
-			Status: response.Status, Children: response.Attachments, ResyncAfter: response.ResyncAfter, Finalized: response.Finalized, Warnings: response.Warnings,
+			Status: response.Status, Children: response.Attachments, ResyncAfter: response.ResyncAfter, Finalized: response.Finalized,
+			Warnings: response.Warnings,
 		},
 		Labels:      response.Labels,
 		Annotations: response.Annotations,

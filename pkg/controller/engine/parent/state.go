@@ -16,6 +16,7 @@ type parentState struct {
 	specVersion specVersion
 	history     history
 	lastAnswer  lastAnswer
+	customized  customized
 }
 
 // specVersion is a version of a parent's spec. Kinds without a generation have only the resourceVersion.
@@ -63,6 +64,10 @@ func (c *Controller) forget(of *parents, k Key) (changed bool) {
 	}
 	c.orphans.forget(k)
 	c.blocked.forget(k)
+	if c.related != nil {
+		c.related.Release(k)
+	}
+	c.served.forget(k)
 	c.written.Clear(k)
 	changed, _ = c.failures.report(k, "", nil)
 	return changed

@@ -67,6 +67,8 @@ func (c *Controller) Sync(ctx context.Context, k Key) (time.Duration, error) {
 	}
 	after, err := s.reconcile(ctx)
 	switch {
+	case errors.Is(err, errNotRelated):
+		return 0, nil
 	case controller.IsRetriedQuietly(err):
 		return after, err // no failure: the decision was made from a stale cache, or the kind of the parent is new
 	case err != nil && c.calls.Err() != nil:
@@ -158,24 +160,28 @@ func (s *parentSync) reconcile(ctx context.Context) (time.Duration, error) {
 	if err := s.readSelector(); err != nil {
 		return 0, err
 	}
+	selected, err := s.relate(ctx)
+	if err != nil {
+		return 0, err
+	}
 	children, err := s.gather(ctx)
 	if err != nil || s.parent == nil {
 		return 0, err
 	}
-	answer, err := s.callHook(ctx, children)
+	answer, err := s.callHook(ctx, children, selected.Groups)
 	if err != nil {
 		return 0, err
 	}
 	defer answer.Release()
-	return s.followAnswer(ctx, children, answer)
+	return s.followAnswer(ctx, children, selected.Sum, answer)
 }
 
 // lastAnswer is an answer whose plan was empty, with what it answered. The same answer to the same state has an empty plan again.
 type lastAnswer struct {
 	known  bool
 	called phase
-	// sum is a hash of the answer, and observed one of the versions of parent and children.
-	sum, observed uint64
+	// sum is a hash of the answer, observed one of the versions of parent and children, and related one of those of the related objects.
+	sum, observed, related uint64
 	// statusBy is the older CompositeController that the status was left to.
 	statusBy     string
 	requeueAfter time.Duration
@@ -183,13 +189,13 @@ type lastAnswer struct {
 
 // equal reports whether both are the same answer to the same state.
 func (a *lastAnswer) equal(b *lastAnswer) bool {
-	return a.known == b.known && a.called == b.called && a.sum == b.sum && a.observed == b.observed && a.statusBy == b.statusBy
+	return a.known == b.known && a.called == b.called && a.sum == b.sum && a.observed == b.observed && a.related == b.related && a.statusBy == b.statusBy
 }
 
 // followAnswer decides what an answer leads to, and applies the plan.
-func (s *parentSync) followAnswer(ctx context.Context, children *children, answer *hook.Answer) (time.Duration, error) {
+func (s *parentSync) followAnswer(ctx context.Context, children *children, related uint64, answer *hook.Answer) (time.Duration, error) {
 	_, older := s.overlap.Load().on(s.parent.Labels())
-	this := lastAnswer{known: true, called: s.called, sum: answer.Sum, observed: children.versions, statusBy: older}
+	this := lastAnswer{known: true, called: s.called, sum: answer.Sum, observed: children.versions, related: related, statusBy: older}
 	if s.state.lastAnswer.equal(&this) {
 		return s.state.lastAnswer.requeueAfter, nil
 	}
@@ -210,6 +216,7 @@ func (s *parentSync) followAnswer(ctx context.Context, children *children, answe
 		of:       s.of.parentType,
 		selector: s.state.selector,
 		children: children.byKey,
+		related:  related,
 		called:   s.called,
 		answer:   response,
 		sum:      answer.Sum,

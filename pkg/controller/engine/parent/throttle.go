@@ -120,10 +120,11 @@ func (h answerHistory) after(p *plan, o observed, counts bool) answerHistory {
 
 func (k childKey) hash() uint64 { return maphash.Comparable(seed, k) }
 
-// othersOf returns a hash of the versions of what is observed, without what was written.
+// othersOf returns a hash of the versions of what is observed, related objects included, without what was written.
 func othersOf(o observed, wrote map[uint64]struct{}, wroteParent bool) (sum uint64) {
+	sum = o.related
 	if !wroteParent {
-		sum = maphash.String(seed, o.parent.GetResourceVersion())
+		sum ^= maphash.String(seed, o.parent.GetResourceVersion())
 	}
 	for key, child := range o.children {
 		if _, own := wrote[key.hash()]; !own {
