@@ -15,6 +15,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	restmetrics "k8s.io/client-go/tools/metrics"
 	"k8s.io/component-base/metrics"
@@ -29,12 +30,14 @@ func scrape(t *testing.T) (text []byte) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newFakeCluster()
+		resources := map[schema.GroupVersion][]string{}
 		for _, d := range Descriptors() {
-			var resources []string
 			for _, resource := range d.Requires {
-				resources = append(resources, resource.Resource)
+				resources[resource.GroupVersion()] = append(resources[resource.GroupVersion()], resource.Resource)
 			}
-			cluster.serve(served(d.Requires[0].Group, d.Requires[0].Version, resources...))
+		}
+		for of, plurals := range resources {
+			cluster.serve(served(of.Group, of.Version, plurals...))
 		}
 		suspended := &immortalcontainersv1alpha1.ImmortalContainer{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
 		suspended.Spec.Suspend = true
@@ -50,6 +53,9 @@ func scrape(t *testing.T) (text []byte) {
 		settled(time.Minute)
 		answer := httptest.NewRecorder()
 		legacyregistry.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if answer.Code != http.StatusOK {
+			t.Fatalf("got %d: %s", answer.Code, answer.Body)
+		}
 		text = answer.Body.Bytes()
 		if err := p.end(); err != nil {
 			t.Errorf("Run: %v", err)
