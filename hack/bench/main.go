@@ -27,6 +27,7 @@ const (
 var scenarios = []*scenario{
 	&immortalContainers, &machines, &helloApps, &actionSets,
 	&compositeStart, &compositeChildren, &compositeSync, &compositeResync, &compositeChurn, &compositeRepair, &compositeOutage, &compositeMemory,
+	&empty,
 	&farmPods, &farmLlamas,
 	&large,
 }

@@ -22,6 +22,7 @@ const (
 	times        unit = "x"
 	percent      unit = "%" // of one core
 	kibibytes    unit = "KiB"
+	mebibytes    unit = "MiB"
 	count        unit = ""
 
 	milli = 1e3
