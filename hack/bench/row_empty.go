@@ -5,10 +5,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -46,14 +48,15 @@ func measureEmpty(ctx context.Context, t *turn) (err error) {
 
 // status returns the sizes that the kernel reports of the command on the leash, in bytes.
 func (p *process) status() (sizes map[string]float64, err error) {
-	leash := p.command.Process.Pid
-	child, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", leash, leash))
-	if err != nil {
-		return nil, fmt.Errorf("finding the process of the %s: %w", p.name, err)
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.command.Process.Pid))
+	var content []byte
+	for _, thread := range threads { // one of them has started it
+		if child, _ := os.ReadFile(thread); err == nil && len(child) > 0 {
+			content, err = os.ReadFile(fmt.Sprintf("/proc/%s/status", bytes.TrimSpace(child)))
+		}
 	}
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%s/status", bytes.TrimSpace(child)))
-	if err != nil {
-		return nil, fmt.Errorf("reading the status of the %s: %w", p.name, err)
+	if err != nil || content == nil {
+		return nil, fmt.Errorf("reading the status of the %s: %w", p.name, cmp.Or(err, errors.New("its process was not found")))
 	}
 	sizes = map[string]float64{}
 	for line := range strings.Lines(string(content)) {
