@@ -54,6 +54,9 @@ type Loop[K comparable] struct {
 	// later delays resyncs. It is the queue itself if that does not distinguish them.
 	later  workqueue.TypedDelayingInterface[K]
 	resync func(K)
+	// slots reports whether resyncs are made together, in slots of time since begin.
+	slots  bool
+	begin  time.Time
 	retry  workqueue.TypedRateLimiter[K]
 	synced []cache.DoneChecker
 
@@ -85,7 +88,7 @@ func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 		running: newRunningSyncs(),
 		metrics: newSyncMetrics(config.Name),
 	}
-	l.later, l.resync = l.queue, l.queue.Add
+	l.later, l.resync, l.slots, l.begin = l.queue, l.queue.Add, hinting, time.Now()
 	if hinting {
 		l.later = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
 			Logger: &logger,
@@ -174,6 +177,9 @@ func (l *Loop[K]) processNextWorkItem(ctx, workCtx context.Context) bool {
 // requeue decides when the key is synced again. Of several errors that are joined the most severe one decides.
 func (l *Loop[K]) requeue(ctx context.Context, key K, after time.Duration, err error) {
 	if after > 0 {
+		if l.slots {
+			after = slotted(time.Since(l.begin), after)
+		}
 		l.later.AddAfter(key, after)
 	}
 	if err == nil {

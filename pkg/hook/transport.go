@@ -24,6 +24,9 @@ func (m material) identity() identity {
 	return identity(hash.Sum(nil))
 }
 
+// writeBuffer is the size, with its headers, of a request that is sent by one system call and without another buffer.
+const writeBuffer = 16 << 10
+
 // transports has one transport per identity, so that hooks on one host share its connections.
 type transports struct {
 	idlePerHost int
@@ -59,6 +62,7 @@ func (t *transports) acquire(m material) (*transport, error) {
 		TLSHandshakeTimeout:   10 * time.Second,
 		ForceAttemptHTTP2:     true,
 		MaxIdleConnsPerHost:   t.idlePerHost,
+		WriteBufferSize:       writeBuffer,
 		IdleConnTimeout:       90 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		HTTP2: &http.HTTP2Config{
