@@ -64,6 +64,31 @@ func TestASyncedUserIsNotifiedOnceAfterAllObjects(t *testing.T) {
 	})
 }
 
+func TestASlowUserIsSyncedBeforeItGetsChanges(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		server.write("ns", "a", "x")
+		proceed := make(chan struct{})
+		var log []string
+		_, err := objects.Acquire(Request{
+			Resource: widgets,
+			OnChange: func(_, _ *RawObject) { <-proceed; log = append(log, "object") },
+			OnSynced: func() { log = append(log, "synced") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		server.write("ns", "a", "y")
+		server.write("ns", "b", "x")
+		synctest.Wait()
+		close(proceed)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"object", "synced", "object", "object"}, log); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestNamedFindsTheObjectsOfAllNamespaces(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		for _, namespace := range []string{"n1", "n2", "n3"} {

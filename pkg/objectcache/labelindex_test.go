@@ -82,6 +82,22 @@ func TestAListByLabelsFindsWhatAScanFinds(t *testing.T) {
 	}
 }
 
+func TestAListByLabelsLooksAtFewObjects(t *testing.T) {
+	s := newStore()
+	for i := range 300 {
+		s.put(labelled(t, fmt.Sprint("n", i%2), fmt.Sprint("o", i), labels.Set{"app": "web", "instance": fmt.Sprint("i", i/2)}))
+	}
+	selector := labels.SelectorFromSet(labels.Set{"app": "web", "instance": "i42"})
+	s.index(s.unindexed("", selector))
+	for namespace, want := range map[string]int{"": 2, "n0": 1, "other": 0} {
+		visited := 0
+		s.eachLabelled(namespace, selector, func(*RawObject) { visited++ })
+		if visited != want {
+			t.Errorf("in %q it looks at %d objects, want %d", namespace, visited, want)
+		}
+	}
+}
+
 // BenchmarkListByLabel lists one object of 20,000.
 func BenchmarkListByLabel(b *testing.B) {
 	f := newFeed(nil, feedKey{})

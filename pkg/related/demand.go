@@ -45,7 +45,7 @@ type demand map[schema.GroupVersionResource]*resourceDemand
 
 // resourceDemand has the scopes of one resource.
 type resourceDemand struct {
-	union
+	union      // of all scopes
 	namespaces map[string]*namespaceDemand
 	// watches is how many there are unless all are merged.
 	watches int
@@ -54,7 +54,6 @@ type resourceDemand struct {
 
 // namespaceDemand has the scopes of one namespace, or those without a namespace.
 type namespaceDemand struct {
-	union
 	scopes map[extent]*demanded
 	merged bool
 }
@@ -91,7 +90,6 @@ func (d demand) add(s *scope) bool {
 	}
 	before := n.watches()
 	n.scopes[s.extent] = &demanded{*s, 1}
-	n.count(s, 1)
 	r.count(s, 1)
 	n.merged = merge(n.merged, len(n.scopes), maxOfNamespace)
 	r.watches += n.watches() - before
@@ -109,7 +107,6 @@ func (d demand) remove(s *scope) bool {
 	}
 	before := n.watches()
 	delete(n.scopes, s.extent)
-	n.count(s, -1)
 	r.count(s, -1)
 	n.merged = merge(n.merged, len(n.scopes), maxOfNamespace)
 	r.watches += n.watches() - before
@@ -138,9 +135,9 @@ func (d demand) wanted(resource schema.GroupVersionResource) []scope {
 		return []scope{r.all(resource)}
 	}
 	wanted := make([]scope, 0, r.watches)
-	for _, n := range r.namespaces {
+	for namespace, n := range r.namespaces {
 		if n.merged {
-			wanted = append(wanted, n.all(resource))
+			wanted = append(wanted, scope{extent: extent{resource: resource, namespace: namespace}})
 			continue
 		}
 		for _, one := range n.scopes {

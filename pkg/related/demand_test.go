@@ -52,6 +52,23 @@ func TestWatchesAreMergedAboveALimit(t *testing.T) {
 	}
 }
 
+// A watch that has all is as narrow as what it has.
+func TestAMergedWatchIsNarrowedAgain(t *testing.T) {
+	d := demand{}
+	other := scope{extent: extent{resource: configMaps, namespace: "n0", name: "other"}}
+	d.add(&other)
+	for i := range 2 * maxOfResource {
+		d.add(&scope{extent: extent{resource: configMaps, namespace: fmt.Sprint("n", i), name: "config"}})
+	}
+	if got := d.wanted(configMaps); len(got) != 1 || got[0].String() != "configmaps" {
+		t.Errorf("two names in many namespaces are watched by %v", got)
+	}
+	d.remove(&other)
+	if got := d.wanted(configMaps); len(got) != 1 || got[0].String() != "configmaps /config" {
+		t.Errorf("one name in many namespaces is watched by %v", got)
+	}
+}
+
 // Whatever comes and goes, the watches have all that is needed, are not too many, and none is there for nothing.
 func TestWatchesHaveWhatIsNeeded(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
