@@ -147,9 +147,7 @@ func withFinalizers(o object, finalizers []string) ([]byte, error) {
 
 // finalizersPatch returns the JSON merge patch that sets the finalizers of an object, with the observed resourceVersion as a precondition.
 func finalizersPatch(o object, finalizers []string) ([]byte, error) {
-	return json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "finalizers": finalizers,
-	}})
+	return json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": o.GetResourceVersion(), "finalizers": finalizers}})
 }
 
 // withOwner returns an object encoded with the parent as its controller, or without it among the owners.

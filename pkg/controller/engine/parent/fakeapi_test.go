@@ -39,7 +39,7 @@ func startFakeAPI(t *testing.T, objects ...string) *fakeAPI {
 	f := &fakeAPI{t: t, objects: map[string]fakeapi.Objects[unstructured.Unstructured]{}}
 	resources := []fakeapi.Resource{
 		{GroupVersionResource: things.GroupVersionResource, Kind: "Thing", Status: true},
-		{GroupVersionResource: things.GroupVersion().WithResource("plains"), Kind: "Plain", Status: true},
+		{GroupVersionResource: things.GroupVersion().WithResource("plains"), Kind: "Plain"},
 		{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: "ConfigMap", Admit: f.admit},
 	}
 	f.Server = fakeapi.New(t, resources...)
@@ -61,7 +61,7 @@ func (f *fakeAPI) admit(before, object *unstructured.Unstructured) error {
 	return nil
 }
 
-var methods = map[string]string{"get": http.MethodGet, "create": http.MethodPost, "update": http.MethodPut, "delete": http.MethodDelete}
+var methods = map[string]string{"get": http.MethodGet, "create": http.MethodPost, "update": http.MethodPut, "patch": http.MethodPatch, "delete": http.MethodDelete}
 
 // requestText is the request in a line: "PUT things/thing/status".
 func requestText(r *fakeapi.Request) string {
@@ -163,6 +163,11 @@ type syncTest struct {
 
 func newSyncTest(t *testing.T, api *fakeAPI, edits ...edit) *syncTest {
 	t.Helper()
+	return newSyncTestOf(t, api, specWith(t, edits...))
+}
+
+func newSyncTestOf(t *testing.T, api *fakeAPI, spec *Spec) *syncTest {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	config := api.config()
 	objects, err := objectcache.New(ctx, config, objectcache.Options{})
@@ -179,7 +184,7 @@ func newSyncTest(t *testing.T, api *fakeAPI, edits ...edit) *syncTest {
 	}
 	events := record.NewFakeRecorder(100)
 	c := &Controller{
-		Config: Config{Recorder: events, Writer: writer}, name: t.Name(), spec: specWith(t, edits...),
+		Config: Config{Recorder: events, Writer: writer}, name: t.Name(), spec: spec,
 		orphans: newOrphanIndex(), blocked: newBlockedParents(),
 	}
 	acquire := func(of Resource) *objectcache.Handle {

@@ -79,7 +79,7 @@ func hashOfChanges(answer *answer) uint64 {
 // patchOf returns a JSON merge patch (RFC 7386) of a target, with its observed version as a precondition. A change of nil leaves the metadata as it
 // is, and a status of nil the status.
 func patchOf(target object, change *metadataChange, status map[string]any) ([]byte, error) {
-	metadata := map[string]any{"uid": target.GetUID(), "resourceVersion": target.GetResourceVersion()}
+	metadata := map[string]any{"resourceVersion": target.GetResourceVersion()}
 	if change != nil && change.labels != nil {
 		metadata["labels"] = change.labels
 	}
