@@ -25,6 +25,8 @@ type Cache struct {
 	feeds map[feedKey]*feed
 
 	tidying atomic.Bool
+	// received is the number of bytes since the garbage collector was adapted, and tidied the size when the cache was tidied after it had grown.
+	received, tidied atomic.Int64
 
 	running sync.WaitGroup
 	stopMu  sync.Mutex

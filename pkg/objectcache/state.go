@@ -110,6 +110,7 @@ func (f *feed) put(s *source, o *RawObject) {
 		return
 	}
 	f.objects.put(o)
+	f.cache.receive(len(o.JSON()))
 	f.reached(o.GetResourceVersion())
 	f.change(old, o)
 }

@@ -18,6 +18,10 @@ const (
 	tidyDelay  = 2 * time.Second
 	tidyRounds = 15
 
+	// After adaptAfter bytes of changed objects the collector is adapted, and the memory is tidied if the cache has grown by a growthShare.
+	adaptAfter  = 8 << 20
+	growthShare = 4
+
 	// gcHeadroom is how much garbage may accumulate, in bytes, before the collector runs. By default that is as much as the live heap, which
 	// with a large cache is most of the memory of the process; but with less headroom the collector works more.
 	gcHeadroom   = 32 << 20
@@ -52,12 +56,34 @@ func (c *Cache) tidyUntilQuiet() {
 		if metrics.Read(now); round > 0 && now[0].Value.Uint64() == before[0].Value.Uint64() {
 			return
 		}
-		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(gcPercent(c.size()))
-		}
+		c.adapt()
 		debug.FreeOSMemory()
 		metrics.Read(before)
 	}
+}
+
+// adapt adapts the garbage collector to the cache, and returns the size of that in bytes.
+func (c *Cache) adapt() int {
+	size := c.size()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent(size))
+	}
+	return size
+}
+
+// receive counts the bytes of an object that was added or changed. A cache that grows by events, because children are being created, would
+// else double the memory in garbage until the next list.
+func (c *Cache) receive(bytes int) {
+	if c.received.Add(int64(bytes)) < adaptAfter {
+		return
+	}
+	c.received.Store(0)
+	c.start(func() {
+		size, tidied := int64(c.adapt()), c.tidied.Load()
+		if size > tidied+tidied/growthShare && c.tidied.CompareAndSwap(tidied, size) {
+			c.tidy()
+		}
+	})
 }
 
 // gcPercent is how much garbage may accumulate with a cache of that size in bytes, in percent of all that lives.
