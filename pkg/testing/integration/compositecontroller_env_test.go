@@ -216,6 +216,12 @@ func (e *engineEnv) controller(name string) *v1alpha1.CompositeController {
 	return cc
 }
 
+// controllerVersion returns the resourceVersion of the test's CompositeController.
+func (e *engineEnv) controllerVersion() string {
+	e.Helper()
+	return e.controller(e.name).ResourceVersion
+}
+
 // awaitReason waits until the condition Ready of the test's CompositeController has the reason, and returns its message.
 func (e *engineEnv) awaitReason(reason string) (message string) {
 	e.Helper()

@@ -180,11 +180,16 @@ func TestCompositeHookOutage(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		e.parent(name)
 	}
-	e.awaitReason("HookSuspended")
+	e.awaitReason("HookUnreachable")
+	e.awaitCalls(5) // after that many the circuit breaker is open
+	version := e.controllerVersion()
 	before, absent := len(e.hook.Calls()), time.Now()
 	time.Sleep(time.Second)
 	if calls, lasted := len(e.hook.Calls())-before, time.Since(absent); float64(calls) > 5*lasted.Seconds() {
 		t.Errorf("got %d calls in %s of the outage, want 5 a second at most", calls, lasted)
+	}
+	if now := e.controllerVersion(); now != version {
+		t.Errorf("the status of the CompositeController was written again in the outage: version %s after %s", now, version)
 	}
 	e.hook.Answers(oneConfigMap)
 	back := time.Now()

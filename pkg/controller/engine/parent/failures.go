@@ -37,13 +37,16 @@ func (f *failures) report(parent Key, called phase, p *Problem) (changed bool, w
 	if f.failing == nil {
 		f.failing, f.suspended = map[Key]*Problem{}, map[phase]map[Key]struct{}{}
 	}
-	f.failing[parent] = p
 	if p.Reason == string(hook.ReasonSuspended) {
 		if f.suspended[called] == nil {
 			f.suspended[called] = map[Key]struct{}{}
 		}
 		f.suspended[called][parent] = struct{}{}
+		if before != nil {
+			p = before // the cause, which is reported already: it does not change as long as the hook is only probed
+		}
 	}
+	f.failing[parent] = p
 	switch {
 	case len(f.failing) == 1:
 		f.shown = parent

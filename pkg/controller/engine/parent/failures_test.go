@@ -47,6 +47,24 @@ func TestReportedProblemIsStable(t *testing.T) {
 	}
 }
 
+func TestOutageIsOneProblem(t *testing.T) {
+	var f failures
+	changes := 0
+	for range 10 {
+		for _, problem := range []*Problem{broken, suspended, {suspended.Reason, "not answering for 8s"}} {
+			if changed, _ := f.report(parentNamed("a"), phaseSync, problem); changed {
+				changes++
+			}
+		}
+	}
+	if changes != 1 || f.current() != broken {
+		t.Errorf("an outage was reported %d times, at last as %v, want once, as %v", changes, f.current(), broken)
+	}
+	if _, wake := f.report(parentNamed("b"), phaseSync, nil); !slices.Equal(wake, []Key{parentNamed("a")}) {
+		t.Errorf("when the hook answers, synced again are %v, want a", wake)
+	}
+}
+
 func TestHookAnswersAgain(t *testing.T) {
 	var f failures
 	f.report(parentNamed("a"), phaseSync, suspended)
