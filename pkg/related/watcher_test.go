@@ -90,6 +90,20 @@ func TestAMissingRightIsReported(t *testing.T) {
 	if status := w.Ensure(1, rules); !status.Synced || w.Problem() != nil {
 		t.Errorf("%+v, %v", status, w.Problem())
 	}
+
+	h.request.OnProblem(errors.New("connection refused"))
+	if status := w.Ensure(1, rules); !status.Synced {
+		t.Errorf("an interruption of the watch: %+v", status)
+	}
+	h.request.OnProblem(apierrors.NewForbidden(configMaps.GroupResource(), "", errors.New("no more")))
+	if status := w.Ensure(1, rules); status.Synced || !apierrors.IsForbidden(status.Problem) {
+		t.Errorf("the right was taken away: %+v", status)
+	}
+	h.request.OnProblem(nil)
+	wantQueued(t, c, 1)
+	if status := w.Ensure(1, rules); !status.Synced {
+		t.Errorf("the right was given back: %+v", status)
+	}
 }
 
 // What was there when a watch began is no news: the parents that wait are queued once, and others have no reason to sync.

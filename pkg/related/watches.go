@@ -6,6 +6,7 @@ package related
 import (
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -139,12 +140,19 @@ func (w *Watcher[K]) find(s *scope) *watch {
 	return found
 }
 
+// isCurrent reports whether all objects of the watch are there, and their changes come. They stop coming when the right to watch is taken away, or
+// the resource is no longer served. A short interruption is none.
+func (held *watch) isCurrent() bool {
+	lost := apierrors.IsForbidden(held.problem) || apierrors.IsNotFound(held.problem) || apierrors.IsMethodNotSupported(held.problem)
+	return held.synced && !lost
+}
+
 // status must be called with w.mu held for reading or writing.
 func (w *Watcher[K]) status(rules *Rules) Status {
 	status := Status{Synced: true}
 	for i := range rules.scopes {
 		held := w.find(&rules.scopes[i])
-		if held != nil && held.synced {
+		if held != nil && held.isCurrent() {
 			continue
 		}
 		status.Synced = false
@@ -164,7 +172,7 @@ func (w *Watcher[K]) wait(key K, status Status) {
 	rules := w.rules[key]
 	for i := range rules.scopes {
 		s := &rules.scopes[i]
-		if held := w.find(s); held != nil && held.synced {
+		if held := w.find(s); held != nil && held.isCurrent() {
 			continue
 		}
 		if w.waiting[s.resource] == nil {

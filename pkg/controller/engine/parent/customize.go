@@ -41,13 +41,15 @@ type relatedError struct{ err error }
 func (e *relatedError) Error() string { return e.err.Error() }
 func (e *relatedError) Unwrap() error { return e.err }
 
-// problem returns what can be done about the error.
+// problem returns what the author of the hook or the administrator of the engine can do about the error, nil if nothing.
 func (e *relatedError) problem() *Problem {
-	reason := string(hook.ReasonRelatedNotServed)
-	if apierrors.IsForbidden(e.err) {
-		reason = v1alpha1.ReasonForbidden
+	switch {
+	case apierrors.IsForbidden(e.err):
+		return &Problem{v1alpha1.ReasonForbidden, e.Error()}
+	case apierrors.IsNotFound(e.err), apierrors.IsMethodNotSupported(e.err):
+		return &Problem{string(hook.ReasonRelatedNotServed), e.Error()}
 	}
-	return &Problem{reason, e.err.Error()}
+	return nil
 }
 
 // relate asks the customize hook for the rules of the related objects, unless its last answer still holds, and selects the objects. Nothing is
