@@ -36,7 +36,6 @@ func main() {
 		fmt.Fprintf(os.Stderr, "Error: %v\n", err)
 		os.Exit(exitUsage)
 	}
-	releaseFilePages()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
