@@ -8,15 +8,19 @@ with_finalizer() {
     if eq . "'"$2"'"}}{{with $meta.namespace}}{{.}} {{end}}{{$meta.name}}{{"\n"}}{{end}}{{end}}{{end}}'
 }
 
-# kept lists the CompositeControllers with a finalize hook.
-kept() { with_finalizer compositecontrollers.metacontroller.k8s.io millwright.dev/compositecontroller; }
+# hooked KIND lists the CompositeControllers (KIND is compositecontroller) or DecoratorControllers with a finalize hook.
+hooked() { with_finalizer "$1s.metacontroller.k8s.io" "millwright.dev/$1"; }
+
+# kept lists the CompositeControllers and DecoratorControllers with a finalize hook.
+kept() { hooked compositecontroller && hooked decoratorcontroller; }
 
 # running lists the ActionSets whose run has not ended.
 running() { with_finalizer actionsets.cr.kanister.io millwright.dev/actionset; }
 
-# drain removes both kinds of finalizers while the controllers run, and ends the script if that does not succeed.
+# drain removes all kinds of finalizers while the controllers run, and ends the script if that does not succeed.
 drain() {
-  drain_compositecontrollers
+  drain_hooked compositecontroller CompositeController "parents and children"
+  drain_hooked decoratorcontroller DecoratorController "targets and attachments"
   drain_actionsets
   retire_farm
 }
@@ -28,27 +32,27 @@ retire_farm() {
   [ -z "$(kubectl get "${services[@]}" --ignore-not-found --output name)" ] || kubectl delete "${services[@]}" --timeout=2m
 }
 
-# drain_compositecontrollers deletes them: without the engine neither they nor their parents could be deleted. It sets drained if there
-# were any.
+# drain_hooked LOWER KIND OBJECTS deletes those of a kind that have a finalize hook: without the engine neither they nor their objects could be
+# deleted. It sets drained if there were any.
 # shellcheck disable=SC2034 # drained
-drain_compositecontrollers() {
-  local list names
-  list=$(kept)
+drain_hooked() {
+  local list names resource=$1s.metacontroller.k8s.io
+  list=$(hooked "$1")
   [ -n "$list" ] || return 0
   mapfile -t names <<<"$list"
   drained=yes
-  echo "Deleting the CompositeControllers with a finalize hook, so that the engine removes its finalizers from them and from their parents."
-  echo "Parents and children are kept, and no hook is called:"
-  kubectl delete compositecontrollers.metacontroller.k8s.io --ignore-not-found --timeout=2m "${names[@]}" || {
-    kubectl get compositecontrollers.metacontroller.k8s.io --output wide "${names[@]}" >&2 || true
-    fail "" "They are not deleted after two minutes, so nothing else was removed: parents with a finalizer could not be deleted any more." \
+  echo "Deleting the $2s with a finalize hook, so that the engine removes its finalizers from them and from their ${3%% *}."
+  echo "${3^} are kept, and no hook is called:"
+  kubectl delete "$resource" --ignore-not-found --timeout=2m "${names[@]}" || {
+    kubectl get "$resource" --output wide "${names[@]}" >&2 || true
+    fail "" "They are not deleted after two minutes, so nothing else was removed: ${3%% *} with a finalizer could not be deleted any more." \
     "Check that an engine runs, and its log. If it lacks a right, the column REASON shows Forbidden:" \
       "  kubectl logs --namespace millwright-system --selector app.kubernetes.io/component=engine --prefix" \
-      "  kubectl describe compositecontrollers" \
+      "  kubectl describe $1s" \
       "If none runs, start one in another terminal, and then run this command again:" \
-      "  bin/millwright controllers --controllers=compositecontroller --kubeconfig ..." \
-      "Without an engine, remove the finalizers with kubectl edit: metacontroller.io/compositecontroller-NAME from each of the parents, and then" \
-      "millwright.dev/compositecontroller from the CompositeController."
+      "  bin/millwright controllers --controllers=$1 --kubeconfig ..." \
+      "Without an engine, remove the finalizers with kubectl edit: metacontroller.io/$1-NAME from each of the ${3%% *}, and then" \
+      "millwright.dev/$1 from the $2."
   }
 }
 

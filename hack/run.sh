@@ -25,7 +25,7 @@ print_what_is_kept() {
     echo "The CRDs and the samples were kept in context $context. To remove them, and every object of our kinds there:"
     echo "  kubectl delete ${samples[*]}"
     echo "  make uninstall CLUSTER=current"
-    [ -z "$(kept)" ] || printf '%s\n' "Do that while make run CLUSTER=current runs: without it, these CompositeControllers could not be deleted:" "$(kept)"
+    [ -z "$(kept)" ] || printf '%s\n' "Do that while make run CLUSTER=current runs: without it, these CompositeControllers and DecoratorControllers could not be deleted:" "$(kept)"
     [ -z "$(running)" ] || printf '%s\n' "These ActionSets have not ended, and continue with the next make run CLUSTER=current:" "$(running)"
   else
     echo "The state is kept in $cluster_dir: make run continues with it, make clean removes it."
