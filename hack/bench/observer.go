@@ -77,11 +77,15 @@ func (o *observer) follow(ctx context.Context, kind string, options metav1.ListO
 func (o *observer) keepWatching(ctx context.Context, kind string, watcher watch.Interface, options metav1.ListOptions, open opening, mark marker) (err error) {
 	for {
 		for event := range watcher.ResultChan() {
-			if event.Type == watch.Error {
-				watcher.Stop()
-				return apierrors.FromObject(event.Object)
+			if event.Type != watch.Error {
+				o.observe(kind, event, mark)
+				continue
 			}
-			o.observe(kind, event, mark)
+			if err := apierrors.FromObject(event.Object); !apierrors.IsTimeout(err) { // its cache is behind, on a busy machine
+				watcher.Stop()
+				return err
+			}
+			break
 		}
 		watcher.Stop()
 		if ctx.Err() != nil {
