@@ -1,29 +1,35 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parent syncs the parents of one CompositeController. A sync observes a parent and its children, calls the hook, decides a plan from the
-// answer, and applies it. All of an answer is used, or nothing.
+// Package parent syncs the parents of one declaration: of a CompositeController, or the targets of a DecoratorController. A sync observes a parent
+// and its children, which are attachments if it is a target, calls the hook, decides a plan from the answer, and applies it. All of an answer is
+// used, or nothing.
 //
-//	controller.go      the struct, New, Start, Stop
+//	declaration.go, kind.go   a CompositeController or DecoratorController in the form that is common to both (pure)
+//	rules.go           its rules: which types and which objects (pure)
+//	controller.go, lifecycle.go   the struct, New, Start, Stop
 //	state.go           the state of each parent in memory
-//	spec.go            Compile: the spec of a CompositeController, validated and ready for use (pure)
+//	spec.go            Compile: a declaration, validated and ready for use (pure)
 //	overlap.go         what is left to older CompositeControllers (pure)
-//	health.go          what the status of the CompositeController reports
+//	health.go          what the status of the declaration reports
 //	changes.go, orphans.go, blocked.go   which parents a change concerns
 //	sync.go            the sync of a parent
 //	selection.go       which objects are parents, and which hook is called (pure)
 //	claim.go           which objects are children, and which are adopted or released (pure)
+//	customize.go, served.go   the related objects, by the rules of the customize hook
+//	content.go         what of a parent the customize hook is asked about (pure)
 //	gather.go, adopt.go   the children, adoption, the call of the hook
 //	hooks.go           how the hook is called, and how its answer is decoded (pure)
 //	observed.go        what a plan is decided from (pure)
 //	plan.go, plan_children.go   decide: the steps, the status and the finalizer (pure)
 //	recreation.go      whether a recreated child would differ (pure)
 //	throttle.go        delays the answers of a hook that never settles (pure)
+//	target.go, rewritehistory.go   what is written of a target, and of a status that others write, too (pure)
 //	desired.go         children and parents as they are written (pure)
 //	status.go, events.go, toolarge.go   the status, the events, objects that are too large (pure)
 //	history.go         what a process has learned from its writes (pure)
-//	apply.go, apply_step.go, finalizers.go   the writes
-//	errors.go, failures.go   what the status of the CompositeController reports of failed syncs
+//	apply.go, apply_step.go, apply_parent.go, finalizers.go   the writes
+//	errors.go, failures.go   what the status of the declaration reports of failed syncs
 //	metrics.go, hookmetrics.go   the metrics
 //
 // The plan is not a controller.Plan, and the sync not one of controller.Reconcile: steps do not end the sync when one fails, steps of one verb are
