@@ -39,8 +39,28 @@ type hookCall struct {
 	Controller map[string]any            `json:"controller"`
 	Parent     map[string]any            `json:"parent"`
 	Children   map[string]map[string]any `json:"children"`
-	Related    map[string]any            `json:"related"`
+	Related    map[string]map[string]any `json:"related"`
 	Finalizing bool                      `json:"finalizing"`
+
+	// Object and Attachments are what a DecoratorController sends instead of Parent and Children.
+	Object      map[string]any            `json:"object"`
+	Attachments map[string]map[string]any `json:"attachments"`
+}
+
+// subject returns the parent or the target.
+func (c *hookCall) subject() map[string]any {
+	if c.Object != nil {
+		return c.Object
+	}
+	return c.Parent
+}
+
+// owned returns the children or the attachments.
+func (c *hookCall) owned() map[string]map[string]any {
+	if c.Object != nil {
+		return c.Attachments
+	}
+	return c.Children
 }
 
 // raw writes a response that is not JSON, or has not the status 200.
@@ -129,16 +149,16 @@ func (h *testHook) CallsOf(path string) []*hookCall {
 	return slices.DeleteFunc(h.Calls(), func(call *hookCall) bool { return call.path != path })
 }
 
-// name returns the name of the parent.
+// name returns the name of the parent or the target.
 func (c *hookCall) name() string {
-	metadata, _ := c.Parent["metadata"].(map[string]any)
+	metadata, _ := c.subject()["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
 	return name
 }
 
-// spec returns a field of the parent's spec.
+// spec returns a field of the spec of the parent or the target.
 func (c *hookCall) spec(field string) any {
-	spec, _ := c.Parent["spec"].(map[string]any)
+	spec, _ := c.subject()["spec"].(map[string]any)
 	return spec[field]
 }
 
@@ -181,8 +201,8 @@ func (e *engineEnv) awaitCalls(count int) (calls []*hookCall) {
 	return calls
 }
 
-// awaitShown waits until the hook was called with a Widget and its children as they are now. Then no write of the engine until now leads
-// to another call.
+// awaitShown waits until the hook was called with a parent or target and what it owns as they are now. Then no write of the engine until now
+// leads to another call.
 func (e *engineEnv) awaitShown(name string) {
 	e.Helper()
 	isNow := func(kind, name string, shown any) bool {
@@ -195,10 +215,10 @@ func (e *engineEnv) awaitShown(name string) {
 			return "the hook was not called for " + name
 		}
 		last := calls[len(calls)-1]
-		if !isNow(widget, name, last.Parent) {
+		if !isNow(kindOf(&unstructured.Unstructured{Object: last.subject()}), name, last.subject()) {
 			return name + " has changed since the hook was called for it"
 		}
-		for kind, children := range last.Children {
+		for kind, children := range last.owned() {
 			for child, shown := range children {
 				if !isNow(kind, child, shown) {
 					return "the child " + child + " has changed since the hook was called"

@@ -43,7 +43,7 @@ func (e *engineEnv) at(kind string) dynamic.ResourceInterface {
 	}
 	resource, _ := meta.UnsafeGuessKindToResource(gvk)
 	switch gvk.Kind {
-	case "Namespace", "ClusterWidget", "CompositeController", "CustomResourceDefinition", "ClusterRole":
+	case "Namespace", "ClusterWidget", "CompositeController", "DecoratorController", "CustomResourceDefinition", "ClusterRole", "ConfigMapPropagation":
 		return e.dynamic.Resource(resource)
 	}
 	return e.dynamic.Resource(resource).Namespace(e.namespace)
