@@ -60,7 +60,7 @@ type Status struct {
 	// is true, or when the problem is another one.
 	Synced bool
 	// Problem is why something cannot be listed or watched: it names the RBAC rule that is missing, or the resource that is not served. It
-	// is nil while there is merely no answer yet. The error of the API server is within.
+	// is nil while there is merely no answer yet. It is a *WatchError, unless the Watcher is closed.
 	Problem error
 }
 
@@ -217,6 +217,13 @@ func (held *watch) release() {
 	}
 }
 
-func (held *watch) explain() error {
-	return fmt.Errorf("related objects: %w", held.problem)
+// WatchError is the error of a resource that cannot be listed or watched. It wraps that of the API server.
+type WatchError struct {
+	Resource schema.GroupVersionResource
+	err      error
 }
+
+func (e *WatchError) Error() string { return fmt.Sprintf("related objects: %v", e.err) }
+func (e *WatchError) Unwrap() error { return e.err }
+
+func (held *watch) explain() error { return &WatchError{held.resource, held.problem} }

@@ -5,6 +5,7 @@ package parent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -345,5 +346,22 @@ func TestDecoratorRequest(t *testing.T) {
 	want := fmt.Sprintf(`{"controller":%s,"object":%s,"attachments":{"ConfigMap.v1":{}},"related":{"Secret.v1":{}},"finalizing":true}`, shown, s.parent.JSON())
 	if body.String() != want {
 		t.Errorf("got  %s\nwant %s", body.String(), want)
+	}
+}
+
+func TestAttachmentWithoutAnnotation(t *testing.T) {
+	api := startFakeAPI(t, string(parentWith("")), childWith("att", owned))
+	s := newSyncTestOf(t, api, decoratorSpec(t))
+	if err := s.answered(phaseSync, `{"attachments":[`+attachment+`]}`); err != nil {
+		t.Fatal(err)
+	}
+	s.wantDid("POST configmaps/att", "GET configmaps/att")
+	s.wantEvents("ErrResourceExists")
+}
+
+func TestRelatedProblem(t *testing.T) {
+	objects := &relatedError{errors.New("connection refused")}
+	if problem := objects.problem(); problem != nil {
+		t.Errorf("nothing can be done about an interruption, got %+v", problem)
 	}
 }
