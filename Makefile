@@ -18,11 +18,12 @@ endif
 export FARM
 
 build_flags := $(shell hack/build-flags.sh)
+build_env := $(shell hack/build-env.sh)
 # Without a repository (a source archive, or one of another user) there is no version.
 VERSION := $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/null)
-go_build := CGO_ENABLED=0 go build $(build_flags) $(if $(VERSION),-ldflags "-X main.version=$(VERSION)",-buildvcs=false)
+go_build := $(build_env) CGO_ENABLED=0 go build $(build_flags) $(if $(VERSION),-ldflags "-X main.version=$(VERSION)",-buildvcs=false)
 # For the image: without symbols, and without what differs from one checkout to the next.
-go_build_small := CGO_ENABLED=0 go build $(build_flags) -buildvcs=false -ldflags "-s -w $(if $(VERSION),-X main.version=$(VERSION))"
+go_build_small := $(build_env) CGO_ENABLED=0 go build $(build_flags) -buildvcs=false -ldflags "-s -w $(if $(VERSION),-X main.version=$(VERSION))"
 
 ##@ Use
 

@@ -129,7 +129,7 @@ build() {
 
   # What is edited while the build runs is newer than this, and so than the binary.
   touch "$work/begin"
-  if ! go build -v "${@:2}" -o "$work/$1" . 2>"$work/log"; then
+  if ! env ${build_env[@]+"${build_env[@]}"} go build -v "${@:2}" -o "$work/$1" . 2>"$work/log"; then
     # Names of compiled packages are one word; everything else is a message.
     grep -v '^[^ #]*$' "$work/log" >&2 || true
     fail "go build failed"
@@ -149,6 +149,7 @@ minor=${minor%%.*}
 # No C compiler is needed, and nothing in the binary depends on where it was built.
 export CGO_ENABLED=0
 read -ra build_flags <<<"$(../build-flags.sh)"
+read -ra build_env <<<"$(../build-env.sh)"
 flags=("${build_flags[@]}" -ldflags "-s -w \
   -X k8s.io/component-base/version.gitVersion=$kubernetes \
   -X k8s.io/component-base/version.gitMajor=1 \

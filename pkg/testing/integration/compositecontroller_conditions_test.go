@@ -27,7 +27,6 @@ func TestCompositeNotReadyReasons(t *testing.T) {
 	}{
 		"no hooks":               {parent, "InvalidSpec", "no hooks defined"},
 		"hooks without webhooks": {parent + "hooks: {sync: {}, finalize: {}}", "InvalidSpec", "neither sync nor finalize"},
-		"customize":              {parent + "hooks: {sync: {webhook: {url: HOOK/sync}}, customize: {webhook: {url: HOOK/customize}}}", "NotYetSupported", "spec.hooks.customize"},
 		"RollingRecreate":        {parent + sync + child(", updateStrategy: {method: RollingRecreate}"), "NotYetSupported", "RollingRecreate"},
 		"RollingInPlace":         {parent + sync + child(", updateStrategy: {method: RollingInPlace}"), "NotYetSupported", "spec.childResources[0]"},
 		"hook without address":   {parent + "hooks: {sync: {webhook: {path: /sync}}}", "InvalidHook", "sync hook"},
