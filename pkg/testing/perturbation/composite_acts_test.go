@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,21 +27,26 @@ import (
 
 var (
 	composites = metacontroller.Resource("compositecontrollers").WithVersion(metacontroller.GroupVersion.Version)
+	decorators = metacontroller.Resource("decoratorcontrollers").WithVersion(metacontroller.GroupVersion.Version)
 	widgets    = schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "widgets"}
 	configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 	secrets    = corev1.SchemeGroupVersion.WithResource("secrets")
 )
 
-// servedLabel is on the parents that the CompositeController selects.
-const servedLabel = "served"
+const (
+	// servedLabel is on the parents that the CompositeController or the DecoratorController selects.
+	servedLabel = "served"
+	// decoration is the label and the annotation that the hook desires of a target, and servedAnnotation is on the targets.
+	decoration, servedAnnotation = "test.example.com/value", "test.example.com/served"
+)
 
 // childLabels are the labels of the selector, unless the selector is generated.
 var childLabels = map[string]any{"part-of": name}
 
-// hasFinalizer reports whether a parent has the finalizer of a CompositeController.
+// hasFinalizer reports whether a parent has the finalizer of a CompositeController or a DecoratorController.
 func hasFinalizer(parent metav1.Object) bool {
 	return slices.ContainsFunc(parent.GetFinalizers(), func(finalizer string) bool {
-		return strings.HasPrefix(finalizer, "metacontroller.io/compositecontroller-")
+		return strings.HasPrefix(finalizer, "metacontroller.io/")
 	})
 }
 
@@ -80,7 +86,7 @@ func put(resource schema.GroupVersionResource, kind, name string, metadata, fiel
 	}
 }
 
-// patch patches an object. The name "" stands for the CompositeController.
+// patch patches an object. The name "" stands for the CompositeController or the DecoratorController.
 func patch(resource schema.GroupVersionResource, name string, fields map[string]any) doing {
 	return func(ctx context.Context, user *perturbation.User) error {
 		body, err := json.Marshal(fields)
@@ -98,37 +104,64 @@ func remove(resource schema.GroupVersionResource, name string, propagation metav
 	}
 }
 
-// serve creates the CompositeController of the run.
-func (h *widgetHook) serve(finalize, generateSelector bool) doing {
-	hook := func(path string) map[string]any {
-		return map[string]any{"webhook": map[string]any{"url": h.URL + path}}
+// serving is what differs between the CompositeControllers and DecoratorControllers of the scenarios.
+type serving struct{ finalize, customize, generateSelector bool }
+
+// hooks returns the hooks of a CompositeController or a DecoratorController.
+func (h *widgetHook) hooks(with serving) map[string]any {
+	hook := func(path, version string) map[string]any {
+		return map[string]any{"version": version, "webhook": map[string]any{"url": h.URL + path}}
 	}
+	hooks := map[string]any{"sync": hook("/sync", "v1")}
+	if with.finalize {
+		hooks["finalize"] = hook("/finalize", "v1")
+	}
+	if with.customize {
+		hooks["customize"] = hook("/customize", "v2")
+	}
+	return hooks
+}
+
+// served is the rule for the parents, and owned are those for what they own.
+var (
+	served = map[string]any{
+		"apiVersion": widgets.GroupVersion().String(), "resource": widgets.Resource,
+		"labelSelector": map[string]any{"matchLabels": map[string]any{servedLabel: "true"}},
+	}
+	owned = []any{
+		map[string]any{"apiVersion": "v1", "resource": "configmaps", "updateStrategy": map[string]any{"method": "InPlace"}},
+		map[string]any{"apiVersion": "v1", "resource": "secrets", "updateStrategy": map[string]any{"method": "Recreate"}},
+	}
+)
+
+// serve creates the CompositeController of the run.
+func (h *widgetHook) serve(with serving) doing {
+	return putController(composites, "CompositeController", map[string]any{
+		"generateSelector": with.generateSelector, "parentResource": served, "childResources": owned, "hooks": h.hooks(with),
+	})
+}
+
+// decorate creates the DecoratorController of the run.
+func (h *widgetHook) decorate(with serving) doing {
+	target := maps.Clone(served)
+	target["annotationSelector"] = map[string]any{"matchAnnotations": map[string]any{servedAnnotation: "true"}}
+	return putController(decorators, "DecoratorController", map[string]any{"resources": []any{target}, "attachments": owned, "hooks": h.hooks(with)})
+}
+
+func putController(resource schema.GroupVersionResource, kind string, fields map[string]any) doing {
 	return func(ctx context.Context, user *perturbation.User) error {
-		hooks := map[string]any{"sync": hook("/sync")}
-		if finalize {
-			hooks["finalize"] = hook("/finalize")
-		}
-		rule := func(resource, method string) map[string]any {
-			return map[string]any{"apiVersion": "v1", "resource": resource, "updateStrategy": map[string]any{"method": method}}
-		}
-		return put(composites, "CompositeController", user.RunName(), map[string]any{"labels": map[string]any{perturbation.RunLabel: user.Namespace}},
-			map[string]any{"spec": map[string]any{
-				"generateSelector": generateSelector,
-				"parentResource": map[string]any{
-					"apiVersion": widgets.GroupVersion().String(), "resource": widgets.Resource,
-					"labelSelector": map[string]any{"matchLabels": map[string]any{servedLabel: "true"}},
-				},
-				"childResources": []any{rule("configmaps", "InPlace"), rule("secrets", "Recreate")},
-				"hooks":          hooks,
-			}})(ctx, user)
+		metadata := map[string]any{"labels": map[string]any{perturbation.RunLabel: user.Namespace}}
+		return put(resource, kind, user.RunName(), metadata, map[string]any{"spec": fields})(ctx, user)
 	}
 }
 
-// makeWidget creates the parent.
-func makeWidget(e end) doing {
-	return put(widgets, "Widget", name, map[string]any{"labels": map[string]any{servedLabel: "true"}}, map[string]any{"spec": map[string]any{
-		"configMaps": int64(e.configMaps), "secrets": int64(e.secrets), "value": e.value, "selector": map[string]any{"matchLabels": childLabels},
-	}})
+// makeWidget creates the parent, with rules for its related objects.
+func makeWidget(e end, related ...any) doing {
+	return put(widgets, "Widget", name, map[string]any{"labels": map[string]any{servedLabel: "true"}, "annotations": map[string]any{servedAnnotation: "true"}},
+		map[string]any{"spec": map[string]any{
+			"configMaps": int64(e.configMaps), "secrets": int64(e.secrets), "value": e.value, "selector": map[string]any{"matchLabels": childLabels},
+			"related": related,
+		}})
 }
 
 // makeConfigMap creates a ConfigMap without an owner.
@@ -140,6 +173,11 @@ func editWidget(fields spec) doing { return patch(widgets, name, map[string]any{
 
 func setLabel(resource schema.GroupVersionResource, name, label string, value any) doing {
 	return patch(resource, name, map[string]any{"metadata": map[string]any{"labels": map[string]any{label: value}}})
+}
+
+// serveAnnotation sets servedAnnotation of the target.
+func serveAnnotation(value any) doing {
+	return patch(widgets, name, map[string]any{"metadata": map[string]any{"annotations": map[string]any{servedAnnotation: value}}})
 }
 
 // awaitGone waits until there is no object of the name.
@@ -156,8 +194,10 @@ func awaitGone(resource schema.GroupVersionResource, name string) doing {
 	}
 }
 
-func removeController(ctx context.Context, user *perturbation.User) error {
-	return user.Objects(composites).Delete(ctx, user.RunName(), metav1.DeleteOptions{})
+func removeController(resource schema.GroupVersionResource) doing {
+	return func(ctx context.Context, user *perturbation.User) error {
+		return user.Objects(resource).Delete(ctx, user.RunName(), metav1.DeleteOptions{})
+	}
 }
 
 // flickerValue changes the value of the children and reverts it.

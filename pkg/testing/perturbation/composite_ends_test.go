@@ -23,10 +23,12 @@ import (
 
 // end is the state of all objects in which an act is done.
 type end struct {
+	// decorator is true if a DecoratorController is served, not a CompositeController.
+	decorator bool
 	// The numbers of the parent's children, and the value of each.
 	configMaps, secrets int
 	value               string
-	// finalizer is on the CompositeController and on the parent, unless the parent is let go.
+	// finalizer is on the CompositeController or DecoratorController, and on the parent unless that is let go.
 	finalizer, letGo bool
 	// noParent and noController are true if the object is deleted.
 	noParent, noController bool
@@ -57,25 +59,35 @@ func (e end) controllerIs(ctx context.Context, user *perturbation.User) error {
 	if _, err := user.Get(ctx, configMaps, "kube-root-ca.crt"); err != nil {
 		return err
 	}
-	object, err := user.Get(ctx, composites, user.RunName())
+	resource := composites
+	if e.decorator {
+		resource = decorators
+	}
+	object, err := user.Get(ctx, resource, user.RunName())
 	if e.noController && apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	cc, err := typed[metacontroller.CompositeController](object)
+	declared, err := typed[struct {
+		Status struct {
+			ObservedGeneration int64              `json:"observedGeneration"`
+			Conditions         []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}](object)
 	if err != nil {
 		return err
 	}
-	ready := meta.FindStatusCondition(cc.Status.Conditions, metacontroller.ConditionReady)
-	if e.noController || cc.Status.ObservedGeneration != cc.Generation || ready == nil || ready.Reason != metacontroller.ReasonServing {
-		return fmt.Errorf("the CompositeController exists with the status %+v", cc.Status)
+	status := declared.Status
+	ready := meta.FindStatusCondition(status.Conditions, metacontroller.ConditionReady)
+	if e.noController || status.ObservedGeneration != object.GetGeneration() || ready == nil || ready.Reason != metacontroller.ReasonServing {
+		return fmt.Errorf("the %s exists with the status %+v", object.GetKind(), status)
 	}
 	return finalizerIs(object, e.finalizer)
 }
 
-// finalizerIs returns an error if a parent or a CompositeController does not have the wanted finalizer, or has an unwanted one.
+// finalizerIs returns an error if a parent or what serves it does not have the wanted finalizer, or has an unwanted one.
 func finalizerIs(object *unstructured.Unstructured, wanted bool) error {
 	if has := len(object.GetFinalizers()) > 0; has != wanted {
 		return fmt.Errorf("got the finalizers %q of %s, want one: %t", object.GetFinalizers(), object.GetKind(), wanted)
@@ -84,6 +96,16 @@ func finalizerIs(object *unstructured.Unstructured, wanted bool) error {
 }
 
 func (e end) parentIs(parent *unstructured.Unstructured) error {
+	if e.decorator {
+		want := e.value + "/" + e.value + "/" + e.value
+		if e.letGo && e.finalizer {
+			want = "//"
+		}
+		if got := decorationOf(parent); got != want {
+			return fmt.Errorf("got the decoration %q of the target, want %q", got, want)
+		}
+		return finalizerIs(parent, e.finalizer && !e.letGo)
+	}
 	status, _, _ := unstructured.NestedMap(parent.Object, "status")
 	want := map[string]any{"configMaps": int64(e.configMaps), "secrets": int64(e.secrets), "observedGeneration": parent.GetGeneration()}
 	for field, value := range want {

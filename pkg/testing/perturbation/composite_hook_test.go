@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -26,12 +28,13 @@ type widget struct {
 	Spec              widgetSpec `json:"spec"`
 }
 
-// widgetSpec has the numbers of children, their value and their selector.
+// widgetSpec has the numbers of children, their value and their selector, and the rules for related objects.
 type widgetSpec struct {
 	ConfigMaps int                   `json:"configMaps"`
 	Secrets    int                   `json:"secrets"`
 	Value      string                `json:"value"`
 	Selector   *metav1.LabelSelector `json:"selector,omitempty"`
+	Related    []any                 `json:"related,omitempty"`
 }
 
 // widgetHook answers for the Widgets of all runs. Its answers depend only on the request.
@@ -58,31 +61,66 @@ func startWidgetHook(t *testing.T) *widgetHook {
 	return h
 }
 
+// widgetRequest is the request of a hook: of a CompositeController, of a DecoratorController, or of a customize hook of either.
+type widgetRequest struct {
+	Parent      *widget                               `json:"parent"`
+	Children    map[string]map[string]json.RawMessage `json:"children"`
+	Object      *widget                               `json:"object"`
+	Attachments map[string]map[string]json.RawMessage `json:"attachments"`
+	Related     map[string]map[string]struct {
+		Data map[string]string `json:"data"`
+	} `json:"related"`
+	Finalizing bool `json:"finalizing"`
+}
+
 // ServeHTTP implements http.Handler.
 func (h *widgetHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var request struct {
-		Parent     widget                                `json:"parent"`
-		Children   map[string]map[string]json.RawMessage `json:"children"`
-		Finalizing bool                                  `json:"finalizing"`
-	}
+	var request widgetRequest
 	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	observed := map[string]any{"configMaps": len(request.Children["ConfigMap.v1"]), "secrets": len(request.Children["Secret.v1"])}
-	finalized := request.Finalizing && observed["configMaps"] == 0 && observed["secrets"] == 0
-	children := []any{}
-	if !request.Finalizing {
-		children = request.Parent.children()
+	if r.URL.Path == "/customize" {
+		_ = json.NewEncoder(w).Encode(map[string]any{"relatedResources": request.Parent.Spec.Related})
+		return
 	}
+	parent, children := request.Parent, request.Children
+	if request.Object != nil {
+		parent, children = request.Object, request.Attachments
+	}
+	// The values of the related objects follow that of the parent.
+	values := []string{parent.Spec.Value}
+	for _, name := range slices.Sorted(maps.Keys(request.Related["ConfigMap.v1"])) {
+		values = append(values, request.Related["ConfigMap.v1"][name].Data["value"])
+	}
+	value := strings.Join(values, "-")
+	finalized := request.Finalizing && len(children["ConfigMap.v1"]) == 0 && len(children["Secret.v1"]) == 0
 	h.mu.Lock()
-	h.calls[request.Parent.Namespace] = append(h.calls[request.Parent.Namespace], widgetCall{request.Parent.ObjectMeta, request.Finalizing, finalized})
+	h.calls[parent.Namespace] = append(h.calls[parent.Namespace], widgetCall{parent.ObjectMeta, request.Finalizing, finalized})
 	h.mu.Unlock()
-	_ = json.NewEncoder(w).Encode(map[string]any{"status": observed, "children": children, "finalized": finalized})
+
+	answer := map[string]any{"finalized": finalized}
+	desired := []any{}
+	if !request.Finalizing {
+		desired = parent.children(value)
+	}
+	if request.Object == nil {
+		answer["children"] = desired
+		answer["status"] = map[string]any{"configMaps": len(children["ConfigMap.v1"]), "secrets": len(children["Secret.v1"])}
+		_ = json.NewEncoder(w).Encode(answer)
+		return
+	}
+	decorated := map[string]any{decoration: value}
+	answer["attachments"], answer["status"] = desired, map[string]any{"value": value}
+	if request.Finalizing {
+		decorated, answer["status"] = map[string]any{decoration: nil}, map[string]any{}
+	}
+	answer["labels"], answer["annotations"] = decorated, decorated
+	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// children returns the desired children of a Widget: web-0, web-1 and so on.
-func (w *widget) children() (children []any) {
+// children returns the desired children of a Widget, with a value: web-0, web-1 and so on.
+func (w *widget) children(value string) (children []any) {
 	child := func(kind string, i int, value string) {
 		metadata := map[string]any{"name": fmt.Sprintf("%s-%d", w.Name, i)}
 		if w.Spec.Selector != nil {
@@ -91,16 +129,16 @@ func (w *widget) children() (children []any) {
 		children = append(children, map[string]any{"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": map[string]any{"value": value}})
 	}
 	for i := range w.Spec.ConfigMaps {
-		child("ConfigMap", i, w.Spec.Value)
+		child("ConfigMap", i, value)
 	}
 	for i := range w.Spec.Secrets {
-		child("Secret", i, base64.StdEncoding.EncodeToString([]byte(w.Spec.Value)))
+		child("Secret", i, base64.StdEncoding.EncodeToString([]byte(value)))
 	}
 	return children
 }
 
 // finalizerIsKept checks that no hook is called for a parent without the finalizer, that the sync hook is not called for a parent that is
-// being deleted, and that the finalizer stays until the hook has returned finalized.
+// being deleted, and that the finalizer is not removed before the hook has returned finalized.
 func (h *widgetHook) finalizerIsKept(history []perturbation.Change) error {
 	var errs []error
 	had, checked := map[types.UID]bool{}, map[types.UID]bool{}

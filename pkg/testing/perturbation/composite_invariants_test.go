@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright.dev/pkg/testing/perturbation"
@@ -56,6 +57,31 @@ func childrenPassThrough(want map[string]lives) func([]perturbation.Change) erro
 		}
 		return nil
 	}
+}
+
+// targetPassesThrough checks that the target passes through exactly these states, in the format of decorationOf.
+func targetPassesThrough(want []string) func([]perturbation.Change) error {
+	return func(history []perturbation.Change) error {
+		var got []string
+		for _, change := range history {
+			if change.Resource != widgets || change.Deleted {
+				continue
+			}
+			if now := decorationOf(change.Object); len(got) == 0 || got[len(got)-1] != now {
+				got = append(got, now)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("states of the target (-want +got):\n%s", diff)
+		}
+		return nil
+	}
+}
+
+// decorationOf returns the label, the annotation and the status that the hook desires of a target: "a/a/a".
+func decorationOf(target *unstructured.Unstructured) string {
+	status, _, _ := unstructured.NestedString(target.Object, "status", "value")
+	return target.GetLabels()[decoration] + "/" + target.GetAnnotations()[decoration] + "/" + status
 }
 
 // childOf returns the resource and the name of the child that has changed, or "".

@@ -8,18 +8,13 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 
-	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/controller/composite"
 	"millwright.dev/pkg/controller/engine"
-	"millwright.dev/pkg/generated/clientset/versioned/scheme"
-	"millwright.dev/pkg/generated/informers/externalversions"
-	"millwright.dev/pkg/objectcache"
+	"millwright.dev/pkg/generated/clientset/versioned"
+	informers "millwright.dev/pkg/generated/informers/externalversions/metacontroller/v1alpha1"
 	"millwright.dev/pkg/testing/perturbation"
 	"millwright.dev/pkg/testing/testcluster"
 )
@@ -27,9 +22,10 @@ import (
 func TestCompositeController(t *testing.T) {
 	hook := startWidgetHook(t)
 	type acts = []perturbation.Act
-	serve := act("create the CompositeController", hook.serve(false, false), end{noParent: true}.reached)
-	serveFinalizing := act("create the CompositeController, with a finalize hook", hook.serve(true, false), end{noParent: true, finalizer: true}.reached)
-	serveGenerating := act("create the CompositeController, which generates selectors", hook.serve(false, true), end{noParent: true}.reached)
+	serve := act("create the CompositeController", hook.serve(serving{}), end{noParent: true}.reached)
+	serveFinalizing := act("create the CompositeController, with a finalize hook", hook.serve(serving{finalize: true}), end{noParent: true, finalizer: true}.reached)
+	serveGenerating := act("create the CompositeController, which generates selectors", hook.serve(serving{generateSelector: true}), end{noParent: true}.reached)
+	serveCustomizing := act("create the CompositeController, with a customize hook", hook.serve(serving{customize: true}), end{noParent: true}.reached)
 	parent := func(e end) perturbation.Act { return act("create the parent", makeWidget(e), e.reached) }
 	var (
 		empty      = end{}
@@ -130,10 +126,20 @@ func TestCompositeController(t *testing.T) {
 		"CompositeController deleted": {
 			given: acts{serveFinalizing, parent(finalizing(one))},
 			acts: acts{
-				act("delete the CompositeController", removeController, end{value: "a", configMaps: 1, noController: true}.reached),
+				act("delete the CompositeController", removeController(composites), end{value: "a", configMaps: 1, noController: true}.reached),
 				act("delete the parent", remove(widgets, name, metav1.DeletePropagationBackground), end{noParent: true, noController: true}.reached),
 			},
 			children: map[string]lives{"configmaps/web-0": {{"a"}}},
+		},
+		"related objects": {
+			given:    acts{serveCustomizing, act("create the parent", makeWidget(one, named(related)), one.reached)},
+			acts:     relatedActs(one),
+			children: map[string]lives{"configmaps/web-0": {{"a", "a-x", "a-y", "a"}}},
+		},
+		"other rules": {
+			given:    acts{serveCustomizing, act("create the parent", makeWidget(one, named(related)), one.reached), relatedAct(one)},
+			acts:     ruleActs(one),
+			children: map[string]lives{"configmaps/web-0": {{"a", "a-x", "a", "a-x", "a"}}},
 		},
 		"foreign object has the child's name": {
 			given: acts{serve, act("create a foreign object", makeConfigMap("web-0", "theirs", nil), with(end{noParent: true}, "configmaps/web-0 theirs (no owner)").reached)},
@@ -184,41 +190,7 @@ func TestCompositeController(t *testing.T) {
 
 // startCompositeControllers runs one instance of the engine for the CompositeController of a namespace.
 func startCompositeControllers(ctx context.Context, config *rest.Config, namespace string) error {
-	client, kubeClient, err := clients(config)
-	if err != nil {
-		return err
-	}
-	metadataClient, err := metadata.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	objects, err := objectcache.New(ctx, config, objectcache.Options{})
-	if err != nil {
-		return err
-	}
-	// The CompositeControllers of other runs would only cost time.
-	selector := labels.SelectorFromSet(labels.Set{perturbation.RunLabel: namespace})
-	ours := externalversions.NewSharedInformerFactoryWithOptions(client, 0,
-		externalversions.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = selector.String() }))
-	defer ours.Shutdown()
-	definitions := metadatainformer.NewSharedInformerFactory(metadataClient, 0)
-	defer definitions.Shutdown()
-	c, err := composite.New(ctx, client, ours.Metacontroller().V1alpha1().CompositeControllers(), engine.Config{
-		KubeClient:     kubeClient,
-		RESTConfig:     config,
-		Definitions:    definitions.ForResource(engine.Definitions).Informer(),
-		Objects:        objects,
-		Recorder:       controller.StartEvents(ctx, kubeClient).Recorder(scheme.Scheme, engine.EventSource),
-		Namespace:      namespace,
-		TargetSelector: selector,
-		Hooks:          engine.NewHookClient(2, 0),
+	return startEngine(ctx, config, namespace, func(client versioned.Interface, informers informers.Interface, config engine.Config) (*engine.Controller, error) {
+		return composite.New(ctx, client, informers.CompositeControllers(), config)
 	})
-	if err != nil {
-		return err
-	}
-	ours.StartWithContext(ctx)
-	definitions.Start(ctx.Done())
-	c.Run(ctx, 2)
-	objects.Wait()
-	return nil
 }
