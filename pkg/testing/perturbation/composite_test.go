@@ -190,7 +190,7 @@ func TestCompositeController(t *testing.T) {
 
 // startCompositeControllers runs one instance of the engine for the CompositeController of a namespace.
 func startCompositeControllers(ctx context.Context, config *rest.Config, namespace string) error {
-	return startEngine(ctx, config, namespace, func(client versioned.Interface, informers informers.Interface, config engine.Config) (*engine.Controller, error) {
-		return composite.New(ctx, client, informers.CompositeControllers(), config)
+	return startEngine(ctx, config, namespace, func(client versioned.Interface, all informers.Interface, config engine.Config) (*engine.Controller, error) {
+		return composite.New(ctx, client, all.CompositeControllers(), config)
 	})
 }

@@ -165,7 +165,7 @@ func TestDecoratorController(t *testing.T) {
 
 // startDecoratorControllers runs one instance of the engine for the DecoratorController of a namespace.
 func startDecoratorControllers(ctx context.Context, config *rest.Config, namespace string) error {
-	return startEngine(ctx, config, namespace, func(client versioned.Interface, informers informers.Interface, config engine.Config) (*engine.Controller, error) {
-		return decorator.New(ctx, client, informers.DecoratorControllers(), config)
+	return startEngine(ctx, config, namespace, func(client versioned.Interface, all informers.Interface, config engine.Config) (*engine.Controller, error) {
+		return decorator.New(ctx, client, all.DecoratorControllers(), config)
 	})
 }
