@@ -17,14 +17,19 @@ import (
 )
 
 const (
-	chaosParents = 200
+	chaosParents = 120
+	// chaosRelated is the number of related objects, and chaosGroups that of their groups: a parent depends on one object, or on one group.
+	chaosRelated, chaosGroups = 40, 20
 	// chaosPhase is how long the hook stays in a mood. The engine is killed in the middle.
 	chaosPhase = 5 * time.Second
+	// chaosCalls is how often the hook is called in each mood, at least.
+	chaosCalls = 20
 	// chaosPause is the time between two operations of users.
 	chaosPause = 10 * time.Millisecond
 )
 
-// Users change parents and children, the hook misbehaves and the engine is killed. In the end all is as the users want it.
+// Users change parents, children and related objects, the hook misbehaves and the engine is killed. In the end all is as the users want it. The
+// parents are targets of a DecoratorController, too, which has the same hook.
 func TestCompositeChaos(t *testing.T) {
 	first, _ := firstSeed(t)
 	seed := uint64(first)
@@ -33,16 +38,11 @@ func TestCompositeChaos(t *testing.T) {
 	hook := startChaosHook(t, seed)
 	w := &chaosWorld{
 		engineEnv: e, random: rand.New(rand.NewPCG(seed, 0)), hook: hook, history: recordChaos(e),
-		parents: map[string]*chaosSpec{}, wanted: map[string]int{}, done: map[string]int{},
+		parents: map[string]*chaosSpec{}, related: map[string]chaosObject{}, wanted: map[string]int{}, done: map[string]int{},
 	}
-	cc := e.composite(e.name, fmt.Sprintf(`
-generateSelector: true
-parentResource: {apiVersion: test.example.com/v1, resource: widgets}
-childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}]
-hooks: {sync: {webhook: {url: "http://%[1]s/sync", timeout: 2s}}, finalize: {webhook: {url: "http://%[1]s/finalize", timeout: 2s}}}
-`, hook.address))
-	if _, err := e.at(composite).Create(e.Context(), cc, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	w.serve()
+	for i := range chaosRelated {
+		w.changeRelated(fmt.Sprintf("r%02d", i))
 	}
 	for i := range chaosParents {
 		w.create(fmt.Sprintf("p%03d", i))
@@ -56,6 +56,9 @@ hooks: {sync: {webhook: {url: "http://%[1]s/sync", timeout: 2s}}, finalize: {web
 		w.churn(chaosPhase / 10)
 		engine = w.startEngine()
 		w.churn(chaosPhase / 2)
+		for begin := time.Now(); mood != gone && hook.callsIn()[mood] < chaosCalls && time.Since(begin) < patience; {
+			w.churn(chaosPhase / 10) // the machine is slow
+		}
 	}
 	hook.setMood(well)
 	begin := time.Now()
@@ -66,8 +69,10 @@ hooks: {sync: {webhook: {url: "http://%[1]s/sync", timeout: 2s}}, finalize: {web
 		w.delete(name)
 	}
 	e.eventually(w.deviation)
-	e.remove(composite, e.name)
-	e.awaitGone(composite, e.name)
+	for _, kind := range []string{composite, decorator} {
+		e.remove(kind, e.name)
+		e.awaitGone(kind, e.name)
+	}
 	e.eventually(func() string {
 		if gone := w.history.countGone(); gone < w.done["create a parent"] {
 			return fmt.Sprintf("deleted parents in the history: got %d, want %d", gone, w.done["create a parent"])
@@ -78,9 +83,12 @@ hooks: {sync: {webhook: {url: "http://%[1]s/sync", timeout: 2s}}, finalize: {web
 		t.Error(problem)
 	}
 	t.Logf("operations of users: %v; calls of the hook: %v", w.done, hook.callsIn())
+	if hook.customized() < 100 {
+		t.Errorf("the customize hook was called %d times: nothing is tested", hook.customized())
+	}
 	for _, mood := range []mood{well, slow, flaky, wrong} {
-		if hook.callsIn()[mood] < 20 {
-			t.Errorf("the hook was called less than 20 times while it was %s: nothing is tested", mood)
+		if hook.callsIn()[mood] < chaosCalls {
+			t.Errorf("the hook was called less than %d times while it was %s: nothing is tested", chaosCalls, mood)
 		}
 	}
 	if log := engine.log.String(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "panic") {
@@ -95,6 +103,7 @@ type chaosWorld struct {
 	hook    *chaosHook
 	history *chaosHistory
 	parents map[string]*chaosSpec
+	related map[string]chaosObject
 	// wanted is how often there was a reason to create a child of each name.
 	wanted map[string]int
 	// done counts the operations of users.
@@ -103,7 +112,7 @@ type chaosWorld struct {
 
 // startEngine starts an engine as a process.
 func (w *chaosWorld) startEngine() *process {
-	return startProcess(w.T, "--kubeconfig", engine.account(w.T, w.cluster).WriteKubeconfig(w.T), "--controllers", "compositecontroller",
+	return startProcess(w.T, "--kubeconfig", engine.account(w.T, w.cluster).WriteKubeconfig(w.T), "--controllers", "compositecontroller,decoratorcontroller",
 		"--namespace", w.namespace, "--target-label-selector", engineTest+"="+w.servedBy, "--leader-elect=false", "--serving-address", "")
 }
 
@@ -111,6 +120,10 @@ func (w *chaosWorld) startEngine() *process {
 func (w *chaosWorld) churn(howLong time.Duration) {
 	w.Helper()
 	for begin := time.Now(); time.Since(begin) < howLong; time.Sleep(chaosPause) {
+		if w.random.IntN(8) == 0 {
+			w.changeRelated(fmt.Sprintf("r%02d", w.random.IntN(chaosRelated)))
+			continue
+		}
 		name := fmt.Sprintf("p%03d", w.random.IntN(chaosParents))
 		if w.parents[name] == nil {
 			w.create(name)
@@ -129,7 +142,13 @@ func (w *chaosWorld) churn(howLong time.Duration) {
 
 // draw returns a random spec of a parent.
 func (w *chaosWorld) draw() chaosSpec {
-	return chaosSpec{Count: w.random.Int64N(4), Value: fmt.Sprintf("v%d", w.random.IntN(100))}
+	spec := chaosSpec{Count: w.random.Int64N(4), Value: fmt.Sprintf("v%d", w.random.IntN(100))}
+	if w.random.IntN(5) == 0 {
+		spec.Group = fmt.Sprintf("g%02d", w.random.IntN(chaosGroups))
+	} else {
+		spec.Related = fmt.Sprintf("r%02d", w.random.IntN(chaosRelated))
+	}
+	return spec
 }
 
 // want records the new spec of a parent.
@@ -137,6 +156,8 @@ func (w *chaosWorld) want(name string, now chaosSpec) {
 	before := int64(0)
 	if spec := w.parents[name]; spec != nil {
 		before = spec.Count
+	} else {
+		w.wanted[name]++ // the attachment
 	}
 	for i := before; i < now.Count; i++ {
 		w.wanted[chaosChild(name, i)]++
@@ -148,8 +169,7 @@ func (w *chaosWorld) want(name string, now chaosSpec) {
 func (w *chaosWorld) create(name string) {
 	w.Helper()
 	spec := w.draw()
-	parent := object(w, "{apiVersion: test.example.com/v1, kind: Widget, metadata: {name: %s, labels: {%s: %s}}, spec: {count: %d, value: %s}}",
-		name, testLabel, w.namespace, spec.Count, spec.Value)
+	parent := object(w, "{apiVersion: test.example.com/v1, kind: Widget, metadata: {name: %s, labels: {%s: %s}}, spec: %s}", name, testLabel, w.namespace, spec)
 	_, err := w.at(widget).Create(w.Context(), parent, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return
@@ -164,7 +184,7 @@ func (w *chaosWorld) create(name string) {
 func (w *chaosWorld) edit(name string) {
 	w.Helper()
 	spec := w.draw()
-	w.change(widget, name, fmt.Sprintf("{spec: {count: %d, value: %s}}", spec.Count, spec.Value))
+	w.change(widget, name, fmt.Sprintf("{spec: %s}", spec))
 	w.done["edit a parent"]++
 	w.want(name, spec)
 }
@@ -176,53 +196,60 @@ func (w *chaosWorld) delete(name string) {
 	delete(w.parents, name)
 }
 
+// deleteChild deletes a child or the attachment. If there is one it is created again.
 func (w *chaosWorld) deleteChild(parent string) {
 	w.Helper()
-	child := chaosChild(parent, 0)
-	w.done["delete a child"]++
-	w.wanted[child]++ // if the child exists it is created again
-	w.remove("ConfigMap", child)
+	kind, name := "ConfigMap", chaosChild(parent, 0)
+	if w.random.IntN(3) == 0 {
+		kind, name = "Service", parent
+	}
+	w.done["delete a "+kind]++
+	w.wanted[name]++
+	w.remove(kind, name)
 }
 
-// deviation returns how parents and children differ from what users want. It is empty if all is as they want it.
+// deviation returns how parents, children and attachments differ from what users want. It is empty if all is as they want it.
 func (w *chaosWorld) deviation() string {
+	var want, got []string
+	for name, spec := range w.parents {
+		value := w.valueFor(spec)
+		for i := range spec.Count {
+			want = append(want, fmt.Sprintf("ConfigMap %s has %s, owned by %s", chaosChild(name, i), value, name))
+		}
+		want = append(want, fmt.Sprintf("Service %[1]s has %[2]s, owned by %[1]s", name, value), fmt.Sprintf("%s has %d children and the label %s", name, spec.Count, value))
+	}
 	parents, err := w.at(widget).List(w.Context(), metav1.ListOptions{})
 	if err != nil {
 		return err.Error()
-	}
-	children, err := w.at("ConfigMap").List(w.Context(), metav1.ListOptions{})
-	if err != nil {
-		return err.Error()
-	}
-	var want, got []string
-	for name, spec := range w.parents {
-		for i := range spec.Count {
-			want = append(want, fmt.Sprintf("%s has %s, owned by %s", chaosChild(name, i), spec.Value, name))
-		}
-		want = append(want, fmt.Sprintf("%s has %d children", name, spec.Count))
 	}
 	uids := map[string]string{}
 	for _, parent := range parents.Items {
 		observed, _, _ := unstructured.NestedInt64(parent.Object, "status", "observed")
 		generation, _, _ := unstructured.NestedInt64(parent.Object, "status", "observedGeneration")
-		line := fmt.Sprintf("%s has %d children", parent.GetName(), observed)
-		if generation != parent.GetGeneration() || len(parent.GetFinalizers()) != 1 || parent.GetDeletionTimestamp() != nil {
+		line := fmt.Sprintf("%s has %d children and the label %s", parent.GetName(), observed, parent.GetLabels()[chaosLabel])
+		if generation != parent.GetGeneration() || len(parent.GetFinalizers()) != 2 || parent.GetDeletionTimestamp() != nil {
 			line += " and is not up to date"
 		}
 		uids[string(parent.GetUID())] = parent.GetName()
 		got = append(got, line)
 	}
-	for i := range children.Items {
-		child := &children.Items[i]
-		if !isChaosChild(child) {
-			continue
+	for kind, fields := range map[string][]string{"ConfigMap": {"data", "value"}, "Service": {"spec", "externalName"}} {
+		children, err := w.at(kind).List(w.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
 		}
-		owner := "no parent"
-		if controller := metav1.GetControllerOf(child); controller != nil {
-			owner = uids[string(controller.UID)]
+		for i := range children.Items {
+			child := &children.Items[i]
+			if !isChaosChild(child) {
+				continue
+			}
+			owner := "no parent"
+			if controller := metav1.GetControllerOf(child); controller != nil {
+				owner = uids[string(controller.UID)]
+			}
+			value, _, _ := unstructured.NestedString(child.Object, fields...)
+			got = append(got, fmt.Sprintf("%s %s has %s, owned by %s", kind, child.GetName(), value, owner))
 		}
-		value, _, _ := unstructured.NestedString(child.Object, "data", "value")
-		got = append(got, fmt.Sprintf("%s has %s, owned by %s", child.GetName(), value, owner))
 	}
 	return difference(want, got)
 }

@@ -23,24 +23,31 @@ import (
 type chaosHistory struct {
 	mu      sync.Mutex
 	created []createdChild
-	// finalizer is the resourceVersion in which each parent first had our finalizer.
-	finalizer map[types.UID]string
+	// finalizer is the resourceVersion in which each parent first had a finalizer of ours, by the resource that finalizer is named after.
+	finalizer map[string]map[types.UID]string
 	gone      map[types.UID]bool
 	// overtaken are the parents that were deleted before a finalizer could hold them.
 	overtaken map[types.UID]bool
 }
 
-// createdChild is a child as it was created.
+// createdChild is a child or an attachment as it was created, and by which resource.
 type createdChild struct {
-	name, version string
-	owner         types.UID // empty if it has no controller
+	name, version, by string
+	owner             types.UID // empty if it has no controller
 }
 
-// recordChaos watches parents and children until the test ends.
+// The parts of finalizers that name who set them.
+const byComposite, byDecorator = "compositecontroller", "decoratorcontroller"
+
+// recordChaos watches parents, children and attachments until the test ends.
 func recordChaos(e *engineEnv) *chaosHistory {
 	e.Helper()
-	h := &chaosHistory{finalizer: map[types.UID]string{}, gone: map[types.UID]bool{}, overtaken: map[types.UID]bool{}}
-	for _, kind := range []string{widget, "ConfigMap"} {
+	h := &chaosHistory{
+		finalizer: map[string]map[types.UID]string{byComposite: {}, byDecorator: {}},
+		gone:      map[types.UID]bool{},
+		overtaken: map[types.UID]bool{},
+	}
+	for _, kind := range []string{widget, "ConfigMap", "Service"} {
 		objects := e.at(kind)
 		all, err := objects.List(e.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -76,8 +83,10 @@ func (h *chaosHistory) see(o *unstructured.Unstructured, event watch.EventType) 
 	defer h.mu.Unlock()
 	switch {
 	case o.GetKind() == "Widget":
-		if h.finalizer[o.GetUID()] == "" && len(o.GetFinalizers()) > 0 {
-			h.finalizer[o.GetUID()] = o.GetResourceVersion()
+		for by, since := range h.finalizer {
+			if since[o.GetUID()] == "" && slices.ContainsFunc(o.GetFinalizers(), func(f string) bool { return strings.Contains(f, by) }) {
+				since[o.GetUID()] = o.GetResourceVersion()
+			}
 		}
 		if event == watch.Deleted {
 			h.gone[o.GetUID()] = true
@@ -86,7 +95,10 @@ func (h *chaosHistory) see(o *unstructured.Unstructured, event watch.EventType) 
 			h.overtaken[o.GetUID()] = o.GetDeletionTimestamp() == nil
 		}
 	case isChaosChild(o) && event == watch.Added:
-		child := createdChild{name: o.GetName(), version: o.GetResourceVersion()}
+		child := createdChild{name: o.GetName(), version: o.GetResourceVersion(), by: byComposite}
+		if o.GetKind() == "Service" {
+			child.by = byDecorator
+		}
 		if owner := metav1.GetControllerOf(o); owner != nil {
 			child.owner = owner.UID
 		}
@@ -111,7 +123,7 @@ func (h *chaosHistory) verify(hook *chaosHook, wanted map[string]int) []string {
 	created := map[string]int{}
 	for _, child := range h.created {
 		created[child.name]++
-		since := h.finalizer[child.owner]
+		since := h.finalizer[child.by][child.owner]
 		if order, err := resourceversion.CompareResourceVersion(since, child.version); since == "" || err != nil || order > 0 {
 			problems = append(problems, fmt.Sprintf("%s was created in version %s, but its owner %q had the finalizer since %q",
 				child.name, child.version, child.owner, since))
@@ -123,12 +135,14 @@ func (h *chaosHistory) verify(hook *chaosHook, wanted map[string]int) []string {
 		}
 	}
 	for parent := range h.gone {
-		called, finalized := hook.seen(parent)
-		switch {
-		case h.finalizer[parent] != "" && !finalized && !h.overtaken[parent]:
-			problems = append(problems, fmt.Sprintf("parent %s is gone, but the finalize hook has not finished", parent))
-		case h.finalizer[parent] == "" && called:
-			problems = append(problems, fmt.Sprintf("the hook was called for parent %s, which never had a finalizer", parent))
+		for by, since := range h.finalizer {
+			synced, finalized := hook.seen(by, parent)
+			switch {
+			case since[parent] != "" && !finalized && !h.overtaken[parent]:
+				problems = append(problems, fmt.Sprintf("parent %s is gone, but the finalize hook of the %s has not finished", parent, by))
+			case since[parent] == "" && synced:
+				problems = append(problems, fmt.Sprintf("the hook of the %s was called for parent %s, which never had its finalizer", by, parent))
+			}
 		}
 	}
 	slices.Sort(problems)
