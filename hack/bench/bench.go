@@ -57,11 +57,12 @@ type bench struct {
 	fail       context.CancelCauseFunc // ends the run
 	report     report
 	namespaces int
-	recordings map[string]*traffic.Recording // by operator and resource
+	recordings map[string]*traffic.Recording // by operator and scenario
 
-	// hook of all CompositeControllers; nil until it is needed.
+	// hook of all declarations; nil until it is needed.
 	hook        *http.Server
 	hookAddress string
+	hookCalls   hookCalls
 }
 
 // runBench measures the scenarios on a control plane of its own, and removes that.

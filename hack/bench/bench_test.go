@@ -8,8 +8,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,14 +17,18 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"millwright.dev/hack/bench/traffic"
 	helloappsv1 "millwright.dev/pkg/apis/apps/v1"
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	uselessv1alpha1 "millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/controller/engine/parent"
 	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/related"
 )
 
 func TestTable(t *testing.T) {
@@ -93,6 +97,9 @@ func TestMostRequests(t *testing.T) {
 	object, kinds, mean := mostRequests(append(requests, requests[1]), 2)
 	if object != "b" || listed(kinds) != "2 create pods" || mean != 1.5 {
 		t.Errorf("got %s: %s, mean %v", object, listed(kinds), mean)
+	}
+	if posts := eventsIn(append(requests, traffic.Request{Object: "a", Verb: "create", Resource: "events"})); len(posts) != 1 || posts[0].Object != "a" {
+		t.Errorf("got the events %v", posts)
 	}
 }
 
@@ -215,20 +222,76 @@ func TestWaitsOfApps(t *testing.T) {
 }
 
 func TestHook(t *testing.T) {
-	call := func(request string) *httptest.ResponseRecorder {
+	var calls hookCalls
+	o := (&bench{fail: func(err error) { t.Error(err) }}).newObserver()
+	calls.seen.Store(o)
+	call := func(path, request string) *httptest.ResponseRecorder {
 		recorder := httptest.NewRecorder()
-		answerHook(recorder, httptest.NewRequest("POST", "/sync", strings.NewReader(request)))
+		calls.ServeHTTP(recorder, httptest.NewRequest("POST", path, strings.NewReader(request)))
 		return recorder
 	}
-	for _, request := range []string{``, `{}`, `{"parent":1}`} {
-		if code := call(request).Code; code != 400 {
+	for _, request := range []string{``, `{}`, `{"parent":1}`, `{"parent":{},"related":1}`} {
+		if code := call(syncPath, request).Code; code != 400 {
 			t.Errorf("%s is answered with %d", request, code)
 		}
 	}
-	answer, _ := io.ReadAll(call(`{"parent":{"metadata":{"name":"web-00001"},"spec":{"children":3,"size":9,"value":"a","resyncAfterSeconds":0.005}}}`).Body)
+	const parent = `{"metadata":{"name":"web-00001"},"spec":{"children":3,"size":9,"value":"a","resyncAfterSeconds":0.005,"shared":true,"labelled":true}}`
 	rules := hook.Rules{Types: []hook.Type{{APIVersion: "v1", Kind: "ConfigMap", Namespaced: true}}, ParentNamespace: "ns", Strict: true}
-	response, err := hook.DecodeComposite(answer, rules)
-	if err != nil || len(response.Children) != 3 || response.ResyncAfter.Milliseconds() != 5 || string(response.Status) != `{"children":3,"value":"a"}` {
-		t.Errorf("%s is read as %+v (%v)", answer, response, err)
+
+	answer := call(syncPath, `{"parent":`+parent+`,"related":{"ConfigMap.v1":{"b":{},"c":{}}}}`).Body.Bytes()
+	composite, err := hook.DecodeComposite(answer, rules)
+	if err != nil || len(composite.Children) != 3 || composite.ResyncAfter.Milliseconds() != 5 || string(composite.Status) != `{"children":3,"value":"a"}` {
+		t.Errorf("%s is read as %+v (%v)", answer, composite, err)
+	}
+	if number, _ := o.marked(milestone{callsKind, "2"}); number != 1 {
+		t.Error("a call with two related objects was not recorded")
+	}
+	answer = call(syncPath, `{"object":`+parent+`,"related":{"ConfigMap.v1":{"b":{},"shared":{"data":{"value":"new"}}}}}`).Body.Bytes()
+	decorator, err := hook.DecodeDecorator(answer, rules)
+	if err != nil || len(decorator.Attachments) != 3 || !slices.Equal(decorator.Labels, []hook.Change{{Key: decoratedLabel, Value: "a"}}) {
+		t.Errorf("%s is read as %+v (%v)", answer, decorator, err)
+	}
+	if number, _ := o.marked(milestone{callsKind, "new"}); number != 1 {
+		t.Error("a call with the new value of the shared ConfigMap was not recorded")
+	}
+	answer = call(customizePath, `{"parent":`+parent+`}`).Body.Bytes()
+	customized, err := hook.DecodeCustomize(answer, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := related.Parse(customized.RelatedResources, related.Bounds{Version: hook.V1, Strict: true, ParentNamespace: "ns"})
+	if err != nil || len(customized.RelatedResources) != 2 {
+		t.Errorf("%s is read as %+v (%v)", answer, parsed, err)
+	}
+}
+
+// TestDeclarations has the specs that the engine must not refuse.
+func TestDeclarations(t *testing.T) {
+	h := &hosting{turn: &turn{bench: &bench{hookAddress: "127.0.0.1:8080"}}, namespace: &namespace{name: "bench-0001"}, stage: map[string]string{"stage": "a"}}
+	for _, d := range []declaration{composite(slow), customized(""), decorator()} {
+		var declared *parent.Declaration
+		switch o := d.object(h).(type) {
+		case *metacontrollerv1alpha1.CompositeController:
+			declared = parent.FromComposite(o)
+		case *metacontrollerv1alpha1.DecoratorController:
+			declared = parent.FromDecorator(o)
+		}
+		if problem := declared.CheckSpec(); problem != nil {
+			t.Errorf("%s: %+v", d.controller, problem)
+		}
+	}
+}
+
+func TestMarksOfParents(t *testing.T) {
+	parent := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"generation": int64(2), "labels": map[string]any{decoratedLabel: "b"}},
+		"status":   map[string]any{"observedGeneration": int64(1), "value": "a"},
+	}}
+	if before := statusOf(parent); before != "" {
+		t.Errorf("the mark of an earlier generation is %q", before)
+	}
+	parent.SetGeneration(1)
+	if got := statusOf(parent) + labelOf(parent); got != "ab" {
+		t.Errorf("the marks are %q", got)
 	}
 }

@@ -17,10 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/utils/ptr"
 
 	"millwright.dev/hack/bench/traffic"
-	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
 const (
@@ -35,21 +33,19 @@ const (
 	childrenKind = "children"
 )
 
-// engineFlags are those of an operator that serves CompositeControllers, and nothing else.
-var engineFlags = []string{"--controllers=compositecontroller"}
-
-// hosting is a CompositeController and a namespace with its parents, which have the label stage.
+// hosting is a declaration and a namespace with its parents, which have the label stage.
 type hosting struct {
 	*turn
 	*namespace
+	declaration
 	stage      map[string]string
 	seen       *observer // of the parents and their children
 	kubeconfig string    // of the engine
 	engine     *operator // nil while none runs
 }
 
-// host creates a CompositeController, calls do, and removes everything. It starts no engine. The query is that of the hook's URL.
-func (t *turn) host(ctx context.Context, query string, do func(ctx context.Context, h *hosting) error) error {
+// host creates a declaration, calls do, and removes everything. It starts no engine.
+func (t *turn) host(ctx context.Context, d declaration, do func(ctx context.Context, h *hosting) error) error {
 	if t.hook == nil {
 		if err := t.startHook("127.0.0.1:0"); err != nil {
 			return err
@@ -59,14 +55,15 @@ func (t *turn) host(ctx context.Context, query string, do func(ctx context.Conte
 	if err != nil {
 		return err
 	}
-	h := &hosting{turn: t, namespace: n, stage: map[string]string{"stage": n.name}, seen: t.newObserver(), kubeconfig: t.kubeconfig()}
-	controllers := t.client.MetacontrollerV1alpha1().CompositeControllers()
-	if _, err := controllers.Create(ctx, h.compositeController(query), metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating CompositeController %s: %w", n.name, err)
+	h := &hosting{turn: t, namespace: n, declaration: d, stage: map[string]string{"stage": n.name}, seen: t.newObserver(), kubeconfig: t.kubeconfig()}
+	t.hookCalls.seen.Store(h.seen)
+	remove, err := h.declare(ctx)
+	if err != nil {
+		return err
 	}
 	observing, stop := context.WithCancel(ctx)
 	defer stop()
-	err = errors.Join(n.observeParents(observing, h.seen), n.observeChildren(observing, h.seen))
+	err = errors.Join(n.observeParents(observing, h.seen, h.markOf), n.observeChildren(observing, h.seen))
 	if err == nil {
 		err = do(ctx, h)
 	}
@@ -74,35 +71,17 @@ func (t *turn) host(ctx context.Context, query string, do func(ctx context.Conte
 		return err
 	}
 	stop()
-	if err := controllers.Delete(ctx, n.name, metav1.DeleteOptions{}); err != nil { // without a finalizer, since its hook has no finalize
-		return fmt.Errorf("deleting CompositeController %s: %w", n.name, err)
+	if err := remove(); err != nil {
+		return err
 	}
 	return n.remove(ctx)
 }
 
-func (h *hosting) compositeController(query string) *v1alpha1.CompositeController {
-	url := "http://" + h.hookAddress + "/sync" + query
-	return &v1alpha1.CompositeController{
-		ObjectMeta: metav1.ObjectMeta{Name: h.namespace.name},
-		Spec: v1alpha1.CompositeControllerSpec{
-			ParentResource: v1alpha1.CompositeControllerParentResourceRule{
-				ResourceRule:  v1alpha1.ResourceRule{APIVersion: parentResource.GroupVersion().String(), Resource: parentResource.Resource},
-				LabelSelector: &metav1.LabelSelector{MatchLabels: h.stage},
-			},
-			ChildResources: []v1alpha1.CompositeControllerChildResourceRule{{
-				ResourceRule:   v1alpha1.ResourceRule{APIVersion: "v1", Resource: "configmaps"},
-				UpdateStrategy: &v1alpha1.CompositeControllerChildUpdateStrategy{Method: v1alpha1.ChildUpdateInPlace},
-			}},
-			Hooks: &v1alpha1.CompositeControllerHooks{Sync: &v1alpha1.Hook{Webhook: &v1alpha1.Webhook{URL: ptr.To(url)}}},
-		},
-	}
-}
-
 var engineLine = regexp.MustCompile(`("Serving") `)
 
-// startEngine starts the operator, and returns when it serves the CompositeController.
+// startEngine starts the operator, and returns when it serves the declaration.
 func (h *hosting) startEngine(ctx context.Context, env []string, flags ...string) (err error) {
-	if h.engine, err = h.startOperator(ctx, h.kubeconfig, env, append(flags, engineFlags...)...); err != nil {
+	if h.engine, err = h.startOperator(ctx, h.kubeconfig, env, append(flags, flagsOf(h.controller)...)...); err != nil {
 		return err
 	}
 	_, err = h.engine.awaitLine(ctx, engineLine)
@@ -118,12 +97,16 @@ func (h *hosting) stopEngine() error {
 	return engine.stop()
 }
 
-// converge creates that number of parents, the first with this number, and starts an engine if none runs. It waits until all have the value
-// of the spec, and the engine is at rest.
-func (h *hosting) converge(ctx context.Context, first, number int, spec parentSpec) error {
-	err := inParallel(ctx, writers, number, func(ctx context.Context, i int) error {
+// createParents creates that number of parents, the first with this number.
+func (h *hosting) createParents(ctx context.Context, first, number int, spec parentSpec) error {
+	return inParallel(ctx, writers, number, func(ctx context.Context, i int) error {
 		return h.createParent(ctx, traffic.ObjectName(first+i), h.stage, spec)
 	})
+}
+
+// converge creates parents, and starts an engine if none runs. It waits until all have the value of the spec, and the engine is at rest.
+func (h *hosting) converge(ctx context.Context, first, number int, spec parentSpec) error {
+	err := h.createParents(ctx, first, number, spec)
 	if err == nil && h.engine == nil {
 		err = h.startEngine(ctx, nil)
 	}
@@ -161,14 +144,11 @@ func (n *namespace) createParent(ctx context.Context, name string, labels map[st
 	return nil
 }
 
-// observeParents follows parents, whose mark is the value in a status that was written about the present spec.
-func (n *namespace) observeParents(ctx context.Context, o *observer) error {
+// observeParents follows parents, whose mark is the value that they have got.
+func (n *namespace) observeParents(ctx context.Context, o *observer, markOf func(parent *unstructured.Unstructured) string) error {
 	return o.follow(ctx, parentsKind, metav1.ListOptions{}, n.parents().Watch, func(event watch.Event) (name, mark string) {
 		parent := event.Object.(*unstructured.Unstructured)
-		if observed, found, err := unstructured.NestedInt64(parent.Object, "status", "observedGeneration"); found && err == nil && observed == parent.GetGeneration() {
-			mark, _, _ = unstructured.NestedString(parent.Object, "status", "value")
-		}
-		return parent.GetName(), mark
+		return parent.GetName(), markOf(parent)
 	})
 }
 
@@ -181,15 +161,23 @@ func (n *namespace) observeChildren(ctx context.Context, o *observer) error {
 	})
 }
 
-// createConfigMaps creates that number of ConfigMaps that belong to no parent.
-func (n *namespace) createConfigMaps(ctx context.Context, number int, data map[string]string) error {
+// createConfigMaps creates that number of ConfigMaps that belong to no parent. labelsOf returns the labels of the i-th; nil for the same for all.
+func (n *namespace) createConfigMaps(ctx context.Context, number int, data map[string]string, labelsOf func(i int) map[string]string) error {
 	return inParallel(ctx, writers, number, func(ctx context.Context, i int) error {
-		stray := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: strayName(i), Labels: map[string]string{"app": "stray"}}, Data: data}
-		if _, err := n.kubeClient.CoreV1().ConfigMaps(n.name).Create(ctx, stray, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("creating ConfigMap %s/%s: %w", n.name, stray.Name, err)
+		labels := map[string]string{"app": "stray"}
+		if labelsOf != nil {
+			labels = labelsOf(i)
 		}
-		return nil
+		return n.createConfigMap(ctx, strayName(i), labels, data)
 	})
+}
+
+func (n *namespace) createConfigMap(ctx context.Context, name string, labels, data map[string]string) error {
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: data}
+	if _, err := n.kubeClient.CoreV1().ConfigMaps(n.name).Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating ConfigMap %s/%s: %w", n.name, name, err)
+	}
+	return nil
 }
 
 func strayName(i int) string { return fmt.Sprintf("stray-%05d", i) }

@@ -54,6 +54,9 @@ func (r *operatorRun) end(ctx context.Context) error {
 	if r.proxy == nil {
 		return nil
 	}
+	if err := sleep(ctx, calmPause); err != nil { // what is requested late counts too
+		return err
+	}
 	requests, err := r.proxy.Take()
 	r.recording.Phases = append(r.recording.Phases, requests)
 	return err

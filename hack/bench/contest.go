@@ -83,7 +83,7 @@ type outcome struct {
 
 // contest measures the operator and the bare client, which replays a recording of the requests of this operator.
 func (t *turn) contest(ctx context.Context, w *workload) error {
-	key := t.operator + " " + w.resource.Resource
+	key := t.operator + " " + t.scenario.name
 	if t.recordings[key] == nil {
 		if err := t.record(ctx, w, key); err != nil {
 			return fmt.Errorf("recording the requests of the operator: %w", err)
@@ -207,12 +207,26 @@ func (t *turn) record(ctx context.Context, w *workload, key string) (err error) 
 		return err
 	}
 	t.recordings[key] = c.recording
+	before := 0
 	for i, p := range w.phases {
 		object, kinds, mean := mostRequests(c.recording.Phases[i], t.size)
 		t.add(row{Name: "  requests of an object, at most, in the " + p.name, Goal: float64(p.requests)}.of(t), float64(len(kinds)),
 			"mean %.2f; %s: %s", mean, object, listed(kinds))
+		_, posts, mean := mostRequests(eventsIn(c.recording.Phases[i]), t.size)
+		t.add(row{Name: "  events of an object, at most, in the " + p.name, Goal: float64(p.events - before)}.of(t), float64(len(posts)), "mean %.2f", mean)
+		before = p.events
 	}
 	return nil
+}
+
+// eventsIn returns the requests that post events.
+func eventsIn(requests []traffic.Request) (posts []traffic.Request) {
+	for _, r := range requests {
+		if r.Resource == events {
+			posts = append(posts, r)
+		}
+	}
+	return posts
 }
 
 // mostRequests returns the object with the most requests, their kinds, and the mean of all objects.

@@ -27,6 +27,8 @@ const (
 var scenarios = []*scenario{
 	&immortalContainers, &machines, &helloApps, &actionSets,
 	&compositeStart, &compositeChildren, &compositeSync, &compositeResync, &compositeChurn, &compositeRepair, &compositeOutage, &compositeMemory,
+	&decoratorNoop, &decoratorStart,
+	&relatedChurn, &relatedShared, &relatedMemory,
 	&empty,
 	&farmPods, &farmLlamas,
 	&large,

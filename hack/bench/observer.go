@@ -107,6 +107,11 @@ func (o *observer) followEvents(ctx context.Context, n *namespace, kind string) 
 
 func (o *observer) observe(kind string, event watch.Event, mark marker) {
 	name, now := mark(event)
+	o.record(kind, name, now)
+}
+
+// record records the mark of an object.
+func (o *observer) record(kind, name, now string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if seen := o.of(kind); seen.marks[name] != now {

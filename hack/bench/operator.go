@@ -140,6 +140,14 @@ func (o *operator) awaitSynced(ctx context.Context, keys int) error {
 	})
 }
 
+// awaitAnswers waits until sync hooks have answered that number of calls and no key is queued. A sync may end without a call, before the
+// related objects are there.
+func (o *operator) awaitAnswers(ctx context.Context, calls int) error {
+	return o.awaitMetrics(ctx, fmt.Sprintf("%d answers of sync hooks", calls), func(m metrics) bool {
+		return m[hookAnswers] >= float64(calls) && m[queueDepth] == 0
+	})
+}
+
 // awaitLiveHeap waits for two collections of garbage, after which nothing is left in pools, and returns the bytes that are left.
 func (o *operator) awaitLiveHeap(ctx context.Context) (bytes float64, err error) {
 	begin, err := o.metrics(ctx)

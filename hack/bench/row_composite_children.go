@@ -19,7 +19,7 @@ import (
 var compositeChildren = scenario{
 	name: "composite-children", about: "creation of the children of one parent, over a bare client that creates as many concurrently",
 	size: 1000, quickSize: 50,
-	measure: func(ctx context.Context, t *turn) error { return t.host(ctx, "", measureChildren) },
+	measure: func(ctx context.Context, t *turn) error { return t.host(ctx, composite(""), measureChildren) },
 }
 
 func measureChildren(ctx context.Context, h *hosting) error {

@@ -26,7 +26,7 @@ const (
 var compositeMemory = scenario{
 	name: "composite-memory", about: "memory of an operator that is started on children and as many other objects, over their JSON",
 	size: 20000, quickSize: 1000, once: true,
-	measure: func(ctx context.Context, t *turn) error { return t.host(ctx, "", measureMemory) },
+	measure: func(ctx context.Context, t *turn) error { return t.host(ctx, composite(""), measureMemory) },
 }
 
 func measureMemory(ctx context.Context, h *hosting) error {
@@ -48,7 +48,7 @@ func measureMemory(ctx context.Context, h *hosting) error {
 	for i := range strayKeys {
 		data[fmt.Sprintf("key-%02d", i)] = strings.Repeat("x", strayFilling)
 	}
-	if err := h.createConfigMaps(ctx, h.size, data); err != nil {
+	if err := h.createConfigMaps(ctx, h.size, data, nil); err != nil {
 		return err
 	}
 	number, size, err := h.sizeOfConfigMaps(ctx)
@@ -88,7 +88,7 @@ func (h *hosting) held(ctx context.Context, parents int) (heap, rss float64, err
 		if err := h.startEngine(ctx, env); err != nil {
 			return 0, 0, err
 		}
-		if err := h.engine.awaitSynced(ctx, parents); err != nil {
+		if err := h.engine.awaitAnswers(ctx, parents); err != nil {
 			return 0, 0, err
 		}
 		if env != nil {

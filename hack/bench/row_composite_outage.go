@@ -20,7 +20,7 @@ const outage = time.Minute
 var compositeOutage = scenario{
 	name: "composite-outage", about: "time from the return of a hook until all parents have caught up that changed meanwhile",
 	size: 1000, quickSize: 50, once: true,
-	measure: func(ctx context.Context, t *turn) error { return t.host(ctx, "", measureOutage) },
+	measure: func(ctx context.Context, t *turn) error { return t.host(ctx, composite(""), measureOutage) },
 }
 
 func measureOutage(ctx context.Context, h *hosting) error {

@@ -25,11 +25,11 @@ const (
 var compositeRepair = scenario{
 	name: "composite-repair", about: "repair of edited children while other objects change, over the round trip of an edit",
 	size: 300, quickSize: 50, // each child is edited once: the operator repairs one ever more rarely
-	measure: func(ctx context.Context, t *turn) error { return t.host(ctx, "", measureRepairs) },
+	measure: func(ctx context.Context, t *turn) error { return t.host(ctx, composite(""), measureRepairs) },
 }
 
 func measureRepairs(ctx context.Context, h *hosting) error {
-	if err := h.createConfigMaps(ctx, strays, nil); err != nil {
+	if err := h.createConfigMaps(ctx, strays, nil, nil); err != nil {
 		return err
 	}
 	if err := h.converge(ctx, 0, h.size, parentSpec{Children: 1, Value: aValue}); err != nil {

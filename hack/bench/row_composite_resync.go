@@ -6,18 +6,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 )
-
-// slowAnswer is how long a hook takes that cannot answer as many calls as there are.
-const slowAnswer = 20 * time.Millisecond
 
 var compositeResync = scenario{
 	name: "composite-resync", about: "resync of parents each second by a hook that cannot keep up, over what it can answer",
 	size: 3000, quickSize: 300,
-	measure: func(ctx context.Context, t *turn) error {
-		return t.host(ctx, fmt.Sprintf("?%s=%v", delayParameter, slowAnswer), measureResync)
-	},
+	measure: func(ctx context.Context, t *turn) error { return t.host(ctx, composite(slow), measureResync) },
 }
 
 func measureResync(ctx context.Context, h *hosting) error {

@@ -9,7 +9,7 @@ var compositeStart = scenario{
 	name: "composite-start", about: "cold start of parents with one child each, over the bare client",
 	size: 1000, quickSize: 50,
 	measure: func(ctx context.Context, t *turn) error {
-		return t.host(ctx, "", func(ctx context.Context, h *hosting) error { return t.contest(ctx, parentWorkload(h.stage)) })
+		return t.host(ctx, composite(""), func(ctx context.Context, h *hosting) error { return t.contest(ctx, parentWorkload(h.stage)) })
 	},
 }
 
@@ -21,7 +21,7 @@ func parentWorkload(labels map[string]string) *workload {
 			return n.createParent(ctx, name, labels, parentSpec{Children: 1, Value: aValue})
 		},
 		observe: func(ctx context.Context, n *namespace, o *observer) error {
-			if err := n.observeParents(ctx, o); err != nil {
+			if err := n.observeParents(ctx, o, statusOf); err != nil {
 				return err
 			}
 			return o.followEvents(ctx, n, parentKind)
@@ -30,7 +30,7 @@ func parentWorkload(labels map[string]string) *workload {
 			name: "cold start", reached: milestone{parentsKind, aValue}, events: 1,
 			requests: 3, // child, status, event
 		}},
-		flags:          engineFlags,
+		flags:          flagsOf(compositeName),
 		workers:        parentsInParallel,
 		cpuPerSyncGoal: 1,
 	}

@@ -39,33 +39,41 @@ func measureSyncs(ctx context.Context, t *turn) error {
 		if u.children > t.size || u.parents > t.size {
 			continue
 		}
-		err := t.host(ctx, "", func(ctx context.Context, h *hosting) (err error) {
-			proxy, kubeconfig, err := t.startProxy() // to count requests
-			if err != nil {
-				return err
-			}
-			h.kubeconfig = kubeconfig
-			defer func() { err = errors.Join(err, h.stopEngine(), proxy.Close()) }()
-			if err := h.converge(ctx, 0, u.parents, parentSpec{Children: u.children, Value: aValue, ResyncAfterSeconds: resyncTime.Seconds()}); err != nil {
-				return err
-			}
-			_, _ = proxy.Take()
-			rise, _, err := h.engine.spend(ctx, func() error { return sleep(ctx, syncWindow) })
-			if err != nil {
-				return err
-			}
-			requests, err := proxy.Take()
-			perSecond := float64(u.parents) / resyncTime.Seconds()
-			t.add(row{Name: fmt.Sprintf("CPU of a sync of %d unchanged children, at %.0f a second", u.children, perSecond), Unit: milliseconds, Goal: u.cpuGoal, Most: 2 * u.cpuGoal},
-				milli*rise[cpuSeconds]/rise[syncsTotal], "mean of %.0f syncs", rise[syncsTotal])
-			t.add(row{Name: fmt.Sprintf("requests of all these syncs of %d children, at %.0f a second", u.children, perSecond)}, float64(len(requests)), "%s", listed(kindsOf(requests)))
-			return err
-		})
+		spec := parentSpec{Children: u.children, Value: aValue, ResyncAfterSeconds: resyncTime.Seconds()}
+		rise, requests, err := t.measureUnchanged(ctx, composite(""), u.parents, spec, syncWindow)
 		if err != nil {
 			return err
 		}
+		perSecond := float64(u.parents) / resyncTime.Seconds()
+		t.add(row{Name: fmt.Sprintf("CPU of a sync of %d unchanged children, at %.0f a second", u.children, perSecond), Unit: milliseconds, Goal: u.cpuGoal, Most: 2 * u.cpuGoal},
+			milli*rise[cpuSeconds]/rise[syncsTotal], "mean of %.0f syncs", rise[syncsTotal])
+		t.add(row{Name: fmt.Sprintf("requests of all these syncs of %d children, at %.0f a second", u.children, perSecond)}, float64(len(requests)), "%s", listed(kindsOf(requests)))
 	}
 	return nil
+}
+
+// measureUnchanged returns what syncs cost that find nothing to do, and what they request: those of a while of parents with this spec.
+func (t *turn) measureUnchanged(
+	ctx context.Context, d declaration, parents int, spec parentSpec, while time.Duration,
+) (rise metrics, requests []traffic.Request, err error) {
+	err = t.host(ctx, d, func(ctx context.Context, h *hosting) (err error) {
+		proxy, kubeconfig, err := t.startProxy() // to count requests
+		if err != nil {
+			return err
+		}
+		h.kubeconfig = kubeconfig
+		defer func() { err = errors.Join(err, h.stopEngine(), proxy.Close()) }()
+		if err := h.converge(ctx, 0, parents, spec); err != nil {
+			return err
+		}
+		_, _ = proxy.Take()
+		if rise, _, err = h.engine.spend(ctx, func() error { return sleep(ctx, while) }); err != nil {
+			return err
+		}
+		requests, err = proxy.Take()
+		return err
+	})
+	return rise, requests, err
 }
 
 func kindsOf(requests []traffic.Request) (kinds []string) {

@@ -25,7 +25,7 @@ var empty = scenario{
 }
 
 func measureEmpty(ctx context.Context, t *turn) (err error) {
-	operator, err := t.startOperator(ctx, t.kubeconfig(), nil, engineFlags...)
+	operator, err := t.startOperator(ctx, t.kubeconfig(), nil, flagsOf(compositeName)...)
 	if err != nil {
 		return err
 	}
