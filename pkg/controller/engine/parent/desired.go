@@ -146,7 +146,7 @@ func withFinalizers(o object, finalizers []string) ([]byte, error) {
 }
 
 // finalizersPatch returns the JSON merge patch that sets the finalizers of an object, with the observed resourceVersion as a precondition.
-func finalizersPatch(o object, finalizers []string) ([]byte, error) {
+func finalizersPatch(o interface{ GetResourceVersion() string }, finalizers []string) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": o.GetResourceVersion(), "finalizers": finalizers}})
 }
 

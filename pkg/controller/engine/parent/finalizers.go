@@ -46,13 +46,8 @@ func (r FinalizerRemover) Remove(ctx context.Context, of schema.GroupVersionReso
 		if err != nil {
 			return fmt.Errorf("listing %s, to remove finalizers from them: %w", of.GroupResource(), err)
 		}
-		var having []objectwriter.Name
-		for i := range page.Items {
-			if parent := &page.Items[i]; slices.Contains(parent.Finalizers, finalizer) {
-				having = append(having, objectwriter.Name{Resource: of, Namespace: parent.Namespace, Name: parent.Name})
-			}
-		}
-		if err := r.removeFromPage(ctx, having, finalizer); err != nil {
+		having := slices.DeleteFunc(page.Items, func(parent metav1.PartialObjectMetadata) bool { return !slices.Contains(parent.Finalizers, finalizer) })
+		if err := r.removeFromPage(ctx, of, having, finalizer); err != nil {
 			return err
 		}
 		removed += len(having)
@@ -63,21 +58,38 @@ func (r FinalizerRemover) Remove(ctx context.Context, of schema.GroupVersionReso
 	}
 }
 
-func (r FinalizerRemover) removeFromPage(ctx context.Context, parents []objectwriter.Name, finalizer string) error {
+func (r FinalizerRemover) removeFromPage(
+	ctx context.Context, of schema.GroupVersionResource, parents []metav1.PartialObjectMetadata, finalizer string,
+) error {
 	errs := make([]error, len(parents))
-	controller.Parallel(len(parents), maxParallelWrites, func(i int) { errs[i] = r.removeFrom(ctx, parents[i], finalizer) })
+	controller.Parallel(len(parents), maxParallelWrites, func(i int) { errs[i] = r.removeFrom(ctx, of, &parents[i], finalizer) })
 	return errors.Join(errs...)
 }
 
-func (r FinalizerRemover) removeFrom(ctx context.Context, name objectwriter.Name, finalizer string) error {
+func (r FinalizerRemover) removeFrom(
+	ctx context.Context, of schema.GroupVersionResource, listed *metav1.PartialObjectMetadata, finalizer string,
+) error {
+	name := objectwriter.Name{Resource: of, Namespace: listed.Namespace, Name: listed.Name}
+	if err := r.release(ctx, name, listed, finalizer); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("removing the finalizer from %s %s/%s: %w", name.Resource.GroupResource(), name.Namespace, name.Name, err)
+	}
+	return nil
+}
+
+// release removes the finalizer from a target as it was listed, which the engine has no right to get, and from any other parent as it is.
+func (r FinalizerRemover) release(ctx context.Context, name objectwriter.Name, listed *metav1.PartialObjectMetadata, finalizer string) error {
+	if r.Kind == Decorator {
+		body, err := finalizersPatch(listed, without(listed.Finalizers, finalizer))
+		if err == nil {
+			_, err = r.Writer.Patch(ctx, name, body)
+		}
+		return err
+	}
 	parent, err := r.Writer.Get(ctx, name)
 	if err == nil && hasFinalizer(parent, finalizer) {
 		_, err = r.Kind.writeFinalizers(ctx, r.Writer, name, parent, without(parent.GetFinalizers(), finalizer))
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing the finalizer from %s %s/%s: %w", name.Resource.GroupResource(), name.Namespace, name.Name, err)
-	}
-	return nil
+	return err
 }
 
 // writeVerb is the verb with which parents are written. Targets are of kinds that others have made, so nothing is sent of them that is to stay as it

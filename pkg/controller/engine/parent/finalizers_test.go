@@ -51,6 +51,23 @@ func TestRemoveFinalizer(t *testing.T) {
 	}
 }
 
+// The engine may list, watch and patch targets, and no more.
+func TestRemoveFinalizerFromTargets(t *testing.T) {
+	const ours = `"finalizers":["example.com/theirs","metacontroller.io/decoratorcontroller-dc"]`
+	api := startFakeAPI(t, thing("thing", ours), thing("theirs", `"finalizers":["example.com/theirs"]`))
+	remover := removerFor(t, api)
+	remover.Kind = Decorator
+	if err := remover.Remove(t.Context(), things.GroupVersionResource, "dc"); err != nil {
+		t.Fatal(err)
+	}
+	if did := api.did(); !slices.Equal(did, []string{"PATCH things/thing"}) {
+		t.Errorf("the requests are %v", did)
+	}
+	if got := api.stored("things/thing").GetFinalizers(); !slices.Equal(got, []string{"example.com/theirs"}) {
+		t.Errorf("the finalizers are %v", got)
+	}
+}
+
 func TestRemoveKeepsForeignFinalizers(t *testing.T) {
 	api := startFakeAPI(t, thing("thing", ours))
 	if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "another"); err != nil {
