@@ -55,6 +55,18 @@ libraries() {
   echo "$list"
 }
 
+node_root() {
+  local version library packages scripts
+  # The version of the distribution: an installed one may be from elsewhere, and cannot be downloaded.
+  version=$(apt-cache madison nodejs | awk 'NR == 1 { print $3 }')
+  [ -n "$version" ] || return
+  library=$(apt-cache depends "nodejs=$version" | sed -n 's/.*Depends: \(libnode[0-9]*\)$/\1/p')
+  [ -n "$library" ] || return
+  mapfile -t packages < <(libraries "$library")
+  mapfile -t scripts < <(apt-cache depends "$library" | sed -n 's/.*Depends: \(node-.*\)$/\1/p')
+  unpack "nodejs=$version" "${packages[@]}" "${scripts[@]}"
+}
+
 postgres_root() {
   local postgres packages root=$work/root program
   postgres=$(apt-cache depends postgresql | sed -n 's/.*Depends: \(postgresql-[0-9]*\)$/\1/p')
@@ -83,7 +95,8 @@ root() {
   rm -rf "$work"
 }
 trap 'rm -rf "$images"/.work.*' EXIT
-root python CompositeControllers
+root python "controllers with hooks in Python"
+root node "controllers with hooks in Node.js"
 root postgres ActionSets
 
 E2E_IMAGES=$images go test -count=1 -timeout 1h -v "$@" ./pkg/testing/e2e

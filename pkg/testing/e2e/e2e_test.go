@@ -47,6 +47,8 @@ func TestMillwright(t *testing.T) {
 		{"HelloApp", s.testHelloApp},
 		{"Machine", s.testMachine},
 		{"CompositeController", s.testCompositeController},
+		{"DecoratorController", s.testDecoratorController},
+		{"related objects", s.testRelatedObjects},
 		{"ActionSet", s.testActionSet},
 		{"metrics", s.testMetrics},
 		{"roles", s.testRoles},

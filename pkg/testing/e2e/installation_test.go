@@ -26,7 +26,7 @@ func (s *suite) testInstallation(t *testing.T) {
 	refusal := s.KubectlFails(t, "run", "-n", systemNamespace, "guest", "--image="+app1)
 	contains(t, "kubectl run", refusal, `violates PodSecurity "restricted`)
 	for _, resource := range []string{
-		"immortalcontainers", "helloapps", "machines", "switches", "compositecontrollers", "actionsets", "blueprints", "profiles",
+		"immortalcontainers", "helloapps", "machines", "switches", "compositecontrollers", "decoratorcontrollers", "actionsets", "blueprints", "profiles",
 		"llamas", "farmpods",
 	} {
 		s.Kubectl(t, "get", resource, "--all-namespaces")
@@ -70,7 +70,7 @@ func (s *suite) testRemoval(t *testing.T) {
 		return s.Kubectl(t, "get", "pods,deployments,services,immortalcontainers,helloapps,machines,switches", "-n", ns, "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid}{"\n"}{end}`)
 	}
 	before := uids()
-	s.Kubectl(t, "apply", "-f", compositeSamples+"sharedconfig.yaml") // its hook does not run: there is no image with Node.js
+	s.Kubectl(t, "apply", "-f", compositeSamples+"sharedconfig.yaml") // its hook need not run
 	s.Kubectl(t, "wait", "--for=condition=Established", "--timeout="+patience.String(), "crd/sharedconfigs.example.com")
 	s.apply(t, sharedConfig, "NAMESPACE", ns)
 	eventually(t, "the SharedConfig has the finalizer of its CompositeController", patience, func() bool {
