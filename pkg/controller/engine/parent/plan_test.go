@@ -85,10 +85,19 @@ func (w *world) sync(body string) (did []string) {
 			p.history.recordDone(s, written.GetResourceVersion())
 		}
 	}
+	if p.metadata != nil {
+		did = append(did, "metadata")
+		w.patchTarget(p.metadata, nil)
+		p.history.recordMetadataDone()
+	}
 	if p.status != nil {
 		did = append(did, "status")
 		before := w.parent.GetResourceVersion()
-		w.setStatus(p.status)
+		if w.spec.kind == Decorator {
+			w.patchTarget(nil, p.status)
+		} else {
+			w.setStatus(p.status)
+		}
 		p.history.recordStatusDone(p.status, before, w.parent)
 	}
 	w.history = p.history
