@@ -52,7 +52,10 @@ func (s *parentSync) writeParent(ctx context.Context, p *plan) []error {
 	}
 	var errs []error
 	if p.metadata != nil {
-		errs = append(errs, s.patchTarget(ctx, p.metadata, nil))
+		err := s.patchTarget(ctx, p.metadata, nil)
+		if errs = append(errs, err); apierrors.IsConflict(err) {
+			return errs // so would the status: it has the same version as a precondition
+		}
 	}
 	if p.status != nil && s.parent != nil {
 		errs = append(errs, s.writeStatus(ctx, p.status))

@@ -198,7 +198,7 @@ func TestTargetConflict(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
 	s := newSyncTestOf(t, api, decoratorSpec(t))
 	api.fails("PATCH things/thing", http.StatusConflict, "changed")
-	err := s.answered(phaseSync, `{"labels":{"on":"yes"},"attachments":[`+attachment+`]}`)
+	err := s.answered(phaseSync, `{"labels":{"on":"yes"},"status":{"ready":1},"attachments":[`+attachment+`]}`)
 	if !controller.IsRetriedQuietly(err) {
 		t.Errorf("the error is %v, want a conflict, which is retried quietly", err)
 	}
