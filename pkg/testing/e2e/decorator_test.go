@@ -17,7 +17,10 @@ const decoratorSamples = "../../../manifests/samples/decoratorcontroller/"
 func (s *suite) deploySample(t *testing.T, file, hook string, controllers ...string) {
 	t.Helper()
 	s.Kubectl(t, "apply", "-f", file)
-	t.Cleanup(func() { s.Kubectl(t, "delete", "-f", file, "--wait=false") })
+	t.Cleanup(func() {
+		s.Kubectl(t, append([]string{"delete", "--timeout=" + patience.String()}, controllers...)...) // before the rights that this needs
+		s.Kubectl(t, "delete", "-f", file, "--wait=false", "--ignore-not-found")
+	})
 	namespace, deployment, _ := strings.Cut(hook, "/")
 	s.Kubectl(t, "rollout", "status", "-n", namespace, "deployment/"+deployment, "--timeout="+patience.String())
 	for _, controller := range controllers {
