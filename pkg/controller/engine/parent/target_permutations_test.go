@@ -26,9 +26,12 @@ func (w *world) patchTarget(change *metadataChange, status map[string]any) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	patched, err := jsonpatch.MergePatch([]byte(w.parent), body) // fails on no resourceVersion: see TestTargetConflict
+	patched, err := jsonpatch.MergePatch([]byte(w.parent), body)
 	if err != nil {
 		w.t.Fatal(err)
+	}
+	if precondition := text(body).GetResourceVersion(); precondition != w.parent.GetResourceVersion() {
+		w.t.Errorf("the patch %s is for version %q of the target, which is %q", body, precondition, w.parent.GetResourceVersion())
 	}
 	if jsonpatch.Equal(patched, []byte(w.parent)) {
 		w.t.Errorf("the patch %s changes nothing of the target %s", body, w.parent)
