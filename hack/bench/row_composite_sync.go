@@ -12,8 +12,12 @@ import (
 	"millwright.dev/hack/bench/traffic"
 )
 
-// syncWindow is how long syncs are counted.
-const syncWindow = 5 * time.Second
+const (
+	// syncWindow is how long syncs are counted.
+	syncWindow = 5 * time.Second
+	// calmTimeout is longer than the events of many parents are posted.
+	calmTimeout = 2 * time.Minute
+)
 
 var compositeSync = scenario{
 	name: "composite-sync", about: "CPU and requests of syncs that find nothing to do; the number is that of children",
@@ -66,7 +70,9 @@ func (t *turn) measureUnchanged(
 		if err := h.converge(ctx, 0, parents, spec); err != nil {
 			return err
 		}
-		_, _ = proxy.Take()
+		if err := awaitCalm(ctx, proxy); err != nil {
+			return err
+		}
 		if rise, _, err = h.engine.spend(ctx, func() error { return sleep(ctx, while) }); err != nil {
 			return err
 		}
@@ -74,6 +80,20 @@ func (t *turn) measureUnchanged(
 		return err
 	})
 	return rise, requests, err
+}
+
+// awaitCalm waits until nothing has been requested for a while: events are posted later than what they report. It does not wait for an
+// operator that never ends.
+func awaitCalm(ctx context.Context, proxy *traffic.Proxy) error {
+	for begin := time.Now(); time.Since(begin) < calmTimeout; {
+		if err := sleep(ctx, calmPause); err != nil {
+			return err
+		}
+		if requests, err := proxy.Take(); err != nil || len(requests) == 0 {
+			return err
+		}
+	}
+	return nil
 }
 
 func kindsOf(requests []traffic.Request) (kinds []string) {
