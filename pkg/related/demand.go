@@ -10,8 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"millwright.dev/pkg/objectcache"
 )
 
 // Watches are as narrow as the rules, up to these numbers: above them, one watch that has all of them takes their place. It remains until half
@@ -22,23 +20,6 @@ const (
 	// maxOfResource is the number of all watches of a resource.
 	maxOfResource = 100
 )
-
-// Watches returns what must be watched for the rules of all parents.
-func Watches(all ...*Rules) []objectcache.Request {
-	d := demand{}
-	for _, rules := range all {
-		for i := range rules.scopes {
-			d.add(&rules.scopes[i])
-		}
-	}
-	var requests []objectcache.Request
-	for _, resource := range d.sorted() {
-		for _, wanted := range d.wanted(resource) {
-			requests = append(requests, wanted.request())
-		}
-	}
-	return requests
-}
 
 // demand decides which watches have all scopes that rules need, by resource.
 type demand map[schema.GroupVersionResource]*resourceDemand
@@ -149,15 +130,6 @@ func (d demand) wanted(resource schema.GroupVersionResource) []scope {
 	return slices.DeleteFunc(wanted, func(s scope) bool {
 		return slices.ContainsFunc(all, func(other scope) bool { return other.extent != s.extent && other.covers(&s.extent) })
 	})
-}
-
-func (d demand) sorted() []schema.GroupVersionResource {
-	resources := make([]schema.GroupVersionResource, 0, len(d))
-	for resource := range d {
-		resources = append(resources, resource)
-	}
-	slices.SortFunc(resources, compareResources)
-	return resources
 }
 
 // union counts the parts of scopes, so that the narrowest scope with all of them is known: it has the parts on which all agree.

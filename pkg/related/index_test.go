@@ -387,3 +387,19 @@ func BenchmarkChange(b *testing.B) {
 		}
 	}
 }
+
+// matches is the oracle: it reports whether the rule selects the object, which is of its resource. in is the Namespace of the object, nil if it is unknown.
+func (r *Rule) matches(o, in *objectcache.RawObject) bool {
+	switch {
+	case o == nil || r.namespace != "" && o.GetNamespace() != r.namespace:
+		return false
+	case r.selector != nil && !r.selector.Matches(o.Labels()):
+		return false
+	case r.byNamespaces && (in == nil || !r.namespaces.Matches(in.Labels())):
+		return false
+	case r.byName:
+		_, found := slices.BinarySearch(r.names, o.GetName())
+		return found
+	}
+	return true
+}

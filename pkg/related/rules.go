@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/hook"
-	"millwright.dev/pkg/objectcache"
 )
 
 // namespacesResource is what namespaceSelectors select.
@@ -147,20 +146,4 @@ func textOf(selector labels.Selector) string {
 		return ""
 	}
 	return selector.String()
-}
-
-// matches reports whether the rule selects the object, which is of its resource. in is the Namespace of the object, nil if it is unknown.
-func (r *Rule) matches(o, in *objectcache.RawObject) bool {
-	switch {
-	case o == nil || r.namespace != "" && o.GetNamespace() != r.namespace:
-		return false
-	case r.selector != nil && !r.selector.Matches(o.Labels()):
-		return false
-	case r.byNamespaces && (in == nil || !r.namespaces.Matches(in.Labels())):
-		return false
-	case r.byName:
-		_, found := slices.BinarySearch(r.names, o.GetName())
-		return found
-	}
-	return true
 }

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -108,7 +108,7 @@ func checkNamespace(name string) error {
 }
 
 func checkName(index int, name string) error {
-	if problems := pathvalidation.IsValidPathSegmentName(name); len(problems) > 0 {
+	if problems := content.IsPathSegmentName(name); len(problems) > 0 {
 		return fmt.Errorf("names[%d]: is %s, which is no name of an object: %s", index, quote(name), problems[0])
 	}
 	return nil

@@ -58,11 +58,12 @@ type claims struct {
 }
 
 // claim finds the children of a parent among the objects that it owns and the orphans, by the rules of the controllers of Kubernetes. Objects that
-// are in the wrong list are skipped: a cache may be stale.
+// are in the wrong list are skipped: a cache may be stale. So are the attachments of DecoratorControllers that have the parent as a target.
 func claim(parent object, selector labels.Selector, owned, orphans []object) (c claims) {
 	for _, o := range owned {
 		switch {
 		case o.ControllerUID() != parent.GetUID() || ownershipOf(parent, selector, o) == controller.Foreign:
+		case annotationOf(o, annotationDecorator) != "":
 		case selector.Matches(o.Labels()):
 			c.children = append(c.children, o)
 		case !parent.Deleting():
@@ -92,10 +93,11 @@ func (spec *Spec) claimAttachments(owned []object) (c claims) {
 	return c
 }
 
-// mayHaveCreated reports whether the Declaration may have created an object that a parent of it owns. Objects that another controller has created for a
-// target are none of a DecoratorController's attachments.
+// mayHaveCreated reports whether the Declaration may have created an object that a parent of it owns. A parent may be the target of
+// DecoratorControllers, too, and each has its own attachments.
 func (spec *Spec) mayHaveCreated(o object) bool {
-	return spec.kind == Composite || annotationOf(o, annotationDecorator) == spec.name
+	decorator := annotationOf(o, annotationDecorator)
+	return spec.kind == Composite && decorator == "" || spec.kind == Decorator && decorator == spec.name
 }
 
 func byName(a, b object) int {

@@ -26,6 +26,9 @@ func candidate(name, namespace, owner, app, more string) text {
 	return text(`{"metadata":{` + strings.Join(metadata, ",") + `}}`)
 }
 
+// attached is in the metadata of an attachment.
+const attached = `"annotations":{"metacontroller.k8s.io/decorator-controller":"dc"}`
+
 func names(objects []object) (names []string) {
 	for _, o := range objects {
 		names = append(names, o.GetName())
@@ -43,12 +46,14 @@ func TestOwnershipOf(t *testing.T) {
 		"owned and selected, of a deleted parent":   {deleting, candidate("a", "ns", "parent", "a", ""), true, false, false},
 		"owned and not selected":                    {"", candidate("a", "ns", "parent", "b", ""), false, false, true},
 		"owned and not selected, parent is deleted": {deleting, candidate("a", "ns", "parent", "b", ""), false, false, false},
-		"another's":                           {"", candidate("a", "ns", "other", "a", ""), false, false, false},
-		"an orphan that is selected":          {"", candidate("a", "ns", "", "a", ""), false, true, false},
-		"an orphan, and not selected":         {"", candidate("a", "ns", "", "b", ""), false, false, false},
-		"an orphan of a parent being deleted": {deleting, candidate("a", "ns", "", "a", ""), false, false, false},
-		"an orphan that is being deleted":     {"", candidate("a", "ns", "", "a", deleting), false, false, false},
-		"an orphan, in another namespace":     {"", candidate("a", "other", "", "a", ""), false, false, false},
+		"an attachment, and selected":               {"", candidate("a", "ns", "parent", "a", attached), false, false, false},
+		"an attachment, and not selected":           {"", candidate("a", "ns", "parent", "b", attached), false, false, false},
+		"another's":                                 {"", candidate("a", "ns", "other", "a", ""), false, false, false},
+		"an orphan that is selected":                {"", candidate("a", "ns", "", "a", ""), false, true, false},
+		"an orphan, and not selected":               {"", candidate("a", "ns", "", "b", ""), false, false, false},
+		"an orphan of a parent being deleted":       {deleting, candidate("a", "ns", "", "a", ""), false, false, false},
+		"an orphan that is being deleted":           {"", candidate("a", "ns", "", "a", deleting), false, false, false},
+		"an orphan, in another namespace":           {"", candidate("a", "other", "", "a", ""), false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := parentWith(test.parent)
