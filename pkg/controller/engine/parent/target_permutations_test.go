@@ -192,7 +192,7 @@ func wantedState(t *testing.T, answer string, own map[string]string) map[string]
 // Whatever happens in whatever order, a target and its attachments end as the last answer desires, the applied plan is empty, also for another
 // process, and what the answer says nothing about stays.
 func TestTargetPermutations(t *testing.T) {
-	const runs = 30
+	const runs = 8
 	syncs, writes := 0, 0
 	for seed := range uint64(runs) {
 		d := drawing{rand.New(rand.NewPCG(seed, 17))}
