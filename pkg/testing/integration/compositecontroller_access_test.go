@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/testing/faultproxy"
 	"millwright.dev/pkg/testing/testca"
 	"millwright.dev/pkg/testing/testcluster"
 )
@@ -200,8 +201,10 @@ func TestCompositeCredentialRotation(t *testing.T) {
 	e.awaitReason(v1alpha1.ReasonServing)
 }
 
+// The test is not parallel: parallel tests of DecoratorControllers grant the engine all Secrets.
 func TestCompositeMissingCredentials(t *testing.T) {
-	e := inSharedEngine(t)
+	e := newEngineEnv(t)
+	e.run(&faultproxy.Journal{})
 	requests[engine].expectForbidden(schema.GroupResource{Resource: "secrets"})
 	e.hook.Answers(oneConfigMap)
 	e.serves(e.withAccess("authorization: {secretRef: {name: token, namespace: NAMESPACE, key: token}}"))

@@ -105,9 +105,9 @@ func TestKubectlGetMillwright(t *testing.T) {
 	e := inSharedFarm(t)
 	kinds := strings.Fields(e.kubectl("api-resources", "--categories=millwright", "--sort-by=name", "-o", "name"))
 	want := []string{
-		"actionsets.cr.kanister.io", "blueprints.cr.kanister.io", "compositecontrollers.metacontroller.k8s.io", "farmpods.farm.example.com",
-		"helloapps.apps.anupam.com", "immortalcontainers.immortalcontainers.flugel.it", "llamas.farm.example.com", "machines.useless.container.training",
-		"profiles.cr.kanister.io", "switches.useless.container.training",
+		"actionsets.cr.kanister.io", "blueprints.cr.kanister.io", "compositecontrollers.metacontroller.k8s.io", "decoratorcontrollers.metacontroller.k8s.io",
+		"farmpods.farm.example.com", "helloapps.apps.anupam.com", "immortalcontainers.immortalcontainers.flugel.it", "llamas.farm.example.com",
+		"machines.useless.container.training", "profiles.cr.kanister.io", "switches.useless.container.training",
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("the kinds of the category (-want +got):\n%s", diff)
