@@ -76,16 +76,17 @@ var watching = map[string]func(*farm){
 		}
 	},
 	"a watch that is stopped ends for its reader": func(f *farm) {
-		ctx, cancel := context.WithCancel(f.ctx)
-		for name, stop := range map[string]func(watch.Interface){
-			"stopped":  watch.Interface.Stop,
-			"canceled": func(watch.Interface) { cancel() },
+		for name, stop := range map[string]func(watch.Interface, context.CancelFunc){
+			"stopped":  func(w watch.Interface, _ context.CancelFunc) { w.Stop() },
+			"canceled": func(_ watch.Interface, cancel context.CancelFunc) { cancel() },
 		} {
+			ctx, cancel := context.WithCancel(f.ctx)
+			defer cancel()
 			w := f.watchKey(ctx, f.all(), storage.ListOptions{ResourceVersion: f.current(), Recursive: true, Predicate: everything()})
 			for i := range 40 { // more than any channel holds
 				f.create(fmt.Sprint(name, i))
 			}
-			stop(w)
+			stop(w, cancel)
 			for deadline := time.After(patience); ; {
 				select {
 				case _, open := <-w.ResultChan():
