@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command testlog reads what go test -json prints and prints what go test prints: a line for each package, and the output of tests
-// that failed. All output goes to the file --log, as go test -v has it, and the seconds, the package and the name of each test are appended to
+// that failed. It adds a line for each test that was skipped, with the reason. All output goes to the file --log, as go test -v has it, and the seconds, the package and the name of each test are appended to
 // the file --times.
 package main
 
@@ -93,6 +93,9 @@ func (r *report) report(e event) {
 		r.writeLog(key, e.Output)
 		r.outputs[key] = append(r.outputs[key], e.Output)
 	case "pass", "skip", "fail":
+		if e.Action == "skip" && e.Test != "" {
+			r.printSkipped(key)
+		}
 		if e.Test == "" {
 			r.endPackage(e)
 		} else if !strings.Contains(e.Test, "/") {
@@ -100,6 +103,17 @@ func (r *report) report(e event) {
 			r.endTest(key, e.Action == "fail")
 		}
 	}
+}
+
+// printSkipped prints a test that was skipped, and why: on a machine that lacks something, success means less.
+func (r *report) printSkipped(skipped test) {
+	var why []string
+	for _, line := range r.outputs[skipped] {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
+			why = append(why, line)
+		}
+	}
+	fmt.Fprintf(r.out, "skip\t%s %s: %s\n", skipped.pkg, skipped.name, strings.Join(why, " "))
 }
 
 // writeLog logs the output of a test. It names the test where it is another one than before, as go test -v does and test2json leaves out.

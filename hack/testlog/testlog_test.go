@@ -70,6 +70,17 @@ func TestPackagesThatPassTakeOneLine(t *testing.T) {
 	}
 }
 
+func TestSkippedTestsArePrintedWithTheReason(t *testing.T) {
+	out, _, _ := read(t, events(t, `
+func TestOuter(t *testing.T) {
+	t.Run("inner", func(t *testing.T) { t.Skip("python3 is not installed") })
+}
+`))
+	if want := "skip\texample.com/planted TestOuter/inner: a_test.go:7: python3 is not installed\n"; !strings.HasPrefix(out, want) || strings.Count(out, "skip") != 1 {
+		t.Errorf("printed %q, want %q first", out, want)
+	}
+}
+
 func TestCrashesArePrinted(t *testing.T) {
 	out, _, _ := read(t, events(t, "func TestCrash(t *testing.T) { go panic(`for this reason`); select {} }\n"))
 	if !strings.Contains(out, "for this reason") || !strings.Contains(out, "FAIL\texample.com/planted") {
