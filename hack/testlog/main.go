@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command testlog reads what go test -json prints and prints what go test prints: a line for each package, and the output of tests
-// that failed. It adds a line for each test that was skipped, with the reason. All output goes to the file --log, as go test -v has it, and the seconds, the package and the name of each test are appended to
-// the file --times.
+// that failed. It adds a line for each test that was skipped, with the reason. All output goes to the file --log, as go test -v has it, and the
+// seconds, the package and the name of each test are appended to the file --times.
 package main
 
 import (

@@ -17,4 +17,6 @@
 //		key, plain, err := s.Key()     // takes the colon
 //		value, err := s.Value()
 //	}
+//
+// [EachMember] is that loop for an object whose values are not validated.
 package jsonscan

@@ -58,6 +58,24 @@ func TestDepthIsBounded(t *testing.T) {
 	}
 }
 
+func TestMembersAreOfAnObject(t *testing.T) {
+	stop := errors.New("enough")
+	for text, want := range map[string]string{
+		`[1]`: "an object is expected at byte 0", ` "a"`: "an object is expected at byte 1", ``: "unexpected end of JSON input at byte 0", `{"a":1`: "unexpected end of JSON input at byte 6",
+		`{"a":1,"b":2,"c"}`: "enough",
+	} {
+		err := EachMember([]byte(text), func(key, _ []byte) error {
+			if string(key) == `"b"` {
+				return stop
+			}
+			return nil
+		})
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
+	}
+}
+
 // FuzzValue compares with encoding/json: the same texts are accepted.
 func FuzzValue(f *testing.F) {
 	jsoncorpus.Add(f)
@@ -113,31 +131,14 @@ func FuzzMembers(f *testing.F) {
 		if json.Unmarshal(text, &want) != nil || want == nil {
 			return
 		}
-		s := Scanner{Text: text}
-		s.Space()
-		if err := s.Open(); err != nil {
-			t.Fatal(err)
-		}
 		got := map[string]json.RawMessage{}
-		for {
-			more, err := s.Next('}')
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !more {
-				break
-			}
-			quoted, plain, err := s.Key()
-			if err != nil {
-				t.Fatal(err)
-			}
-			key, err := Unquote(quoted, plain)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got[string(key)], _, err = s.Skip(); err != nil {
-				t.Fatal(err)
-			}
+		err := EachMember(text, func(quoted, value []byte) error {
+			key, err := Unquote(quoted, false)
+			got[string(key)] = value
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 		if len(got) != len(want) {
 			t.Fatalf("%q has the keys of %v, want %v", text, got, want)

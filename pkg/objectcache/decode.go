@@ -89,30 +89,15 @@ func (frameSerializer) Encode(runtime.Object, io.Writer) error { return errReadO
 func (frameSerializer) Identifier() runtime.Identifier { return "millwright-watch-event" }
 
 func readFrame(data []byte, event *metav1.WatchEvent) error {
-	s := jsonscan.Scanner{Text: data}
-	if !enter(&s, '{') {
-		return errNotObject
-	}
-	for {
-		more, err := s.Next('}')
-		if err != nil || !more {
-			return err
-		}
-		key, _, err := s.Key()
-		if err != nil {
-			return err
-		}
-		value, _, err := s.Skip()
-		if err != nil {
-			return err
-		}
+	return jsonscan.EachMember(data, func(key, value []byte) error {
 		switch string(key) {
 		case `"type"`:
 			event.Type = strings.Trim(string(value), `"`)
 		case `"object"`:
 			event.Object.Raw = value
 		}
-	}
+		return nil
+	})
 }
 
 // rawList is a list of RawObjects.

@@ -18,12 +18,12 @@ func contentOf(o object) (uint64, error) {
 	var sum maphash.Hash
 	sum.SetSeed(seed)
 	text := []byte(o.JSON())
-	err := eachMember(text, func(key string, value []byte) error {
-		switch key {
+	err := jsonscan.EachMember(text, func(key, value []byte) error {
+		switch string(key) {
 		case `"status"`:
 		case `"metadata"`:
-			return eachMember(value, func(key string, value []byte) error {
-				if key == `"labels"` || key == `"annotations"` {
+			return jsonscan.EachMember(value, func(key, value []byte) error {
+				if field := string(key); field == `"labels"` || field == `"annotations"` {
 					addMember(&sum, key, value)
 				}
 				return nil
@@ -39,34 +39,8 @@ func contentOf(o object) (uint64, error) {
 	return sum.Sum64(), nil
 }
 
-func addMember(sum *maphash.Hash, key string, value []byte) {
-	sum.WriteString(key)
+func addMember(sum *maphash.Hash, key, value []byte) {
+	sum.Write(key)
 	sum.Write(value)
 	sum.WriteByte(0)
-}
-
-// eachMember calls visit with each member of a JSON object. The key is quoted.
-func eachMember(text []byte, visit func(key string, value []byte) error) error {
-	s := jsonscan.Scanner{Text: text}
-	s.Space()
-	if err := s.Open(); err != nil {
-		return err
-	}
-	for {
-		more, err := s.Next('}')
-		if err != nil || !more {
-			return err
-		}
-		key, _, err := s.Key()
-		if err != nil {
-			return err
-		}
-		value, _, err := s.Skip()
-		if err == nil {
-			err = visit(string(key), value)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
