@@ -17,13 +17,14 @@ override FARM :=
 endif
 export FARM
 
-build_flags := $(shell hack/build-flags.sh)
+export CGO_ENABLED := $(shell . hack/go-env.sh && echo "$$CGO_ENABLED")
+export GOFLAGS := $(shell . hack/go-env.sh && echo "$$GOFLAGS")
 build_env := $(shell hack/build-env.sh)
 # Without a repository (a source archive, or one of another user) there is no version.
 VERSION := $(shell git describe --tags --always --dirty --match 'v[0-9]*' 2>/dev/null)
-go_build := $(build_env) CGO_ENABLED=0 go build $(build_flags) $(if $(VERSION),-ldflags "-X main.version=$(VERSION)",-buildvcs=false)
+go_build := $(build_env) go build $(if $(VERSION),-ldflags "-X main.version=$(VERSION)",-buildvcs=false)
 # For the image: without symbols, and without what differs from one checkout to the next.
-go_build_small := $(build_env) CGO_ENABLED=0 go build $(build_flags) -buildvcs=false -ldflags "-s -w $(if $(VERSION),-X main.version=$(VERSION))"
+go_build_small := $(build_env) go build -buildvcs=false -ldflags "-s -w $(if $(VERSION),-X main.version=$(VERSION))"
 
 ##@ Use
 
@@ -52,12 +53,14 @@ uninstall: reach-cluster $(if $(filter current,$(CLUSTER)),,bin/cluster) ## Dele
 
 # The image, as in IMG=example.com/team/millwright:v1.0.0.
 IMG ?= millwright:$(or $(VERSION),dev)
+# Each platform is compiled by itself.
+PLATFORMS ?= linux/amd64 linux/arm64
 # What bundle writes.
 BUNDLE ?= bin/millwright.yaml
-image_flags = --version "$(VERSION)" --created "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" $(IMG)
+image_flags = --platforms "$$(echo $(PLATFORMS) | tr ' ' ,)" --version "$(VERSION)" --created "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" $(IMG)
 
 .PHONY: image
-image: image-context ## Pack the image IMG for amd64 and arm64 into bin/image/image.tar, without a container engine
+image: image-context ## Pack the image IMG for amd64 and arm64 into bin/image/image.tar, without a container engine (PLATFORMS=linux/amd64: for one)
 	@go run ./hack/image --output bin/image/image.tar $(image_flags)
 
 .PHONY: push
@@ -72,9 +75,10 @@ docker-push: push ## The same as push: docker is not needed
 
 .PHONY: image-context
 image-context: check-go ## Build what the Dockerfile copies; after it, docker build . and buildah bud . need no network
-	@echo "Building the operator for linux/amd64 and linux/arm64"
-	GOOS=linux GOARCH=amd64 $(go_build_small) -o bin/image/linux_amd64/millwright ./cmd/millwright
-	GOOS=linux GOARCH=arm64 $(go_build_small) -o bin/image/linux_arm64/millwright ./cmd/millwright
+	@for platform in $(PLATFORMS); do \
+	  echo "Building the operator for $$platform"; \
+	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(go_build_small) -o bin/image/$${platform%/*}_$${platform#*/}/millwright ./cmd/millwright || exit; \
+	done
 	@go run ./hack/image certificates >bin/image/ca-certificates.crt.new
 	@mv bin/image/ca-certificates.crt.new bin/image/ca-certificates.crt
 
@@ -95,13 +99,16 @@ build-installer: bundle ## The same as bundle
 
 ##@ Develop
 
+# What test runs: the parts of hack/test.sh.
+PARTS ?= unit cluster chart integration perturbation
+
 .PHONY: build
 build: check-go ## Build bin/millwright, the operator
 	$(go_build) -o bin/millwright ./cmd/millwright
 
 .PHONY: test
-test: check-race bin/cluster ## Run all tests, with the race detector, and print the slowest
-	@exec hack/test.sh unit cluster chart integration perturbation
+test: check-race bin/cluster ## Run all tests, with the race detector, and print the slowest (PARTS="unit chart": some, see hack/test.sh)
+	@exec hack/test.sh $(PARTS)
 
 .PHONY: test-unit
 test-unit: check-race ## Run the tests that need no cluster
@@ -117,7 +124,7 @@ test-chart: bin/cluster ## Run the tests of the Helm chart: the first time they 
 
 .PHONY: test-node
 test-node: bin/cluster ## Run the tests of the local cluster's real node: on Linux as root; it installs containerd and runc by apt if they are missing
-	@cd hack/cluster && NODE_TESTS=yes CGO_ENABLED=0 go test $(build_flags) -count=1 -timeout 1h ./e2e -run Node
+	@cd hack/cluster && NODE_TESTS=yes go test -count=1 -timeout 1h ./e2e -run Node
 
 .PHONY: test-memory
 test-memory: bin/cluster ## Run the tests of the memory limits in the manifests, minutes each: on Linux as root, on an idle machine
@@ -171,11 +178,11 @@ bin/cluster: check-go ## Build the local control plane, and bin/kubectl: the fir
 
 .PHONY: bin/leash
 bin/leash: check-go
-	@CGO_ENABLED=0 go build $(build_flags) -buildvcs=false -o $@ ./hack/leash
+	@go build -buildvcs=false -o $@ ./hack/leash
 
 .PHONY: bin/bench
 bin/bench: check-go
-	@CGO_ENABLED=0 go build $(build_flags) -buildvcs=false -o $@ ./hack/bench
+	@go build -buildvcs=false -o $@ ./hack/bench
 
 .PHONY: check-cluster
 check-cluster:

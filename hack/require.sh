@@ -2,6 +2,7 @@
 # require.sh WHAT...: reports what is missing on this machine, and how to install it, before something fails with a less clear message.
 #   go     the version of Go that go.mod asks for
 #   race   a C compiler, for go test -race
+#   node   what a real node needs: missing packages are installed. It exits with code 3 if this machine cannot have one
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -28,6 +29,13 @@ require_race() {
     fail "The race detector needs a C compiler, but $cc was not found. On Debian and Ubuntu: apt-get install gcc libc6-dev"
   echo '#include <stdlib.h>' | $cc -E - >/dev/null 2>&1 ||
     fail "The race detector needs the headers of the C library, but $cc does not find stdlib.h. On Debian and Ubuntu: apt-get install libc6-dev"
+}
+
+require_node() {
+  bin/cluster node prepare || {
+    echo "The end-to-end tests need a real node, which this machine cannot have, see above." >&2
+    exit 3
+  }
 }
 
 for what in "$@"; do

@@ -10,7 +10,7 @@ start_hook() {
   local hook=(python3 -u "$greeting_dir/hook.py")
   if ! python3 -c 'import http.server' >/dev/null 2>&1; then
     hook=(bin/greeting-hook)
-    CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/greeting-hook "./$greeting_dir"
+    go build -buildvcs=false -o bin/greeting-hook "./$greeting_dir"
   fi
   echo "Starting the hook of the CompositeController greeting: ${hook[*]}"
   leashed hook "$hook_log" "${hook[@]}" --port 0

@@ -3,6 +3,7 @@
 # controllers, API server and samples, and then shows what a user would look at. It runs until Ctrl-C. "make run" builds what it needs.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source hack/go-env.sh
 
 # A command in the background of a script ignores SIGINT, and bash cannot trap a signal that it ignored from the start.
 if [ -n "$(trap -p INT)" ] && env --default-signal=INT true 2>/dev/null; then

@@ -3,6 +3,7 @@
 # Then it starts again on states that users leave behind (test-run-states.sh), and is killed.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source hack/go-env.sh
 
 root=$PWD
 work=$(mktemp -d)

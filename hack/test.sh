@@ -8,6 +8,7 @@
 # The whole output of a part is in .local/tests/PART.log.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source hack/go-env.sh
 
 unset KUBECONFIG # tests use their own clusters only
 
@@ -42,28 +43,26 @@ packages() {
 integration() {
   local list
   mapfile -t list < <(packages integration | grep -v /perturbation$)
-  go list -race -test -deps -export "${list[@]}" >/dev/null
-  tests integration -race -p 1 -parallel 8 -count=1 -timeout 2h "${list[@]}"
+  CGO_ENABLED=1 go list -race -test -deps -export "${list[@]}" >/dev/null
+  CGO_ENABLED=1 tests integration -race -p 1 -parallel 8 -count=1 -timeout 2h "${list[@]}"
 }
 
 unit() {
   local list
   mapfile -t list < <(packages unit)
-  tests unit -race -timeout 1h "${list[@]}"
+  CGO_ENABLED=1 tests unit -race -timeout 1h "${list[@]}"
 }
 
-# Without the race detector and with the flags of the build of bin/cluster: otherwise all of Kubernetes would have to be compiled again.
+# Without the race detector: otherwise all of Kubernetes would have to be compiled again.
 cluster() {
-  local flags
-  read -ra flags <<<"$(hack/build-flags.sh)"
   cd hack/cluster
-  CGO_ENABLED=0 tests cluster "${flags[@]}" -timeout 1h ./...
+  tests cluster -timeout 1h ./...
 }
 
 # Without the race detector: the module has no goroutines of its own, and Helm would have to be compiled again.
 chart() {
   cd hack/chart
-  CGO_ENABLED=0 tests chart -trimpath -count=1 -timeout 30m ./...
+  tests chart -count=1 -timeout 30m ./...
 }
 
 perturbation() { TESTLOG="$work/testlog --times $work/times" hack/perturb.sh; }

@@ -6,14 +6,14 @@
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source hack/go-env.sh
 module=millwright.dev
 license=$PWD/hack/boilerplate.go.txt
 export LC_ALL=C # what is generated is sorted the same way for everyone
 export GOBIN=$PWD/bin/codegen
-# With -trimpath, the build cache is used wherever the tree is: verify-codegen.sh works on a copy.
-export GOFLAGS="${GOFLAGS:-} -trimpath"
 mkdir -p "$GOBIN"
 
+go mod download k8s.io/code-generator # go list names no folder before it is there
 codegen=$(go list -m -f '{{.Dir}}' k8s.io/code-generator)
 # shellcheck source=/dev/null
 source "$codegen/kube_codegen.sh"

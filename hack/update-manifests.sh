@@ -4,28 +4,27 @@
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source hack/go-env.sh
 export LC_ALL=C # what is generated is sorted the same way for everyone
-# With -trimpath, the build cache is used wherever the tree is: verify-codegen.sh works on a copy.
-export GOFLAGS="${GOFLAGS:-} -trimpath"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Finished elsewhere and then moved here, so that the CRD of a kind that is gone goes too.
+controller_gen=(go run sigs.k8s.io/controller-tools/cmd/controller-gen) # not go tool, which ignores the flags of go-env.sh
 echo "Generating CRDs"
-go tool controller-gen crd:generateEmbeddedObjectMeta=true paths=./pkg/apis/... output:crd:dir="$work/crds"
+"${controller_gen[@]}" crd:generateEmbeddedObjectMeta=true paths=./pkg/apis/... output:crd:dir="$work/crds"
 go run ./hack/partial-templates "$work"/crds/*.yaml
 mkdir -p manifests/00-crds
 rm -f manifests/00-crds/*.yaml
 mv "$work"/crds/*.yaml manifests/00-crds/
 
-# The rights of each Deployment are what the markers of its controllers say (doc.go). Which those are is in the table of pkg/manager. With
-# CGO_ENABLED=0 the compiled packages are those of make build.
+# The rights of each Deployment are what the markers of its controllers say (doc.go). Which those are is in the table of pkg/manager.
 echo "Generating roles"
-CGO_ENABLED=0 go build -o "$work/manifests" ./hack/manifests
+go build -o "$work/manifests" ./hack/manifests
 "$work/manifests" deployments >"$work/deployments"
 while read -r name controllers; do
   read -ra paths <<<"$controllers"
-  go tool controller-gen "rbac:roleName=millwright-$name" "${paths[@]/#/paths=./pkg/controller/}" output:rbac:dir="$work/$name"
+  "${controller_gen[@]}" "rbac:roleName=millwright-$name" "${paths[@]/#/paths=./pkg/controller/}" output:rbac:dir="$work/$name"
   {
     echo "# What the controllers of the Deployment millwright-$name may do. Generated from the markers in their doc.go by make generate."
     cat "$work/$name/role.yaml"
@@ -37,4 +36,4 @@ echo "Generating the parts of manifests that follow from the table"
 
 # After everything that the kustomization names.
 echo "Generating the chart"
-(cd hack/chart && CGO_ENABLED=0 go run . ../../manifests)
+(cd hack/chart && go run . ../../manifests)

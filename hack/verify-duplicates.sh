@@ -2,6 +2,7 @@
 # No two kinds have the same ten lines.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source hack/go-env.sh
 
 if ! found=$(go run ./hack/duplicates 2>&1); then
   printf 'Kinds have the same lines. Move them to pkg/controller, a domain or pkg/testing.\n%s\n' "$found"

@@ -2,6 +2,7 @@
 # The go.mod and go.sum of every module are tidy, and bin/cluster is built from the versions of modules that bin/millwright is built from.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source hack/go-env.sh
 
 for module in . hack/chart hack/cluster hack/cluster/coredns; do
   if ! difference=$(cd "$module" && go mod tidy -diff 2>&1); then
@@ -12,7 +13,7 @@ done
 
 # modules PACKAGE: the modules whose packages the package is built from, each with its version.
 modules() {
-  CGO_ENABLED=0 go list -deps -f '{{with .Module}}{{if .Version}}{{.Path}} {{.Version}}{{end}}{{end}}' "$1" | sort -u
+  go list -deps -f '{{with .Module}}{{if .Version}}{{.Path}} {{.Version}}{{end}}{{end}}' "$1" | sort -u
 }
 
 # A package that imports another version of something is compiled again: 700 packages more in a first build for four small modules.

@@ -2,6 +2,7 @@
 # Imports follow the design: they go down only, and pure files stay pure.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source hack/go-env.sh
 
 if ! broken=$(go run ./hack/imports 2>&1); then
   printf 'These imports go against the layers. Move the code; the rules are in hack/imports/rules.go.\n%s\n' "$broken"

@@ -3,6 +3,7 @@
 # reached, the check passes with a line that reports it. GOVULNDB names another database.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source hack/go-env.sh
 
 # Not a tool in go.mod: its requirements would change the versions of what we ship.
 readonly tool=golang.org/x/vuln/cmd/govulncheck@v1.9.0

@@ -31,21 +31,21 @@ trap clean EXIT
 # is_current BINARY: the binary is newer than everything that it is built from. A removed file shows in its folder.
 is_current() {
   [ -x "$1" ] || return 1
-  [ -z "$(find . ../build-flags.sh \( -name e2e -o -name testdata -o -path ./coredns -o -path ./pause \) -prune -o \( -name '*.go' ! -name '*_test.go' \
-    -o -path './*/config/*' -o -path './*/manifests/*' -o -name go.mod -o -name go.sum -o -name build.sh -o -name build-flags.sh -o -type d \) -newer "$1" -print -quit)" ]
+  [ -z "$(find . ../go-env.sh \( -name e2e -o -name testdata -o -path ./coredns -o -path ./pause \) -prune -o \( -name '*.go' ! -name '*_test.go' \
+    -o -path './*/config/*' -o -path './*/manifests/*' -o -name go.mod -o -name go.sum -o -name build.sh -o -name go-env.sh -o -type d \) -newer "$1" -print -quit)" ]
 }
 
 # build_image NAME DIRECTORY: builds the program in a directory, and packs it as an image when that is missing or older.
 build_image() {
   local archive=$bin/node-images/$1.tar
-  if [ -e "$archive" ] && [ -z "$(find "$2" build.sh ../build-flags.sh images -newer "$archive" -print -quit)" ]; then
+  if [ -e "$archive" ] && [ -z "$(find "$2" build.sh ../go-env.sh images -newer "$archive" -print -quit)" ]; then
     return
   fi
   echo "build.sh: building bin/node-images/$1.tar"
   work=$(mktemp -d "$bin/.build.XXXXXX")
   touch "$work/begin"
   # The image is for the node, which is of this machine's architecture, whatever is being built for elsewhere.
-  (cd "$2" && CGO_ENABLED=0 GOOS=linux go build "${build_flags[@]}" -ldflags "-s -w" -o "$work/$1" .) || fail "building $1 failed"
+  (cd "$2" && GOOS=linux go build -ldflags "-s -w" -o "$work/$1" .) || fail "building $1 failed"
   "$bin/cluster-node" image pack --name "millwright.dev/cluster/$1:1" "$work/$1" "$work/$1.tar"
   touch -r "$work/begin" "$work/$1.tar"
   mkdir -p "$bin/node-images"
@@ -114,7 +114,7 @@ build() {
   : >"$work/log"
 
   # Only a first build, or one with other versions, is long enough to be worth counting, which takes seconds too.
-  if [ ! -x "$binary" ] || [ go.mod -nt "$binary" ] || [ ../build-flags.sh -nt "$binary" ]; then
+  if [ ! -x "$binary" ] || [ go.mod -nt "$binary" ] || [ ../go-env.sh -nt "$binary" ]; then
     go mod download
     stale "${@:2}" >"$work/costs"
     local packages interval=20
@@ -147,10 +147,9 @@ minor=${kubernetes#v1.}
 minor=${minor%%.*}
 
 # No C compiler is needed, and nothing in the binary depends on where it was built.
-export CGO_ENABLED=0
-read -ra build_flags <<<"$(../build-flags.sh)"
+source ../go-env.sh
 read -ra build_env <<<"$(../build-env.sh)"
-flags=("${build_flags[@]}" -ldflags "-s -w \
+flags=(-ldflags "-s -w \
   -X k8s.io/component-base/version.gitVersion=$kubernetes \
   -X k8s.io/component-base/version.gitMajor=1 \
   -X k8s.io/component-base/version.gitMinor=$minor \

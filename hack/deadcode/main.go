@@ -88,9 +88,10 @@ func judge(dead functions, list string) (wrong []string) {
 
 // find returns the functions of this module that cannot be reached from the programs, or with -test the tests, of the packages.
 func find(args ...string) (functions, error) {
-	output, err := exec.Command("go", append([]string{"tool", "deadcode", "-json", "-filter", "^" + module + "/"}, args...)...).Output()
+	// Not go tool, which ignores the flags in GOFLAGS.
+	output, err := exec.Command("go", append([]string{"run", "golang.org/x/tools/cmd/deadcode", "-json", "-filter", "^" + module + "/"}, args...)...).Output()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		return nil, fmt.Errorf("go tool deadcode failed: %s", exit.Stderr)
+		return nil, fmt.Errorf("deadcode failed: %s", exit.Stderr)
 	}
 	if err != nil {
 		return nil, err

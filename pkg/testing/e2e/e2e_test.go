@@ -11,7 +11,7 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// archivesVariable is the environment variable with the folder of the images, which hack/e2e.sh makes. Without it the tests are skipped.
+// archivesVariable is the environment variable with the folder of the images, which hack/e2e-images.sh makes. Without it the tests are skipped.
 const archivesVariable = "E2E_IMAGES"
 
 // The images in the archives: two of Millwright and two of the app, which differ only in their version.

@@ -18,13 +18,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// loadRoot loads an image with a root file system that hack/e2e.sh has made to the node, under each of the names. The test is skipped if
-// hack/e2e.sh has not made it.
+// loadRoot loads an image with a root file system that hack/e2e-images.sh has made to the node, under each of the names. The test is skipped if
+// hack/e2e-images.sh has not made it.
 func (s *suite) loadRoot(t *testing.T, what string, with v1.Config, names ...string) {
 	t.Helper()
 	root := filepath.Join(os.Getenv(archivesVariable), what+"-root.tar")
 	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("hack/e2e.sh found no packages to make an image with %s of", what)
+		t.Skipf("hack/e2e-images.sh found no packages to make an image with %s of", what)
 	}
 	layer, err := tarball.LayerFromFile(root)
 	if err != nil {

@@ -46,7 +46,7 @@ func tree(t *testing.T) (bin string, run func(env ...string) (string, error)) {
 		"fake/p.go":           strings.Repeat("x", 1000),
 		"hack/cluster/go.mod": "module example.com/cluster\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/kubernetes v1.2.3\n)\n",
 	}
-	for _, script := range []string{"cluster/build.sh", "build-flags.sh", "build-env.sh"} {
+	for _, script := range []string{"cluster/build.sh", "go-env.sh", "build-env.sh"} {
 		content, err := os.ReadFile(filepath.Join("../../..", script))
 		if err != nil {
 			t.Fatal(err)
