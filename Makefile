@@ -124,7 +124,7 @@ test-chart: bin/cluster ## Run the tests of the Helm chart: the first time they 
 
 .PHONY: test-node
 test-node: bin/cluster ## Run the tests of the local cluster's real node: on Linux as root; it installs containerd and runc by apt if they are missing
-	@cd hack/cluster && NODE_TESTS=yes go test -count=1 -timeout 1h ./e2e -run Node
+	@exec hack/test.sh node
 
 .PHONY: test-memory
 test-memory: bin/cluster ## Run the tests of the memory limits in the manifests, minutes each: on Linux as root, on an idle machine
@@ -132,11 +132,11 @@ test-memory: bin/cluster ## Run the tests of the memory limits in the manifests,
 
 .PHONY: e2e
 e2e: bin/cluster ## Run the end-to-end tests, with the image and the manifests, on a real node: needs what test-node needs
-	@exec hack/e2e.sh
+	@exec hack/test.sh e2e
 
 .PHONY: perturb
 perturb: check-race bin/cluster ## Disturb the controllers at every write, by every pattern (kill, stale cache, late write, ...); make test runs some patterns
-	@exec hack/perturb.sh all
+	@exec hack/test.sh perturbation-all
 
 .PHONY: bench
 bench: build bin/bench bin/leash bin/cluster ## Measure speed and memory, compared with a bare client (BENCH_FLAGS=--quick: in minutes, BENCH_FLAGS=--help: all flags)

@@ -1,113 +1,113 @@
 #!/usr/bin/env bash
-# test.sh PART...: runs parts of the tests, prints how long each took, and which tests were the slowest.
+# test.sh PART...: runs parts of the tests, prints how long each took, which tests were the slowest, and what became of all of them.
 #   unit          packages whose tests need no cluster
+#   integration   packages whose tests import pkg/testing/testcluster, except perturbation and e2e: on real control planes, which need bin/cluster
+#   perturbation  the package that disturbs the controllers at each of their writes; perturbation-all: by every pattern, for which not every run
+#                 has time
 #   cluster       hack/cluster, the module of bin/cluster
 #   chart         hack/chart, the module of the Helm chart: on real control planes, which need bin/cluster
-#   integration   packages whose tests import pkg/testing/testcluster, except perturbation: on real control planes, which need bin/cluster
-#   perturbation  the package that disturbs the controllers at each of their writes; perturb.sh
+#   run           make run as a newcomer uses it (test-run.sh)
+#   node          the real node of hack/cluster
+#   e2e           the end-to-end tests, pkg/testing/e2e, on a real node
+# First it compiles, and runs unit, which links much. Then the parts that wait and look at clocks run in two lanes: integration and perturbation,
+# and next to them the others one after the other, because some use the same ports and the real node.
+#
+# A test that failed runs once more when all else has ended, alone. If it passes then, it is FLAKY, and the run is good: mend it before the next
+# change. What depends on no chance (a data race, a panic, a leaked goroutine), or more than five tests, is not run again.
+#
 # The whole output of a part is in .local/tests/PART.log.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/go-env.sh
+source hack/test-parts.sh
 
-unset KUBECONFIG # tests use their own clusters only
+unset KUBECONFIG PERTURB_ALL # tests use their own clusters only
 
 logs=$PWD/.local/tests
-slowest=10
-mkdir -p "$logs"
+outputs=$logs/outputs # of tests that failed, and of those that ran again
+mkdir -p "$outputs"
 work=$(mktemp -d)
-background= # the process group of the parts that run next to others
+background= # the process group of the second lane
 trap '[ -z "$background" ] || kill -TERM -- "-$background" 2>/dev/null || true; rm -rf "$work"' EXIT
 go build -o "$work/testlog" ./hack/testlog
 
-# tests PART ARG...: runs go test and reports it. Vet is part of make verify.
-tests() {
-  local part=$1
-  shift
-  go test -json -vet=off "$@" | "$work/testlog" --log "$logs/$part.log" --times "$work/times"
-}
-
-# packages integration|unit: the packages whose tests need a cluster, or the others.
-packages() {
-  go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}{{end}}' ./... |
-    awk -v part="$1" '{
-      needs = 0
-      for (i = 1; i <= NF; i++) if ($i == "millwright.dev/pkg/testing/testcluster") needs = 1
-      if (needs == (part == "integration")) print $1
-    }'
-}
-
-# Compiled as fast as the machine can (by go list, which does not link: go test links anyway), but run one package at a time: each keeps
-# control planes busy, and some tests measure time. Most of a package's tests wait, so more of them run concurrently than there are
-# cores. Results are never cached: go test does not know what bin/cluster and bin/kubectl have read.
-integration() {
-  local list
-  mapfile -t list < <(packages integration | grep -v /perturbation$)
-  CGO_ENABLED=1 go list -race -test -deps -export "${list[@]}" >/dev/null
-  CGO_ENABLED=1 tests integration -race -p 1 -parallel 8 -count=1 -timeout 2h "${list[@]}"
-}
-
-unit() {
-  local list
-  mapfile -t list < <(packages unit)
-  CGO_ENABLED=1 tests unit -race -timeout 1h "${list[@]}"
-}
-
-# Without the race detector: otherwise all of Kubernetes would have to be compiled again.
-cluster() {
-  cd hack/cluster
-  tests cluster -timeout 1h ./...
-}
-
-# Without the race detector: the module has no goroutines of its own, and Helm would have to be compiled again.
-chart() {
-  cd hack/chart
-  tests chart -count=1 -timeout 30m ./...
-}
-
-perturbation() { TESTLOG="$work/testlog --times $work/times" hack/perturb.sh; }
-
-# run PART: runs a part, and adds its line to the summary, which is in $work/summary.
+# run PART: runs a part, and adds its line to the summary, which is in $work/summary. What failed is in its results.
 run() {
   local begin=$SECONDS verdict=ok status=0
   echo "== $1 tests"
-  ("$1") || verdict=FAILED status=1
-  printf '%-12s %-7s %4d s\n' "$1" "$verdict" $((SECONDS - begin)) >>"$work/summary"
-  return "$status"
+  rm -f "$logs/$1.results"
+  ("part_${1//-/_}" "$1") || status=$?
+  case $status in
+  0) ;;
+  3) verdict=SKIPPED ;; # this machine cannot run it
+  *)
+    verdict=FAILED
+    # A part that compiles nothing may have failed by chance as a whole, for instance because a package could not be downloaded.
+    if ! grep -qE ' (fail|broken) ' "$logs/$1.results" 2>/dev/null; then
+      case $1 in
+      run | e2e | node) echo "$1 $((SECONDS - begin)).00 fail - -" ;;
+      *) echo "$1 $((SECONDS - begin)).00 broken - - it ended with exit status $status" ;;
+      esac >>"$logs/$1.results"
+      cp "$logs/$1.log" "$outputs/$1.-.-.failed.log" 2>/dev/null || true
+    fi
+    ;;
+  esac
+  printf '%-16s %-7s %4d s\n' "$1" "$verdict" $((SECONDS - begin)) >>"$work/summary"
 }
 
-# run_all PART...: runs all of them, even if one fails.
 run_all() {
-  local part status=0
+  local part
   for part in "$@"; do
-    run "$part" || status=1
+    run "$part"
   done
-  return "$status"
 }
 
-parts=()
-waiting=() # parts that mostly wait: they run next to the others
+# run_again: runs what failed, one test after the other. Its results are in $work/again.results.
+run_again() {
+  local part package test name
+  "$work/testlog" again "$@" >"$work/again" || return 0
+  while read -r part package test name <&3; do
+    echo "== again, alone: $part $package $test"
+    if [ "$package" = - ]; then
+      cp "$logs/$part.results" "$work/first.results"
+      e2e_images='' run "$part"
+      cp "$logs/$part.log" "$outputs/$name.again.log"
+      cat "$logs/$part.results" >>"$work/again.results"
+      cp "$work/first.results" "$logs/$part.results"
+    else
+      log_file=$outputs/$name.again.log results_file=$work/again.results tests "$part" -count=1 -run "^$test\$" "$package" || true
+    fi
+  done 3<"$work/again"
+}
+
+first=() lane=() waiting=()
 for part in "$@"; do
   case $part in
-  unit | integration | perturbation) parts+=("$part") ;;
-  cluster | chart) waiting+=("$part") ;;
-  *) echo "invalid part \"$part\": must be unit, cluster, chart, integration or perturbation" >&2 && exit 2 ;;
+  unit) first+=("$part") ;;
+  integration | perturbation | perturbation-all) lane+=("$part") ;;
+  cluster | chart | run | node | e2e) waiting+=("$part") ;;
+  *) echo "invalid part \"$part\": must be unit, integration, perturbation, perturbation-all, cluster, chart, run, node or e2e" >&2 && exit 2 ;;
   esac
 done
-status=0
+
+rm -f "$outputs"/*
+prepare "$@"
+run_all "${first[@]}"
 # In a process group of its own, which the end of this script ends.
 set -o monitor
 (run_all "${waiting[@]}") >"$work/waiting" 2>&1 &
 background=$!
 set +o monitor
-run_all "${parts[@]}" || status=1
-wait "$background" || status=1
+run_all "${lane[@]}"
+wait "$background" || true
 background=
 cat "$work/waiting"
-if [ -s "$work/times" ]; then
-  echo "== slowest tests"
-  sort -rn "$work/times" | awk -v most="$slowest" 'NR <= most { printf "%6.0f s  %s %s\n", $1, $2, $3 }'
-fi
-echo "== tests"
+results=("${@/#/$logs/}")
+results=("${results[@]/%/.results}")
+run_again "${results[@]}"
+status=0
+"$work/testlog" summary --outputs "$outputs" --closing "$logs/closing" --again "$work/again.results" "${results[@]}" || status=1
+echo "== parts"
 cat "$work/summary"
+cat "$logs/closing"
 exit "$status"

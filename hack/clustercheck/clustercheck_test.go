@@ -24,11 +24,11 @@ esac
 exit 0
 `
 
-// makes runs make with a go that only leaves a trace, and returns what it prints, its success, and whether go was called.
+// makes runs make with a go that only leaves a trace, unless it is asked for the flags of the user, and returns what it prints, its success, and whether go was called.
 func makes(t *testing.T, kubeconfig string, arguments ...string) (output string, succeeds, compiles bool) {
 	t.Helper()
 	bin, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace")
-	for name, script := range map[string]string{"go": "#!/bin/sh\ntouch " + trace + "\nexit 1\n", "kubectl": kubectl} {
+	for name, script := range map[string]string{"go": "#!/bin/sh\n[ \"$*\" = \"env GOFLAGS\" ] || touch " + trace + "\nexit 1\n", "kubectl": kubectl} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil { //nolint:gosec // it is executed
 			t.Fatal(err)
 		}

@@ -4,26 +4,36 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// read returns what is printed, logged and timed of the events.
-func read(t *testing.T, events string) (out, log, times string) {
+// read returns what is printed and logged of the events, and the results, without their times.
+func read(t *testing.T, events string) (out, log string, results []string) {
 	t.Helper()
 	var o, l, d strings.Builder
-	r := report{out: &o, log: &l, times: &d, outputs: map[test][]string{}}
-	if err := r.read(strings.NewReader(events)); err != nil {
+	if err := newReport("unit", &o, &l, &d, t.TempDir()).read(strings.NewReader(events)); err != nil {
 		t.Fatal(err)
 	}
-	return o.String(), l.String(), d.String()
+	for line := range strings.Lines(d.String()) {
+		r, err := parseResult(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.seconds = 0
+		results = append(results, r.String())
+	}
+	return o.String(), l.String(), results
 }
 
-// events are those that the real go test prints for a package with these tests.
-func events(t *testing.T, tests string) string {
+// events are those that the real go test prints, with the flags, for a package with these tests.
+func events(t *testing.T, tests string, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"go.mod": "module example.com/planted\n", "a_test.go": "package planted\n\nimport \"testing\"\n\n" + tests} {
@@ -31,14 +41,17 @@ func events(t *testing.T, tests string) string {
 			t.Fatal(err)
 		}
 	}
-	command := exec.Command("go", "test", "-json", "-vet=off", ".")
+	command := exec.Command("go", append([]string{"test", "-json", "-vet=off", "."}, flags...)...)
 	command.Dir = dir
+	if len(flags) > 0 {
+		command.Env = append(os.Environ(), "CGO_ENABLED=1") // for -race
+	}
 	output, _ := command.CombinedOutput() // the tests may fail
 	return string(output)
 }
 
 func TestOnlyFailedTestsArePrinted(t *testing.T) {
-	out, log, times := read(t, events(t, `
+	out, log, results := read(t, events(t, `
 func TestGood(t *testing.T) { t.Log("good to know") }
 func TestBad(t *testing.T) {
 	t.Run("fine", func(t *testing.T) { t.Log("fine to know") })
@@ -58,8 +71,9 @@ func TestBad(t *testing.T) {
 	if !strings.Contains(log, "good to know") || !strings.Contains(log, "=== RUN   TestGood") {
 		t.Errorf("not all is logged:\n%s", log)
 	}
-	if lines := strings.Split(strings.TrimSpace(times), "\n"); len(lines) != 2 || lines[0] != "0.00 example.com/planted TestGood" {
-		t.Errorf("times are %q, want a line for each test", times)
+	want := []string{"unit 0.00 pass example.com/planted TestGood", "unit 0.00 fail example.com/planted TestBad"}
+	if diff := cmp.Diff(want, results); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
 	}
 }
 
@@ -82,16 +96,22 @@ func TestOuter(t *testing.T) {
 }
 
 func TestCrashesArePrinted(t *testing.T) {
-	out, _, _ := read(t, events(t, "func TestCrash(t *testing.T) { go panic(`for this reason`); select {} }\n"))
+	out, _, results := read(t, events(t, "func TestCrash(t *testing.T) { go panic(`for this reason`); select {} }\n"))
 	if !strings.Contains(out, "for this reason") || !strings.Contains(out, "FAIL\texample.com/planted") {
 		t.Errorf("printed %q", out)
+	}
+	if want := []string{"unit 0.00 broken example.com/planted - a panic"}; !cmp.Equal(want, results) {
+		t.Errorf("results are %q, want %q", results, want)
 	}
 }
 
 func TestFailedBuildsArePrinted(t *testing.T) {
-	out, _, _ := read(t, events(t, "func TestNone(t *testing.T) { none() }\n"))
+	out, _, results := read(t, events(t, "func TestNone(t *testing.T) { none() }\n"))
 	if !strings.Contains(out, "undefined: none") || !strings.Contains(out, "[build failed]") {
 		t.Errorf("printed %q", out)
+	}
+	if want := []string{"unit 0.00 broken example.com/planted - it does not compile"}; !cmp.Equal(want, results) {
+		t.Errorf("results are %q, want %q", results, want)
 	}
 }
 
@@ -110,5 +130,85 @@ func TestOuter(t *testing.T) {
 		if strings.Contains(line, "of outer") && named != "TestOuter" {
 			t.Errorf("the line of TestOuter comes after %q:\n%s", named, log)
 		}
+	}
+}
+
+// A failure that no second run excuses is recorded as one, with the reason.
+func TestFailuresThatDependOnNoChance(t *testing.T) {
+	for name, test := range map[string]struct {
+		tests string
+		flags []string
+		want  []string
+	}{
+		"a panic in a test": {
+			tests: "func TestBad(t *testing.T) { t.Error(1) }\nfunc TestPanics(t *testing.T) { panic(`x`) }",
+			want: []string{
+				"unit 0.00 fail example.com/planted TestBad",
+				"unit 0.00 broken example.com/planted TestPanics a panic",
+			},
+		},
+		"a data race": {
+			tests: `
+func TestRaces(t *testing.T) {
+	done, n := make(chan bool), 0
+	go func() { n++; close(done) }()
+	n++
+	<-done
+}
+func TestBad(t *testing.T) { t.Error(1) }`,
+			flags: []string{"-race"},
+			want: []string{
+				"unit 0.00 broken example.com/planted TestRaces a data race",
+				"unit 0.00 broken example.com/planted TestBad a data race",
+			},
+		},
+		"a main function that finds something": {
+			tests: "func TestGood(t *testing.T) {}\nfunc TestMain(m *testing.M) { m.Run(); println(`goleak: Errors on successful test run: x`); os.Exit(1) }",
+			want: []string{
+				"unit 0.00 pass example.com/planted TestGood",
+				"unit 0.00 broken example.com/planted - a leaked goroutine",
+			},
+		},
+		"an exit in the middle": {
+			tests: "func TestBad(t *testing.T) { t.Error(1) }\nfunc TestExits(t *testing.T) { os.Exit(1) }",
+			want: []string{
+				"unit 0.00 fail example.com/planted TestBad",
+				"unit 0.00 broken example.com/planted - it ended before TestExits",
+			},
+		},
+		"another exit status": {
+			tests: "func TestGood(t *testing.T) {}\nfunc TestMain(m *testing.M) { m.Run(); os.Exit(1) }",
+			want: []string{
+				"unit 0.00 pass example.com/planted TestGood",
+				"unit 0.00 broken example.com/planted - it failed, and none of its tests",
+			},
+		},
+		"goroutines that a subtest finds": {
+			tests: "func TestBad(t *testing.T) { t.Run(`inner`, func(t *testing.T) { t.Error(`found unexpected goroutines:`) }) }",
+			want:  []string{"unit 0.00 broken example.com/planted TestBad a leaked goroutine"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tests := test.tests
+			if strings.Contains(tests, "os.") {
+				tests = "import \"os\"\n" + tests
+			}
+			_, _, results := read(t, events(t, tests, test.flags...))
+			if diff := cmp.Diff(test.want, results); diff != "" {
+				t.Errorf("results (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheOutputOfAFailedTestIsKept(t *testing.T) {
+	dir := t.TempDir()
+	r := newReport("unit", io.Discard, io.Discard, io.Discard, dir)
+	if err := r.read(strings.NewReader(events(t, "func TestBad(t *testing.T) { t.Run(`inner`, func(t *testing.T) { t.Error(`for this reason`) }) }"))); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, "unit.example.com_planted.TestBad.failed.log"))
+	if err != nil || !strings.Contains(string(kept), "for this reason") {
+		t.Errorf("kept %q, %v", kept, err)
 	}
 }
