@@ -21,16 +21,16 @@ expect() {
 # What make run itself advises.
 leave_suspended() {
   kubectl patch ic web --type=merge -p '{"spec":{"suspend":true}}'
-  kubectl wait --for=delete --timeout=60s pod/web-immortalpod
+  kubectl wait --for=delete --timeout="${patience}s" pod/web-immortalpod
 }
 expect_suspended() {
   prints '^ImmortalContainer web is not Ready: Suspended' || fail "it does not print why web is not Ready"
   kubectl patch ic web --type=merge -p '{"spec":{"suspend":false}}'
-  kubectl wait --for=condition=Ready --timeout=60s ic/web
+  kubectl wait --for=condition=Ready --timeout="${patience}s" ic/web
 }
 
 leave_sample_deleted() { kubectl delete ha hello; }
-expect_sample_deleted() { kubectl wait --for=condition=Ready --timeout=60s ha/hello; }
+expect_sample_deleted() { kubectl wait --for=condition=Ready --timeout="${patience}s" ha/hello; }
 
 leave_llama_deleted() { kubectl delete llama dolly; }
 expect_llama_deleted() { prints '^dolly +31.4 +0.5 ' || fail "the Llama is not there"; }
@@ -38,7 +38,7 @@ expect_llama_deleted() { prints '^dolly +31.4 +0.5 ' || fail "the Llama is not t
 leave_controller_edited() {
   kubectl patch compositecontroller greeting --type=merge -p '{"spec":{"hooks":{"sync":{"webhook":{"url":"http://127.0.0.1:1/sync"}}}}}'
 }
-expect_controller_edited() { kubectl wait --for=condition=Ready --timeout=10s compositecontroller/greeting; }
+expect_controller_edited() { kubectl wait --for=condition=Ready --timeout="${patience}s" compositecontroller/greeting; }
 
 leave_crd_edited() {
   kubectl patch crd immortalcontainers.immortalcontainers.flugel.it --field-manager=kubectl-edit --type=merge -p '{"spec":{"names":{"shortNames":["other"]}}}'
@@ -62,13 +62,13 @@ expect_quota() { kubectl delete quota none; }
 # A Pod that no controller owns has the name of the sample's Pod.
 leave_foreign_pod() {
   kubectl delete ic web
-  kubectl wait --for=delete --timeout=30s pod/web-immortalpod
+  kubectl wait --for=delete --timeout="${patience}s" pod/web-immortalpod
   kubectl run web-immortalpod --image=nginx
 }
 expect_foreign_pod() {
   prints '^ImmortalContainer web is not Ready: ' || fail "it does not print that web is not Ready, whose Pod is of another owner"
   kubectl delete pod web-immortalpod
-  kubectl wait --for=condition=Ready --timeout=60s ic/web
+  kubectl wait --for=condition=Ready --timeout="${patience}s" ic/web
 }
 
 leave_sample_terminating() {
@@ -85,7 +85,7 @@ leave_crd_terminating() {
 expect_crd_terminating() {
   prints '^They still have objects with finalizers' || fail "it does not print which CRDs are still being deleted"
   kubectl patch machine panel --type=merge -p '{"metadata":{"finalizers":null}}'
-  kubectl wait --for=delete --timeout=30s crd/machines.useless.container.training
+  kubectl wait --for=delete --timeout="${patience}s" crd/machines.useless.container.training
 }
 
 # A webhook without a server refuses all Pods.
@@ -111,7 +111,7 @@ leave_deployed() {
 }
 expect_deployed() {
   prints '^dolly +31.4 +0.5 ' || fail "the Llama is not there after the operator was deployed"
-  kubectl wait --for=condition=Ready --timeout=60s machine/panel ic/web ha/hello
+  kubectl wait --for=condition=Ready --timeout="${patience}s" machine/panel ic/web ha/hello
 }
 
 leave_kubeconfig_lost() { cp "$KUBECONFIG" "$work/kubeconfig" && rm "$KUBECONFIG" && export KUBECONFIG=$work/kubeconfig; }

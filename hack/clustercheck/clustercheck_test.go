@@ -24,7 +24,8 @@ esac
 exit 0
 `
 
-// makes runs make with a go that only leaves a trace, unless it is asked for the flags of the user, and returns what it prints, its success, and whether go was called.
+// makes runs make with a go that only leaves a trace, unless it is asked for the flags of the user. It returns what make prints, its success, and
+// whether go was called.
 func makes(t *testing.T, kubeconfig string, arguments ...string) (output string, succeeds, compiles bool) {
 	t.Helper()
 	bin, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace")

@@ -3,7 +3,7 @@
 
 // Command transcript runs the commands of Markdown files, and compares their output with the one that is printed there:
 //
-//	transcript FILE[#SECTION]...
+//	transcript [--patience DURATION] FILE[#SECTION]...
 //
 // SECTION is a heading in the form of a link to it, as in README.md#a-walk-through; without it, all of the file is run.
 //
@@ -11,14 +11,16 @@
 // Ages, times, hashes in names, and the number of spaces may differ. A line "..." stands for any lines. A command may fail if the file shows
 // what it prints then.
 //
-// A command that reads (kubectl get, describe, logs, events or wait) is repeated until its output is the one of the file, for at most half a
-// minute, because controllers work in the background. Of a command with --watch, the lines of the file have to appear in their order.
+// A command that reads (kubectl get, describe, logs, events or wait) is repeated until its output is the one of the file, because controllers work
+// in the background. Of a command with --watch, the lines of the file have to appear in their order. It starts before the command in front
+// of it runs: what that changes may last for seconds only.
 //
 // It runs the commands in the current directory, with bash, and stops at the first whose output differs. It exits with 1 then.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,19 +28,19 @@ import (
 	"time"
 )
 
-const (
-	// patience is how long a command may take to print what the file has.
-	patience = 30 * time.Second
-	// interval is the time between two attempts.
-	interval = 200 * time.Millisecond
-)
+// interval is the time between two attempts.
+const interval = 200 * time.Millisecond
+
+// patience is how long a command may take to print what the file has.
+var patience = flag.Duration("patience", 3*time.Minute, "how long a command may take to print what the file has")
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: transcript FILE[#SECTION]...")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: transcript [--patience DURATION] FILE[#SECTION]...")
 		os.Exit(2)
 	}
-	for _, argument := range os.Args[1:] {
+	for _, argument := range flag.Args() {
 		file, section, _ := strings.Cut(argument, "#")
 		content, err := os.ReadFile(file)
 		if err != nil {
@@ -50,24 +52,47 @@ func main() {
 			fmt.Fprintf(os.Stderr, "transcript: %s has no command: a line of a code block that begins with \"$ \"\n", argument)
 			os.Exit(2)
 		}
-		for _, step := range steps {
-			fmt.Printf("%s:%d: %s\n", file, step.line, step.command)
-			if err := run(context.Background(), step); err != nil {
-				fmt.Fprintf(os.Stderr, "%s:%d: %s: %v\n", file, step.line, step.command, err)
-				os.Exit(1)
-			}
+		if failed, err := runAll(context.Background(), steps, func(s step) { fmt.Printf("%s:%d: %s\n", file, s.line, s.command) }); err != nil {
+			fmt.Fprintf(os.Stderr, "%s:%d: %s: %v\n", file, failed.line, failed.command, err)
+			os.Exit(1)
 		}
 	}
 }
 
+// runAll runs the commands, and announces each. With an error, it returns the one whose output differs.
+func runAll(ctx context.Context, steps []step, announce func(step)) (failed step, err error) {
+	var begun *watch
+	for i, s := range steps {
+		current := begun
+		begun = nil
+		if i+1 < len(steps) && steps[i+1].watches() {
+			begun = startWatch(ctx, steps[i+1])
+			begun.awaitBegin()
+		}
+		announce(s)
+		switch {
+		case !s.watches():
+			err = run(ctx, s)
+		case current == nil:
+			err = startWatch(ctx, s).await()
+		default:
+			err = current.await()
+		}
+		if err != nil {
+			if begun != nil {
+				begun.end()
+			}
+			return s, err
+		}
+	}
+	return step{}, nil
+}
+
 // run runs a command until it has printed what the file has. Its error has both outputs.
 func run(ctx context.Context, s step) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience) // so that no command hangs
+	ctx, cancel := context.WithTimeout(ctx, 2*(*patience)) // so that no command hangs
 	defer cancel()
-	if s.watches() {
-		return follow(ctx, s)
-	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(*patience)
 	for {
 		output, err := exec.CommandContext(ctx, "bash", "-c", s.command).CombinedOutput()
 		if s.matches(string(output)) && (err == nil || len(s.output) > 0) {
@@ -78,18 +103,4 @@ func run(ctx context.Context, s step) error {
 		}
 		time.Sleep(interval)
 	}
-}
-
-// follow runs a command that does not end, until it has printed all lines of the file.
-func follow(ctx context.Context, s step) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	printed := &follower{step: s, done: cancel}
-	command := exec.CommandContext(ctx, "bash", "-c", "exec "+s.command)
-	command.Stdout, command.Stderr = printed, printed
-	err := command.Run()
-	if s.appearsIn(printed.text()) {
-		return nil
-	}
-	return fmt.Errorf("not all lines appeared (%v).\nprinted:\n%s\nin the file:\n%s", err, printed.text(), strings.Join(s.output, "\n"))
 }

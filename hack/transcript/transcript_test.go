@@ -87,7 +87,35 @@ func TestWatchIsEnded(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho one\necho two\nexec sleep 60\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), step{command: "'" + script + "'", output: []string{"one", "two"}}); err != nil {
+	if err := startWatch(t.Context(), step{command: "'" + script + "'", output: []string{"one", "two"}}).await(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a command changes for a moment only is seen by the watch that the file has after it.
+func TestAWatchStartsBeforeTheCommandInFrontOfIt(t *testing.T) {
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state")
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(state, "down\n")
+	write(filepath.Join(dir, "kubectl --watch"), "#!/bin/sh\nexec tail -n +1 -f "+state+"\n")
+	watching := step{command: "'" + filepath.Join(dir, "kubectl --watch") + "'", output: []string{"up", "down"}}
+	steps := []step{{command: "echo up >>" + state + "; sleep 0.2; echo down >>" + state}, watching}
+	var announced []string
+	if failed, err := runAll(t.Context(), steps, func(s step) { announced = append(announced, s.command) }); err != nil {
+		t.Errorf("%s: %v", failed.command, err)
+	}
+	if len(announced) != 2 || announced[1] != watching.command {
+		t.Errorf("announced %q", announced)
+	}
+
+	write(filepath.Join(dir, "kubectl --watch"), "#!/bin/sh\necho up\nexit 1\n")
+	if _, err := runAll(t.Context(), steps, func(step) {}); err == nil || !strings.Contains(err.Error(), "exit status 1") {
+		t.Errorf("watch that ends early: got %v, want its exit status", err)
 	}
 }

@@ -44,7 +44,7 @@ func waitFor(t *testing.T, p *process, path string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url, err := exec.Command(binary, "wait", "--dir", path, "--timeout", "60s").Output()
+	url, err := exec.Command(binary, "wait", "--dir", path, timeout).Output()
 	if err != nil {
 		t.Fatalf("the cluster is not ready: %v\n%s\nIts output:\n%s", err, stderr(err), p.output.String())
 	}
@@ -69,7 +69,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// signal sends a signal and waits until the process has exited, at most half a minute.
+// signal sends a signal and waits until the process has exited.
 func (p *process) signal(t *testing.T, signal os.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -77,8 +77,8 @@ func (p *process) signal(t *testing.T, signal os.Signal) {
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("process %d still runs half a minute after %v; its output:\n%s", p.pid(), signal, p.output.String())
+	case <-time.After(patience):
+		t.Fatalf("process %d still runs %s after %v; its output:\n%s", p.pid(), patience, signal, p.output.String())
 	}
 }
 

@@ -59,19 +59,19 @@ func testPods(t *testing.T, c *cluster) {
 		return c.kubectl(t, "get", "pod", pod, "-o", "jsonpath={.status."+path+"}")
 	}
 
-	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=10s", "pod/plain")
+	c.kubectl(t, "wait", "--for=condition=Ready", timeout, "pod/plain")
 	if phase, ip := status("plain", "phase"), status("plain", "podIP"); phase != "Running" || ip == "" {
 		t.Errorf("pod plain: phase %s, address %q", phase, ip)
 	}
-	c.kubectl(t, "wait", "--for=jsonpath={.status.phase}=Failed", "--timeout=10s", "pod/fails")
+	c.kubectl(t, "wait", "--for=jsonpath={.status.phase}=Failed", timeout, "pod/fails")
 	if code := status("fails", "containerStatuses[0].state.terminated.exitCode"); code != "3" {
 		t.Errorf("pod fails: exit code %q", code)
 	}
-	c.kubectl(t, "wait", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=CrashLoopBackOff", "--timeout=10s", "pod/crashes")
-	if restarts := status("crashes", "containerStatuses[0].restartCount"); restarts != "1" {
+	c.kubectl(t, "wait", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=CrashLoopBackOff", timeout, "pod/crashes")
+	if restarts := status("crashes", "containerStatuses[0].restartCount"); restarts == "" || restarts == "0" { // it may have crashed again
 		t.Errorf("pod crashes: %s restarts", restarts)
 	}
-	c.kubectl(t, "wait", "--for=condition=Complete", "--timeout=10s", "job/job")
+	c.kubectl(t, "wait", "--for=condition=Complete", timeout, "job/job")
 
 	// A Pod that nothing happens to is not written to.
 	version := func() string {
@@ -79,7 +79,7 @@ func testPods(t *testing.T, c *cluster) {
 	}
 	before := version()
 
-	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=10s", "pod/patched")
+	c.kubectl(t, "wait", "--for=condition=Ready", timeout, "pod/patched")
 	c.kubectl(t, "patch", "pod", "patched", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Succeeded"}}`)
 	time.Sleep(500 * time.Millisecond)
 	if phase := status("patched", "phase"); phase != "Succeeded" {
@@ -87,15 +87,11 @@ func testPods(t *testing.T, c *cluster) {
 	}
 	c.kubectl(t, "patch", "pod", "patched", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Running"}}`)
 	deleted := time.Now()
-	c.kubectl(t, "delete", "pod", "patched", "--wait", "--timeout=15s")
+	c.kubectl(t, "delete", "pod", "patched", "--wait", timeout)
 	if took := time.Since(deleted); took < 2*time.Second {
 		t.Errorf("pod patched was gone after %v, although its termination takes two seconds", took)
 	}
-	deleted = time.Now()
-	c.kubectl(t, "delete", "pod", "fails", "crashes", "--wait", "--timeout=15s")
-	if took := time.Since(deleted); took > 5*time.Second {
-		t.Errorf("deleting two Pods took %v", took)
-	}
+	c.kubectl(t, "delete", "pod", "fails", "crashes", "--wait", timeout)
 
 	if after := version(); after != before {
 		t.Errorf("pod plain was written to: resource version %s, before %s", after, before)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 const (
@@ -94,13 +96,13 @@ func (a *actionSetTest) installPostgres() {
 			a.Log(a.Kubectl(a, "describe", "pods", "-n", shop))
 			a.Log(a.Kubectl(a, "describe", "actionsets", "-n", systemNamespace))
 		}
-		a.Kubectl(a, "delete", "actionsets,blueprints", "--all", "-n", systemNamespace, "--timeout="+patience.String())
-		a.Kubectl(a, "delete", "namespace", shop, "--timeout="+patience.String())
+		a.Kubectl(a, "delete", "actionsets,blueprints", "--all", "-n", systemNamespace, "--timeout="+patience.Limit.String())
+		a.Kubectl(a, "delete", "namespace", shop, "--timeout="+patience.Limit.String())
 	})
 	a.Kubectl(a, "apply", "-n", shop, "-f", actionSamples+"postgres.yaml")
 	a.Kubectl(a, "create", "rolebinding", "millwright-actions", "-n", shop, "--clusterrole=millwright-actions-application",
 		"--serviceaccount="+systemNamespace+":"+actions)
-	a.Kubectl(a, "rollout", "status", "-n", shop, "statefulset/postgres", "--timeout="+patience.String())
+	a.Kubectl(a, "rollout", "status", "-n", shop, "statefulset/postgres", "--timeout="+patience.Limit.String())
 }
 
 // sample applies a sample of the guide after replacing the old strings by the new ones.
@@ -122,7 +124,7 @@ func (a *actionSetTest) ends(name, condition string) {
 	a.Helper()
 	a.become(a.T, systemNamespace, "actionset/"+name, condition)
 	uid := a.read(a.T, systemNamespace, "actionset/"+name, ".metadata.uid")
-	eventually(a.T, "the objects of the run of "+name+" are removed", patience, func() bool {
+	eventually(a.T, "the objects of the run of "+name+" are removed", patience.Limit, func() bool {
 		left := a.Kubectl(a, "get", "pods", "-n", shop, "-l", "millwright.dev/actionset-uid="+uid, "-o", "name")
 		left += a.Kubectl(a, "get", "secrets", "-n", systemNamespace, "-l", "millwright.dev/actionset-uid="+uid, "-o", "name")
 		return left == "" && a.read(a.T, systemNamespace, "actionset/"+name, ".metadata.finalizers") == ""
@@ -190,7 +192,7 @@ func (a *actionSetTest) testOperatorKilled() {
 		content, _ := os.ReadFile(filepath.Join(a.backups, "started")) // the file may not exist yet
 		return string(content)
 	}
-	eventually(a.T, "the task runs", patience, func() bool { return started() != "" })
+	eventually(a.T, "the task runs", patience.Limit, func() bool { return started() != "" })
 	task := a.Kubectl(a, "get", "pods", "-n", shop, "-l", "createdBy=kanister", "-o", "jsonpath={.items[*].metadata.uid}")
 	holder := func() string { return a.read(a.T, systemNamespace, "lease/"+actions, ".spec.holderIdentity") }
 	killed := holder()
@@ -210,7 +212,7 @@ func (a *actionSetTest) testOperatorKilled() {
 	}
 	a.loseTable()
 	a.comeBack("killed")
-	a.Kubectl(a, "rollout", "status", "-n", systemNamespace, "deployment/"+actions, "--timeout="+patience.String())
+	a.Kubectl(a, "rollout", "status", "-n", systemNamespace, "deployment/"+actions, "--timeout="+patience.Limit.String())
 }
 
 // killOperators kills both replicas by SIGKILL, as the kernel does when it is out of memory.
@@ -238,7 +240,7 @@ func (a *actionSetTest) testQuiesce() {
 
 	a.sample("quiesce-blueprint.yaml", "name: postgres-quiesced", "name: quiesced-held", "pg_dumpall --no-role", "while :; do sleep 0.1; done; pg_dumpall --no-role")
 	a.sample("quiesce-actionset.yaml", "name: postgres-quiesced-backup", "name: cancelled", "blueprint: postgres-quiesced", "blueprint: quiesced-held")
-	eventually(a.T, "the dump is under way", patience, func() bool {
+	eventually(a.T, "the dump is under way", patience.Limit, func() bool {
 		return a.Kubectl(a, "get", "pods", "-n", shop, "-l", "createdBy=kanister", "-o", "jsonpath={.items[*].status.phase}") == "Running"
 	})
 	contains(a.T, "INSERT", a.trySQL("INSERT INTO orders VALUES ('meanwhile')"), "in a read-only transaction")

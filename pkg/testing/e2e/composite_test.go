@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 // compositeSamples is the folder with the samples of the guide.
@@ -41,7 +43,7 @@ func (s *suite) testCompositeController(t *testing.T) {
 	s.Kubectl(t, "apply", "-f", sample)
 	t.Cleanup(func() { s.Kubectl(t, "delete", "-f", sample, "--wait=false") })
 	const hook = "deployment/hello-controller"
-	s.Kubectl(t, "rollout", "status", "-n", "hello", hook, "--timeout="+patience.String())
+	s.Kubectl(t, "rollout", "status", "-n", "hello", hook, "--timeout="+patience.Limit.String())
 	s.become(t, "", "cc/hello-controller", "Ready")
 
 	ns := s.Namespace(t)
@@ -52,7 +54,7 @@ func (s *suite) testCompositeController(t *testing.T) {
 	})
 	s.apply(t, helloWorld, "NAMESPACE", ns, "NAME", "greeting", "WHO", "World")
 	s.awaitGreeting(t, ns, "World")
-	eventually(t, "the parent has the status that the hook returns", patience, func() bool {
+	eventually(t, "the parent has the status that the hook returns", patience.Limit, func() bool {
 		return s.read(t, ns, "helloworld/greeting", ".status") == `{"observedGeneration":1,"pods":1}`
 	})
 	s.apply(t, helloWorld, "NAMESPACE", ns, "NAME", "greeting", "WHO", "Everybody")
@@ -60,7 +62,7 @@ func (s *suite) testCompositeController(t *testing.T) {
 
 	uid := s.podUID(t, ns, "greeting")
 	s.Kubectl(t, "delete", "pod", "-n", ns, "greeting")
-	eventually(t, "the deleted Pod is replaced", patience, func() bool {
+	eventually(t, "the deleted Pod is replaced", patience.Limit, func() bool {
 		now := s.podUID(t, ns, "greeting")
 		return now != "" && now != uid
 	})
@@ -71,8 +73,8 @@ func (s *suite) testCompositeController(t *testing.T) {
 
 	s.killEngine(t, ns)
 
-	s.Kubectl(t, "delete", "helloworlds", "-n", ns, "--all", "--timeout="+patience.String())
-	eventually(t, "the Pods are deleted with their parents", patience, func() bool {
+	s.Kubectl(t, "delete", "helloworlds", "-n", ns, "--all", "--timeout="+patience.Limit.String())
+	eventually(t, "the Pods are deleted with their parents", patience.Limit, func() bool {
 		return s.Kubectl(t, "get", "pods", "-n", ns, "-o", "name") == ""
 	})
 }
@@ -90,7 +92,7 @@ func (s *suite) killEngine(t *testing.T, ns string) {
 	s.apply(t, before.String(), "NAMESPACE", ns, "WHO", "Crowd")
 	s.Kubectl(t, "delete", "pod", "-n", systemNamespace, leader, "--grace-period=0", "--force")
 	s.apply(t, after.String(), "NAMESPACE", ns, "WHO", "Crowd")
-	eventually(t, "each parent has its Pod", 2*patience, func() bool {
+	eventually(t, "each parent has its Pod", 2*patience.Limit, func() bool {
 		return strings.Count(s.Kubectl(t, "get", "pods", "-n", ns, "-o", "name"), "\n") == crowd+1
 	})
 	if now := s.leader(t, engine); now == leader {
@@ -99,13 +101,13 @@ func (s *suite) killEngine(t *testing.T, ns string) {
 	if now := s.podUID(t, ns, "greeting"); now != greeting {
 		t.Errorf("got Pod greeting with the UID %s, want still %s", now, greeting)
 	}
-	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+engine, "--timeout="+patience.String())
+	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+engine, "--timeout="+patience.Limit.String())
 }
 
 // awaitGreeting waits until the Pod has printed the greeting.
 func (s *suite) awaitGreeting(t *testing.T, ns, who string) {
 	t.Helper()
-	eventually(t, "Hello, "+who+"!", patience, func() bool {
+	eventually(t, "Hello, "+who+"!", patience.Limit, func() bool {
 		if s.Kubectl(t, "get", "pod", "-n", ns, "greeting", "--ignore-not-found", "-o", "jsonpath={.spec.containers[0].command[1]}") != "Hello, "+who+"!" {
 			return false
 		}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/farm/v1alpha"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -61,7 +62,7 @@ func (s *suite) testTutorial(t *testing.T) {
 	}
 	s.apply(t, string(tutorial), "IMAGE", millwright1)
 	logs := ""
-	eventually(t, "the server logs the rights that it lacks", patience, func() bool {
+	eventually(t, "the server logs the rights that it lacks", patience.Limit, func() bool {
 		logs = s.farmLogs(t)
 		return strings.Contains(logs, "lacks rights")
 	})
@@ -155,7 +156,7 @@ func (s *suite) testFarmUpdate(t *testing.T) {
 	load := s.startFarmLoad(t, ns)
 	s.deploy(t, "deploy", millwright2)
 	s.Kubectl(t, "rollout", "restart", "-n", farmNamespace, farmDeployment)
-	s.Kubectl(t, "rollout", "status", "-n", farmNamespace, farmDeployment, "--timeout="+patience.String())
+	s.Kubectl(t, "rollout", "status", "-n", farmNamespace, farmDeployment, "--timeout="+patience.Limit.String())
 	time.Sleep(5 * time.Second) // until the last old Pod has ended
 	load.stop()
 	images := s.Kubectl(t, "get", "pods", "-n", farmNamespace, "-l", "app=farm-operator", "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[0].image}")
@@ -202,7 +203,7 @@ func (s *suite) testFarmRemoval(t *testing.T) {
 	if left != "" {
 		t.Errorf("got these objects after undeploy, want none:\n%s", left)
 	}
-	s.Kubectl(t, "delete", "namespace", ns, "--timeout="+patience.String())
+	s.Kubectl(t, "delete", "namespace", ns, "--timeout="+patience.Limit.String())
 	contains(t, "kubectl get llamarecords", s.Kubectl(t, "get", "llamarecords", "-A"), "dolly")
 
 	s.deploy(t, "deploy", millwright2)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 // testLeaderDeleted deletes the Pod of the leader: another replica leads and does its work.
@@ -29,7 +31,7 @@ func (s *suite) testLeaderDeleted(t *testing.T) {
 	if now := s.leader(t, core); now == leader {
 		t.Errorf("the leader is still %s, want another", leader)
 	}
-	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, "--timeout="+patience.String())
+	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, "--timeout="+patience.Limit.String())
 }
 
 // testKubeletKilled kills kubelet: it starts again and no Pod is replaced.
@@ -42,7 +44,7 @@ func (s *suite) testKubeletKilled(t *testing.T) {
 
 	old := s.kubelet(t)
 	s.signalKubelet(t, syscall.SIGKILL)
-	eventually(t, "kubelet runs again", patience, func() bool {
+	eventually(t, "kubelet runs again", patience.Limit, func() bool {
 		now := s.kubelets(t)
 		return len(now) == 1 && now[0] != old
 	})
@@ -71,9 +73,9 @@ func (s *suite) testNodeLost(t *testing.T) {
 			s.signalKubelet(t, syscall.SIGCONT)
 		}
 	}()
-	s.Kubectl(t, "wait", "node/node-1", "--for=condition=Ready=Unknown", "--timeout="+patience.String())
+	s.Kubectl(t, "wait", "node/node-1", "--for=condition=Ready=Unknown", "--timeout="+patience.Limit.String())
 	s.Kubectl(t, "delete", "pod", "-n", ns, pod, "--wait=false")
-	eventually(t, "the status shows that the termination is waited for", patience, func() bool {
+	eventually(t, "the status shows that the termination is waited for", patience.Limit, func() bool {
 		return s.read(t, ns, "ic/lonely", `.status.conditions[?(@.type=="Progressing")].reason`) == "WaitingForTermination"
 	})
 	// Long after the Pod's grace period of two seconds.
@@ -89,7 +91,7 @@ func (s *suite) testNodeLost(t *testing.T) {
 	if n := most(); n != 1 {
 		t.Errorf("got %d processes at some time, want at most 1", n)
 	}
-	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, "--timeout="+patience.String())
+	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, "--timeout="+patience.Limit.String())
 }
 
 // watchProcesses counts the processes of the Pod every 50 ms. The returned function ends that and returns the highest count.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 const immortalContainer = `
@@ -36,7 +38,7 @@ func (s *suite) testImmortalContainer(t *testing.T) {
 
 	// kubelet restarts a killed process in the same Pod.
 	kill(t, processes(t, pod))
-	eventually(t, "the container was restarted", patience, func() bool {
+	eventually(t, "the container was restarted", patience.Limit, func() bool {
 		return s.read(t, ns, "pod/"+pod, ".status.containerStatuses[0].restartCount") == "1"
 	})
 	s.become(t, ns, "ic/web", "Ready")
@@ -68,7 +70,7 @@ func (s *suite) testImmortalContainer(t *testing.T) {
 func (s *suite) expectAnother(t *testing.T, namespace, name, uid, starts string) string {
 	t.Helper()
 	now := ""
-	eventually(t, "there is another Pod", patience, func() bool {
+	eventually(t, "there is another Pod", patience.Limit, func() bool {
 		now = s.podUID(t, namespace, name+"-immortalpod")
 		return now != "" && now != uid
 	})

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 // machine has the default pace: five seconds.
@@ -28,7 +30,7 @@ func (s *suite) testMachine(t *testing.T) {
 	s.Kubectl(t, append([]string{"patch", "-n", ns, "--type=merge", "-p", `{"spec":{"position":"up"}}`}, switches...)...)
 
 	var flips []time.Time // from the status, so the polling interval makes no difference
-	eventually(t, "all are down", patience, func() bool {
+	eventually(t, "all are down", patience.Limit, func() bool {
 		panel, err := s.client.UselessV1alpha1().Machines(ns).Get(t.Context(), "panel", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)

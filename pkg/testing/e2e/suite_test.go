@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"millwright.dev/pkg/generated/clientset/versioned"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -30,9 +31,6 @@ const (
 	engine  = "millwright-engine"
 	actions = "millwright-actions"
 )
-
-// patience is the limit of every wait. It is long enough for a busy machine.
-const patience = 4 * time.Minute
 
 // suite is what all parts share: one cluster, and clients with full rights.
 type suite struct {
@@ -67,7 +65,7 @@ func (s *suite) apply(t *testing.T, manifest string, namesAndValues ...string) {
 // become waits with kubectl until a condition of an object is true.
 func (s *suite) become(t *testing.T, namespace, object, condition string) {
 	t.Helper()
-	s.Kubectl(t, "wait", "-n", namespace, "--for=condition="+condition, "--timeout="+patience.String(), object)
+	s.Kubectl(t, "wait", "-n", namespace, "--for=condition="+condition, "--timeout="+patience.Limit.String(), object)
 }
 
 // read returns a field of an object, by its JSONPath.
@@ -121,9 +119,9 @@ spec:
   containers:
   - {name: asks, image: "IMAGE", command: [/app, get, ARGS]}
 `, "NAMESPACE", namespace, "NAME", name, "ACCOUNT", serviceAccount, "IMAGE", app1, "ARGS", strings.Join(args, ", "))
-	s.Kubectl(t, "wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", "--timeout="+patience.String(), "pod/"+name)
+	s.Kubectl(t, "wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", "--timeout="+patience.Limit.String(), "pod/"+name)
 	code, body, _ = strings.Cut(s.Kubectl(t, "logs", "-n", namespace, name), "\n")
-	s.Kubectl(t, "delete", "pod", "-n", namespace, name, "--timeout="+patience.String())
+	s.Kubectl(t, "delete", "pod", "-n", namespace, name, "--timeout="+patience.Limit.String())
 	return code, body
 }
 

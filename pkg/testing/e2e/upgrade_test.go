@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/testing/patience"
 )
 
 // load is the number of ImmortalContainers during the upgrade. They are on the simulated node, because the real one is busy with the
@@ -43,7 +44,7 @@ func (s *suite) testUpgrade(t *testing.T) {
 	}
 	s.apply(t, manifests.String(), "NAMESPACE", ns, "IMAGE", app1)
 	s.apply(t, immortalContainer, "NAMESPACE", ns, "NAME", "real", "IMAGE", app1)
-	s.Kubectl(t, "wait", "-n", ns, "--for=condition=Ready", "--timeout="+patience.String(), "ic", "--all")
+	s.Kubectl(t, "wait", "-n", ns, "--for=condition=Ready", "--timeout="+patience.Limit.String(), "ic", "--all")
 	real := s.podUID(t, ns, "real-immortalpod")
 	untouched := map[string]types.UID{}
 	for i := 1; i < load; i += 2 {
@@ -64,7 +65,7 @@ func (s *suite) testUpgrade(t *testing.T) {
 
 	images := s.Kubectl(t, "get", "pods", "-n", systemNamespace, "--field-selector=status.phase=Running", "-o", "jsonpath={.items[*].spec.containers[0].image}")
 	contains(t, "the Pods of the operator", images, millwright2)
-	s.Kubectl(t, "wait", "-n", ns, "--for=condition=Ready", "--timeout="+patience.String(), "ic", "--all")
+	s.Kubectl(t, "wait", "-n", ns, "--for=condition=Ready", "--timeout="+patience.Limit.String(), "ic", "--all")
 	for pod, uid := range untouched {
 		if now := s.podUID(t, ns, pod); now != string(uid) {
 			t.Errorf("got Pod %s with the UID %s, want still %s", pod, now, uid)
@@ -123,7 +124,7 @@ func (s *suite) startChurn(t *testing.T, namespace string) *churn {
 				if err == nil && pod.UID != before.UID {
 					break
 				}
-				if err != nil && !apierrors.IsNotFound(err) || time.Since(begin) > patience {
+				if err != nil && !apierrors.IsNotFound(err) || time.Since(begin) > patience.Limit {
 					t.Errorf("Pod %s is not replaced: %v", podOf(i), err)
 					return
 				}

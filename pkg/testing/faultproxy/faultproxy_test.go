@@ -31,13 +31,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
-// patience is the limit of every wait. brief is how long the tests watch that nothing happens.
-const (
-	patience = 3 * time.Minute
-	brief    = 200 * time.Millisecond
-)
+// brief is how long the tests watch that nothing happens.
+const brief = 200 * time.Millisecond
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")) // runs as long as the process
@@ -367,7 +366,7 @@ func awaitChange(t *testing.T, server *apiServer, watcher watch.Interface) {
 	t.Helper()
 	select {
 	case server.changes <- "x":
-	case <-time.After(patience):
+	case <-time.After(patience.Limit):
 		t.Fatal("the API server has no watch")
 	}
 	select {
@@ -375,7 +374,7 @@ func awaitChange(t *testing.T, server *apiServer, watcher watch.Interface) {
 		if !open || event.Type != watch.Added {
 			t.Fatalf("got the event %+v, want ADDED", event)
 		}
-	case <-time.After(patience):
+	case <-time.After(patience.Limit):
 		t.Fatal("got no event from the watch")
 	}
 }
@@ -398,7 +397,7 @@ func awaitEnd(t *testing.T, watcher watch.Interface) {
 			if !open {
 				return
 			}
-		case <-time.After(patience):
+		case <-time.After(patience.Limit):
 			t.Fatal("the watch did not end")
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"millwright.dev/pkg/phase"
 	"millwright.dev/pkg/phase/function"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -105,7 +106,7 @@ func runCommand(asked string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithTimeout(context.Background(), patience)
+	ctx, stop := context.WithTimeout(context.Background(), patience.Limit)
 	functions := function.New(ctx, phase.Environment{Client: client, RESTConfig: config, Wake: func(phase.ID) {}})
 	defer functions.Wait()
 	defer stop()

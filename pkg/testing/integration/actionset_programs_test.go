@@ -9,6 +9,8 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 // program is what a container or a command in a container runs. It returns the exit code, early if the context ends.
@@ -63,13 +65,13 @@ func (g *gate) program(ctx context.Context, c *call) int {
 // await waits until a program waits at the gate, and returns its call.
 func (g *gate) await(e *env) *call {
 	e.Helper()
-	ctx, cancel := context.WithTimeout(e.Context(), patience)
+	ctx, cancel := context.WithTimeout(e.Context(), patience.Limit)
 	defer cancel()
 	select {
 	case c := <-g.came:
 		return c
 	case <-ctx.Done():
-		e.Fatalf("no program has reached the gate within %s", patience)
+		e.Fatalf("no program has reached the gate within %s", patience.Limit)
 		return nil
 	}
 }

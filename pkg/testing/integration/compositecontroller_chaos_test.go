@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 const (
@@ -56,7 +58,7 @@ func TestCompositeChaos(t *testing.T) {
 		w.churn(chaosPhase / 10)
 		engine = w.startEngine()
 		w.churn(chaosPhase / 2)
-		for begin := time.Now(); mood != gone && hook.callsIn()[mood] < chaosCalls && time.Since(begin) < patience; {
+		for begin := time.Now(); mood != gone && hook.callsIn()[mood] < chaosCalls && time.Since(begin) < patience.Limit; {
 			w.churn(chaosPhase / 10) // the machine is slow
 		}
 	}

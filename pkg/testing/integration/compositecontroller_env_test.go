@@ -22,6 +22,7 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/manager"
 	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -171,7 +172,7 @@ const composite = "CompositeController.metacontroller.k8s.io/v1alpha1"
 func (e *engineEnv) cleanUp(kind, name string) {
 	objects := e.at(kind)
 	e.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
 		defer cancel()
 		err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(context.Context) (bool, error) {
 			err := objects.Delete(ctx, name, metav1.DeleteOptions{})

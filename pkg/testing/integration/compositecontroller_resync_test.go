@@ -17,15 +17,15 @@ import (
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
-// checkGaps checks the time between the calls. On a busy machine calls are late, but never early.
+// checkGaps checks that no call comes early. On a busy machine calls are late.
 func checkGaps(t *testing.T, calls []*hookCall, often time.Duration) {
 	t.Helper()
 	var between []time.Duration
 	for i := range calls[1:] {
 		between = append(between, calls[i+1].at.Sub(calls[i].at))
 	}
-	if shortest := slices.Min(between); shortest < often*85/100 || shortest > 10*often {
-		t.Errorf("time between calls: got %s, want %s", between, often)
+	if shortest := slices.Min(between); shortest < often*85/100 {
+		t.Errorf("time between calls: got %s, want %s at least", between, often)
 	}
 }
 
@@ -116,7 +116,12 @@ func TestCompositeIdle(t *testing.T) {
 		calls[call.name()] = append(calls[call.name()], call)
 	}
 	delete(calls, "first")
-	var again []string
+	type unchanged struct {
+		name  string
+		after time.Duration
+	}
+	var again []unchanged
+	var usual []time.Duration // until the next call, where something has changed
 	for name, calls := range calls {
 		// The parent and its child are created, and the status is written twice, with no child and with one.
 		if len(calls) > 4 {
@@ -125,14 +130,19 @@ func TestCompositeIdle(t *testing.T) {
 		for i, call := range calls[1:] {
 			before := calls[i]
 			same := cmp.Equal(before.Parent, call.Parent) && cmp.Equal(before.Children, call.Children)
-			if after := call.at.Sub(before.at); after > 700*time.Millisecond && same {
-				again = append(again, fmt.Sprintf("%s after %s", name, after))
+			if after := call.at.Sub(before.at); same {
+				again = append(again, unchanged{name, after})
+			} else {
+				usual = append(usual, after)
 			}
 		}
 	}
-	// On a very busy machine the watch may show a change long after the engine has handled it, but not for many parents.
+	// On a busy machine the watch may show a change after the engine has handled it. That is no later than other changes are handled.
+	slices.Sort(usual)
+	limit := max(700*time.Millisecond, 3*usual[len(usual)/2])
+	again = slices.DeleteFunc(again, func(call unchanged) bool { return call.after <= limit })
 	if len(again) > len(names)/2 {
-		t.Errorf("the hook was called again with an unchanged request for %s", again)
+		t.Errorf("the hook was called again with an unchanged request, after more than %s: %v", limit, again)
 	}
 }
 

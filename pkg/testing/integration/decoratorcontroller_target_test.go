@@ -15,6 +15,7 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/patience"
 )
 
 // What is written to a target is exactly what differs: each answer costs the requests next to it, and none the second time.
@@ -220,7 +221,7 @@ func TestDecoratorTargetContested(t *testing.T) {
 				subresources = []string{test.subresource}
 			}
 			repaired := 0
-			for begin := time.Now(); repaired < 100 && e.countEvents(target, test.reason) == 0 && time.Since(begin) < patience; {
+			for begin := time.Now(); repaired < 100 && e.countEvents(target, test.reason) == 0 && time.Since(begin) < patience.Limit; {
 				if isOurs(e.look(widget, "web")) {
 					repaired++
 					e.change(widget, "web", test.theirs, subresources...)

@@ -22,11 +22,9 @@ import (
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
-
-// patience is the timeout of eventually. Tests that expect something sooner check that themselves.
-const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
 	if command := os.Getenv(runsCommand); command != "" {
@@ -110,12 +108,12 @@ func newEnv(t *testing.T, cluster *testcluster.Cluster) *env {
 func (e *env) eventually(check func() (complaint string)) {
 	e.Helper()
 	complaint := ""
-	err := wait.PollUntilContextTimeout(e.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(e.Context(), 20*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) {
 		complaint = check()
 		return complaint == "", nil
 	})
 	if err != nil {
-		e.Fatalf("still after %s: %s", patience, complaint)
+		e.Fatalf("still after %s: %s", patience.Limit, complaint)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 	typedfarm "millwright.dev/pkg/generated/clientset/versioned/typed/farm/v1alpha"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -186,8 +187,8 @@ func next(t testing.TB, watcher watch.Interface) watch.Event {
 			t.Fatal("the watch has ended")
 		}
 		return event
-	case <-time.After(patience):
-		t.Fatalf("no event within %s", patience)
+	case <-time.After(patience.Limit):
+		t.Fatalf("no event within %s", patience.Limit)
 	}
 	panic("unreachable")
 }

@@ -28,6 +28,7 @@ import (
 	"millwright.dev/pkg/certs"
 	"millwright.dev/pkg/controller/servingcert"
 	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -232,7 +233,7 @@ func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 	from.install(t, cluster, "", true)
 	stop := keepCertificate(tutorialNamespace)
 	from.start(t, cluster)
-	cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.String(), "apiservice", farmAPIService)
+	cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.Limit.String(), "apiservice", farmAPIService)
 	stop()
 	// Restore the state of the earlier version: all keys in one Secret, and the rights of millwright-core in a Role of another name.
 	authority, err := e.kube.CoreV1().Secrets(farmNamespace).Get(t.Context(), authoritySecret, metav1.GetOptions{})
@@ -263,7 +264,7 @@ func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 	script(t, cluster, fmt.Sprintf("farm_port=%d; switch_farm %s", to.front.port(), farmNamespace))
 	to.install(t, cluster, "", true)
 	load.more(t, 20)
-	cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.String(), "apiservice", farmAPIService)
+	cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.Limit.String(), "apiservice", farmAPIService)
 	script(t, cluster, "remove_farm "+tutorialNamespace)
 	from.front.remove(from.server.address)
 	load.more(t, 20)
@@ -327,7 +328,7 @@ func startLlamaLoad(t *testing.T, e *env) *llamaLoad {
 func (l *llamaLoad) more(t *testing.T, n int64) {
 	t.Helper()
 	begin := l.done.Load()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) {
 		return l.done.Load() >= begin+n, nil
 	})
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 
 	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -99,7 +100,7 @@ func (f *farm) remove(server *farmServer) {
 // awaitAvailable waits until the APIService of the farm is available.
 func (f *farm) awaitAvailable(t testing.TB) {
 	t.Helper()
-	f.cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.String(), "apiservice", "v1alpha.farm.example.com")
+	f.cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.Limit.String(), "apiservice", "v1alpha.farm.example.com")
 }
 
 // stop stops the servers, and returns their errors.
@@ -163,10 +164,10 @@ func (s *farmServer) terminate() error {
 	}
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(patience.Limit):
 		_ = s.Process.Kill()
 		<-s.ended
-		return fmt.Errorf("an API server of the farm did not end within %s of SIGTERM; its log:\n%s", patience, s.log)
+		return fmt.Errorf("an API server of the farm did not end within %s of SIGTERM; its log:\n%s", patience.Limit, s.log)
 	}
 	if code := s.ProcessState.ExitCode(); code != 0 || strings.Contains(s.log.String(), "panic: ") {
 		return fmt.Errorf("an API server of the farm ended with exit code %d; its log:\n%s", code, s.log)
@@ -206,7 +207,7 @@ func (s *farmServer) get(ctx context.Context, config *rest.Config, path string) 
 func (s *farmServer) awaitReady(t *testing.T, cluster *testcluster.Cluster) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience.Limit, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-s.ended:
 			return false, fmt.Errorf("the process has ended: %v", s.ProcessState)

@@ -17,6 +17,7 @@ import (
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -331,7 +332,7 @@ func suspendAndResume(e *env) {
 func deletion(e *env) {
 	e.create(immortal("web"))
 	e.awaitReady("web", 1)
-	e.kubectl("delete", "ic", "web", "--cascade=foreground", "--timeout=30s")
+	e.kubectl("delete", "ic", "web", "--cascade=foreground", "--timeout="+patience.Limit.String())
 	if pod := e.pod("web"); pod != nil {
 		e.Errorf("the Pod still exists: %+v", pod.Status)
 	}

@@ -18,13 +18,10 @@ import (
 
 	"millwright.dev/pkg/manager"
 	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/perturbation"
 	"millwright.dev/pkg/testing/testcluster"
 )
-
-// shortElection is for tests that have to wait until a Lease expires. With shorter times a leader could miss the deadline while the
-// machine is busy with other tests.
-var shortElection = manager.LeaderElection{LeaseDuration: 6 * time.Second, RenewDeadline: 4 * time.Second, RetryPeriod: time.Second}
 
 // defaultElection has the defaults of the flags.
 var defaultElection = manager.NewOptions().LeaderElection
@@ -235,7 +232,7 @@ func TestLeaderSuspended(t *testing.T) {
 	const count = 40
 	e := newEnv(t, testcluster.Shared(t))
 	pods := recordPods(e)
-	p := startPair(e, shortElection)
+	p := startPair(e, defaultElection)
 	// With this latency all workers always wait for a response, after which they write again.
 	p.leader.proxy.SetLatency(300 * time.Millisecond)
 	for i := range count {
@@ -282,7 +279,7 @@ func TestLeaderSuspended(t *testing.T) {
 	})
 	release()
 	released := time.Now()
-	if code := p.leader.awaitEnd(t, patience); code == 0 {
+	if code := p.leader.awaitEnd(t, patience.Limit); code == 0 {
 		t.Error("got exit code 0, want an error")
 	}
 	t.Logf("the old leader ended %s after its log was released", time.Since(released).Round(time.Millisecond))
@@ -302,9 +299,9 @@ func TestLeaderSuspended(t *testing.T) {
 // a kubelet does.
 func TestLeaderAPIServerOutage(t *testing.T) {
 	t.Parallel()
-	election, absence := shortElection, shortElection.LeaseDuration+4*time.Second
+	election, absence := defaultElection, defaultElection.LeaseDuration+4*time.Second
 	if os.Getenv(perturbation.AllPatternsVariable) != "" {
-		election, absence = defaultElection, time.Minute
+		absence = time.Minute
 	}
 	e := newEnv(t, testcluster.Shared(t))
 	p := startPair(e, election)
@@ -313,7 +310,7 @@ func TestLeaderAPIServerOutage(t *testing.T) {
 	for _, o := range []*operator{p.leader, p.standby} {
 		o.proxy.Refuse()
 	}
-	if code := p.leader.awaitEnd(t, patience); code == 0 {
+	if code := p.leader.awaitEnd(t, patience.Limit); code == 0 {
 		t.Error("leader that cannot renew its Lease: got exit code 0, want an error")
 	}
 	ended := time.Since(gone)

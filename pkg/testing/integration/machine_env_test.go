@@ -177,6 +177,27 @@ func (e *env) kubectlFails(args ...string) string {
 	return e.cluster.KubectlFails(e, append([]string{"--namespace", e.namespace}, args...)...)
 }
 
+// watchRows starts kubectl get --watch. The returned function returns the columns of each row that it has printed so far. The first row is there
+// already: all later changes follow.
+func (e *env) watchRows(args ...string) (rows func() [][]string) {
+	e.Helper()
+	output := e.cluster.StartKubectl(e, append([]string{"--namespace", e.namespace, "get", "--watch", "--no-headers"}, args...)...)
+	rows = func() (rows [][]string) {
+		text := output()
+		for line := range strings.Lines(text[:strings.LastIndex(text, "\n")+1]) { // the last line may not be whole
+			rows = append(rows, strings.Fields(line))
+		}
+		return rows
+	}
+	e.eventually(func() string {
+		if len(rows()) == 0 {
+			return "kubectl get --watch has printed nothing"
+		}
+		return ""
+	})
+	return rows
+}
+
 // columns returns the header that kubectl get prints.
 func (e *env) columns(args ...string) string {
 	e.Helper()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/testing/patience"
 )
 
 // Ownership, deletion and failures of Machines and their switches.
@@ -130,7 +131,8 @@ func machineDeletedInBackground(e *env) {
 func machineDeletedInForeground(e *env) {
 	e.createMachine(newMachine("m", 3))
 	e.awaitMachine("m", 3)
-	e.kubectl("delete", "machine", "m", "--cascade=foreground", "--timeout=60s")
+	e.awaitCollector()
+	e.kubectl("delete", "machine", "m", "--cascade=foreground", "--timeout="+patience.Limit.String())
 	if all := e.switches(); len(all) > 0 {
 		e.Errorf("switches of a deleted Machine: got %+v, want none", all)
 	}
@@ -146,11 +148,10 @@ func (e *env) awaitNoSwitches() {
 	})
 }
 
-func machineOrphans(e *env) {
-	e.createMachine(newMachine("m", 2))
-	_, before := e.awaitMachine("m", 2)
-	// For up to 30 seconds after a CRD was installed the garbage collector does not orphan objects of its kind. It knows the kind when it
-	// deletes the switches of another Machine.
+// awaitCollector waits until the garbage collector deletes the switches of another Machine. For up to 30 seconds after a CRD was installed it neither
+// orphans objects of its kind nor waits for them.
+func (e *env) awaitCollector() {
+	e.Helper()
 	e.createMachine(newMachine("probe", 1))
 	_, probe := e.awaitMachine("probe", 1)
 	e.kubectl("delete", "machine", "probe")
@@ -160,7 +161,13 @@ func machineOrphans(e *env) {
 		}
 		return ""
 	})
-	e.kubectl("delete", "machine", "m", "--cascade=orphan", "--timeout=60s")
+}
+
+func machineOrphans(e *env) {
+	e.createMachine(newMachine("m", 2))
+	_, before := e.awaitMachine("m", 2)
+	e.awaitCollector()
+	e.kubectl("delete", "machine", "m", "--cascade=orphan", "--timeout="+patience.Limit.String())
 	if all := e.switches(); len(all) != 2 || len(all[0].OwnerReferences)+len(all[1].OwnerReferences) > 0 {
 		e.Errorf("got switches %+v, want two orphans", all)
 	}

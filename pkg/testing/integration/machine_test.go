@@ -4,10 +4,12 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -50,18 +52,22 @@ spec:
   switchPosition: down
 `))
 	e.awaitMachine("machine-1", 1)
+	wide := e.watchRows("mach", "machine-1", "-o", "wide") // the lever stays up for five seconds only
 	begin := time.Now()
 	e.kubectl("patch", "machine", "machine-1", "--type=merge", `--patch={"spec":{"switchPosition":"up"}}`)
-	e.kubectl("wait", "machine/machine-1", "--for=jsonpath={.status.seenAt}", "--timeout=10s")
-	wide := strings.Fields(e.kubectl("get", "mach", "machine-1", "-o", "wide", "--no-headers"))
-	if len(wide) != 8 || wide[4] != "up" || !strings.HasSuffix(wide[5], "s") || wide[7] != "Complete" {
-		e.Errorf("kubectl get -o wide: got %q", wide)
-	}
-	e.kubectl("wait", "machine/machine-1", "--for=jsonpath={.spec.switchPosition}=down", "--timeout=30s")
+	e.kubectl("wait", "machine/machine-1", "--for=jsonpath={.spec.switchPosition}=down", "--timeout="+patience.Limit.String())
 	if took := time.Since(begin); took < 5*time.Second {
 		e.Errorf("the lever came down after %s, want 5 s at least", took)
 	}
 	e.awaitMachine("machine-1", 1)
+	e.eventually(func() string {
+		for _, row := range wide() {
+			if len(row) == 8 && row[4] == "up" && strings.HasSuffix(row[5], "s") && row[7] == "Complete" {
+				return ""
+			}
+		}
+		return fmt.Sprintf("kubectl get -o wide --watch has no row of a lever that was seen up: %q", wide())
+	})
 	e.awaitMachineEvent("machine-1", "SeenUp", "the lever is up")
 	e.awaitMachineEvent("machine-1", "Flipped", "Moved the lever down")
 }
@@ -78,7 +84,7 @@ spec:
   switches: 3
 `), "-o", "name")
 	_, name, _ := strings.Cut(strings.TrimSpace(created), "/")
-	e.kubectl("wait", "machine/"+name, "--for=condition=Ready", "--timeout=30s")
+	e.kubectl("wait", "machine/"+name, "--for=condition=Ready", "--timeout="+patience.Limit.String())
 	_, switches := e.awaitMachine(name, 3)
 	if got, want := e.columns("machines"), "NAME SWITCHES POSITIONS AGE"; got != want {
 		e.Errorf("kubectl get machines: got columns %q, want %q", got, want)
@@ -96,22 +102,23 @@ spec:
 		e.Errorf("kubectl get useless: got\n%s", all)
 	}
 
-	for _, sw := range switches {
-		e.kubectl("patch", "switch", sw.Name, "--type=merge", `--patch={"spec":{"position":"up"}}`)
-	}
+	rows := e.watchRows("machine", name)
+	e.kubectl("patch", "switch", switches[0].Name, switches[1].Name, switches[2].Name, "--type=merge", `--patch={"spec":{"position":"up"}}`)
 	if up := e.kubectl("get", "sw", "--field-selector=spec.position=up", "-o", "name"); strings.Count(up, "\n") != 3 {
 		e.Errorf("switches selected by position: got\n%s, want 3", up)
 	}
-	watched := e.kubectl("get", "machine", name, "-w", "--no-headers", "--request-timeout=20s")
-	var seen []string
-	for line := range strings.Lines(watched) {
-		if positions := strings.Fields(line)[2]; len(seen) == 0 || seen[len(seen)-1] != positions {
-			seen = append(seen, positions)
+	e.eventually(func() string {
+		var seen []string
+		for _, row := range rows() {
+			if positions := row[2]; len(seen) == 0 || seen[len(seen)-1] != positions {
+				seen = append(seen, positions)
+			}
 		}
-	}
-	if n := len(seen); n > 4 || n < 3 || seen[n-1] != "ddd" || strings.Count(seen[n-2], "u") != 1 || strings.Count(seen[n-3], "u") != 2 {
-		e.Errorf("positions in kubectl get -w: got %q, want one switch after the other to come down:\n%s", seen, watched)
-	}
+		if n := len(seen); n < 4 || seen[n-1] != "ddd" || strings.Count(seen[n-2], "u") != 1 || strings.Count(seen[n-3], "u") != 2 {
+			return fmt.Sprintf("positions in kubectl get --watch: got %q, want one switch after the other to come down", seen)
+		}
+		return ""
+	})
 	e.awaitMachine(name, 3)
 	if flips.flips() != 3 {
 		e.Errorf("got %d flips, want 3", flips.flips())

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/patience"
 )
 
 // operator is a process for the test's namespace alone. It sends its requests through a proxy of its own, and serves its metrics.
@@ -66,7 +67,7 @@ func (o *operator) get(path string) string {
 	if found == nil {
 		return ""
 	}
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: patience.Limit, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + found[1] + path)
 	if err != nil {
 		return ""

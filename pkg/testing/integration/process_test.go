@@ -164,14 +164,14 @@ func (p *process) holdLog(e *env) (release func()) {
 }
 
 // awaitEnd waits until the process has ended, and returns its exit code.
-func (p *process) awaitEnd(t *testing.T, patience time.Duration) int {
+func (p *process) awaitEnd(t *testing.T, limit time.Duration) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	select {
 	case <-p.ended:
 	case <-ctx.Done():
-		t.Fatalf("the process still runs after %s", patience)
+		t.Fatalf("the process still runs after %s", limit)
 	}
 	return p.ProcessState.ExitCode()
 }

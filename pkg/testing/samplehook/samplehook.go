@@ -7,7 +7,9 @@ package samplehook
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,16 +65,16 @@ func Start(t testing.TB, file string) (address string) {
 	return ""
 }
 
-// run runs the code of a hook. The hook listens at a free port of loopback instead of port 8080 of all addresses.
+// run runs the code of a hook. The hook listens at its port, 8080, but at an address of its own on loopback instead of all addresses.
 func run(t testing.TB, interpreter, name, code string) (address string) {
 	t.Helper()
 	program, err := exec.LookPath(interpreter)
 	if err != nil {
 		t.Skipf("%s is not installed: the hook %s cannot be run here", interpreter, name)
 	}
-	address = freeAddress(t)
-	_, port, _ := strings.Cut(address, ":")
-	moved := strings.NewReplacer(`("", 8080)`, `("127.0.0.1", `+port+`)`, ".listen(8080)", ".listen("+port+", '127.0.0.1')").Replace(code)
+	host := loopback()
+	address = net.JoinHostPort(host, "8080")
+	moved := strings.NewReplacer(`("", 8080)`, `("`+host+`", 8080)`, ".listen(8080)", ".listen(8080, '"+host+"')").Replace(code)
 	if moved == code {
 		t.Fatalf("%s does not listen on port 8080 as its Service says", name)
 	}
@@ -106,15 +108,9 @@ func run(t testing.TB, interpreter, name, code string) (address string) {
 	}
 }
 
-// freeAddress returns an address on loopback that no process listens at.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
+// loopback returns a random address on loopback. A free port of one address could be taken before the hook listens, by a test that runs concurrently.
+func loopback() string {
+	return netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(254)), byte(rand.IntN(256)), byte(1 + rand.IntN(254))}).String()
 }
 
 // buffer can be read while it is written.

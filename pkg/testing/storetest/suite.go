@@ -13,7 +13,6 @@ package storetest
 import (
 	"context"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -23,10 +22,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
+	"millwright.dev/pkg/testing/patience"
 )
-
-// patience bounds what is waited for.
-const patience = 3 * time.Minute
 
 // Subject is a storage under test. Its keys are /llamas/NAMESPACE/NAME.
 type Subject struct {
@@ -41,7 +38,7 @@ func Run(t *testing.T, subject Subject) {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*patience.Limit)
 				defer cancel()
 				test(&farm{T: t, Subject: subject, ctx: ctx, namespace: subject.Namespace(t)})
 			})

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
+	"millwright.dev/pkg/testing/patience"
 )
 
 var watching = map[string]func(*farm){
@@ -87,7 +88,7 @@ var watching = map[string]func(*farm){
 				f.create(fmt.Sprint(name, i))
 			}
 			stop(w, cancel)
-			for deadline := time.After(patience); ; {
+			for deadline := time.After(patience.Limit); ; {
 				select {
 				case _, open := <-w.ResultChan():
 					if open {

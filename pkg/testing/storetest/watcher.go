@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
+	"millwright.dev/pkg/testing/patience"
 )
 
 // watcher reads a watch.
@@ -77,7 +78,7 @@ func (w *watcher) next() watch.Event {
 			w.f.Fatal("the watch has ended")
 		}
 		return event
-	case <-time.After(patience):
+	case <-time.After(patience.Limit):
 		w.f.Fatal("nothing happens")
 	}
 	panic("not reached")
@@ -95,7 +96,7 @@ func (w *watcher) failure() error {
 		if open {
 			w.f.Errorf("%s %+v after an error", event.Type, event.Object)
 		}
-	case <-time.After(patience):
+	case <-time.After(patience.Limit):
 		w.f.Error("the watch goes on after an error")
 	}
 	return apierrors.FromObject(event.Object)

@@ -20,10 +20,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	farm "millwright.dev/pkg/apis/farm/v1alpha"
+	"millwright.dev/pkg/testing/patience"
 )
-
-// patience is how long a test waits for what has to happen.
-const patience = 3 * time.Minute
 
 // watchFrom opens a watch, which the test stops.
 func watchFrom(t *testing.T, ctx context.Context, api *upstream, options *internalversion.ListOptions) watch.Interface {
@@ -42,7 +40,7 @@ func next(t *testing.T, w watch.Interface) (watch.Event, bool) {
 	select {
 	case event, ok := <-w.ResultChan():
 		return event, ok
-	case <-time.After(patience):
+	case <-time.After(patience.Limit):
 		t.Fatal("there is neither an event nor an end")
 		return watch.Event{}, false
 	}
@@ -68,7 +66,7 @@ func wantOver(t *testing.T, over <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-over:
-	case <-time.After(patience):
+	case <-time.After(patience.Limit):
 		t.Fatal("the watch of Pods goes on")
 	}
 }
@@ -176,7 +174,7 @@ func TestSlowClientHoldsNothingUp(t *testing.T) {
 	}
 	handler, over := ending(streaming(events))
 	w := watchFrom(t, testContext(t, "barn"), newUpstream(t, handler), &internalversion.ListOptions{})
-	for deadline := time.Now().Add(patience); len(w.ResultChan()) < buffered; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience.Limit); len(w.ResultChan()) < buffered; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("his events do not arrive")
 		}

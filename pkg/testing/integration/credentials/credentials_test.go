@@ -22,11 +22,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"millwright.dev/pkg/hook/credentials"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
-
-// patience is the timeout of eventually. A right that was granted takes effect within 30 seconds.
-const patience = 90 * time.Second
 
 func TestMain(m *testing.M) { testcluster.Main(m) }
 
@@ -34,11 +32,11 @@ func TestMain(m *testing.M) { testcluster.Main(m) }
 func eventually(t *testing.T, check func() (complaint string)) {
 	t.Helper()
 	complaint := ""
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) {
 		complaint = check()
 		return complaint == "", nil
 	}); err != nil {
-		t.Fatalf("still after %s: %s", patience, complaint)
+		t.Fatalf("still after %s: %s", patience.Limit, complaint)
 	}
 }
 

@@ -28,11 +28,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/objectcache"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
-
-// patience is the timeout of eventually.
-const patience = 3 * time.Minute
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
@@ -196,11 +194,11 @@ func (u *user) wantUpToDate(t *testing.T, config *rest.Config) {
 func eventually(t *testing.T, check func() (complaint string)) {
 	t.Helper()
 	complaint := ""
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) {
 		complaint = check()
 		return complaint == "", nil
 	}); err != nil {
-		t.Fatalf("still after %s: %s", patience, complaint)
+		t.Fatalf("still after %s: %s", patience.Limit, complaint)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 // patient retries requests if the API server of the records responds with too many requests, as client-go does.
@@ -20,7 +22,7 @@ type patient struct{ storage.Interface }
 // repeat repeats the request until the error is another one. A request with this error has had no effect.
 func repeat(ctx context.Context, ask func() error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) {
 		last = ask()
 		return !apierrors.IsTooManyRequests(last), nil
 	})

@@ -28,21 +28,19 @@ import (
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 	farmstoragev1 "millwright.dev/pkg/apis/farmstorage/v1"
 	"millwright.dev/pkg/generated/clientset/versioned"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
-
-// patience is the timeout of eventually.
-const patience = 3 * time.Minute
 
 // eventually waits until check returns "". It fails the test with the last complaint.
 func eventually(t testing.TB, check func() (complaint string)) {
 	t.Helper()
 	complaint := ""
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) {
 		complaint = check()
 		return complaint == "", nil
 	}); err != nil {
-		t.Fatalf("still after %s: %s", patience, complaint)
+		t.Fatalf("still after %s: %s", patience.Limit, complaint)
 	}
 }
 
