@@ -100,7 +100,7 @@ build-installer: bundle ## The same as bundle
 ##@ Develop
 
 # What test runs: the parts of hack/test.sh.
-PARTS ?= unit cluster chart integration perturbation
+PARTS ?= unit cluster chart integration perturbation perturbation-race
 
 .PHONY: build
 build: check-go ## Build bin/millwright, the operator
@@ -135,7 +135,7 @@ e2e: bin/cluster ## Run the end-to-end tests, with the image and the manifests, 
 	@exec hack/test.sh e2e
 
 .PHONY: perturb
-perturb: check-race bin/cluster ## Disturb the controllers at every write, by every pattern (kill, stale cache, late write, ...); make test runs some patterns
+perturb: check-race bin/cluster ## Disturb the controllers at every write, by every pattern (kill, stale cache, late write, ...), with the race detector; make test runs some
 	@exec hack/test.sh perturbation-all
 
 .PHONY: bench

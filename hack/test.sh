@@ -2,8 +2,8 @@
 # test.sh PART...: runs parts of the tests, prints how long each took, which tests were the slowest, and what became of all of them.
 #   unit          packages whose tests need no cluster
 #   integration   packages whose tests import pkg/testing/testcluster, except perturbation and e2e: on real control planes, which need bin/cluster
-#   perturbation  the package that disturbs the controllers at each of their writes; perturbation-all: by every pattern, for which not every run
-#                 has time
+#   perturbation  the package that disturbs the controllers at each of their writes, without the race detector; perturbation-race: each scenario
+#                 undisturbed and with one crash, with it; perturbation-all: by every pattern, with it, for which not every run has time
 #   cluster       hack/cluster, the module of bin/cluster
 #   chart         hack/chart, the module of the Helm chart: on real control planes, which need bin/cluster
 #   run           make run as a newcomer uses it (test-run.sh)
@@ -85,8 +85,8 @@ for part in "$@"; do
   case $part in
   unit) first+=("$part") ;;
   integration | perturbation | perturbation-all) lane+=("$part") ;;
-  cluster | chart | run | node | e2e) waiting+=("$part") ;;
-  *) echo "invalid part \"$part\": must be unit, integration, perturbation, perturbation-all, cluster, chart, run, node or e2e" >&2 && exit 2 ;;
+  cluster | chart | run | node | e2e | perturbation-race) waiting+=("$part") ;;
+  *) echo "invalid part \"$part\": must be unit, integration, perturbation, perturbation-race, perturbation-all, cluster, chart, run, node or e2e" >&2 && exit 2 ;;
   esac
 done
 

@@ -1,29 +1,35 @@
 #!/usr/bin/env bash
 # verify.sh [NAME...]: runs the verify-NAME.sh next to it, or every one, all of them even if one fails, and prints how long each took. Each
-# prints one line if it passes; otherwise what is wrong, and what to do about it.
+# prints one line if it passes; otherwise what is wrong, and what to do about it. Two run at a time: most use one core for much of their time.
 set -o errexit -o nounset -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 hack/require.sh go
-scripts=(hack/verify-*.sh)
-if [ $# -gt 0 ]; then
-  scripts=("${@/#/hack/verify-}")
-  scripts=("${scripts[@]/%/.sh}")
+names=("$@")
+if [ $# = 0 ]; then
+  names=(hack/verify-*.sh)
+  names=("${names[@]#hack/verify-}")
+  names=("${names[@]%.sh}")
 fi
-failed=
-for script in "${scripts[@]}"; do
-  name=${script#hack/verify-}
-  name=${name%.sh}
-  printf '%-12s ' "$name"
-  begin=$SECONDS
-  if output=$("$script" 2>&1); then
-    printf '%s (%d s)\n' "$output" $((SECONDS - begin))
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export work
+
+# verify NAME: runs one. A file in $work has the name of each that failed.
+verify() {
+  local output
+  if output=$("hack/verify-$1.sh" 2>&1); then
+    printf '%-15s %s (%d s)\n' "$1" "$output" "$SECONDS"
   else
-    printf 'FAILED (%d s)\n%s\n' $((SECONDS - begin)) "$output"
-    failed+=" $name"
+    printf '%-15s FAILED (%d s)\n%s\n' "$1" "$SECONDS" "$output"
+    : >"$work/$1"
   fi
-done
+}
+export -f verify
+
+printf '%s\n' "${names[@]}" | xargs -n 1 -P 2 bash -c 'verify "$1"' -
+failed=$(ls "$work")
 if [ -n "$failed" ]; then
-  echo "Failed:$failed" >&2
+  echo "Failed: ${failed//$'\n'/ }" >&2
   exit 1
 fi

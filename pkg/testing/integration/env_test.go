@@ -9,14 +9,12 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
@@ -107,13 +105,8 @@ func newEnv(t *testing.T, cluster *testcluster.Cluster) *env {
 // eventually waits until check returns "". It fails the test with the last complaint.
 func (e *env) eventually(check func() (complaint string)) {
 	e.Helper()
-	complaint := ""
-	err := wait.PollUntilContextTimeout(e.Context(), 20*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) {
-		complaint = check()
-		return complaint == "", nil
-	})
-	if err != nil {
-		e.Fatalf("still after %s: %s", patience.Limit, complaint)
+	if complaint := patience.Eventually(e.Context(), check); complaint != "" {
+		e.Fatal(complaint)
 	}
 }
 

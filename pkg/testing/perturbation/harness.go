@@ -31,7 +31,7 @@ type Cluster interface {
 }
 
 // Test runs the scenario undisturbed, then disturbed by every pattern at every point, with many concurrent runs. Each run is a subtest. A
-// failure has the command that repeats only this run.
+// failure has the command that repeats only this run. With -short there is only one disturbed run: a crash after the first write.
 func Test(t *testing.T, cluster Cluster, scenario Scenario) {
 	t.Helper()
 	undisturbed, err := execute(t, cluster, scenario, Pattern{}, Point{})
@@ -40,8 +40,11 @@ func Test(t *testing.T, cluster Cluster, scenario Scenario) {
 	}
 	patterns := standardPatterns(undisturbed.watched)
 	all := os.Getenv(AllPatternsVariable) != ""
-	if all {
+	switch {
+	case all:
 		patterns = append(patterns, morePatterns(undisturbed.watched, scenario.Flicker != nil)...)
+	case testing.Short():
+		patterns = shortPatterns()
 	}
 	var tried, held atomic.Int32
 	t.Cleanup(func() {
@@ -54,6 +57,8 @@ func Test(t *testing.T, cluster Cluster, scenario Scenario) {
 			switch {
 			case pattern.strike == nil:
 				points = []Point{{}}
+			case testing.Short() && !all:
+				points = points[:min(1, len(points))]
 			case pattern.firstOfAct && !all:
 				points = undisturbed.first
 			case !all:

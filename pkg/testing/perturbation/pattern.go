@@ -53,6 +53,9 @@ func standardPatterns(watched []string) []Pattern {
 	return patterns
 }
 
+// shortPatterns returns the patterns that a test run with -short tries.
+func shortPatterns() []Pattern { return []Pattern{{Name: "crash after", strike: crashAfter}} }
+
 // inTurn returns the points whose turn it is: of three patterns that take turns, the first has the first point, the fourth and so on. If there
 // are fewer points than patterns, several patterns have the same point.
 func (p Pattern) inTurn(points []Point) []Point {

@@ -13,15 +13,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
-const (
-	// actTimeout is how long one act may take until the controller has done its part.
-	actTimeout = 3 * time.Minute
-	// pollInterval is how often Until is called: short enough for short runs, and long enough that many concurrent runs do not slow each
-	// other down.
-	pollInterval = 50 * time.Millisecond
-)
+// pollInterval is how often Until is called: short enough for short runs, and long enough that many concurrent runs do not slow each other
+// down.
+const pollInterval = 50 * time.Millisecond
 
 // run is one run of a scenario, disturbed by at most one pattern at one point.
 type run struct {
@@ -123,7 +121,7 @@ func (r *run) do(ctx context.Context, act Act) error {
 // converge waits until the controller has done its part of the act and the quiet time has passed. It restarts a killed controller.
 func (r *run) converge(runCtx context.Context, act Act) error {
 	last := errors.New("not yet")
-	err := wait.PollUntilContextTimeout(runCtx, pollInterval, actTimeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(runCtx, pollInterval, patience.Limit, true, func(ctx context.Context) (bool, error) {
 		if err := r.revive(runCtx); err != nil {
 			return false, err
 		}
@@ -142,7 +140,7 @@ func (r *run) converge(runCtx context.Context, act Act) error {
 		return reached && err == nil && !r.holding() && r.history.quietFor() > time.Since(asked), nil
 	})
 	if wait.Interrupted(err) {
-		return fmt.Errorf("act %q is not done within %s: %w", act.Name, actTimeout, last)
+		return fmt.Errorf("act %q is not done within %s: %w", act.Name, patience.Limit, last)
 	}
 	return err
 }

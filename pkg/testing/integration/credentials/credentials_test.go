@@ -9,12 +9,10 @@ import (
 	"regexp"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientfeatures "k8s.io/client-go/features"
 	featurestesting "k8s.io/client-go/features/testing"
 	"k8s.io/client-go/kubernetes"
@@ -31,12 +29,8 @@ func TestMain(m *testing.M) { testcluster.Main(m) }
 // eventually waits until check returns "". It fails the test with the last complaint.
 func eventually(t *testing.T, check func() (complaint string)) {
 	t.Helper()
-	complaint := ""
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) {
-		complaint = check()
-		return complaint == "", nil
-	}); err != nil {
-		t.Fatalf("still after %s: %s", patience.Limit, complaint)
+	if complaint := patience.Eventually(t.Context(), check); complaint != "" {
+		t.Fatal(complaint)
 	}
 }
 

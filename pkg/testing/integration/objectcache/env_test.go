@@ -13,14 +13,12 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	clientfeatures "k8s.io/client-go/features"
 	featurestesting "k8s.io/client-go/features/testing"
@@ -193,12 +191,8 @@ func (u *user) wantUpToDate(t *testing.T, config *rest.Config) {
 // eventually waits until check returns "". It fails the test with the last complaint.
 func eventually(t *testing.T, check func() (complaint string)) {
 	t.Helper()
-	complaint := ""
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) {
-		complaint = check()
-		return complaint == "", nil
-	}); err != nil {
-		t.Fatalf("still after %s: %s", patience.Limit, complaint)
+	if complaint := patience.Eventually(t.Context(), check); complaint != "" {
+		t.Fatal(complaint)
 	}
 }
 

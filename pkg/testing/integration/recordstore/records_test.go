@@ -4,13 +4,11 @@
 package integration
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/kubernetes"
@@ -35,12 +32,8 @@ import (
 // eventually waits until check returns "". It fails the test with the last complaint.
 func eventually(t testing.TB, check func() (complaint string)) {
 	t.Helper()
-	complaint := ""
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) {
-		complaint = check()
-		return complaint == "", nil
-	}); err != nil {
-		t.Fatalf("still after %s: %s", patience.Limit, complaint)
+	if complaint := patience.Eventually(t.Context(), check); complaint != "" {
+		t.Fatal(complaint)
 	}
 }
 
