@@ -20,8 +20,9 @@ func controllerManagerFlags(certificates *pki.PKI, kubeconfig string, withNode b
 		"--service-cluster-ip-range="+node.ServiceRange,
 	)
 	if withNode {
-		// The loss of a node shows within seconds. kubelet renews its lease every second.
-		flags = append(flags, "--node-monitor-period=1s", "--node-monitor-grace-period=8s")
+		// The loss of a node shows sooner than after the default of 50 s, but no busy machine keeps kubelet, which renews its lease every second,
+		// from running as long as this.
+		flags = append(flags, "--node-monitor-period=1s", "--node-monitor-grace-period=20s")
 	}
 	return flags
 }

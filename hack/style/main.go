@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command style checks the text of all hand-written files below the current directory: words that must not come back (words.go), lines
-// that are too wide (width.go), names of tests that are too long (names.go), and links of guides that lead nowhere (links.go). It prints one
-// line for each finding, with the file and the line, and exits with 1 if there are any.
+// that are too wide (width.go), names of tests that are too long (names.go), limits in tests that are too short (limits.go), and links of guides
+// that lead nowhere (links.go). It prints one line for each finding, with the file and the line, and exits with 1 if there are any.
 //
 // hack/style/exempt.txt lists what is not checked, a check and a path a line.
 package main
@@ -38,6 +38,7 @@ var checks = []check{
 	{name: "words", covers: written, find: findWords},
 	{name: "width", covers: func(name string) bool { return path.Ext(name) == ".go" }, find: findWide},
 	{name: "names", covers: isTest, find: findLongNames},
+	{name: "limits", covers: func(name string) bool { return isTest(name) && written(name) }, find: findLimits},
 	{name: "links", covers: func(name string) bool { return path.Ext(name) == ".md" }, find: findDeadLinks},
 }
 

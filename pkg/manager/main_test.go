@@ -63,6 +63,8 @@ func (c *fakeCluster) serve(list *metav1.APIResourceList) {
 
 func newFakeCluster() *fakeCluster {
 	c := &fakeCluster{Clientset: kubefake.NewClientset(), millwright: fake.NewClientset()}
+	watchCopies(&c.Fake, c.Tracker())
+	watchCopies(&c.millwright.Fake, c.millwright.Tracker())
 	c.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
 		c.discovery.Lock()
 		defer c.discovery.Unlock()

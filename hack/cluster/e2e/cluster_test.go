@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"millwright.dev/hack/cluster/patience"
 	"millwright.dev/hack/cluster/statedir"
 )
 
@@ -44,7 +45,7 @@ func waitFor(t *testing.T, p *process, path string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url, err := exec.Command(binary, "wait", "--dir", path, timeout).Output()
+	url, err := exec.Command(binary, "wait", "--dir", path, patience.Timeout).Output()
 	if err != nil {
 		t.Fatalf("the cluster is not ready: %v\n%s\nIts output:\n%s", err, stderr(err), p.output.String())
 	}
@@ -77,8 +78,8 @@ func (p *process) signal(t *testing.T, signal os.Signal) {
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(patience):
-		t.Fatalf("process %d still runs %s after %v; its output:\n%s", p.pid(), patience, signal, p.output.String())
+	case <-time.After(patience.Limit):
+		t.Fatalf("process %d still runs %s after %v; its output:\n%s", p.pid(), patience.Limit, signal, p.output.String())
 	}
 }
 
@@ -108,16 +109,6 @@ func stderr(err error) string {
 		return string(exit.Stderr)
 	}
 	return ""
-}
-
-// eventually waits until the condition is true.
-func eventually(t *testing.T, what string, within time.Duration, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(within); !condition(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("after %v still not so: %s", within, what)
-		}
-	}
 }
 
 // lockedBuffer is a buffer that may be read while a process writes to it.

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"millwright.dev/hack/cluster/patience"
 )
 
 // smallDisk is a file system of that size, as root on Linux.
@@ -50,7 +52,7 @@ func TestADiskThatFillsUpIsReportedWithoutAStack(t *testing.T) {
 	if err := os.WriteFile(content, make([]byte, 900_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the control plane gives up", 3*time.Minute, func() bool {
+	patience.Eventually(t, "the control plane gives up", func() bool {
 		_ = exec.Command(binary, "kubectl", "--kubeconfig", c.dir.AdminKubeconfig(), "--request-timeout=10s", "create", "configmap",
 			"--from-file", content, time.Now().Format("x150405.000000")).Run()
 		select {

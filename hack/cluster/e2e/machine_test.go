@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"millwright.dev/hack/cluster/patience"
 )
 
 // machineState is what a node could leave on the machine, except cgroups, which have its name.
@@ -138,7 +140,7 @@ func (s space) cgroups(t *testing.T) (found []string) {
 func (s space) expectEmpty(t *testing.T) {
 	t.Helper()
 	var left []string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience.Limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		left = nil
 		for _, pid := range s.processesIn(t) {
 			left = append(left, fmt.Sprintf("%d %s", pid, commandLine(pid)))
@@ -147,5 +149,5 @@ func (s space) expectEmpty(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("after ten seconds still there are:\n%s", strings.Join(left, "\n"))
+	t.Errorf("after %s still there are:\n%s", patience.Limit, strings.Join(left, "\n"))
 }

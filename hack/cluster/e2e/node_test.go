@@ -11,9 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	certutil "k8s.io/client-go/util/cert"
+
+	"millwright.dev/hack/cluster/patience"
 )
 
 // appImage is the image of the folder app. Its name is that of no registry.
@@ -117,7 +118,7 @@ func TestARealNode(t *testing.T) {
 		lookAtMachine(t).compare(t, before)
 	})
 	c.create(t, "app.yaml")
-	c.kubectl(t, "rollout", "status", "--timeout=60s", "-n", "e2e", "deployment/app")
+	c.kubectl(t, "rollout", "status", patience.Timeout, "-n", "e2e", "deployment/app")
 	t.Run("a restricted Pod reaches the API server, names and Services", func(t *testing.T) { testLook(t, c) })
 	t.Run("the API server reaches a webhook in a Pod", func(t *testing.T) { testExtension(t, c) })
 	t.Run("containers are restarted, and their logs kept", func(t *testing.T) { testRestarts(t, c) })
@@ -137,10 +138,10 @@ func TestARealNode(t *testing.T) {
 	})
 	c.cluster = up(t, path, "--node", "--port", "0", "--unsafe-no-fsync")
 	t.Run("the next start runs the Pods again", func(t *testing.T) {
-		eventually(t, "the container of Pod runs was started once more", 30*time.Second, func() bool {
+		patience.Eventually(t, "the container of Pod runs was started once more", func() bool {
 			return c.pod(t, "runs", ".status.containerStatuses[0].restartCount") == "2"
 		})
-		c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "pod/runs")
+		c.kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "pod/runs")
 		c.expectExec(t)
 	})
 	space = spaceOf(t, c.cluster)

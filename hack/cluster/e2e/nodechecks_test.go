@@ -8,11 +8,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"millwright.dev/hack/cluster/patience"
 )
 
 func testLook(t *testing.T, c *nodeCluster) {
 	c.create(t, "look.yaml")
-	c.kubectl(t, "wait", "-n", "e2e", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=30s", "pod/look")
+	c.kubectl(t, "wait", "-n", "e2e", "--for=jsonpath={.status.phase}=Succeeded", patience.Timeout, "pod/look")
 	log := c.kubectl(t, "logs", "-n", "e2e", "look")
 	for _, want := range []string{
 		"API server https://10.96.0.1:443, Pods listed: true",
@@ -34,7 +36,7 @@ func testExtension(t *testing.T, c *nodeCluster) {
 	t.Cleanup(func() {
 		c.kubectl(t, "delete", "validatingwebhookconfigurations/e2e.millwright.dev", "apiservices/v1.e2e.millwright.dev")
 	})
-	c.kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1.e2e.millwright.dev")
+	c.kubectl(t, "wait", "--for=condition=Available", patience.Timeout, "apiservice/v1.e2e.millwright.dev")
 	if got := c.kubectl(t, "get", "greetings.e2e.millwright.dev", "-o", "name"); got != "greeting.e2e.millwright.dev/hello-admin" {
 		t.Errorf("the aggregated API server says %q", got)
 	}
@@ -45,7 +47,7 @@ func testExtension(t *testing.T, c *nodeCluster) {
 		t.Fatal(err)
 	}
 	// The API server learns of a new webhook a moment later.
-	eventually(t, "the webhook refuses the object", 10*time.Second, func() bool {
+	patience.Eventually(t, "the webhook refuses the object", func() bool {
 		out, err := exec.Command(binary, "kubectl", "--kubeconfig", c.dir.AdminKubeconfig(), "create", "--dry-run=server", "-f", file).CombinedOutput()
 		return err != nil && strings.Contains(string(out), "it has the label denied")
 	})
@@ -54,7 +56,7 @@ func testExtension(t *testing.T, c *nodeCluster) {
 
 func testRestarts(t *testing.T, c *nodeCluster) {
 	c.create(t, "pods.yaml")
-	c.kubectl(t, "wait", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=CrashLoopBackOff", "--timeout=30s", "pod/crashes")
+	c.kubectl(t, "wait", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=CrashLoopBackOff", patience.Timeout, "pod/crashes")
 	if got := c.kubectl(t, "logs", "--previous", "crashes"); got != "these are my last words" {
 		t.Errorf("the log of the container before is %q", got)
 	}
@@ -62,16 +64,16 @@ func testRestarts(t *testing.T, c *nodeCluster) {
 		t.Errorf("the container before has exit code %q", code)
 	}
 
-	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "pod/runs")
+	c.kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "pod/runs")
 	c.expectExec(t)
 	kill(t, processesOf(t, spaceOf(t, c.cluster), "/app sleep"))
-	eventually(t, "the killed container was started again", 30*time.Second, func() bool {
+	patience.Eventually(t, "the killed container was started again", func() bool {
 		return c.pod(t, "runs", ".status.containerStatuses[0].restartCount") == "1"
 	})
 	if code := c.pod(t, "runs", ".status.containerStatuses[0].lastState.terminated.exitCode"); code != "137" {
 		t.Errorf("the killed container has exit code %q", code)
 	}
-	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "pod/runs")
+	c.kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "pod/runs")
 }
 
 func testKubeletKilled(t *testing.T, c *nodeCluster) {
@@ -86,12 +88,12 @@ func testKubeletKilled(t *testing.T, c *nodeCluster) {
 			t.Fatalf("processes of %s: %v", name, killed)
 		}
 		kill(t, killed)
-		eventually(t, name+"runs again", 10*time.Second, func() bool {
+		patience.Eventually(t, name+"runs again", func() bool {
 			now := processesOf(t, space, name)
 			return len(now) == 1 && now[0] != killed[0]
 		})
 		// It is back when it does something.
-		eventually(t, "exec works again", 20*time.Second, func() bool {
+		patience.Eventually(t, "exec works again", func() bool {
 			out, err := exec.Command(binary, "kubectl", "--kubeconfig", c.dir.AdminKubeconfig(), "exec", "runs", "--", "/app", "say", "hello").Output()
 			return err == nil && string(out) == "hello\n"
 		})
@@ -113,11 +115,11 @@ func testNodeLoss(t *testing.T, c *nodeCluster) {
 	signal(syscall.SIGSTOP)
 	begin := time.Now()
 	defer signal(syscall.SIGCONT)
-	c.kubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=30s", "node/node-1")
+	c.kubectl(t, "wait", "--for=condition=Ready=Unknown", patience.Timeout, "node/node-1")
 	t.Logf("after %v", time.Since(begin).Round(time.Second/10))
 	signal(syscall.SIGCONT)
-	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "node/node-1")
-	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "pod/runs")
+	c.kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "node/node-1")
+	c.kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "pod/runs")
 }
 
 // testWithSimulatedNodes checks that only a Pod that tolerates the taint is scheduled on a simulated node, and that such a node stays ready.
@@ -127,7 +129,7 @@ func testWithSimulatedNodes(t *testing.T, c *nodeCluster) {
 	}
 	c.kubectl(t, "run", "simulated", "--image=none", "--overrides",
 		`{"spec":{"nodeSelector":{"type":"simulated"},"tolerations":[{"key":"type","value":"simulated"}]}}`)
-	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "pod/simulated")
+	c.kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "pod/simulated")
 	// It has been so since it was made, and did not lose its lease in between.
 	const ready = ".status.conditions[?(@.type==\"Ready\")]"
 	condition := c.kubectl(t, "get", "node", "simulated-1", "-o", "jsonpath={"+ready+".status} {"+ready+".lastTransitionTime} {.metadata.creationTimestamp}")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millwright.dev/hack/cluster/patience"
 )
 
 const talkingPods = `
@@ -44,7 +46,7 @@ spec:
 // testOutput checks what a user sees with kubectl logs and kubectl exec of Pods on simulated nodes.
 func testOutput(t *testing.T, c *cluster) {
 	c.apply(t, talkingPods, "create", "-f", "-")
-	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=10s", "pod/ends")
+	c.kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "pod/ends")
 	followed := make(chan string, 1)
 	follow := exec.CommandContext(t.Context(), binary, "kubectl", "--kubeconfig", c.dir.AdminKubeconfig(), "logs", "--follow", "ends")
 	go func() {
@@ -62,14 +64,14 @@ func testOutput(t *testing.T, c *cluster) {
 		if log != "1\n2\n3\n4\n<nil>" {
 			t.Errorf("the log that was followed is %q", log)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience.Limit):
 		t.Error("the log that is followed did not end with its container")
 	}
 	if log := c.kubectl(t, "logs", "ends", "--tail=2"); log != "3\n4" {
 		t.Errorf("the end of the log is %q", log)
 	}
 
-	c.kubectl(t, "wait", "--for=condition=Ready", "--timeout=10s", "pod/talks", "pod/silent")
+	c.kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "pod/talks", "pod/silent")
 	for container, want := range map[string]string{"main": "one\ntwo", "helper": "I help"} {
 		if log := c.kubectl(t, "logs", "talks", "-c", container); log != want {
 			t.Errorf("the log of container %s is %q", container, log)
@@ -109,5 +111,5 @@ func testOutput(t *testing.T, c *cluster) {
 	if log := c.kubectl(t, "logs", "silent"); log != "started" {
 		t.Errorf("the log of a Pod that was annotated while it runs is %q", log)
 	}
-	c.kubectl(t, "delete", "pod", "talks", "ends", "silent", "--wait", "--timeout=15s")
+	c.kubectl(t, "delete", "pod", "talks", "ends", "silent", "--wait", patience.Timeout)
 }

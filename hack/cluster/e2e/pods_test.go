@@ -3,6 +3,8 @@ package e2e
 import (
 	"testing"
 	"time"
+
+	"millwright.dev/hack/cluster/patience"
 )
 
 const pods = `
@@ -59,19 +61,19 @@ func testPods(t *testing.T, c *cluster) {
 		return c.kubectl(t, "get", "pod", pod, "-o", "jsonpath={.status."+path+"}")
 	}
 
-	c.kubectl(t, "wait", "--for=condition=Ready", timeout, "pod/plain")
+	c.kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "pod/plain")
 	if phase, ip := status("plain", "phase"), status("plain", "podIP"); phase != "Running" || ip == "" {
 		t.Errorf("pod plain: phase %s, address %q", phase, ip)
 	}
-	c.kubectl(t, "wait", "--for=jsonpath={.status.phase}=Failed", timeout, "pod/fails")
+	c.kubectl(t, "wait", "--for=jsonpath={.status.phase}=Failed", patience.Timeout, "pod/fails")
 	if code := status("fails", "containerStatuses[0].state.terminated.exitCode"); code != "3" {
 		t.Errorf("pod fails: exit code %q", code)
 	}
-	c.kubectl(t, "wait", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=CrashLoopBackOff", timeout, "pod/crashes")
+	c.kubectl(t, "wait", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=CrashLoopBackOff", patience.Timeout, "pod/crashes")
 	if restarts := status("crashes", "containerStatuses[0].restartCount"); restarts == "" || restarts == "0" { // it may have crashed again
 		t.Errorf("pod crashes: %s restarts", restarts)
 	}
-	c.kubectl(t, "wait", "--for=condition=Complete", timeout, "job/job")
+	c.kubectl(t, "wait", "--for=condition=Complete", patience.Timeout, "job/job")
 
 	// A Pod that nothing happens to is not written to.
 	version := func() string {
@@ -79,7 +81,7 @@ func testPods(t *testing.T, c *cluster) {
 	}
 	before := version()
 
-	c.kubectl(t, "wait", "--for=condition=Ready", timeout, "pod/patched")
+	c.kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "pod/patched")
 	c.kubectl(t, "patch", "pod", "patched", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Succeeded"}}`)
 	time.Sleep(500 * time.Millisecond)
 	if phase := status("patched", "phase"); phase != "Succeeded" {
@@ -87,11 +89,11 @@ func testPods(t *testing.T, c *cluster) {
 	}
 	c.kubectl(t, "patch", "pod", "patched", "--subresource=status", "--type=merge", "-p", `{"status":{"phase":"Running"}}`)
 	deleted := time.Now()
-	c.kubectl(t, "delete", "pod", "patched", "--wait", timeout)
+	c.kubectl(t, "delete", "pod", "patched", "--wait", patience.Timeout)
 	if took := time.Since(deleted); took < 2*time.Second {
 		t.Errorf("pod patched was gone after %v, although its termination takes two seconds", took)
 	}
-	c.kubectl(t, "delete", "pod", "fails", "crashes", "--wait", timeout)
+	c.kubectl(t, "delete", "pod", "fails", "crashes", "--wait", patience.Timeout)
 
 	if after := version(); after != before {
 		t.Errorf("pod plain was written to: resource version %s, before %s", after, before)

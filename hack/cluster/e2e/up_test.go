@@ -11,7 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"millwright.dev/hack/cluster/patience"
 )
 
 // calm is all that a cluster that has nothing special to say prints from start to stop.
@@ -47,7 +48,7 @@ func TestUp(t *testing.T) {
 	first.kubectl(t, "create", "configmap", "kept", "--from-literal=run=first")
 	first.signal(t, syscall.SIGKILL)
 	t.Run("wait says that a killed cluster does not run", func(t *testing.T) {
-		out, err := exec.Command(binary, "wait", "--dir", path, "--timeout", "30s").CombinedOutput()
+		out, err := exec.Command(binary, "wait", "--dir", path, patience.Timeout).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "no cluster runs in "+first.dir.Path()) {
 			t.Errorf("got %v:\n%s", err, out)
 		}
@@ -58,10 +59,10 @@ func TestUp(t *testing.T) {
 		if got := second.kubectl(t, "get", "configmap", "kept", "-o", "jsonpath={.data.run}"); got != "first" {
 			t.Errorf("got %q", got)
 		}
-		second.kubectl(t, "wait", "--for=jsonpath={.status.phase}=Running", "--timeout=10s", "pod/plain")
+		second.kubectl(t, "wait", "--for=jsonpath={.status.phase}=Running", patience.Timeout, "pod/plain")
 	})
 	t.Run("nodes that are no longer wanted are removed", func(t *testing.T) {
-		eventually(t, "only node simulated-1 is left", 5*time.Second, func() bool {
+		patience.Eventually(t, "only node simulated-1 is left", func() bool {
 			return second.kubectl(t, "get", "nodes", "-o", "name") == "node/simulated-1"
 		})
 	})
@@ -117,7 +118,7 @@ func testSecondCluster(t *testing.T, c *cluster) {
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no process runs the cluster", 10*time.Second, func() bool {
+	patience.Eventually(t, "no process runs the cluster", func() bool {
 		pid, err := second.dir.Holder()
 		return err == nil && pid == 0
 	})

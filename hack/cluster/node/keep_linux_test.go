@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"millwright.dev/hack/cluster/patience"
 )
 
 // keeperEnv makes the test binary a process that keeps the program in its arguments running, until its standard input ends. It is a
@@ -66,7 +68,7 @@ func startKeeper(t *testing.T, script string) *keeperProcess {
 // log waits until the kept program has written something to its log that contains the text.
 func (p *keeperProcess) log(t *testing.T, text string) string {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience.Limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if content, err := os.ReadFile(filepath.Join(p.dir, "kept")); err == nil && strings.Contains(string(content), text) {
 			return string(content)
 		}
@@ -112,7 +114,7 @@ func TestHangingProcessIsKilled(t *testing.T) {
 	if err := errors.Join(p.stop(), p.cmd.Wait()); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begin); took < grace || took > grace+10*time.Second {
-		t.Errorf("that took %v, want the time of grace, %v", took, grace)
+	if took := time.Since(begin); took < grace {
+		t.Errorf("that took %v, want the time of grace, %v, at least", took, grace)
 	}
 }

@@ -69,14 +69,14 @@ func TestCloseEndsAcceptAndAllListeners(t *testing.T) {
 		}
 		_ = connection.Close()
 	}
+	if err := joined.Close(); err != nil { // it waits for the other call, which has ended Accept first
+		t.Errorf("closing it once more: %v", err)
+	}
 	for _, listener := range []*net.TCPListener{first, second} {
 		if connection, err := net.Dial("tcp", listener.Addr().String()); err == nil {
 			_ = connection.Close()
 			t.Errorf("%s still takes connections", listener.Addr())
 		}
-	}
-	if err := joined.Close(); err != nil {
-		t.Errorf("closing it once more: %v", err)
 	}
 	if _, err := waiting.Read(make([]byte, 1)); err == nil || errors.Is(err, io.ErrNoProgress) {
 		t.Error("the waiting connection is not closed")

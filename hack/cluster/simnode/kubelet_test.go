@@ -22,6 +22,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/exec"
 
+	"millwright.dev/hack/cluster/patience"
 	"millwright.dev/hack/cluster/pki"
 )
 
@@ -67,7 +68,7 @@ func startKubelet(t *testing.T, annotations map[string]string) *kubelet {
 			t.Error(err)
 		}
 	})
-	eventually(t, "the Pod runs", func() bool { return len(k.pod().Status.ContainerStatuses) > 0 })
+	patience.Eventually(t, "the Pod runs", func() bool { return len(k.pod().Status.ContainerStatuses) > 0 })
 	node, err := k.client.CoreV1().Nodes().Get(t.Context(), nodeName(1), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +172,7 @@ func TestALogThatIsFollowedEndsWithItsContainer(t *testing.T) {
 		if text != "a\nb\nc\nd\n" {
 			t.Errorf("the log is %q", text)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience.Limit):
 		t.Error("the log did not end with its container")
 	}
 	if code, text := k.get(mainLog + "?previous=true"); code != http.StatusOK || text != "a\nb\nc\nd\n" {

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"millwright.dev/hack/cluster/patience"
 )
 
 // TestRun is about what runs at the same time; what happens to Pods is decide's, and what the API server makes of it e2e's.
@@ -35,11 +37,11 @@ func TestRun(t *testing.T) {
 		}
 		return pod.Status.Phase
 	}
-	eventually(t, "a Pod from before runs", func() bool { return phase("before") == corev1.PodRunning })
+	patience.Eventually(t, "a Pod from before runs", func() bool { return phase("before") == corev1.PodRunning })
 	if _, err := pods.Create(t.Context(), boundPod("new", nodeName(1)), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a new Pod runs", func() bool { return phase("new") == corev1.PodRunning })
+	patience.Eventually(t, "a new Pod runs", func() bool { return phase("new") == corev1.PodRunning })
 	if got := phase("elsewhere"); got != "" {
 		t.Errorf("a Pod on a node of another owner has phase %s", got)
 	}
@@ -54,7 +56,7 @@ func TestRun(t *testing.T) {
 	if _, err := client.CoreV1().Nodes().Get(t.Context(), nodeName(9), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a simulated node that is no longer wanted is still there: %v", err)
 	}
-	eventually(t, "the nodes have leases", func() bool {
+	patience.Eventually(t, "the nodes have leases", func() bool {
 		leases, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(leases.Items) == 2
 	})
@@ -65,7 +67,7 @@ func TestRun(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(3 * time.Minute):
+	case <-time.After(patience.Limit):
 		t.Error("Run did not end with its context")
 	}
 }
@@ -106,8 +108,8 @@ func TestTaintOnlyWithRealNode(t *testing.T) {
 			}
 			return node.Spec.Taints
 		}
-		eventually(t, "node simulated-1 has the taints", func() bool { return cmp.Equal(taints(1), tc.want) })
-		eventually(t, "node simulated-2 has a taint or not", func() bool { return (len(taints(2)) == 1) == tc.realNode })
+		patience.Eventually(t, "node simulated-1 has the taints", func() bool { return cmp.Equal(taints(1), tc.want) })
+		patience.Eventually(t, "node simulated-2 has a taint or not", func() bool { return (len(taints(2)) == 1) == tc.realNode })
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -120,13 +122,4 @@ func boundPod(name, node string) *corev1.Pod {
 	pod.Name, pod.UID, pod.Spec.NodeName = name, types.UID(name), node
 	pod.Status.Phase = ""
 	return pod
-}
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("still not so: %s", what)
-		}
-	}
 }

@@ -96,13 +96,13 @@ func (a *actionSetTest) installPostgres() {
 			a.Log(a.Kubectl(a, "describe", "pods", "-n", shop))
 			a.Log(a.Kubectl(a, "describe", "actionsets", "-n", systemNamespace))
 		}
-		a.Kubectl(a, "delete", "actionsets,blueprints", "--all", "-n", systemNamespace, "--timeout="+patience.Limit.String())
-		a.Kubectl(a, "delete", "namespace", shop, "--timeout="+patience.Limit.String())
+		a.Kubectl(a, "delete", "actionsets,blueprints", "--all", "-n", systemNamespace, patience.Timeout)
+		a.Kubectl(a, "delete", "namespace", shop, patience.Timeout)
 	})
 	a.Kubectl(a, "apply", "-n", shop, "-f", actionSamples+"postgres.yaml")
 	a.Kubectl(a, "create", "rolebinding", "millwright-actions", "-n", shop, "--clusterrole=millwright-actions-application",
 		"--serviceaccount="+systemNamespace+":"+actions)
-	a.Kubectl(a, "rollout", "status", "-n", shop, "statefulset/postgres", "--timeout="+patience.Limit.String())
+	a.Kubectl(a, "rollout", "status", "-n", shop, "statefulset/postgres", patience.Timeout)
 }
 
 // sample applies a sample of the guide after replacing the old strings by the new ones.
@@ -212,7 +212,7 @@ func (a *actionSetTest) testOperatorKilled() {
 	}
 	a.loseTable()
 	a.comeBack("killed")
-	a.Kubectl(a, "rollout", "status", "-n", systemNamespace, "deployment/"+actions, "--timeout="+patience.Limit.String())
+	a.Kubectl(a, "rollout", "status", "-n", systemNamespace, "deployment/"+actions, patience.Timeout)
 }
 
 // killOperators kills both replicas by SIGKILL, as the kernel does when it is out of memory.

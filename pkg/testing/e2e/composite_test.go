@@ -43,7 +43,7 @@ func (s *suite) testCompositeController(t *testing.T) {
 	s.Kubectl(t, "apply", "-f", sample)
 	t.Cleanup(func() { s.Kubectl(t, "delete", "-f", sample, "--wait=false") })
 	const hook = "deployment/hello-controller"
-	s.Kubectl(t, "rollout", "status", "-n", "hello", hook, "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "rollout", "status", "-n", "hello", hook, patience.Timeout)
 	s.become(t, "", "cc/hello-controller", "Ready")
 
 	ns := s.Namespace(t)
@@ -73,7 +73,7 @@ func (s *suite) testCompositeController(t *testing.T) {
 
 	s.killEngine(t, ns)
 
-	s.Kubectl(t, "delete", "helloworlds", "-n", ns, "--all", "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "delete", "helloworlds", "-n", ns, "--all", patience.Timeout)
 	eventually(t, "the Pods are deleted with their parents", patience.Limit, func() bool {
 		return s.Kubectl(t, "get", "pods", "-n", ns, "-o", "name") == ""
 	})
@@ -101,7 +101,7 @@ func (s *suite) killEngine(t *testing.T, ns string) {
 	if now := s.podUID(t, ns, "greeting"); now != greeting {
 		t.Errorf("got Pod greeting with the UID %s, want still %s", now, greeting)
 	}
-	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+engine, "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+engine, patience.Timeout)
 }
 
 // awaitGreeting waits until the Pod has printed the greeting.

@@ -20,11 +20,11 @@ func (s *suite) deploySample(t *testing.T, file, hook string, controllers ...str
 	t.Helper()
 	s.Kubectl(t, "apply", "-f", file)
 	t.Cleanup(func() {
-		s.Kubectl(t, append([]string{"delete", "--timeout=" + patience.Limit.String()}, controllers...)...) // before the rights that this needs
+		s.Kubectl(t, append([]string{"delete", patience.Timeout}, controllers...)...) // before the rights that this needs
 		s.Kubectl(t, "delete", "-f", file, "--wait=false", "--ignore-not-found")
 	})
 	namespace, deployment, _ := strings.Cut(hook, "/")
-	s.Kubectl(t, "rollout", "status", "-n", namespace, "deployment/"+deployment, "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "rollout", "status", "-n", namespace, "deployment/"+deployment, patience.Timeout)
 	for _, controller := range controllers {
 		s.become(t, "", controller, "Ready")
 	}
@@ -44,15 +44,15 @@ func (s *suite) testDecoratorController(t *testing.T) {
 		}
 	})
 	s.Kubectl(t, "apply", "-n", ns, "-f", decoratorSamples+"shards.yaml")
-	s.Kubectl(t, "rollout", "status", "-n", ns, "statefulset/shards", "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "rollout", "status", "-n", ns, "statefulset/shards", patience.Timeout)
 	addresses := map[string]string{}
 	for _, pod := range []string{"shards-0", "shards-1"} {
 		s.awaitAnswer(t, ns, pod)
 		addresses[pod] = s.read(t, ns, "service/"+pod, ".spec.clusterIP")
 	}
 
-	s.Kubectl(t, "delete", "pod", "-n", ns, "shards-1", "--timeout="+patience.Limit.String())
-	s.Kubectl(t, "rollout", "status", "-n", ns, "statefulset/shards", "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "delete", "pod", "-n", ns, "shards-1", patience.Timeout)
+	s.Kubectl(t, "rollout", "status", "-n", ns, "statefulset/shards", patience.Timeout)
 	s.awaitAnswer(t, ns, "shards-1")
 	if now := s.read(t, ns, "service/shards-1", ".spec.clusterIP"); now != addresses["shards-1"] {
 		t.Errorf("address of the Service of a Pod that was deleted: got %s, want still %s", now, addresses["shards-1"])
@@ -62,14 +62,14 @@ func (s *suite) testDecoratorController(t *testing.T) {
 	s.Kubectl(t, "delete", "pod", "-n", "service-per-pod", "--selector=app=service-per-pod", "--wait=false")
 	s.Kubectl(t, "delete", "pod", "-n", systemNamespace, s.leader(t, engine), "--grace-period=0", "--force")
 	s.Kubectl(t, "scale", "-n", ns, "statefulset/shards", "--replicas=3")
-	s.Kubectl(t, "rollout", "status", "-n", ns, "statefulset/shards", "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "rollout", "status", "-n", ns, "statefulset/shards", patience.Timeout)
 	s.awaitAnswer(t, ns, "shards-2")
 
 	s.Kubectl(t, "annotate", "-n", ns, "statefulset/shards", "service-per-pod.example.com/ports-")
 	eventually(t, "the Services of a StatefulSet that opts out are deleted, and it loses the finalizer", patience.Limit, func() bool {
 		return s.Kubectl(t, "get", "services", "-n", ns, "-o", "name") == "" && s.read(t, ns, "statefulset/shards", ".metadata.finalizers") == ""
 	})
-	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+engine, "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+engine, patience.Timeout)
 }
 
 // awaitAnswer waits until the Pod answers at the Service of its name.
@@ -125,7 +125,7 @@ spec:
 		}
 		s.Kubectl(t, "label", "namespace", red, "settings-")
 		s.awaitCopy(t, red, "configmap/settings", "{.data.color}", "")
-		s.Kubectl(t, "delete", "configmappropagation/settings", "--timeout="+patience.Limit.String())
+		s.Kubectl(t, "delete", "configmappropagation/settings", patience.Timeout)
 		s.awaitCopy(t, blue, "configmap/settings", "{.data.color}", "")
 	})
 }

@@ -20,12 +20,19 @@ import (
 
 	"millwright.dev/pkg/apis/farm/v1alpha"
 	"millwright.dev/pkg/generated/clientset/versioned"
+	"millwright.dev/pkg/testing/patience"
+)
+
+const (
+	// kinds is how many kinds of requests the load sends, and enough how many of each at least.
+	kinds  = 5
+	enough = 50
 )
 
 // farmLoad is a set of clients, each of which sends requests of one kind without a pause.
 type farmLoad struct {
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	stopAsking, stopWatching context.CancelFunc
+	asking, watching         sync.WaitGroup
 
 	mu      sync.Mutex
 	longest time.Duration // duration of the longest request
@@ -39,8 +46,9 @@ type farmLoad struct {
 // transport, below the client.
 func (s *suite) startFarmLoad(t *testing.T, namespace string) *farmLoad {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	load := &farmLoad{cancel: cancel, made: map[string]int{}}
+	ctx, stopWatching := context.WithCancel(t.Context())
+	turns, stopAsking := context.WithCancel(ctx)
+	load := &farmLoad{stopAsking: stopAsking, stopWatching: stopWatching, made: map[string]int{}}
 	config := rest.CopyConfig(s.Config())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &failures{next: next, load: load} })
 	client, err := versioned.NewForConfig(config)
@@ -68,9 +76,9 @@ func (s *suite) startFarmLoad(t *testing.T, namespace string) *farmLoad {
 			return err
 		},
 	} {
-		load.done.Go(func() { load.ask(ctx, kind, ask) })
+		load.asking.Go(func() { load.ask(turns, kind, ask) })
 	}
-	load.done.Go(func() {
+	load.watching.Go(func() {
 		load.watch(ctx, func(version string) (watch.Interface, error) {
 			return llamas.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
 		})
@@ -84,11 +92,13 @@ func (l *farmLoad) fail(what string) {
 	l.failed = append(l.failed, time.Now().Format(time.StampMilli)+" "+what)
 }
 
+// ask sends requests until the context ends: the last one gets its answer.
 func (l *farmLoad) ask(ctx context.Context, kind string, ask func(turn int) error) {
 	for turn := 0; ctx.Err() == nil; turn++ {
 		begin := time.Now()
-		if err := ask(turn); err != nil && ctx.Err() == nil {
+		if err := ask(turn); err != nil {
 			l.fail(kind + ": " + err.Error())
+			continue
 		}
 		l.mu.Lock()
 		l.made[kind]++
@@ -132,13 +142,23 @@ func (l *farmLoad) watch(ctx context.Context, begin func(version string) (watch.
 	}
 }
 
-// stop returns when all clients have ended. It records a failure if the watch has missed a Llama.
-func (l *farmLoad) stop() {
-	l.cancel()
-	l.done.Wait()
-	if made := l.counts()["create"]; l.seen < made-2 { // the watch may end before it reports the last ones
-		l.fail(fmt.Sprintf("the watch reported %d Llamas, want %d", l.seen, made))
-	}
+// stop returns when there were enough requests, all clients have ended, and the watch has reported all Llamas.
+func (l *farmLoad) stop(t *testing.T) {
+	t.Helper()
+	eventually(t, "there are enough requests of each kind", patience.Limit, func() bool {
+		counts := l.counts()
+		return len(counts) == kinds && slices.Min(slices.Collect(maps.Values(counts))) >= enough
+	})
+	l.stopAsking()
+	l.asking.Wait()
+	made := l.counts()["create"]
+	eventually(t, fmt.Sprintf("the watch reports all %d Llamas", made), patience.Limit, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.seen >= made
+	})
+	l.stopWatching()
+	l.watching.Wait()
 }
 
 func (l *farmLoad) counts() map[string]int {

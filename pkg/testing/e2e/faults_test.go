@@ -31,7 +31,7 @@ func (s *suite) testLeaderDeleted(t *testing.T) {
 	if now := s.leader(t, core); now == leader {
 		t.Errorf("the leader is still %s, want another", leader)
 	}
-	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, patience.Timeout)
 }
 
 // testKubeletKilled kills kubelet: it starts again and no Pod is replaced.
@@ -73,7 +73,7 @@ func (s *suite) testNodeLost(t *testing.T) {
 			s.signalKubelet(t, syscall.SIGCONT)
 		}
 	}()
-	s.Kubectl(t, "wait", "node/node-1", "--for=condition=Ready=Unknown", "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "wait", "node/node-1", "--for=condition=Ready=Unknown", patience.Timeout)
 	s.Kubectl(t, "delete", "pod", "-n", ns, pod, "--wait=false")
 	eventually(t, "the status shows that the termination is waited for", patience.Limit, func() bool {
 		return s.read(t, ns, "ic/lonely", `.status.conditions[?(@.type=="Progressing")].reason`) == "WaitingForTermination"
@@ -91,7 +91,7 @@ func (s *suite) testNodeLost(t *testing.T) {
 	if n := most(); n != 1 {
 		t.Errorf("got %d processes at some time, want at most 1", n)
 	}
-	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "rollout", "status", "-n", systemNamespace, "deployment/"+core, patience.Timeout)
 }
 
 // watchProcesses counts the processes of the Pod every 50 ms. The returned function ends that and returns the highest count.

@@ -33,7 +33,7 @@ func (s *suite) testHelloApp(t *testing.T) {
 	}
 
 	s.Kubectl(t, "scale", "-n", ns, "ha/hello", "--replicas=3")
-	s.Kubectl(t, "wait", "-n", ns, "ha/hello", "--for=jsonpath={.status.readyReplicas}=3", "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "wait", "-n", ns, "ha/hello", "--for=jsonpath={.status.readyReplicas}=3", patience.Timeout)
 	s.become(t, ns, "ha/hello", "Ready")
 	eventually(t, "the Service has three ready endpoints", patience.Limit, func() bool {
 		endpoints := s.Kubectl(t, "get", "endpointslices", "-n", ns, "-l", "kubernetes.io/service-name=hello", "-o", "jsonpath={.items[*].endpoints[*].conditions.ready}")
@@ -44,7 +44,7 @@ func (s *suite) testHelloApp(t *testing.T) {
 	eventually(t, "the Deployment has the image", patience.Limit, func() bool {
 		return s.read(t, ns, "deployment/hello", ".spec.template.spec.containers[0].image") == app2
 	})
-	s.Kubectl(t, "rollout", "status", "-n", ns, "deployment/hello", "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "rollout", "status", "-n", ns, "deployment/hello", patience.Timeout)
 	s.become(t, ns, "ha/hello", "Ready")
 	if code, body := s.get(t, ns, "default", "http://hello:8080/"); code != "200" || !strings.HasPrefix(body, "version 2 in hello-") {
 		t.Errorf("got status code %s and %q after the rollout, want 200 and version 2", code, body)

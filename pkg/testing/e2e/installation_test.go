@@ -73,7 +73,7 @@ func (s *suite) testRemoval(t *testing.T) {
 	}
 	before := uids()
 	s.Kubectl(t, "apply", "-f", compositeSamples+"sharedconfig.yaml") // its hook need not run
-	s.Kubectl(t, "wait", "--for=condition=Established", "--timeout="+patience.Limit.String(), "crd/sharedconfigs.example.com")
+	s.Kubectl(t, "wait", "--for=condition=Established", patience.Timeout, "crd/sharedconfigs.example.com")
 	s.apply(t, sharedConfig, "NAMESPACE", ns)
 	eventually(t, "the SharedConfig has the finalizer of its CompositeController", patience.Limit, func() bool {
 		return s.read(t, ns, "sharedconfig/stays", ".metadata.finalizers") == `["metacontroller.io/compositecontroller-sharedconfig-controller"]`
@@ -89,7 +89,7 @@ func (s *suite) testRemoval(t *testing.T) {
 	if deferred := s.read(t, systemNamespace, "actionset/endless", ".status.actions[0].deferPhase.state"); deferred != "complete" {
 		t.Errorf("got the deferPhase in the state %q, want %q", deferred, "complete")
 	}
-	s.Kubectl(t, "delete", "-n", systemNamespace, "actionset/endless", "blueprint/endless", "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "delete", "-n", systemNamespace, "actionset/endless", "blueprint/endless", patience.Timeout)
 	s.deploy(t, "undeploy", "") // now the namespace is empty and removed, too
 	if left := s.Kubectl(t, "get", "clusterroles,clusterrolebindings", "--selector", "app.kubernetes.io/name=millwright", "-o", "name"); left != "" {
 		t.Errorf("got these objects after undeploy, want none:\n%s", left)
@@ -101,7 +101,7 @@ func (s *suite) testRemoval(t *testing.T) {
 		t.Errorf("got the objects\n%swant those from before undeploy\n%s", after, before)
 	}
 	// No controller runs any more, and no deletion waits for one.
-	s.Kubectl(t, "delete", "-n", ns, "sharedconfig/stays", "ic/stays", "ha/stays", "machine/stays", "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "delete", "-n", ns, "sharedconfig/stays", "ic/stays", "ha/stays", "machine/stays", patience.Timeout)
 	eventually(t, "their children are deleted", patience.Limit, func() bool {
 		return s.Kubectl(t, "get", "pods,deployments,switches", "-n", ns, "--ignore-not-found", "-o", "name") == ""
 	})

@@ -65,7 +65,7 @@ func (s *suite) apply(t *testing.T, manifest string, namesAndValues ...string) {
 // become waits with kubectl until a condition of an object is true.
 func (s *suite) become(t *testing.T, namespace, object, condition string) {
 	t.Helper()
-	s.Kubectl(t, "wait", "-n", namespace, "--for=condition="+condition, "--timeout="+patience.Limit.String(), object)
+	s.Kubectl(t, "wait", "-n", namespace, "--for=condition="+condition, patience.Timeout, object)
 }
 
 // read returns a field of an object, by its JSONPath.
@@ -93,7 +93,7 @@ func (s *suite) deploy(t *testing.T, what, image string, variables ...string) st
 // tryToDeploy is deploy for a run that may fail.
 func (s *suite) tryToDeploy(t *testing.T, what, image string, variables ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience.Limit)
 	defer cancel()
 	command := exec.CommandContext(ctx, "hack/deploy.sh", what)
 	command.Dir = filepath.Join("..", "..", "..")
@@ -119,9 +119,9 @@ spec:
   containers:
   - {name: asks, image: "IMAGE", command: [/app, get, ARGS]}
 `, "NAMESPACE", namespace, "NAME", name, "ACCOUNT", serviceAccount, "IMAGE", app1, "ARGS", strings.Join(args, ", "))
-	s.Kubectl(t, "wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", "--timeout="+patience.Limit.String(), "pod/"+name)
+	s.Kubectl(t, "wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", patience.Timeout, "pod/"+name)
 	code, body, _ = strings.Cut(s.Kubectl(t, "logs", "-n", namespace, name), "\n")
-	s.Kubectl(t, "delete", "pod", "-n", namespace, name, "--timeout="+patience.Limit.String())
+	s.Kubectl(t, "delete", "pod", "-n", namespace, name, patience.Timeout)
 	return code, body
 }
 

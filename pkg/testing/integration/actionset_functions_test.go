@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/testing/patience"
 )
 
 // waitPhase returns a Wait or WaitV2 phase on the ConfigMap of the scenario.
@@ -169,7 +170,7 @@ func TestActionSetConcurrentActions(t *testing.T) {
 		t.Errorf("kubectl wait: got %s, want it to time out", out)
 	}
 	close(wait.open)
-	e.kubectl("wait", "--for=condition=Failed", "--timeout=60s", "actionset/two")
+	e.kubectl("wait", "--for=condition=Failed", patience.Timeout, "actionset/two")
 	e.wantEnd("two", `failed bad1=failed bad2=pending wait=complete good2=complete; 50%; namespaces "no-such-ns" not found`)
-	e.kubectl("wait", "--for=condition=Complete", "--timeout=60s", "actionset/both")
+	e.kubectl("wait", "--for=condition=Complete", patience.Timeout, "actionset/both")
 }

@@ -38,6 +38,7 @@ func TestActionSetKilledDuringFunction(t *testing.T) {
 			}
 			for _, set := range sets {
 				e.awaitPhase(set, "long", v1alpha1.StateRunning)
+				e.wantEvents(set, "SA go", "SP long") // a process that is killed posts no more events
 			}
 			e.awaitPods("scaleworkload", 2)
 			e.eventually(func() string { // KubeOps has deleted its object, which has a finalizer

@@ -14,6 +14,7 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/manager"
 	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/patience"
 )
 
 func TestCompositeNotReadyReasons(t *testing.T) {
@@ -98,7 +99,7 @@ func TestCompositeKubectlColumns(t *testing.T) {
 	if fields := strings.Fields(lines[1]); len(fields) != 5 || fields[1] != "widgets" || fields[2] != "services,configmaps" || fields[3] != "True" {
 		t.Errorf("got row %q, want the parent, the children and True", lines[1])
 	}
-	if got := e.kubectl("wait", "--for=condition=Ready", "--timeout=10s", "cctl/"+e.name); !strings.Contains(got, "condition met") {
+	if got := e.kubectl("wait", "--for=condition=Ready", patience.Timeout, "cctl/"+e.name); !strings.Contains(got, "condition met") {
 		t.Errorf("kubectl wait: got %s, want the condition met", got)
 	}
 }

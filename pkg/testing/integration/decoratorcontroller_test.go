@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/testing/patience"
 )
 
 func TestDecoratorAddsToTarget(t *testing.T) {
@@ -75,7 +76,7 @@ func TestDecoratorKubectlColumns(t *testing.T) {
 	if fields := strings.Fields(lines[1]); len(fields) != 5 || fields[1] != "pods,widgets" || fields[2] != "services,configmaps" || fields[3] != "True" {
 		t.Errorf("got row %q, want the resources, the attachments and True", lines[1])
 	}
-	if got := e.kubectl("wait", "--for=condition=Ready", "--timeout=10s", "decorators/"+e.name); !strings.Contains(got, "condition met") {
+	if got := e.kubectl("wait", "--for=condition=Ready", patience.Timeout, "decorators/"+e.name); !strings.Contains(got, "condition met") {
 		t.Errorf("kubectl wait: got %s, want the condition met", got)
 	}
 }

@@ -233,7 +233,7 @@ func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 	from.install(t, cluster, "", true)
 	stop := keepCertificate(tutorialNamespace)
 	from.start(t, cluster)
-	cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.Limit.String(), "apiservice", farmAPIService)
+	cluster.Kubectl(t, "wait", "--for=condition=Available", patience.Timeout, "apiservice", farmAPIService)
 	stop()
 	// Restore the state of the earlier version: all keys in one Secret, and the rights of millwright-core in a Role of another name.
 	authority, err := e.kube.CoreV1().Secrets(farmNamespace).Get(t.Context(), authoritySecret, metav1.GetOptions{})
@@ -264,7 +264,7 @@ func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 	script(t, cluster, fmt.Sprintf("farm_port=%d; switch_farm %s", to.front.port(), farmNamespace))
 	to.install(t, cluster, "", true)
 	load.more(t, 20)
-	cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.Limit.String(), "apiservice", farmAPIService)
+	cluster.Kubectl(t, "wait", "--for=condition=Available", patience.Timeout, "apiservice", farmAPIService)
 	script(t, cluster, "remove_farm "+tutorialNamespace)
 	from.front.remove(from.server.address)
 	load.more(t, 20)

@@ -18,7 +18,6 @@ import (
 
 	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 	"millwright.dev/pkg/generated/clientset/versioned"
-	"millwright.dev/pkg/testing/patience"
 )
 
 // With the rights of the tutorial alone, the server names the bindings that are missing, and ends.
@@ -41,7 +40,7 @@ func TestFarmMissingBindings(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := startFarmServer(t, account.WriteKubeconfig(t))
-	if code := server.awaitEnd(t, patience.Limit); code != 1 {
+	if code := server.awaitEnd(t); code != 1 {
 		t.Errorf("got exit code %d", code)
 	}
 	for _, wanted := range []string{
@@ -216,7 +215,7 @@ func TestFarmShutdown(t *testing.T) {
 	if failed.Load() > 0 {
 		t.Errorf("requests after SIGTERM: %d of %d failed, the last with: %v", failed.Load(), answered.Load(), lastFailure.Load())
 	}
-	if code := server.awaitEnd(t, patience.Limit); code != 0 {
+	if code := server.awaitEnd(t); code != 0 {
 		t.Errorf("got exit code %d", code)
 	}
 	for event := range watcher.ResultChan() {

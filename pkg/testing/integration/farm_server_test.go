@@ -100,7 +100,7 @@ func (f *farm) remove(server *farmServer) {
 // awaitAvailable waits until the APIService of the farm is available.
 func (f *farm) awaitAvailable(t testing.TB) {
 	t.Helper()
-	f.cluster.Kubectl(t, "wait", "--for=condition=Available", "--timeout="+patience.Limit.String(), "apiservice", "v1alpha.farm.example.com")
+	f.cluster.Kubectl(t, "wait", "--for=condition=Available", patience.Timeout, "apiservice", "v1alpha.farm.example.com")
 }
 
 // stop stops the servers, and returns their errors.

@@ -27,18 +27,10 @@ func TestFaultsOfControlPlane(t *testing.T) {
 			w.doSome()
 			begin := time.Now()
 			cluster.FillEtcd(f)
-			refused := func() []faultproxy.Entry {
-				return f.since(begin, func(entry faultproxy.Entry) bool {
-					return entry.IsWrite() && notOnLease(entry) && !entry.Faked && entry.Code == http.StatusInternalServerError
-				})
-			}
-			f.eventually(func() string {
-				if len(refused()) == 0 || time.Since(begin) < faultTime {
-					return "the fault has not lasted long enough, or no write was refused yet"
-				}
-				return ""
-			})
-			f.mustStrike(refused(), 1)
+			f.awaitStruck(begin, func(entry faultproxy.Entry) bool {
+				return entry.IsWrite() && notOnLease(entry) && !entry.Faked && entry.Code == http.StatusInternalServerError
+			}, 1)
+			time.Sleep(faultTime - time.Since(begin)) // as long as other faults
 			cluster.MakeRoom(f)
 			w.do(0)
 			f.kubectl("delete", "ic", "crashes", "--wait=false")

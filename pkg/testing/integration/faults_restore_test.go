@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/testing/faultproxy"
-	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -38,7 +37,7 @@ func TestFaultsEtcdRestored(t *testing.T) {
 	cluster.Stop(t)
 	restore()
 	cluster.Continue(t)
-	if code := o.awaitEnd(t, patience.Limit); code == 0 {
+	if code := o.awaitEnd(t); code == 0 {
 		t.Error("got exit code 0, want an error")
 	}
 	if log := o.log.String(); !strings.Contains(log, "etcd is restored from a backup") {

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -110,11 +111,14 @@ func (f *faults) since(begin time.Time, condition func(faultproxy.Entry) bool) [
 	return f.journal.Select(func(entry faultproxy.Entry) bool { return entry.Received.After(begin) && condition(entry) })
 }
 
-// mustStrike fails the test if the fault has affected fewer requests than this, because it would prove nothing.
-func (f *faults) mustStrike(struck []faultproxy.Entry, least int) {
+// awaitStruck waits until the fault has affected as many requests as this: with fewer it would prove nothing.
+func (f *faults) awaitStruck(begin time.Time, struck func(faultproxy.Entry) bool, least int) {
 	f.Helper()
-	f.Logf("the fault affected %d requests", len(struck))
-	if len(struck) < least {
-		f.Errorf("the fault affected %d requests, want at least %d: nothing is tested", len(struck), least)
-	}
+	f.eventually(func() string {
+		if count := len(f.since(begin, struck)); count < least {
+			return fmt.Sprintf("the fault affected %d requests, want at least %d: nothing is tested", count, least)
+		}
+		return ""
+	})
+	f.Logf("the fault affected %d requests", len(f.since(begin, struck)))
 }

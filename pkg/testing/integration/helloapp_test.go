@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -77,8 +78,8 @@ func newDeployment(name string, selector map[string]string, container string) *a
 
 func twoFieldsMakePods(e *env) {
 	e.createApp(helloApp("web", 2))
-	e.kubectl("wait", "--for=condition=Ready", "ha/web", "--timeout=60s")
-	e.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+	e.kubectl("wait", "--for=condition=Ready", "ha/web", patience.Timeout)
+	e.kubectl("rollout", "status", "deployment/web", patience.Timeout)
 	_, deployment := e.awaitApp("web", 2)
 	if containers := deployment.Spec.Template.Spec.Containers; len(containers) != 1 || containers[0].Name != "web" || containers[0].Image != "nginx:latest" {
 		e.Errorf("containers of the Deployment: got %+v, want web with nginx:latest", containers)

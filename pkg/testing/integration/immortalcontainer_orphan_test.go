@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -35,7 +36,7 @@ func orphan(e *env) types.UID {
 	e.awaitReady("web", 1)
 	e.deletePod("web")
 	_, pod := e.awaitReady("web", 2)
-	e.kubectl("delete", "ic", "web", "--cascade=orphan", "--timeout=60s")
+	e.kubectl("delete", "ic", "web", "--cascade=orphan", patience.Timeout)
 	if left := e.pod("web"); left == nil || left.UID != pod.UID || len(left.OwnerReferences) > 0 {
 		e.Fatalf("got Pod %+v, want an orphan", left)
 	}

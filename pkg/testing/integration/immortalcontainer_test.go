@@ -72,7 +72,7 @@ func twoLinesMakeAPod(e *env) {
 		e.Errorf("got restart policy %s and containers %+v", pod.Spec.RestartPolicy, pod.Spec.Containers)
 	}
 	e.awaitEvent("web", "Started")
-	e.kubectl("wait", "--for=condition=Ready", "ic/web", "--timeout=10s")
+	e.kubectl("wait", "--for=condition=Ready", "ic/web", patience.Timeout)
 	columns := strings.Fields(strings.SplitN(e.kubectl("get", "ic", "-o", "wide"), "\n", 2)[0])
 	if got, want := strings.Join(columns, " "), "NAME IMAGE POD STARTS READY AGE REASON PHASE LAST REASON"; got != want {
 		e.Errorf("columns of kubectl get ic -o wide: got %q, want %q", got, want)
@@ -332,7 +332,7 @@ func suspendAndResume(e *env) {
 func deletion(e *env) {
 	e.create(immortal("web"))
 	e.awaitReady("web", 1)
-	e.kubectl("delete", "ic", "web", "--cascade=foreground", "--timeout="+patience.Limit.String())
+	e.kubectl("delete", "ic", "web", "--cascade=foreground", patience.Timeout)
 	if pod := e.pod("web"); pod != nil {
 		e.Errorf("the Pod still exists: %+v", pod.Status)
 	}

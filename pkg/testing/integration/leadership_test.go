@@ -18,7 +18,6 @@ import (
 
 	"millwright.dev/pkg/manager"
 	"millwright.dev/pkg/testing/faultproxy"
-	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/perturbation"
 	"millwright.dev/pkg/testing/testcluster"
 )
@@ -279,7 +278,7 @@ func TestLeaderSuspended(t *testing.T) {
 	})
 	release()
 	released := time.Now()
-	if code := p.leader.awaitEnd(t, patience.Limit); code == 0 {
+	if code := p.leader.awaitEnd(t); code == 0 {
 		t.Error("got exit code 0, want an error")
 	}
 	t.Logf("the old leader ended %s after its log was released", time.Since(released).Round(time.Millisecond))
@@ -310,7 +309,7 @@ func TestLeaderAPIServerOutage(t *testing.T) {
 	for _, o := range []*operator{p.leader, p.standby} {
 		o.proxy.Refuse()
 	}
-	if code := p.leader.awaitEnd(t, patience.Limit); code == 0 {
+	if code := p.leader.awaitEnd(t); code == 0 {
 		t.Error("leader that cannot renew its Lease: got exit code 0, want an error")
 	}
 	ended := time.Since(gone)

@@ -132,7 +132,7 @@ func machineDeletedInForeground(e *env) {
 	e.createMachine(newMachine("m", 3))
 	e.awaitMachine("m", 3)
 	e.awaitCollector()
-	e.kubectl("delete", "machine", "m", "--cascade=foreground", "--timeout="+patience.Limit.String())
+	e.kubectl("delete", "machine", "m", "--cascade=foreground", patience.Timeout)
 	if all := e.switches(); len(all) > 0 {
 		e.Errorf("switches of a deleted Machine: got %+v, want none", all)
 	}
@@ -167,7 +167,7 @@ func machineOrphans(e *env) {
 	e.createMachine(newMachine("m", 2))
 	_, before := e.awaitMachine("m", 2)
 	e.awaitCollector()
-	e.kubectl("delete", "machine", "m", "--cascade=orphan", "--timeout="+patience.Limit.String())
+	e.kubectl("delete", "machine", "m", "--cascade=orphan", patience.Timeout)
 	if all := e.switches(); len(all) != 2 || len(all[0].OwnerReferences)+len(all[1].OwnerReferences) > 0 {
 		e.Errorf("got switches %+v, want two orphans", all)
 	}
@@ -244,7 +244,7 @@ func machineQuota(e *env) {
 	})
 	one := e.switchesOf(e.machine("m"))[0].Name
 	e.flipUp(one)
-	e.kubectl("wait", "switch/"+one, "--for=jsonpath={.spec.position}=down", "--timeout=30s")
+	e.kubectl("wait", "switch/"+one, "--for=jsonpath={.spec.position}=down", patience.Timeout)
 	e.kubectl("patch", "machine", "m", "--type=merge", `--patch={"spec":{"switches":3}}`)
 	e.kubectl("delete", "resourcequota", "few")
 	e.awaitMachine("m", 3)

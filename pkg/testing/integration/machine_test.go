@@ -55,7 +55,7 @@ spec:
 	wide := e.watchRows("mach", "machine-1", "-o", "wide") // the lever stays up for five seconds only
 	begin := time.Now()
 	e.kubectl("patch", "machine", "machine-1", "--type=merge", `--patch={"spec":{"switchPosition":"up"}}`)
-	e.kubectl("wait", "machine/machine-1", "--for=jsonpath={.spec.switchPosition}=down", "--timeout="+patience.Limit.String())
+	e.kubectl("wait", "machine/machine-1", "--for=jsonpath={.spec.switchPosition}=down", patience.Timeout)
 	if took := time.Since(begin); took < 5*time.Second {
 		e.Errorf("the lever came down after %s, want 5 s at least", took)
 	}
@@ -84,7 +84,7 @@ spec:
   switches: 3
 `), "-o", "name")
 	_, name, _ := strings.Cut(strings.TrimSpace(created), "/")
-	e.kubectl("wait", "machine/"+name, "--for=condition=Ready", "--timeout="+patience.Limit.String())
+	e.kubectl("wait", "machine/"+name, "--for=condition=Ready", patience.Timeout)
 	_, switches := e.awaitMachine(name, 3)
 	if got, want := e.columns("machines"), "NAME SWITCHES POSITIONS AGE"; got != want {
 		e.Errorf("kubectl get machines: got columns %q, want %q", got, want)

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"millwright.dev/pkg/testing/faultproxy"
 	"millwright.dev/pkg/testing/patience"
@@ -113,7 +112,7 @@ func (o *operator) signal(signal syscall.Signal) {
 func (o *operator) terminate() {
 	o.e.Helper()
 	o.signal(syscall.SIGTERM)
-	if code := o.awaitEnd(o.e.T, 30*time.Second); code != 0 {
+	if code := o.awaitEnd(o.e.T); code != 0 {
 		o.e.Errorf("exit code after SIGTERM: got %d, want 0", code)
 	}
 	if strings.Contains(o.log.String(), "panic") {

@@ -5,7 +5,6 @@ package integration
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
@@ -164,14 +164,12 @@ func (p *process) holdLog(e *env) (release func()) {
 }
 
 // awaitEnd waits until the process has ended, and returns its exit code.
-func (p *process) awaitEnd(t *testing.T, limit time.Duration) int {
+func (p *process) awaitEnd(t *testing.T) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
 	select {
 	case <-p.ended:
-	case <-ctx.Done():
-		t.Fatalf("the process still runs after %s", limit)
+	case <-time.After(patience.Limit):
+		t.Fatalf("the process still runs after %s", patience.Limit)
 	}
 	return p.ProcessState.ExitCode()
 }
@@ -199,7 +197,7 @@ func TestImmortalContainerSIGTERM(t *testing.T) {
 	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := first.awaitEnd(t, 20*time.Second); code != 0 {
+	if code := first.awaitEnd(t); code != 0 {
 		t.Errorf("exit code after SIGTERM: got %d, want 0", code)
 	}
 	lease, err := e.kube.CoordinationV1().Leases(accountNamespace).Get(t.Context(), string(core), metav1.GetOptions{})
@@ -220,7 +218,7 @@ func TestImmortalContainerSIGTERM(t *testing.T) {
 	if err := second.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := second.awaitEnd(t, 20*time.Second); code != 0 {
+	if code := second.awaitEnd(t); code != 0 {
 		t.Errorf("exit code after SIGTERM: got %d, want 0", code)
 	}
 }

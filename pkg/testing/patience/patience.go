@@ -18,6 +18,9 @@ const Variable = "MILLWRIGHT_PATIENCE"
 // Limit ends a wait that would hang. It is no assertion: a test whose subject is time compares what was recorded, by order and count.
 var Limit = 3 * time.Minute * factor()
 
+// Timeout is the flag with Limit for kubectl.
+var Timeout = "--timeout=" + Limit.String()
+
 func factor() time.Duration {
 	text := os.Getenv(Variable)
 	if text == "" {

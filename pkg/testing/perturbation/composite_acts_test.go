@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	metacontroller "millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/perturbation"
 )
 
@@ -183,7 +184,7 @@ func serveAnnotation(value any) doing {
 // awaitGone waits until there is no object of the name.
 func awaitGone(resource schema.GroupVersionResource, name string) doing {
 	return func(ctx context.Context, user *perturbation.User) error {
-		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, patience.Limit, true, func(ctx context.Context) (bool, error) {
 			_, err := user.Get(ctx, resource, name)
 			return apierrors.IsNotFound(err), nil
 		})

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,20 +29,20 @@ func removeParent(ctx context.Context, user *User) error {
 	return user.Client.Resource(configMaps).Namespace(user.Namespace).Delete(ctx, "parent", metav1.DeleteOptions{})
 }
 
-// cleanUpTime is how long a toy has to delete the children of a deleted parent: one that forgets them never does.
-const cleanUpTime = 5 * time.Second
+// cleanUpSyncs is how many syncs without a parent a toy has to delete the children: one that forgets them never does.
+const cleanUpSyncs = 20
 
 func deleteParent() Act {
-	var begin time.Time
+	var before int64
 	return Act{
 		Name: "delete the parent",
 		Do: func(ctx context.Context, user *User) error {
-			begin = time.Now()
+			before = syncsWithoutParent(user.Namespace).Load()
 			return removeParent(ctx, user)
 		},
 		Until: func(ctx context.Context, user *User) (bool, error) {
 			children, err := user.Client.Resource(configMaps).Namespace(user.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "child"})
-			return err == nil && (len(children.Items) == 0 || time.Since(begin) > cleanUpTime), err
+			return err == nil && (len(children.Items) == 0 || syncsWithoutParent(user.Namespace).Load() >= before+cleanUpSyncs), err
 		},
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +38,14 @@ type toy struct {
 	lister    corelisters.ConfigMapNamespaceLister
 	namespace string
 	memory    map[string]bool
+}
+
+// withoutParent has the number of syncs that the toys of a namespace have done while their cache had no parent.
+var withoutParent sync.Map // of *atomic.Int64
+
+func syncsWithoutParent(namespace string) *atomic.Int64 {
+	count, _ := withoutParent.LoadOrStore(namespace, new(atomic.Int64))
+	return count.(*atomic.Int64)
 }
 
 type syncToy func(ctx context.Context, toy *toy, parent *corev1.ConfigMap) error
@@ -115,7 +125,7 @@ func explore(t *testing.T, scenario Scenario) (findings []string) {
 	return findings
 }
 
-func startToy(sync syncToy) func(context.Context, *rest.Config, string) error {
+func startToy(syncs syncToy) func(context.Context, *rest.Config, string) error {
 	return func(ctx context.Context, config *rest.Config, namespace string) error {
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
@@ -140,7 +150,10 @@ func startToy(sync syncToy) func(context.Context, *rest.Config, string) error {
 				parent, err = nil, nil
 			}
 			if err == nil {
-				_ = sync(ctx, toy, parent) // the next tick tries again
+				_ = syncs(ctx, toy, parent) // the next tick tries again
+				if parent == nil {
+					syncsWithoutParent(namespace).Add(1)
+				}
 			}
 		}
 	}

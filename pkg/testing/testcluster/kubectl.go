@@ -20,10 +20,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
-// requestTimeout is the limit of each function of this package that sends requests to the API server.
-const requestTimeout = time.Minute
+// requestTimeout is the limit of each function of this package that sends requests to the API server. kubectl, which has patience.Timeout, gives up
+// before it: its message is the better one.
+var requestTimeout = patience.Limit + 10*time.Second
 
 // notInNames matches characters that a test's name may have and a namespace's name may not.
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
@@ -92,7 +95,7 @@ func (c *Cluster) installCRDs(folder string) error {
 		return fmt.Errorf("installing the CRDs in %s: %w", folder, err)
 	}
 	err = wait.PollUntilContextTimeout(context.Background(), pollInterval, requestTimeout, true, func(context.Context) (bool, error) {
-		_, err := c.kubectl("wait", "--for=condition=Established", "--timeout="+requestTimeout.String(), "-f", folder)
+		_, err := c.kubectl("wait", "--for=condition=Established", patience.Timeout, "-f", folder)
 		// kubectl waits for a condition to come true, but not for an object to have conditions at all.
 		if err != nil && strings.Contains(err.Error(), "conditions accessor error") {
 			return false, nil

@@ -4,8 +4,12 @@
 package testcluster
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 	"time"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 func TestSlowness(t *testing.T) {
@@ -31,5 +35,41 @@ func TestSlowness(t *testing.T) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+// The limit is stretched by what is slower, the processor or the API server.
+func TestPacesAreSampled(t *testing.T) {
+	t.Parallel()
+	Shared(t)
+	begin := time.Now()
+	for name, pace := range map[string]*pace{"processor": &processorPace, "API server": &apiServerPace} {
+		if complaint := patience.Eventually(t.Context(), func() string {
+			pace.lock.Lock()
+			defer pace.lock.Unlock()
+			if n := len(pace.samples); n == 0 || pace.samples[n-1].ended.Before(begin) {
+				return fmt.Sprintf("got no sample of the %s since the test began, of %d", name, n)
+			}
+			return ""
+		}); complaint != "" {
+			t.Error(complaint)
+		}
+	}
+}
+
+func TestPaceOfFailedWork(t *testing.T) {
+	t.Parallel()
+	stop := make(chan struct{})
+	var p pace
+	calls := 0
+	p.sample(stop, func() error {
+		if calls++; calls == 3 {
+			close(stop)
+			return nil
+		}
+		return errors.New("it fails")
+	})
+	if len(p.samples) != 1 || p.fastest != p.samples[0].took {
+		t.Errorf("got samples %v, the fastest %s, want the only one that did not fail", p.samples, p.fastest)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -70,7 +71,7 @@ func WithAudit(user string, read func(*auditv1.Event)) Option {
 // Lazy is a cluster that tests share. The first of them starts it. A package keeps it in a variable.
 type Lazy struct {
 	start   func() (*Cluster, error)
-	cluster *Cluster // nil until it has been started
+	cluster atomic.Pointer[Cluster] // nil until it has been started
 }
 
 // shared is the cluster that [Shared] returns; nil until Main is called. others are the clusters of [NewLazy].
@@ -89,8 +90,10 @@ func NewLazy(options ...Option) *Lazy {
 func newLazy(options []Option) *Lazy {
 	lazy := &Lazy{}
 	lazy.start = sync.OnceValues(func() (cluster *Cluster, err error) {
-		lazy.cluster, err = start(options)
-		return lazy.cluster, err
+		if cluster, err = start(options); err == nil {
+			lazy.cluster.Store(cluster)
+		}
+		return cluster, err
 	})
 	return lazy
 }
@@ -116,15 +119,17 @@ func Run(m *testing.M, options ...Option) (status int) {
 	shared = newLazy(options)
 	ended := make(chan struct{})
 	var sampling sync.WaitGroup
-	sampling.Go(func() { samplePace(ended) })
+	sampling.Go(func() { processorPace.sample(ended, hashing()) })
+	sampling.Go(func() { apiServerPace.sample(ended, shared.reading()) })
 	status = m.Run()
 	close(ended)
 	sampling.Wait()
 	for _, lazy := range append(others, shared) {
-		if lazy.cluster == nil {
+		cluster := lazy.cluster.Load()
+		if cluster == nil {
 			continue
 		}
-		if err := lazy.cluster.stop(); err != nil {
+		if err := cluster.stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "testcluster:", err)
 			status = 1
 		}

@@ -17,6 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 const crds = "manifests/00-crds"
@@ -56,7 +58,7 @@ func TestNamespaceIsReadyForPods(t *testing.T) {
 	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	cluster.Kubectl(t, "wait", "--for=condition=Ready", "--timeout=60s", "--namespace="+namespace, "pod/web")
+	cluster.Kubectl(t, "wait", "--for=condition=Ready", patience.Timeout, "--namespace="+namespace, "pod/web")
 }
 
 func TestConfigIsACopy(t *testing.T) {
@@ -82,7 +84,7 @@ func TestCRDsAreExplained(t *testing.T) {
 		output, err := cluster.kubectl("explain", "immortalcontainer.spec")
 		if err == nil {
 			explained = output
-		} else if time.Since(begin) > 3*time.Minute {
+		} else if time.Since(begin) > patience.Limit {
 			t.Fatal(err)
 		}
 	}
