@@ -23,10 +23,18 @@ fail() {
 work=
 reporter=
 clean() {
-  [ -z "$reporter" ] || kill "$reporter" 2>/dev/null || true
+  stop_reporter
   [ -z "$work" ] || rm -rf "$work"
 }
 trap clean EXIT
+
+# stop_reporter: after it the reporter prints no more.
+stop_reporter() {
+  [ -n "$reporter" ] || return 0
+  kill "$reporter" 2>/dev/null || true
+  wait "$reporter" 2>/dev/null || true
+  reporter=
+}
 
 # is_current BINARY: the binary is newer than everything that it is built from. A removed file shows in its folder.
 is_current() {
@@ -87,8 +95,10 @@ END
 
 # report SECONDS: every SECONDS seconds one line on how far the build is, by what the compiled packages cost, and how long it still takes.
 report() {
-  local begin=$SECONDS
-  while sleep "$1"; do
+  local begin=$SECONDS pause=
+  # Bash handles a signal after the program in the foreground has ended: awk, which prints its line first, and not sleep, which may take long.
+  trap 'kill "$pause" 2>/dev/null; exit' TERM
+  while sleep "$1" & pause=$! && wait "$pause"; do
     awk -v seconds=$((SECONDS - begin)) 'NR == FNR { cost[$1] = $2; all += $2; packages++; next }
       $1 in cost { done += cost[$1]; compiled++; delete cost[$1] }
       END {
@@ -130,6 +140,7 @@ build() {
   # What is edited while the build runs is newer than this, and so than the binary.
   touch "$work/begin"
   if ! env ${build_env[@]+"${build_env[@]}"} go build -v "${@:2}" -o "$work/$1" . 2>"$work/log"; then
+    stop_reporter
     # Names of compiled packages are one word; everything else is a message.
     grep -v '^[^ #]*$' "$work/log" >&2 || true
     fail "go build failed"
@@ -137,7 +148,7 @@ build() {
   touch -r "$work/begin" "$work/$1"
   mv -f "$work/$1" "$binary"
   clean
-  work= reporter=
+  work=
   echo "build.sh: built bin/$1, Kubernetes $kubernetes"
 }
 
