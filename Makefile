@@ -159,7 +159,7 @@ fmt: ## Format the Go files
 	gofmt -l -w cmd hack pkg
 
 .PHONY: vet
-vet: check-go ## Run go vet on both modules
+vet: check-go ## Run go vet on all modules
 	@exec hack/verify.sh vet
 
 .PHONY: lint

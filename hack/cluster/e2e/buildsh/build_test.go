@@ -22,8 +22,12 @@ list) for ((i = 0; i < 200; i++)); do echo "example.com/p$i $FAKE/p.go"; done ;;
 build)
   echo "# a message that is no package" >&2
   for ((i = 0; i < 100; i++)); do echo "example.com/p$i" >&2; done
+  if [ -n "${FAKE_FAILS:-}" ]; then
+    while [ ! -e "$FAKE/reports" ]; do sleep 0.01; done
+    echo "p.go:1:1: it does not compile" >&2
+    exit 1
+  fi
   sleep 2
-  [ -z "${FAKE_FAILS:-}" ] || { echo "p.go:1:1: it does not compile" >&2; exit 1; }
   for ((i = 100; i < 200; i++)); do echo "example.com/p$i" >&2; done
   sleep 2
   while [ "$1" != -o ]; do shift; done
@@ -32,6 +36,15 @@ build)
   ;;
 *) echo "unexpected: go $*" >&2 && exit 1 ;;
 esac
+`
+
+// fakeAwk is awk, but prints the progress of a build that fails a second late: the build fails meanwhile.
+const fakeAwk = `#!/usr/bin/env bash
+if [ -n "${FAKE_FAILS:-}" ] && [ "$1" = -v ]; then
+  touch "$FAKE/reports"
+  sleep 1
+fi
+PATH=${PATH#*:} exec awk "$@"
 `
 
 // tree makes a copy of what build.sh needs, and returns a function that runs it there.
@@ -43,6 +56,7 @@ func tree(t *testing.T) (bin string, run func(env ...string) (string, error)) {
 	root := t.TempDir()
 	files := map[string]string{
 		"fake/go":             fakeGo,
+		"fake/awk":            fakeAwk,
 		"fake/p.go":           strings.Repeat("x", 1000),
 		"hack/cluster/go.mod": "module example.com/cluster\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/kubernetes v1.2.3\n)\n",
 	}
@@ -108,6 +122,7 @@ func TestAFirstBuildExplainsItselfAndEstimatesTheRest(t *testing.T) {
 	}
 }
 
+// The build fails while a line of progress is being printed: nothing comes after the error.
 func TestAFailedBuildPrintsTheMessagesOfGoAlone(t *testing.T) {
 	bin, run := tree(t)
 	out, err := run("FAKE_FAILS=yes")
