@@ -151,7 +151,7 @@ generate: check-go ## Generate clients, deep copies and OpenAPI models from pkg/
 	@exec hack/update-codegen.sh
 
 .PHONY: verify
-verify: bin/cluster ## Run all static checks: generated files, imports, words, dead code, vet, ...
+verify: bin/cluster ## Run the static checks, in half a minute: generated files, imports, words, vet, ...
 	@exec hack/verify.sh
 
 .PHONY: fmt

@@ -64,7 +64,7 @@ func (s *syncer) readPhaseObjects(ctx context.Context, f *inputs, action *snapsh
 		case !apierrors.IsNotFound(err):
 			return nil, err
 		}
-		err = nil // the object existed when the phase began: only a template that uses it again fails
+		// The object existed when the phase began: only a template that uses it again fails.
 	}
 	return nil, nil
 }
