@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -14,8 +15,8 @@ import (
 // Source is what a controller watches, and which keys it syncs after an event.
 type Source[T cache.Object, K comparable] struct {
 	Informer cache.TypedSharedIndexInformer[T]
-	// Keys returns the keys of an object. An update queues the keys of the old state and of the new one, so that a key that an object
-	// leaves is synced too.
+	// Keys returns the keys of an object. An update queues the keys of the old state and of the new one, each once, so that a key that an
+	// object leaves is synced too.
 	Keys func(obj T) []K
 	// Observed is called with every state that an object is added or changed to, before its keys are queued. Optional.
 	Observed func(obj T)
@@ -33,13 +34,22 @@ func Watch[T cache.Object, K comparable](ctx context.Context, loop *Loop[K], sou
 		if source.Observed != nil {
 			source.Observed(obj)
 		}
-		loop.Enqueue(source.Keys(obj)...)
 	}
 	handler := cache.TypedResourceEventHandlerFuncs[T]{
-		AddFunc: observed,
+		AddFunc: func(obj T) {
+			observed(obj)
+			loop.Enqueue(source.Keys(obj)...)
+		},
 		UpdateFunc: func(oldObj, newObj T) {
-			loop.Enqueue(source.Keys(oldObj)...)
 			observed(newObj)
+			// A key that is added twice is synced twice, if a worker is free.
+			left, keys := source.Keys(oldObj), source.Keys(newObj)
+			for _, key := range left {
+				if !slices.Contains(keys, key) {
+					loop.Enqueue(key)
+				}
+			}
+			loop.Enqueue(keys...)
 		},
 		DeleteFunc: func(deleted cache.DeletedObject[T]) {
 			var none T

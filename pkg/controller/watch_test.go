@@ -55,7 +55,9 @@ func podOf(team string) *corev1.Pod {
 }
 
 // watchPods runs a loop that writes into the journal which teams are synced and which Pods are gone.
-func watchPods(t *testing.T, client *fake.Clientset) *journal {
+func watchPods(t *testing.T, client *fake.Clientset) *journal { return watchPodsBy(t, client, teamOf) }
+
+func watchPodsBy(t *testing.T, client *fake.Clientset, keys func(*corev1.Pod) []string) *journal {
 	ctx, _ := testContext(t)
 	done := &journal{}
 	loop := NewLoop(ctx, Config[string]{Name: "test", Sync: func(_ context.Context, key string) (time.Duration, error) {
@@ -65,7 +67,7 @@ func watchPods(t *testing.T, client *fake.Clientset) *journal {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	err := Watch(ctx, loop, Source[*corev1.Pod, string]{
 		Informer: factory.Core().V1().Pods().TypedInformer(),
-		Keys:     teamOf,
+		Keys:     keys,
 		Deleted: func(pod *corev1.Pod, final bool) {
 			// A worker would be done long before, were the key queued already.
 			time.Sleep(time.Second)
@@ -117,6 +119,26 @@ func TestEveryEventSyncsTheKeysOfItsObject(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "a Pod that is created", done.take(), []string{"sync green"})
+	})
+}
+
+func TestAnUpdateSyncsAKeyOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(podOf("red"))
+		// A free worker would sync the key of the old state while that of the new one is looked up.
+		done := watchPodsBy(t, client, func(pod *corev1.Pod) []string {
+			time.Sleep(time.Second)
+			return teamOf(pod)
+		})
+		time.Sleep(time.Minute)
+		want(t, "a Pod that was there before", done.take(), []string{"sync red"})
+		pod := podOf("red")
+		pod.Annotations = map[string]string{"changed": "yes"}
+		if _, err := client.CoreV1().Pods("default").Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		want(t, "a Pod that keeps its key", done.take(), []string{"sync red"})
 	})
 }
 
