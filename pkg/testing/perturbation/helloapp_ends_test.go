@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -72,10 +73,21 @@ func rolledOut(ctx context.Context, user *perturbation.User, state string) (bool
 	if err != nil {
 		return false, err
 	}
+	// The counts of the Deployment are those that its controller last read of ReplicaSets.
+	scaledTo := int64(0)
 	for i := range replicaSets.Items {
-		if !metav1.IsControlledBy(&replicaSets.Items[i], deployment) {
-			return false, fmt.Errorf("ReplicaSet %s is left", replicaSets.Items[i].GetName())
+		replicaSet := &replicaSets.Items[i]
+		if !metav1.IsControlledBy(replicaSet, deployment) {
+			return false, fmt.Errorf("ReplicaSet %s is left", replicaSet.GetName())
 		}
+		replicas, _, _ := unstructured.NestedInt64(replicaSet.Object, "spec", "replicas")
+		scaledTo += replicas
+		if observed, _, _ := unstructured.NestedInt64(replicaSet.Object, "status", "observedGeneration"); observed != replicaSet.GetGeneration() {
+			return false, fmt.Errorf("generation %d of ReplicaSet %s is not observed", replicaSet.GetGeneration(), replicaSet.GetName())
+		}
+	}
+	if scaledTo != int64(size) {
+		return false, fmt.Errorf("the ReplicaSets are scaled to %d together, want %d", scaledTo, size)
 	}
 	pods, err := user.Client.Resource(pods).Namespace(user.Namespace).List(ctx, metav1.ListOptions{})
 	if err == nil && len(pods.Items) != int(size) {
