@@ -99,23 +99,36 @@ build-installer: bundle ## The same as bundle
 
 ##@ Develop
 
-# What test runs: the parts of hack/test.sh.
-PARTS ?= unit cluster chart integration perturbation perturbation-race
+# What test runs: the parts of hack/test.sh. RACE=yes runs more of them with the race detector than the unit tests.
+PARTS ?= unit cluster chart integration perturbation$(if $(RACE), perturbation-race)
 
 .PHONY: build
 build: check-go ## Build bin/millwright, the operator
 	$(go_build) -o bin/millwright ./cmd/millwright
 
 .PHONY: test
-test: check-race bin/cluster ## Run all tests, with the race detector, and print the slowest (PARTS="unit chart": some, see hack/test.sh)
+test: bin/cluster ## Run the tests, and print the slowest (RACE=yes: all with the race detector; PARTS="unit chart": some, see hack/test.sh)
 	@exec hack/test.sh $(PARTS)
 
+.PHONY: test-kind
+test-kind: bin/cluster ## Run the tests of one kind (KIND=helloapp)
+	@[ -n "$(KIND)" ] || { echo "KIND is missing, as in: make test-kind KIND=helloapp" >&2; exit 2; }
+	@exec hack/test.sh unit integration perturbation
+
+.PHONY: test-failed
+test-failed: bin/cluster ## Run the tests that failed last
+	@exec hack/test-failed.sh
+
+.PHONY: test-all
+test-all: bin/cluster ## Run everything there is, for hours, before a release: on Linux as root, on an idle machine
+	@exec hack/test-all.sh
+
 .PHONY: test-unit
-test-unit: check-race ## Run the tests that need no cluster
+test-unit: check-go ## Run the tests that need no cluster
 	@exec hack/test.sh unit
 
 .PHONY: test-integration
-test-integration: check-race bin/cluster ## Run the tests that need a cluster
+test-integration: bin/cluster ## Run the tests that need a cluster
 	@exec hack/test.sh integration
 
 .PHONY: test-chart
@@ -128,14 +141,14 @@ test-node: bin/cluster ## Run the tests of the local cluster's real node: on Lin
 
 .PHONY: test-memory
 test-memory: bin/cluster ## Run the tests of the memory limits in the manifests, minutes each: on Linux as root, on an idle machine
-	MEMORY_TESTS=yes go test -count=1 -timeout 2h -run 'TestCoreMemory|TestActionSetTemplateMemory|TestCompositeHookMemory' ./pkg/testing/integration
+	@exec hack/test.sh memory
 
 .PHONY: e2e
 e2e: bin/cluster ## Run the end-to-end tests, with the image and the manifests, on a real node: needs what test-node needs
 	@exec hack/test.sh e2e
 
 .PHONY: perturb
-perturb: check-race bin/cluster ## Disturb the controllers at every write, by every pattern (kill, stale cache, late write, ...), with the race detector; make test runs some
+perturb: bin/cluster ## Disturb the controllers at every write, by every pattern (kill, stale cache, late write, ...), with the race detector; make test runs some
 	@exec hack/test.sh perturbation-all
 
 .PHONY: bench
@@ -199,10 +212,6 @@ reach-node:
 .PHONY: check-go
 check-go:
 	@exec hack/require.sh go
-
-.PHONY: check-race
-check-race: check-go
-	@exec hack/require.sh race
 
 .PHONY: help
 help: ## Show this

@@ -1,6 +1,47 @@
 #!/usr/bin/env bash
-# Sourced by test.sh: the parts of the tests. part_NAME runs a part; prepare compiles what parts need before any of them runs.
+# Sourced by test.sh and test-failed.sh: the parts of the tests. part_NAME runs a part; prepare compiles what parts need before any of them runs.
 # shellcheck disable=SC2154 # logs, outputs, work
+
+follows= # the parts after the one that runs, for how long the run still takes
+
+# choose_race PART...: chooses which parts have the race detector: race_unit and race_integration are what is compiled for it, or empty.
+choose_race() {
+  local missing
+  race_unit=race-unit race_integration=''
+  case ${RACE:-} in
+  '') ;;
+  yes) race_integration=race ;;
+  *) echo "invalid RACE=$RACE: must be yes, or empty" >&2 && exit 2 ;;
+  esac
+  if [ -n "$race_integration" ] || [[ " $* " == *\ perturbation-* ]]; then
+    hack/require.sh race
+  elif [[ " $* " == *\ unit\ * ]] && ! missing=$(hack/require.sh race 2>&1); then
+    race_unit=
+    echo "$missing. The unit tests run without it."
+  fi
+}
+
+# choose_kind: chooses the tests of KIND, or all: unit_packages and cluster_packages match the packages, and cluster_tests are the flags for the tests.
+choose_kind() {
+  local engine='controller/engine|hook|objectcache|related|merge|jsonscan' paths names
+  unit_packages='' cluster_packages='' cluster_tests=()
+  case ${KIND:-} in
+  '') return ;;
+  immortalcontainer) paths='controller/immortalcontainer' names=ImmortalContainer ;;
+  helloapp) paths='controller/helloapp' names=HelloApp ;;
+  machine | switch) paths='controller/machine' names=Machine ;;
+  actionset | blueprint | profile) paths='controller/actionset|blueprint|phase' names='(ActionSet|KubeOps|KubeTask)' ;;
+  compositecontroller) paths="controller/composite|$engine" names=Composite ;;
+  decoratorcontroller) paths="controller/decorator|$engine" names=Decorator ;;
+  llama | farmpod) paths='registry|apiserver|storage' names=Farm ;;
+  *)
+    echo "invalid KIND=$KIND: must be actionset, blueprint, compositecontroller, decoratorcontroller, farmpod, helloapp, immortalcontainer, llama," \
+      "machine, profile or switch" >&2
+    exit 2
+    ;;
+  esac
+  unit_packages="/pkg/($paths)(/|\$)" cluster_packages='/integration$' cluster_tests=(-run "^Test$names")
+}
 
 # tests PART ARG...: runs go test with the folder, the environment and the flags of the part, and reports it. Vet is part of make verify. Results of
 # tests that start other programs are never cached: go test does not know what bin/cluster and bin/kubectl have read. Most tests on a cluster wait,
@@ -9,8 +50,8 @@ tests() (
   part=$1 folder=. flags=()
   shift
   case $part in
-  unit) flags=(-race -timeout 1h) ;;
-  integration) flags=(-race -p 1 -parallel 8 -count=1 -timeout 2h) ;;
+  unit) flags=(${race_unit:+-race} -timeout 1h) ;;
+  integration) flags=(${race_integration:+-race} -p 1 -parallel 8 -count=1 -timeout 2h) ;;
   # A run waits most of its time for a quiet moment: many run concurrently.
   perturbation) flags=(-parallel 32 -count=1 -timeout 2h) ;;
   perturbation-race) flags=(-race -short -skip TestClassicBugsAreFound -parallel 32 -count=1 -timeout 1h) ;;
@@ -29,39 +70,36 @@ tests() (
     flags=(-count=1 -timeout 1h)
     export E2E_IMAGES=$PWD/bin/e2e
     ;;
+  memory)
+    flags=(-count=1 -timeout 3h)
+    export MEMORY_TESTS=yes
+    ;;
+  random) flags=(-count=10 -parallel 8 -timeout 3h) ;;
+  fuzz) flags=(-timeout 10m) ;;
   esac
   case " ${flags[*]} " in *" -race "*) export CGO_ENABLED=1 ;; esac
   cd "$folder"
+  [ -z "${KIND:-}" ] || packages=0 # how long it takes is known for all kinds together
   go test -json -vet=off "${flags[@]}" "$@" |
-    "$work/testlog" --part "$part" --log "${log_file:-$logs/$part.log}" --results "${results_file:-$logs/$part.results}" --outputs "$outputs"
+    "$work/testlog" --part "$part" --packages "${packages:-0}" --then "$follows" --log "${log_file:-$logs/$part.log}" --results "${results_file:-$logs/$part.results}" --outputs "$outputs"
 )
-
-# packages integration|unit: the packages whose tests need a cluster, or the others.
-packages() {
-  go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}{{end}}' ./... |
-    awk -v part="$1" '{
-      needs = 0
-      for (i = 1; i <= NF; i++) if ($i == "millwright.dev/pkg/testing/testcluster") needs = 1
-      if (needs == (part == "integration")) print $1
-    }'
-}
 
 part_unit() {
   local list
-  mapfile -t list < <(packages unit)
-  tests unit "${list[@]}"
+  mapfile -t list < <(hack/test-packages.sh unit | grep -E "$unit_packages")
+  packages=${#list[@]} tests unit "${list[@]}"
 }
 
 part_integration() {
   local list
-  mapfile -t list < <(packages integration | grep -vE "/(perturbation|e2e)$")
-  tests integration "${list[@]}"
+  mapfile -t list < <(hack/test-packages.sh integration | grep -E "$cluster_packages" | grep -vE "/(perturbation|e2e)$")
+  packages=${#list[@]} tests integration "${cluster_tests[@]}" "${list[@]}"
 }
 
 # part_perturbation PART: also prints how many runs reached the same final state.
 part_perturbation() {
   local status=0
-  tests "$1" ./pkg/testing/perturbation || status=$?
+  packages=1 tests "$1" "${cluster_tests[@]}" ./pkg/testing/perturbation || status=$?
   awk '/^=== NAME/ { name = $3 } / tried, / { sub(/.*harness.go:[0-9]+: /, ""); printf "%-50s %s\n", name, $0; tried += $5; held += $7 }
     END { printf "%d runs tried, %d held\n", tried, held }' "$logs/$1.log"
   return "$status"
@@ -88,15 +126,32 @@ part_run() {
   echo "run $((SECONDS - begin)).00 pass - -" >"$logs/run.results"
 }
 
+part_memory() { tests memory -run 'TestCoreMemory|TestActionSetTemplateMemory|TestCompositeHookMemory' ./pkg/testing/integration; }
+
+part_random() { tests random -run 'Random|Chaos' ./pkg/testing/integration; }
+
+# part_fuzz: go test takes one fuzz test at a time. Their seeds are part of unit.
+part_fuzz() {
+  local status=0 file name log=$work/fuzz.log
+  : >"$logs/fuzz.log"
+  while IFS=: read -r file name; do
+    log_file=$log tests fuzz -run "^$name\$" -fuzz "^$name\$" -fuzztime 20s "./$(dirname "$file")" || status=$?
+    cat "$log" >>"$logs/fuzz.log"
+  done < <(grep -roE --include='*_test.go' '^func Fuzz\w+' cmd hack pkg | sed 's/:func /:/')
+  return "$status"
+}
+
 # prepare PART...: compiles what the parts need.
 prepare() {
   local what=() part
   for part in "$@"; do
     case $part in
-    perturbation) what+=(plain) ;;
-    unit | integration | perturbation-*) what+=(race) ;;
-    cluster | node) what+=(cluster) ;;
-    chart) what+=(chart) ;;
+    unit) what+=("${race_unit:-plain}") ;;
+    integration) what+=("${race_integration:-plain}") ;;
+    perturbation | memory | random | fuzz) what+=(plain) ;;
+    perturbation-*) what+=(race) ;;
+    cluster | chart) what+=("$part") ;;
+    node) what+=(cluster node) ;;
     run) make build bin/leash ;;
     e2e) ! hack/e2e-images.sh || e2e_images=built ;;
     esac

@@ -9,6 +9,12 @@
 #   run           make run as a newcomer uses it (test-run.sh)
 #   node          the real node of hack/cluster
 #   e2e           the end-to-end tests, pkg/testing/e2e, on a real node
+#   memory        hostile input to each Deployment's process within its memory limit; nothing else should run
+#   random        the integration tests of random operations, with ten seeds
+#   fuzz          every fuzz test, 20 seconds each
+# RACE=yes runs integration with the race detector, too. Without it, Kubernetes' libraries are compiled once for it, as they are for bin/cluster, and
+# the race detector is for the unit tests only, if there is a C compiler. KIND=NAME runs the tests of one kind, of unit, integration and perturbation.
+#
 # First it compiles, and runs unit, which links much. Then the parts that wait and look at clocks run in two lanes: integration and perturbation,
 # and next to them the others one after the other, because some use the same ports and the real node.
 #
@@ -21,7 +27,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source hack/go-env.sh
 source hack/test-parts.sh
 
-unset KUBECONFIG PERTURB_ALL # tests use their own clusters only
+unset KUBECONFIG PERTURB_ALL MEMORY_TESTS NODE_TESTS # tests use their own clusters only
 
 logs=$PWD/.local/tests
 outputs=$logs/outputs # of tests that failed, and of those that ran again
@@ -57,8 +63,10 @@ run() {
 
 run_all() {
   local part
-  for part in "$@"; do
-    run "$part"
+  while [ $# -gt 0 ]; do
+    part=$1
+    shift
+    follows="$* ${later[*]}" run "$part"
   done
 }
 
@@ -84,21 +92,31 @@ first=() lane=() waiting=()
 for part in "$@"; do
   case $part in
   unit) first+=("$part") ;;
-  integration | perturbation | perturbation-all) lane+=("$part") ;;
-  cluster | chart | run | node | e2e | perturbation-race) waiting+=("$part") ;;
-  *) echo "invalid part \"$part\": must be unit, integration, perturbation, perturbation-race, perturbation-all, cluster, chart, run, node or e2e" >&2 && exit 2 ;;
+  integration | perturbation | perturbation-all | random) lane+=("$part") ;;
+  cluster | chart | run | node | e2e | memory | fuzz | perturbation-race) waiting+=("$part") ;;
+  *) echo "invalid part \"$part\": must be unit, integration, perturbation, perturbation-race, perturbation-all, cluster, chart, run, node, e2e, memory, random or fuzz" >&2 && exit 2 ;;
   esac
 done
+# Without the long parts, the second lane has time for perturbation.
+if [ "${lane[*]}" = "integration perturbation" ] && [[ " ${waiting[*]} " != *\ @(run|node|e2e|memory)\ * ]]; then
+  lane=(integration) waiting+=(perturbation)
+fi
 
 rm -f "$outputs"/*
+choose_race "$@"
+choose_kind
+echo "${RACE:-}" >"$logs/race" # for test-failed.sh
 prepare "$@"
+later=("${lane[@]}")
 run_all "${first[@]}"
+later=()
 # In a process group of its own, which the end of this script ends.
 set -o monitor
 (run_all "${waiting[@]}") >"$work/waiting" 2>&1 &
 background=$!
 set +o monitor
 run_all "${lane[@]}"
+[ "${#waiting[@]}" = 0 ] || echo "Waiting for ${waiting[*]}"
 wait "$background" || true
 background=
 cat "$work/waiting"

@@ -9,6 +9,7 @@
 # BUILD_INTERVAL=SECONDS sets how often a first build prints how far it is: every 5 seconds on a terminal, else every 20 seconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+source ../progress.sh
 
 what=${1:-cluster}
 case $what in cluster | node) ;; *) echo "usage: build.sh [node]" >&2 && exit 2 ;; esac
@@ -21,20 +22,11 @@ fail() {
 
 # What has to be removed and ended when the script ends, early or not.
 work=
-reporter=
 clean() {
   stop_reporter
   [ -z "$work" ] || rm -rf "$work"
 }
 trap clean EXIT
-
-# stop_reporter: after it the reporter prints no more.
-stop_reporter() {
-  [ -n "$reporter" ] || return 0
-  kill "$reporter" 2>/dev/null || true
-  wait "$reporter" 2>/dev/null || true
-  reporter=
-}
 
 # is_current BINARY: the binary is newer than everything that it is built from. A removed file shows in its folder.
 is_current() {
@@ -71,16 +63,6 @@ check_go() {
     fail "go is version $have. Install Go $wanted_go or newer: https://go.dev/dl"
 }
 
-# stale FLAG...: lists the packages that have to be compiled, each with what it costs: the size of its files in bytes, and something for
-# starting the compiler.
-stale() {
-  go list "$@" -deps -f '{{if .Stale}}{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}' . | grep . >"$work/files" || return 0
-  cut -d ' ' -f 2- "$work/files" | tr '\n' '\0' | xargs -0 wc -c |
-    awk 'NR == FNR { size = $1; sub(/^ *[0-9]+ /, ""); sizes[$0] = size; next }
-      { package = $1; sub(/^[^ ]* /, ""); if (!(package in cost)) cost[package] = 20000; cost[package] += sizes[$0] }
-      END { for (package in cost) print package, cost[package] }' - "$work/files"
-}
-
 # explain NAME PACKAGES: what a first build does, why, and where it leaves what.
 explain() {
   local why="one program that needs no installation" parts="etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl"
@@ -91,27 +73,6 @@ build.sh: compiling $2 packages of Kubernetes $kubernetes into bin/$1, $why:
   Go keeps the packages outside this folder, up to 5 GiB: $(go env GOCACHE), $(go env GOMODCACHE).
   To remove them, with those of other projects: go clean -cache -modcache
 END
-}
-
-# report SECONDS: every SECONDS seconds one line on how far the build is, by what the compiled packages cost, and how long it still takes.
-report() {
-  local begin=$SECONDS pause=
-  # Bash handles a signal after the program in the foreground has ended: awk, which prints its line first, and not sleep, which may take long.
-  trap 'kill "$pause" 2>/dev/null; exit' TERM
-  while sleep "$1" & pause=$! && wait "$pause"; do
-    awk -v seconds=$((SECONDS - begin)) 'NR == FNR { cost[$1] = $2; all += $2; packages++; next }
-      $1 in cost { done += cost[$1]; compiled++; delete cost[$1] }
-      END {
-        rest = ""
-        if (compiled == packages)
-          rest = ", now linking"
-        else if (done > all / 50) {
-          left = seconds * (all - done) / done
-          rest = left < 90 ? sprintf(", about %d s left", left + 5) : sprintf(", about %d min left", (left + 45) / 60)
-        }
-        printf "build.sh: %d of %d packages compiled after %d s%s\n", compiled, packages, seconds, rest
-      }' "$work/costs" "$work/log"
-  done
 }
 
 # build NAME FLAG...: builds bin/NAME with the flags, if it is not current.
@@ -126,14 +87,13 @@ build() {
   # Only a first build, or one with other versions, is long enough to be worth counting, which takes seconds too.
   if [ ! -x "$binary" ] || [ go.mod -nt "$binary" ] || [ ../go-env.sh -nt "$binary" ]; then
     go mod download
-    stale "${@:2}" >"$work/costs"
+    stale "${@:2}" . >"$work/costs"
     local packages interval=20
     packages=$(wc -l <"$work/costs")
     if [ "$packages" -gt 100 ]; then
       explain "$1" $((packages))
       [ ! -t 1 ] || interval=5
-      report "${BUILD_INTERVAL:-$interval}" &
-      reporter=$!
+      start_reporter build.sh "${BUILD_INTERVAL:-$interval}" "$work/costs" "$work/log"
     fi
   fi
 

@@ -43,6 +43,31 @@ func again(results []result) ([]result, error) {
 	return list, nil
 }
 
+// selection is tests of one package, or a part.
+type selection struct{ part, pkg, pattern string }
+
+// selectFailed returns the tests that failed, all of a package where it failed as a whole.
+func selectFailed(results []result) (list []selection) {
+	names := map[selection][]string{}
+	for _, r := range results {
+		if r.verdict != failed && r.verdict != broken {
+			continue
+		}
+		key := selection{part: r.part, pkg: r.pkg}
+		if names[key] == nil {
+			list = append(list, key)
+		}
+		names[key] = append(names[key], r.test)
+	}
+	for i, key := range list {
+		list[i].pattern = "^(" + strings.Join(names[key], "|") + ")$"
+		if slices.Contains(names[key], whole) {
+			list[i].pattern = "."
+		}
+	}
+	return list
+}
+
 // summary is what became of all tests.
 type summary struct {
 	passed, skipped int

@@ -87,6 +87,16 @@ func TestHowTheRunIsJudged(t *testing.T) {
 	}
 }
 
+func TestWhichTestsHaveFailed(t *testing.T) {
+	got := selectFailed(results(t,
+		"unit 0.10 pass p TestA", "unit 0.10 fail p TestB", "unit 0.10 skip p TestC", "unit 0.10 broken p TestD a data race",
+		"unit 0.10 fail q TestB", "unit 0.10 broken q - it does not compile", "chart 0.10 fail p TestB", "run 90.00 fail - -"))
+	want := []selection{{"unit", "p", "^(TestB|TestD)$"}, {"unit", "q", "."}, {"chart", "p", "^(TestB)$"}, {"run", "-", "."}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(selection{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestInvalidResults(t *testing.T) {
 	for _, line := range []string{"", "unit 0.10 pass p", "unit 0.10 well p TestA", "unit x pass p TestA"} {
 		if r, err := parseResult(line); err == nil || !strings.Contains(err.Error(), line) {

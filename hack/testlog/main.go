@@ -5,10 +5,11 @@
 //
 //	go test -json | testlog [flags]        print what go test prints: a line for each package, and the output of tests that failed
 //	testlog again RESULTS...               list the failed tests that are run once more, or explain why none is
+//	testlog failed RESULTS...              list all failed tests
 //	testlog summary RESULTS... [--again]   print what became of all of them, after they were run again
 //
-// The first adds a line for each test that was skipped, with the reason. All output goes to the file --log, as go test -v has it, and what became
-// of each test is appended to the file --results (result.go).
+// The first adds a line for each test that was skipped, with the reason, and how far the part is, if it is given the number of packages. All output
+// goes to the file --log, as go test -v has it, and what became of each test is appended to the file --results (result.go).
 //
 // A test that fails may depend on chance: it is run once more, alone. gotestsum, which can do that too, runs it again while other test
 // commands still run, and cannot exclude data races.
@@ -18,6 +19,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 )
 
 func main() {
@@ -25,6 +28,8 @@ func main() {
 	switch arguments := os.Args[1:]; {
 	case len(arguments) > 0 && arguments[0] == "again":
 		err = listAgain(arguments[1:])
+	case len(arguments) > 0 && arguments[0] == "failed":
+		err = listFailed(arguments[1:])
 	case len(arguments) > 0 && arguments[0] == "summary":
 		err = summarize(arguments[1:])
 	default:
@@ -42,6 +47,8 @@ func follow() error {
 	logFile := flag.String("log", os.DevNull, "the file that gets all output")
 	resultsFile := flag.String("results", os.DevNull, "the file to which a line is appended for each test")
 	outputs := flag.String("outputs", "", "the folder that gets a file with the output of each test that failed")
+	packages := flag.Int("packages", 0, "how many packages the part has: then it prints how far it is")
+	then := flag.String("then", "", "the parts that follow, separated by spaces")
 	flag.Parse()
 	log, err := os.Create(*logFile)
 	if err != nil {
@@ -51,7 +58,11 @@ func follow() error {
 	if err != nil {
 		return err
 	}
-	r := newReport(*part, os.Stdout, log, results, *outputs)
+	var after time.Duration
+	for _, name := range strings.Fields(*then) {
+		after += paces[name].takes
+	}
+	r := newReport(newProgress(*part, paces[*part], *packages, after, time.Now), os.Stdout, log, results, *outputs)
 	return r.read(os.Stdin)
 }
 
@@ -69,6 +80,18 @@ func listAgain(files []string) error {
 	}
 	for _, r := range list {
 		fmt.Println(r.part, r.pkg, r.test, r.file())
+	}
+	return nil
+}
+
+// listFailed prints a line for each package with failed tests: part, package, and the pattern of go test -run that selects these tests.
+func listFailed(files []string) error {
+	results, err := readResults(files)
+	if err != nil {
+		return err
+	}
+	for _, selected := range selectFailed(results) {
+		fmt.Println(selected.part, selected.pkg, selected.pattern)
 	}
 	return nil
 }

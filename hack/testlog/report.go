@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // The endings of the files with the outputs of a test: when it failed, and when it ran again.
@@ -46,6 +47,7 @@ type report struct {
 	out, log, results io.Writer
 	// outputsDir is the folder for the outputs of failed tests, or "".
 	outputsDir string
+	progress   *progress
 	// outputs are those of tests that have not ended, and of subtests until the test that they are part of has ended.
 	outputs map[test][]string
 	// logged is the test whose output was logged last.
@@ -58,31 +60,59 @@ type report struct {
 	ended map[string][]result
 }
 
-func newReport(part string, out, log, results io.Writer, outputsDir string) *report {
-	return &report{part: part, out: out, log: log, results: results, outputsDir: outputsDir,
+func newReport(progress *progress, out, log, results io.Writer, outputsDir string) *report {
+	return &report{part: progress.part, out: out, log: log, results: results, outputsDir: outputsDir, progress: progress,
 		outputs: map[test][]string{}, reasons: map[test]string{}, running: map[string][]string{}, ended: map[string][]result{}}
 }
 
-// read reports each line. What is no event, as of a build that failed, is printed as it is.
+// read reports each line, and how far the part is.
 func (r *report) read(in io.Reader) error {
-	lines := bufio.NewReader(in)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if len(line) > 0 {
-			var e event
-			if json.Unmarshal(line, &e) != nil || e.Action == "" {
-				fmt.Fprintf(r.out, "%s", line)
-			} else if err := r.report(e); err != nil {
-				return err
+	lines, failure := make(chan []byte), make(chan error, 1)
+	go func() {
+		defer close(lines)
+		reader := bufio.NewReader(in)
+		for {
+			line, err := reader.ReadBytes('\n')
+			lines <- line
+			if err != nil {
+				failure <- err
+				return
 			}
 		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
+	}()
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	var problem error
+	for {
+		select {
+		case line, more := <-lines:
+			if !more {
+				if err := <-failure; problem == nil && err != io.EOF {
+					problem = err
+				}
+				return problem
+			}
+			// After a problem it reads on: go test would wait for ever.
+			if problem == nil {
+				problem = r.readLine(line)
+			}
+		case <-ticks.C:
+			r.progress.tick(r.out)
 		}
 	}
+}
+
+// readLine reports a line. What is no event, as of a build that failed, is printed as it is.
+func (r *report) readLine(line []byte) error {
+	if len(line) == 0 {
+		return nil
+	}
+	var e event
+	if json.Unmarshal(line, &e) != nil || e.Action == "" {
+		fmt.Fprintf(r.out, "%s", line)
+		return nil
+	}
+	return r.report(e)
 }
 
 func (r *report) report(e event) error {
@@ -105,6 +135,7 @@ func (r *report) report(e event) error {
 		if e.Test == "" {
 			return r.endPackage(e)
 		}
+		r.progress.ended++
 		if key == key.top() {
 			r.running[e.Package] = slices.DeleteFunc(r.running[e.Package], func(name string) bool { return name == e.Test })
 			r.ended[e.Package] = append(r.ended[e.Package], result{part: r.part, seconds: e.Elapsed, verdict: verdict(e.Action), pkg: e.Package, test: e.Test})
@@ -190,10 +221,13 @@ func (r *report) endPackage(e event) error {
 	if e.Action != "fail" {
 		lines = lines[max(0, len(lines)-1):]
 	}
-	r.print(r.out, lines)
 	if e.FailedBuild != "" && len(lines) == 0 {
-		fmt.Fprintf(r.out, "FAIL\t%s [build failed]\n", e.Package)
+		lines = []string{fmt.Sprintf("FAIL\t%s [build failed]\n", e.Package)}
 	}
+	if note, last := r.progress.endPackage(), len(lines)-1; last >= 0 {
+		lines[last] = strings.TrimSuffix(lines[last], "\n") + note + "\n"
+	}
+	r.print(r.out, lines)
 	return r.writeResults(e)
 }
 

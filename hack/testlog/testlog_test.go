@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -18,7 +20,7 @@ import (
 func read(t *testing.T, events string) (out, log string, results []string) {
 	t.Helper()
 	var o, l, d strings.Builder
-	if err := newReport("unit", &o, &l, &d, t.TempDir()).read(strings.NewReader(events)); err != nil {
+	if err := newReport(newProgress("unit", pace{}, 0, 0, time.Now), &o, &l, &d, t.TempDir()).read(strings.NewReader(events)); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(d.String()) {
@@ -189,6 +191,11 @@ func TestBad(t *testing.T) { t.Error(1) }`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if slices.Contains(test.flags, "-race") {
+				if output, err := exec.Command("../require.sh", "race").CombinedOutput(); err != nil {
+					t.Skipf("%s", output)
+				}
+			}
 			tests := test.tests
 			if strings.Contains(tests, "os.") {
 				tests = "import \"os\"\n" + tests
@@ -203,7 +210,7 @@ func TestBad(t *testing.T) { t.Error(1) }`,
 
 func TestTheOutputOfAFailedTestIsKept(t *testing.T) {
 	dir := t.TempDir()
-	r := newReport("unit", io.Discard, io.Discard, io.Discard, dir)
+	r := newReport(newProgress("unit", pace{}, 0, 0, time.Now), io.Discard, io.Discard, io.Discard, dir)
 	if err := r.read(strings.NewReader(events(t, "func TestBad(t *testing.T) { t.Run(`inner`, func(t *testing.T) { t.Error(`for this reason`) }) }"))); err != nil {
 		t.Fatal(err)
 	}

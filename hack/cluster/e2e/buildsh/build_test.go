@@ -18,7 +18,7 @@ set -o errexit -o nounset -o pipefail
 case $1 in
 env) case $2 in GOVERSION) echo go99.1 ;; GOCACHE) echo /the/cache ;; GOMODCACHE) echo /the/modules ;; esac ;;
 mod) ;;
-list) for ((i = 0; i < 200; i++)); do echo "example.com/p$i $FAKE/p.go"; done ;;
+list) for ((i = 0; i < 200; i++)); do printf 'example.com/p%d\t%s\n' "$i" "$FAKE/p.go"; done ;;
 build)
   echo "# a message that is no package" >&2
   for ((i = 0; i < 100; i++)); do echo "example.com/p$i" >&2; done
@@ -40,7 +40,7 @@ esac
 
 // fakeAwk is awk, but prints the progress of a build that fails a second late: the build fails meanwhile.
 const fakeAwk = `#!/usr/bin/env bash
-if [ -n "${FAKE_FAILS:-}" ] && [ "$1" = -v ]; then
+if [ -n "${FAKE_FAILS:-}" ] && [ "$1" = -F ] && [ "$3" = -v ]; then
   touch "$FAKE/reports"
   sleep 1
 fi
@@ -60,7 +60,7 @@ func tree(t *testing.T) (bin string, run func(env ...string) (string, error)) {
 		"fake/p.go":           strings.Repeat("x", 1000),
 		"hack/cluster/go.mod": "module example.com/cluster\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/kubernetes v1.2.3\n)\n",
 	}
-	for _, script := range []string{"cluster/build.sh", "go-env.sh", "build-env.sh"} {
+	for _, script := range []string{"cluster/build.sh", "go-env.sh", "build-env.sh", "progress.sh"} {
 		content, err := os.ReadFile(filepath.Join("../../..", script))
 		if err != nil {
 			t.Fatal(err)
