@@ -47,14 +47,11 @@ func (f *failures) report(parent Key, called phase, p *Problem) (changed bool, w
 		}
 	}
 	f.failing[parent] = p
-	switch {
-	case len(f.failing) == 1:
+	if len(f.failing) == 1 {
 		f.shown = parent
-		changed = before == nil || *before != *p
-	case f.shown == parent:
-		changed = *before != *p
 	}
-	return changed, nil
+	// There is no problem before if the parent has been synced and has failed again since current was called.
+	return f.shown == parent && (before == nil || *before != *p), nil
 }
 
 // wake returns the parents that waited for a hook, which has answered.

@@ -47,6 +47,20 @@ func TestReportedProblemIsStable(t *testing.T) {
 	}
 }
 
+// Syncs may end faster than the status of the controller is written.
+func TestFailsAgainBeforeTheReport(t *testing.T) {
+	var f failures
+	f.report(parentNamed("a"), phaseSync, broken)
+	f.report(parentNamed("b"), phaseSync, broken)
+	f.report(parentNamed("a"), phaseSync, nil)
+	if changed, _ := f.report(parentNamed("a"), phaseSync, badAnswer); !changed {
+		t.Error("the problem of the parent that is reported has changed, and is not reported")
+	}
+	if f.current() != badAnswer {
+		t.Errorf("reported is %v, want %v", f.current(), badAnswer)
+	}
+}
+
 func TestOutageIsOneProblem(t *testing.T) {
 	var f failures
 	changes := 0
