@@ -206,7 +206,7 @@ func TestJournal(t *testing.T) {
 func TestUpgrade(t *testing.T) {
 	_, proxy, _ := setUp(t)
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(proxy.authority)
+	pool.AppendCertsFromPEM(proxy.cert.authority)
 	conn, err := tls.Dial("tcp", proxy.address, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 	if err != nil {
 		t.Fatal(err)

@@ -36,15 +36,14 @@ const firstPort, lastPort = 20000, 26000
 
 // Proxy connects one process to an API server.
 type Proxy struct {
-	name        string
-	journal     *Journal
-	link        *link
-	address     string
-	token       string
-	authority   []byte // PEM
-	certificate tls.Certificate
-	transport   *http.Transport
-	forward     *httputil.ReverseProxy
+	name      string
+	journal   *Journal
+	link      *link
+	address   string
+	token     string
+	cert      *servingCert
+	transport *http.Transport
+	forward   *httputil.ReverseProxy
 	// upgrade forwards requests that upgrade to another protocol, such as kubectl exec. HTTP/2 has no upgrades.
 	upgradeTransport *http.Transport
 	upgrade          *httputil.ReverseProxy
@@ -65,14 +64,10 @@ func Start(name string, upstream *rest.Config, journal *Journal) (*Proxy, error)
 	if err := p.connect(upstream); err != nil {
 		return nil, fmt.Errorf("preparing to pass on requests to %s: %w", upstream.Host, err)
 	}
-	certificate, key, err := cert.GenerateSelfSignedCertKey(loopback, []net.IP{net.ParseIP(loopback)}, nil)
-	if err != nil {
-		return nil, fmt.Errorf("making a certificate: %w", err)
+	var err error
+	if p.cert, err = newServingCert(); err != nil {
+		return nil, err
 	}
-	if p.certificate, err = tls.X509KeyPair(certificate, key); err != nil {
-		return nil, fmt.Errorf("reading the new certificate: %w", err)
-	}
-	p.authority = certificate // with that of its authority, which signed it
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.startServing(); err != nil {
@@ -80,6 +75,25 @@ func Start(name string, upstream *rest.Config, journal *Journal) (*Proxy, error)
 	}
 	return p, nil
 }
+
+// servingCert is what a proxy proves its address with.
+type servingCert struct {
+	tls.Certificate
+	authority []byte // PEM
+}
+
+// newServingCert makes the certificate of all proxies of the process: RSA keys take longer than all else that a proxy does to start.
+var newServingCert = sync.OnceValues(func() (*servingCert, error) {
+	certificate, key, err := cert.GenerateSelfSignedCertKey(loopback, []net.IP{net.ParseIP(loopback)}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading the new certificate: %w", err)
+	}
+	return &servingCert{pair, certificate}, nil // with that of its authority, which signed it
+})
 
 // connect makes the transports to the API server.
 func (p *Proxy) connect(upstream *rest.Config) error {
@@ -128,7 +142,7 @@ func (p *Proxy) forwarder(upstream *rest.Config, target *url.URL, transport http
 // WriteKubeconfig writes a kubeconfig for access through this proxy. Only the user can read the file.
 func (p *Proxy) WriteKubeconfig(path string) error {
 	config := clientcmdapi.NewConfig()
-	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "https://" + p.address, CertificateAuthorityData: p.authority}
+	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "https://" + p.address, CertificateAuthorityData: p.cert.authority}
 	config.AuthInfos["proxy"] = &clientcmdapi.AuthInfo{Token: p.token}
 	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "proxy"}
 	config.CurrentContext = "proxy"
@@ -158,7 +172,7 @@ func (p *Proxy) startServing() error {
 	p.address = l.Addr().String()
 	server := &http.Server{
 		Handler:   http.HandlerFunc(p.serve),
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{p.certificate}, MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{p.cert.Certificate}, MinVersion: tls.VersionTLS12},
 		ErrorLog:  log.New(io.Discard, "", 0), // stopServing breaks handshakes
 	}
 	serving := make(chan struct{})
