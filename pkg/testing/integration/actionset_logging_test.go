@@ -58,6 +58,7 @@ func wantNoSecrets(t *testing.T, logged, has string) {
 
 // client-go logs URLs, headers and bodies at these verbosities. A process has one verbosity, so the command is run in another process.
 func TestActionSetCommandIsNotLogged(t *testing.T) {
+	t.Parallel()
 	cluster := testcluster.Shared(t)
 	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
 	bindApplicationRole(e, e.namespace)
@@ -66,8 +67,9 @@ func TestActionSetCommandIsNotLogged(t *testing.T) {
 	kubeconfig := e.account.WriteKubeconfig(t)
 	for i, verbosity := range []int{4, 6, 7, 8, 9} {
 		t.Run(fmt.Sprint("v=", verbosity), func(t *testing.T) {
-			t.Setenv(runsCommand, strings.Join([]string{kubeconfig, e.namespace, strconv.Itoa(verbosity)}, ","))
-			logged, err := exec.CommandContext(t.Context(), os.Args[0]).CombinedOutput()
+			command := exec.CommandContext(t.Context(), os.Args[0])
+			command.Env = append(os.Environ(), runsCommand+"="+strings.Join([]string{kubeconfig, e.namespace, strconv.Itoa(verbosity)}, ","))
+			logged, err := command.CombinedOutput()
 			if err != nil {
 				t.Fatalf("running the command: %v\n%s", err, logged)
 			}
@@ -130,6 +132,7 @@ func runCommand(asked string) error {
 
 // The operator runs at the highest verbosity at which client-go logs no bodies.
 func TestActionSetOutputIsNotLogged(t *testing.T) {
+	t.Parallel()
 	cluster := testcluster.Shared(t)
 	e := &actionsEnv{env: newEnv(t, cluster), account: actions.account(t, cluster)}
 	bindInNamespace(e.env, actions, e.account)

@@ -74,6 +74,7 @@ func (e *engineEnv) withAccess(access string) string {
 }
 
 func TestCompositeHookCABundle(t *testing.T) {
+	t.Parallel()
 	ca := testca.New(t, "ca")
 	server := ca.Issue(t, "hook")
 	inline := `caBundle: {inline: "` + strings.ReplaceAll(string(ca.PEM), "\n", `\n`) + `"}`
@@ -114,6 +115,7 @@ func TestCompositeHookCABundle(t *testing.T) {
 }
 
 func TestCompositeHookClientCredentials(t *testing.T) {
+	t.Parallel()
 	ca := testca.New(t, "ca")
 	server, client := ca.Issue(t, "hook"), ca.Issue(t, "engine-of-test")
 	type proof struct{ peer, authorization string }

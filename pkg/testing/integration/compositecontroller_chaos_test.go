@@ -33,6 +33,7 @@ const (
 // Users change parents, children and related objects, the hook misbehaves and the engine is killed. In the end all is as the users want it. The
 // parents are targets of a DecoratorController, too, which has the same hook.
 func TestCompositeChaos(t *testing.T) {
+	t.Parallel()
 	first, _ := firstSeed(t)
 	seed := uint64(first)
 	t.Logf("%s=%d repeats the operations", seedVariable, seed)

@@ -31,6 +31,7 @@ func TestCompositeSystemFieldsIgnored(t *testing.T) {
 }
 
 func TestCompositeInvalidChild(t *testing.T) {
+	t.Parallel()
 	journal := &faultproxy.Journal{}
 	e := newEngineEnv(t)
 	e.run(journal)
@@ -68,6 +69,7 @@ func TestCompositeInvalidChild(t *testing.T) {
 // The child is created soon after the foreign object is gone, not only by the sync after 30 seconds. The test measures the time with
 // another parent, which the same engine syncs every 10 seconds.
 func TestCompositeChildAfterForeignObject(t *testing.T) {
+	t.Parallel()
 	e := newEngineEnv(t)
 	e.run(&faultproxy.Journal{})
 	foreign := e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: taken, labels: {of: other}}}")

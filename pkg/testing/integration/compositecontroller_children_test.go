@@ -25,6 +25,7 @@ func with(method, apiVersion, resource string) string {
 }
 
 func TestCompositeUpdateStrategies(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"OnDelete", "", "Recreate", "InPlace"} {
 		t.Run("method "+method, func(t *testing.T) {
 			e := inSharedEngine(t)

@@ -18,6 +18,7 @@ import (
 )
 
 func TestCompositeNotReadyReasons(t *testing.T) {
+	t.Parallel()
 	parent := "parentResource: {apiVersion: test.example.com/v1, resource: widgets}\n"
 	sync := "hooks: {sync: {webhook: {url: HOOK/sync}}}\n"
 	child := func(more string) string {

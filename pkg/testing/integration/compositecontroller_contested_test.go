@@ -25,6 +25,7 @@ func mostWrites(since *unstructured.Unstructured) int {
 }
 
 func TestCompositeHookNeverSettles(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(*hookCall, int64) any{
 		"the status": func(_ *hookCall, n int64) any { return tree{"status": tree{"n": n}} },
 		"a child": func(call *hookCall, n int64) any {
@@ -79,6 +80,7 @@ func TestCompositeHookNeverSettles(t *testing.T) {
 }
 
 func TestCompositeClientReverts(t *testing.T) {
+	t.Parallel()
 	for name, contest := range map[string]struct {
 		revert   func(e *engineEnv, round int)
 		repaired func(e *engineEnv)

@@ -16,6 +16,7 @@ import (
 )
 
 func TestCompositeBuiltInParent(t *testing.T) {
+	t.Parallel()
 	t.Run("Namespace", func(t *testing.T) {
 		e := inSharedEngine(t)
 		e.grantEngine(rightsOnParents("", "namespaces")...)
@@ -181,6 +182,7 @@ func TestCompositeClusterScopedChildren(t *testing.T) {
 
 // The names of Services are not resolved here: the error shows the URL that the engine calls.
 func TestCompositeHookByService(t *testing.T) {
+	t.Parallel()
 	for service, address := range map[string]string{
 		"{name: hook, namespace: nowhere-at-all}":                                "http://hook.nowhere-at-all:80/some/path",
 		"{name: hook, namespace: nowhere-at-all, port: 8443, protocol: https}":   "https://hook.nowhere-at-all:8443/some/path",

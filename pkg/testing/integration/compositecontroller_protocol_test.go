@@ -44,6 +44,7 @@ func members(t *testing.T, body []byte) (keys []string) {
 }
 
 func TestCompositeHookRequestFormat(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"v1", "v2"} {
 		t.Run(version, func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -93,6 +94,7 @@ hooks: {sync: {version: ` + version + `, webhook: {url: HOOK/some/path}}}
 }
 
 func TestCompositeClusterScopedChildKeys(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"v1", "v2"} {
 		t.Run(version, func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -108,6 +110,7 @@ func TestCompositeClusterScopedChildKeys(t *testing.T) {
 }
 
 func TestCompositeStrictUnknownField(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ hook, reason string }{
 		{"", "Serving"},
 		{"version: v2,", "HookResponseUnknownField"},
@@ -143,6 +146,7 @@ func TestCompositeStrictUnknownField(t *testing.T) {
 }
 
 func TestCompositeHookETag(t *testing.T) {
+	t.Parallel()
 	for _, code := range []int{http.StatusNotModified, http.StatusPreconditionFailed} {
 		t.Run(http.StatusText(code), func(t *testing.T) {
 			e := inSharedEngine(t)
@@ -175,6 +179,7 @@ func TestCompositeHookETag(t *testing.T) {
 }
 
 func TestCompositeRetryAfter(t *testing.T) {
+	t.Parallel()
 	for name, header := range map[string]func() string{
 		"in seconds": func() string { return "2" },
 		"as a date":  func() string { return time.Now().Add(3 * time.Second).UTC().Format(http.TimeFormat) }, // whole seconds
@@ -204,6 +209,7 @@ func TestCompositeRetryAfter(t *testing.T) {
 
 // Without a valid Retry-After, Metacontroller calls the hook again immediately, without end. The engine backs off.
 func TestCompositeRetryAfterMissing(t *testing.T) {
+	t.Parallel()
 	for name, headers := range map[string][]string{
 		"no header": nil, "not a number": {"Retry-After", "soon"}, "in the past": {"Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT"}, "zero": {"Retry-After", "0"},
 	} {

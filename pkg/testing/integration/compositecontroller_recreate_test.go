@@ -140,6 +140,7 @@ func TestCompositeRecreateNotForDefaults(t *testing.T) {
 }
 
 func TestCompositeFieldTypeChange(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"InPlace", "Recreate", "OnDelete"} {
 		t.Run("method "+method, func(t *testing.T) {
 			e := inSharedEngine(t)

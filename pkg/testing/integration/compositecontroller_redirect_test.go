@@ -14,6 +14,7 @@ import (
 
 // A tenant may be the author of a hook. The hook must not redirect the engine to a server that only the engine can reach.
 func TestCompositeHookRedirect(t *testing.T) {
+	t.Parallel()
 	for _, code := range []int{
 		http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
 	} {

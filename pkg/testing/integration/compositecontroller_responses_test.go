@@ -20,6 +20,7 @@ import (
 // A response is used as a whole or not at all: the valid child that comes first in each of these is not created, the existing child is not
 // deleted, and the status is not written.
 func TestCompositeInvalidResponses(t *testing.T) {
+	t.Parallel()
 	good := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"good"}}`
 	answer := func(child string) any {
 		return says(http.StatusOK, `{"status":{"bad":true},"children":[`+good+`,`+child+`]}`)
@@ -83,6 +84,7 @@ func TestCompositeInvalidResponses(t *testing.T) {
 }
 
 func TestCompositeNoChildrenDeletesAll(t *testing.T) {
+	t.Parallel()
 	for _, answer := range []string{`{"children":null}`, `{}`, `{"children":[]}`} {
 		t.Run(answer, func(t *testing.T) {
 			e := inSharedEngine(t)

@@ -147,6 +147,7 @@ func TestCompositeIdle(t *testing.T) {
 }
 
 func TestCompositeIgnoreStatusChanges(t *testing.T) {
+	t.Parallel()
 	for _, ignore := range []bool{false, true} {
 		t.Run(fmt.Sprint(ignore), func(t *testing.T) {
 			e := inSharedEngine(t)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestDecoratorUpdateMethods(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"OnDelete", "", "Recreate", "InPlace"} {
 		t.Run("method "+method, func(t *testing.T) {
 			e := decorating(t)

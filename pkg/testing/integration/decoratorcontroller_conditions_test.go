@@ -18,6 +18,7 @@ import (
 )
 
 func TestDecoratorNotReadyReasons(t *testing.T) {
+	t.Parallel()
 	target := "resources: [{apiVersion: test.example.com/v1, resource: widgets}]\n"
 	sync := "hooks: {sync: {webhook: {url: HOOK/sync}}}\n"
 	selecting := func(selector string) string {

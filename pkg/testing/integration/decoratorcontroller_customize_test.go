@@ -77,6 +77,7 @@ func (e *engineEnv) service(namespace, name, labels string) {
 }
 
 func TestCustomizeRules(t *testing.T) {
+	t.Parallel()
 	// OWN and OTHER stand for two namespaces, of which OTHER has the label team: NAME. Each has the Services a and b, of which a has the label app: NAME.
 	for _, test := range []struct {
 		version, rules string
@@ -143,6 +144,7 @@ func TestCustomizeRules(t *testing.T) {
 
 // A cluster-scoped parent may select in all namespaces with both versions, and the keys have the namespace.
 func TestCustomizeClusterScopedParent(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"v1", "v2"} {
 		t.Run(version, func(t *testing.T) {
 			e := decorating(t)
@@ -239,6 +241,7 @@ func TestCustomizeRelabelled(t *testing.T) {
 
 // customize is asked again when labels, annotations or spec of the target change, whether its kind has generations or not, and not for its status.
 func TestCustomizeAskedAgain(t *testing.T) {
+	t.Parallel()
 	for kind, of := range map[string]string{widget: "{apiVersion: test.example.com/v1, kind: Widget, ", "ConfigMap": "{apiVersion: v1, kind: ConfigMap, "} {
 		t.Run(kind, func(t *testing.T) {
 			e := decorating(t)
@@ -296,6 +299,7 @@ func TestCustomizeAskedAgain(t *testing.T) {
 
 // Nothing is sent to sync, and nothing is written, while it is unknown what is related.
 func TestCustomizeInvalidRules(t *testing.T) {
+	t.Parallel()
 	rule := func(more string) string {
 		return "[{apiVersion: v1, resource: configmaps, names: [a]}, {apiVersion: v1, resource: services" + more + "}]"
 	}

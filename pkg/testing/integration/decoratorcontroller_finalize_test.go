@@ -146,6 +146,7 @@ func TestDecoratorDeleteRemovesFinalizers(t *testing.T) {
 
 // No finalizer is left when the spec does not need it any more, whether an engine observes that or not.
 func TestDecoratorFinalizersGoWithSpec(t *testing.T) {
+	t.Parallel()
 	for name, patch := range map[string]string{
 		"no finalize hook": "{spec: {hooks: {finalize: null}}}",
 		"another type":     "{spec: {resources: [{apiVersion: v1, resource: services, labelSelector: {matchLabels: {none: of-these}}}]}}",

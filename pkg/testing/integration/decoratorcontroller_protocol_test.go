@@ -18,6 +18,7 @@ import (
 )
 
 func TestDecoratorHookRequestFormat(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"v1", "v2"} {
 		t.Run(version, func(t *testing.T) {
 			e := decorating(t)
@@ -67,6 +68,7 @@ hooks: {sync: {version: ` + version + `, webhook: {url: HOOK/some/path}}}
 // An answer is used as a whole or not at all: the valid attachment that comes first in each of these is not created, the existing one is
 // not deleted, and the target is not written.
 func TestDecoratorInvalidResponses(t *testing.T) {
+	t.Parallel()
 	good := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"good"}}`
 	with := func(more string) any {
 		return says(http.StatusOK, `{"status":{"bad":true},"labels":{"bad":"true"},"attachments":[`+good+`]`+more+`}`)
@@ -138,6 +140,7 @@ func TestDecoratorRefusedLabel(t *testing.T) {
 }
 
 func TestDecoratorStrictUnknownField(t *testing.T) {
+	t.Parallel()
 	for version, reason := range map[string]string{"v1": v1alpha1.ReasonServing, "v2": "HookResponseUnknownField"} {
 		t.Run(version, func(t *testing.T) {
 			e := decorating(t)

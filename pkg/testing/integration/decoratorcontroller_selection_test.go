@@ -38,6 +38,7 @@ func (e decoratorEnv) awaitNames(want ...string) {
 }
 
 func TestDecoratorSelectors(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		rules string // TEST stands for the label of the test
 		want  []string
@@ -113,6 +114,7 @@ func TestDecoratorOptOutWithoutFinalize(t *testing.T) {
 }
 
 func TestDecoratorIgnoreStatusChanges(t *testing.T) {
+	t.Parallel()
 	for _, ignore := range []bool{false, true} {
 		t.Run(fmt.Sprint(ignore), func(t *testing.T) {
 			e := decorating(t)
@@ -148,6 +150,7 @@ func TestDecoratorIgnoreStatusChanges(t *testing.T) {
 }
 
 func TestDecoratorResync(t *testing.T) {
+	t.Parallel()
 	t.Run("resyncPeriodSeconds", func(t *testing.T) {
 		e := decorating(t)
 		e.decorates(widgets + "\nresyncPeriodSeconds: 1\n")

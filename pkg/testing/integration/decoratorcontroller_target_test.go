@@ -139,6 +139,7 @@ func TestDecoratorTargetChangesMeanwhile(t *testing.T) {
 }
 
 func TestDecoratorBuiltInTargets(t *testing.T) {
+	t.Parallel()
 	t.Run("Pod", func(t *testing.T) {
 		e := decorating(t)
 		e.hook.Answers(func(call *hookCall) any { return tree{"labels": tree{"pod-name": call.name()}} })
@@ -184,6 +185,7 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 }
 
 func TestDecoratorClusterScopedTarget(t *testing.T) {
+	t.Parallel()
 	for _, version := range []string{"v1", "v2"} {
 		t.Run(version, func(t *testing.T) {
 			e := decorating(t)
@@ -203,6 +205,7 @@ func TestDecoratorClusterScopedTarget(t *testing.T) {
 
 // A status that another client writes again and again is not fought for without end, and neither is a label.
 func TestDecoratorTargetContested(t *testing.T) {
+	t.Parallel()
 	for what, test := range map[string]struct{ answer, theirs, subresource, reason string }{
 		"label":  {`{"labels": {"by": "hook"}}`, "{metadata: {labels: {by: them}}}", "", "MetadataStuck"},
 		"status": {`{"status": {"by": "hook"}}`, "{status: {by: them}}", "status", "StatusStuck"},

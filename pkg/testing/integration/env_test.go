@@ -37,6 +37,16 @@ func TestMain(m *testing.M) {
 	os.Exit(judgePrivileges(status))
 }
 
+// inCore returns an environment for a parallel test, in whose namespace the controllers of the Deployment core run.
+func inCore(t *testing.T) *env {
+	t.Helper()
+	t.Parallel()
+	e := newEnv(t, testcluster.Shared(t))
+	kubeconfig := operatorAccount(t, e.cluster).WriteKubeconfig(t)
+	runManagerWith(t, func(options *manager.Options) { options.Kubeconfig, options.Namespace = kubeconfig, e.namespace })
+	return e
+}
+
 // runManager runs the controllers of the Deployment core for all namespaces until the test and its subtests end, or until stop is called.
 // It would also handle objects of other tests, so a test that calls it must not be parallel.
 func runManager(t *testing.T, cluster *testcluster.Cluster) (stop func()) {

@@ -21,6 +21,7 @@ import (
 )
 
 func TestHelloAppRandomOperations(t *testing.T) {
+	t.Parallel()
 	testRandomOperations(t, helloapp.ControllerName, func(e *env) world {
 		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}
 		owner, err := e.kube.CoreV1().ConfigMaps(e.namespace).Create(e.Context(), owner, metav1.CreateOptions{})

@@ -18,12 +18,10 @@ import (
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
 	"millwright.dev/pkg/testing/patience"
-	"millwright.dev/pkg/testing/testcluster"
 )
 
 func TestHelloApp(t *testing.T) {
-	cluster := testcluster.Shared(t)
-	runManager(t, cluster)
+	t.Parallel()
 	for name, test := range map[string]func(*env){
 		"two fields":         twoFieldsMakePods,
 		"scale":              appIsScaled,
@@ -45,8 +43,7 @@ func TestHelloApp(t *testing.T) {
 		"namespace deletion": appNamespaceDeletion,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newEnv(t, cluster))
+			test(inCore(t))
 		})
 	}
 	for name, foreign := range map[string]*appsv1.Deployment{
@@ -55,8 +52,7 @@ func TestHelloApp(t *testing.T) {
 			map[string]string{"app.kubernetes.io/name": "helloapp", "app.kubernetes.io/instance": "web"}, "web"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			appForeignDeployment(newEnv(t, cluster), foreign)
+			appForeignDeployment(inCore(t), foreign)
 		})
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"millwright.dev/pkg/apis/immortalcontainers/v1alpha1"
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/testing/patience"
-	"millwright.dev/pkg/testing/testcluster"
 )
 
 // Annotations for the simulated node; hack/cluster/README.md lists all.
@@ -30,8 +29,7 @@ const (
 )
 
 func TestImmortalContainer(t *testing.T) {
-	cluster := testcluster.Shared(t)
-	runManager(t, cluster)
+	t.Parallel()
 	for name, test := range map[string]func(*env){
 		"minimal":              twoLinesMakeAPod,
 		"Pod deleted":          deletedPodComesBack,
@@ -55,8 +53,7 @@ func TestImmortalContainer(t *testing.T) {
 		"longest name":         longestName,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newEnv(t, cluster))
+			test(inCore(t))
 		})
 	}
 }

@@ -88,6 +88,7 @@ func TestMachineRequests(t *testing.T) {
 
 // There is no leader election here: both managers write. The Machine still keeps its interval.
 func TestMachineTwoManagers(t *testing.T) {
+	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
 	flips := recordFlips(e, time.Second, time.Second)
 	var journals [2]faultproxy.Journal

@@ -19,6 +19,7 @@ import (
 )
 
 func TestMachineRandomOperations(t *testing.T) {
+	t.Parallel()
 	testRandomOperations(t, machine.ControllerName, func(e *env) world {
 		recordFlips(e, time.Second, time.Second)
 		return &machineWorld{env: e, machines: map[string]int32{}}

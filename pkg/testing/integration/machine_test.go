@@ -10,12 +10,10 @@ import (
 	"time"
 
 	"millwright.dev/pkg/testing/patience"
-	"millwright.dev/pkg/testing/testcluster"
 )
 
 func TestMachine(t *testing.T) {
-	cluster := testcluster.Shared(t)
-	runManager(t, cluster)
+	t.Parallel()
 	for name, test := range map[string]func(*env){
 		"lever":                 leverComesDown,
 		"switches":              switchesComeDown,
@@ -35,8 +33,7 @@ func TestMachine(t *testing.T) {
 		"namespace deletion":    machineNamespaceDeletion,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(newEnv(t, cluster))
+			test(inCore(t))
 		})
 	}
 }
