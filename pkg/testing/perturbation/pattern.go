@@ -40,12 +40,13 @@ type strike struct {
 }
 
 // standardPatterns returns the patterns that every test run tries. A crash before any other write than the first one of an act leaves the
-// same state as a crash after the write before it. The caches become stale in turn, one at each point.
+// same state as a crash after the write before it. What must refuse a late write, a resourceVersion, a UID or a name, is the same for all writes of
+// an act. The caches become stale in turn, one at each point.
 func standardPatterns(watched []string) []Pattern {
 	patterns := []Pattern{
 		{Name: "crash before", firstOfAct: true, strike: crashBefore},
 		{Name: "crash after", strike: crashAfter},
-		{Name: "late write", strike: lateWrite},
+		{Name: "late write", firstOfAct: true, strike: lateWrite},
 	}
 	for i, resource := range watched {
 		patterns = append(patterns, Pattern{Name: "stale " + resource, Resource: resource, turn: i, turns: len(watched), strike: freezeWatch})
