@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
@@ -21,6 +23,9 @@ const (
 	// stopTimeout is far above the usual duration of a stop (a second), for busy machines.
 	stopTimeout  = 30 * time.Second
 	pollInterval = 20 * time.Millisecond
+	// The port of the API server is in this range, which is below the ports that operating systems use for outgoing connections: no other process
+	// should get the port while the control plane is stopped. The range is not that of faultproxy, nor of NodePorts.
+	firstPort, lastPort = 26000, 30000
 )
 
 // process is a running "bin/cluster up". It stops when its standard input ends, and so when this process ends, even by a kill: then only
@@ -48,7 +53,7 @@ func startProcess(audited, node bool) (*process, error) {
 	if p.dir, err = os.MkdirTemp("", "mw-"); err != nil {
 		return nil, err
 	}
-	if err := p.start("0"); err != nil {
+	if err := p.start(strconv.Itoa(firstPort + rand.IntN(lastPort-firstPort))); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(p.dir))
 	}
 	if err := p.waitReady(); err != nil {
@@ -57,7 +62,7 @@ func startProcess(audited, node bool) (*process, error) {
 	return p, nil
 }
 
-// start starts the command. Port 0 stands for any free port.
+// start starts the command. It takes any free port if this one is taken.
 func (p *process) start(port string) error {
 	output, err := os.Create(p.outputPath())
 	if err != nil {
