@@ -14,7 +14,7 @@ import (
 var limits = []*regexp.Regexp{
 	regexp.MustCompile(`"--timeout=[0-9]+m?s"`),
 	regexp.MustCompile(`PollUntilContextTimeout\([^,]*,[^,]*, *([0-9]+ ?\* ?)?time\.(Millis|S)econd`),
-	regexp.MustCompile(`\b(took|lasted|longest|waited|Since\(\w+\)) ?> ?([0-9]+ ?\* ?)?time\.(Millis|S)econd`),
+	regexp.MustCompile(`\b(took|lasted|longest|waited|Since\(\w+\)) ?>=? ?([0-9]+ ?\* ?)?time\.(Millis|S)econd`),
 }
 
 // findLimits returns the lines of a test with a limit of seconds, which fails on a busy machine. It does not in virtual time, and a command that is

@@ -46,6 +46,7 @@ func TestPlantedExamplesAreFound(t *testing.T) {
 		{"limit of a wait", "pkg/a_test.go", "wait.PollUntilContextTimeout(ctx, time.Second, 10*time.Second, true, f)", "pkg/a_test.go:1: limits"},
 		{"interval of a wait", "pkg/a_test.go", "wait.PollUntilContextTimeout(ctx, time.Second, patience.Limit, true, f)", ""},
 		{"limit of a duration", "pkg/a_test.go", "if took > 100*time.Millisecond {", "pkg/a_test.go:1: limits"},
+		{"limit of a duration, itself refused", "pkg/a_test.go", "if took >= 100*time.Millisecond {", "pkg/a_test.go:1: limits"},
 		{"least duration", "pkg/a_test.go", "if took < 2*time.Second {", ""},
 		{"limit in virtual time", "pkg/a_test.go", "import (\n\t\"testing/synctest\"\n)\nif took > time.Second {", ""},
 		{"limit in a program", "pkg/a.go", "if took > 10*time.Second {", ""},

@@ -8,9 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
-
-	"millwright.dev/pkg/testing/testcluster"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,7 +58,6 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 	if event.Type != "Warning" {
 		t.Errorf("got event %+v, want a Warning", event)
 	}
-	corrected := time.Now()
 	crd := e.look(definitions, "gizmos."+group)
 	versions := crd.Object["spec"].(map[string]any)["versions"].([]any)
 	versions[0].(map[string]any)["subresources"] = map[string]any{"status": map[string]any{}}
@@ -71,9 +67,6 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 	e.awaitReason(v1alpha1.ReasonChildNotServed)
 	e.definition("Part", "parts", "{}")
 	e.awaitReason(v1alpha1.ReasonServing)
-	if took := time.Since(corrected); took > testcluster.Stretch(10*time.Second, corrected) {
-		t.Errorf("ready %s after the definition was corrected, want 10 s at most", took)
-	}
 	e.put("{apiVersion: %s/v1, kind: Gizmo, metadata: {name: web}}", group)
 	e.awaitChild("Part."+group+"/v1", "web")
 

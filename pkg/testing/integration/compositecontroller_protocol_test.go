@@ -20,6 +20,7 @@ import (
 	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/manager"
 	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/patience"
 )
 
 // members returns the keys of a JSON object in their order.
@@ -252,7 +253,7 @@ func TestCompositeHookTimeout(t *testing.T) {
 	e.awaitChild("ConfigMap", "web")
 }
 
-// A new spec does not wait for calls of the old one.
+// A new spec does not wait for calls of the old one, which would end after the test has given up.
 func TestCompositeChangeWhileHookHangs(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(call *hookCall) any {
@@ -261,18 +262,14 @@ func TestCompositeChangeWhileHookHangs(t *testing.T) {
 		}
 		return oneConfigMap(call)
 	})
-	cc := e.serves(strings.Replace(configMaps, "url: HOOK/sync", "url: HOOK/sync, timeout: 50s", 1))
+	cc := e.serves(strings.Replace(configMaps, "url: HOOK/sync", "url: HOOK/sync, timeout: "+(2*patience.Limit).String(), 1))
 	for _, name := range []string{"a", "b", "c"} {
 		e.parent(name)
 	}
 	e.awaitCall(0, func(call *hookCall) bool { return true })
-	changed := time.Now()
 	e.change(composite, e.name, "{spec: {hooks: {sync: {webhook: {url: "+e.hook.URL+"/new}}}}}")
 	for _, name := range []string{"a", "b", "c"} {
 		e.awaitChild("ConfigMap", name)
-	}
-	if took := time.Since(changed); took >= 50*time.Second {
-		t.Errorf("the new spec was served after %s, want less than the timeout of the old one", took)
 	}
 	for reason, times := range map[string]int{"Starting": 2, "Started": 2, "Stopping": 1, "Stopped": 1} {
 		e.eventually(func() string {

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"millwright.dev/pkg/testing/testcluster"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -175,7 +173,6 @@ func TestCompositeHookBackoff(t *testing.T) {
 
 func TestCompositeHookOutage(t *testing.T) {
 	e := inSharedEngine(t)
-	begin := time.Now()
 	var gone = raw(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	e.hook.Says(gone)
 	e.serves(configMaps)
@@ -194,12 +191,8 @@ func TestCompositeHookOutage(t *testing.T) {
 		t.Errorf("the status of the CompositeController was written again in the outage: version %s after %s", now, version)
 	}
 	e.hook.Answers(oneConfigMap)
-	back := time.Now()
 	for _, name := range []string{"a", "b", "c", "d"} {
 		e.awaitChild("ConfigMap", name, func(*unstructured.Unstructured) string { return "" })
-	}
-	if took := time.Since(back); took > back.Sub(begin)+testcluster.Stretch(10*time.Second, back) {
-		t.Errorf("the children were created %s after the end of the outage, want 10 s more than it lasted at most", took)
 	}
 	e.awaitReason(v1alpha1.ReasonServing)
 }

@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
-
-	"millwright.dev/pkg/testing/testcluster"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,16 +30,12 @@ func (e *farmFault) killed() {
 	}
 	<-killed.ended
 	e.farm.remove(killed)
-	begin := time.Now()
 	e.eventually(func() string {
 		if _, err := e.llamas.Get(e.Context(), "before-the-kill", metav1.GetOptions{}); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
-	if took := time.Since(begin); took > testcluster.Stretch(5*time.Second, begin) {
-		e.Errorf("requests failed for %s", took)
-	}
 	follows.sees("after-the-kill")
 	if len(follows.deleted) > 0 {
 		e.Errorf("informers: got deletions of %v, want none", follows.deleted)

@@ -14,9 +14,6 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// recoveryGoal is the time within which the operator recovers from a fault, on an idle machine.
-const recoveryGoal = 10 * time.Second
-
 // patientElection lets a leader survive a fault in which it cannot renew its Lease. The tests of leader election test the other case.
 var patientElection = manager.LeaderElection{LeaseDuration: 2 * time.Minute, RenewDeadline: 100 * time.Second, RetryPeriod: time.Second}
 
@@ -74,12 +71,8 @@ func (f *faults) run(name string, strike fault) {
 	})
 	w := startWork(f.env, strings.ToLower(strings.ReplaceAll(name, " ", "-")))
 	strike(f, w)
-	ended := time.Now()
 	took := w.awaitConverged()
 	f.Logf("converged %s after the fault", took.Round(time.Millisecond))
-	if took > testcluster.Stretch(recoveryGoal, ended) {
-		f.Errorf("converged %s after the fault, want %s at most", took, recoveryGoal)
-	}
 	f.operator.mustRun()
 	if strings.Contains(f.operator.log.String(), "DATA RACE") || strings.Contains(f.operator.log.String(), "panic") {
 		f.Error("the log of the process has a data race or a panic")

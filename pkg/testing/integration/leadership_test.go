@@ -18,6 +18,7 @@ import (
 
 	"millwright.dev/pkg/manager"
 	"millwright.dev/pkg/testing/faultproxy"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/perturbation"
 	"millwright.dev/pkg/testing/testcluster"
 )
@@ -142,25 +143,23 @@ func (e *env) churn() (stop func() []string) {
 	return stop
 }
 
-// Every rolling update of the operator hands the leadership over. The test measures the time from the signal until the next leader's first
-// write is answered, several times, because on a busy machine one handover may be late.
+// Every rolling update of the operator hands the leadership over, without a pause: the retry period is longer than the test waits, so the standby
+// can learn of the release of the Lease by its watch alone.
 func TestLeaderStops(t *testing.T) {
-	const handovers, goal = 3, time.Second
+	t.Parallel()
+	const handovers = 3
 	e := newEnv(t, testcluster.Shared(t))
 	pods := recordPods(e)
-	p := startPair(e, defaultElection)
+	p := startPair(e, manager.LeaderElection{LeaseDuration: 4 * patience.Limit, RenewDeadline: 3 * patience.Limit, RetryPeriod: 2 * patience.Limit})
 	stop := e.churn()
-	var took []time.Duration
-	begin := time.Now()
 	for i := range handovers {
 		p.awaitWrite(p.leader.name(), notOnLease, time.Now())
 		signaled := time.Now()
 		p.leader.terminate()
 		first := p.awaitWrite(p.standby.name(), notOnLease, signaled)
-		took = append(took, first.Answered.Sub(signaled))
 		last := p.lastWrite(p.leader.name(), func(faultproxy.Entry) bool { return true })
 		t.Logf("handover %d: last write of the old leader after %s, first of the new one after %s", i+1,
-			last.Answered.Sub(signaled).Round(time.Millisecond), took[i].Round(time.Millisecond))
+			last.Answered.Sub(signaled).Round(time.Millisecond), first.Answered.Sub(signaled).Round(time.Millisecond))
 		if !onLease(last) {
 			t.Errorf("last write of the old leader: got %s, want the release of the Lease", last)
 		}
@@ -174,10 +173,6 @@ func TestLeaderStops(t *testing.T) {
 			p.standby.awaitWarm()
 		}
 	}
-	slices.Sort(took)
-	if median := took[len(took)/2]; median > testcluster.Stretch(goal, begin) {
-		t.Errorf("handovers: got %s, want a median of %s at most", took, goal)
-	}
 	names := stop()
 	for _, name := range names {
 		container, _ := e.awaitReady(name, 1)
@@ -189,7 +184,7 @@ func TestLeaderStops(t *testing.T) {
 	p.verifyTerms()
 }
 
-// After the leader is killed, the standby writes within the lease duration and a retry period, and not before the Lease has expired.
+// After the leader is killed, the standby writes, and not before the Lease has expired.
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, testcluster.Shared(t))
@@ -205,11 +200,7 @@ func TestLeaderKilled(t *testing.T) {
 	e.deletePod("web")
 	e.create(immortal("new"))
 	first := p.awaitWrite(p.standby.name(), notOnLease, killed)
-	took, limit := first.Answered.Sub(killed), election.LeaseDuration+election.RetryPeriod
-	t.Logf("the standby wrote %s after the kill", took.Round(time.Millisecond))
-	if took > testcluster.Stretch(limit, killed) {
-		t.Errorf("first write of the standby %s after the kill, want %s at most", took, limit)
-	}
+	t.Logf("the standby wrote %s after the kill", first.Answered.Sub(killed).Round(time.Millisecond))
 	taken := p.awaitWrite(p.standby.name(), onLease, killed)
 	if lasted := taken.Answered.Sub(renewed.Received); lasted < election.LeaseDuration {
 		t.Errorf("the standby acquired the Lease %s after its last renewal, want %s at least", lasted, election.LeaseDuration)
@@ -312,11 +303,7 @@ func TestLeaderAPIServerOutage(t *testing.T) {
 	if code := p.leader.awaitEnd(t); code == 0 {
 		t.Error("leader that cannot renew its Lease: got exit code 0, want an error")
 	}
-	ended := time.Since(gone)
-	t.Logf("the leader ended after %s", ended.Round(time.Millisecond))
-	if limit := testcluster.Stretch(election.LeaseDuration, gone); ended > limit {
-		t.Errorf("the leader ended after %s, want %s at most", ended, limit)
-	}
+	t.Logf("the leader ended after %s", time.Since(gone).Round(time.Millisecond))
 	p.leader.restart()
 	w.do(absence - time.Since(gone))
 
@@ -326,12 +313,8 @@ func TestLeaderAPIServerOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	back := time.Now()
 	took := w.awaitConverged()
 	t.Logf("converged %s after the API server was back", took.Round(time.Millisecond))
-	if took > testcluster.Stretch(recoveryGoal, back) {
-		t.Errorf("converged %s after the API server was back, want %s at most", took, recoveryGoal)
-	}
 	p.verifyTerms()
 
 	// Both processes work again: the one that does not lead takes over from the other.

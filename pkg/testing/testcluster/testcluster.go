@@ -117,13 +117,7 @@ func Main(m *testing.M, options ...Option) {
 // cluster that has ended before, is a failure.
 func Run(m *testing.M, options ...Option) (status int) {
 	shared = newLazy(options)
-	ended := make(chan struct{})
-	var sampling sync.WaitGroup
-	sampling.Go(func() { processorPace.sample(ended, hashing()) })
-	sampling.Go(func() { apiServerPace.sample(ended, shared.reading()) })
 	status = m.Run()
-	close(ended)
-	sampling.Wait()
 	for _, lazy := range append(others, shared) {
 		cluster := lazy.cluster.Load()
 		if cluster == nil {
