@@ -25,7 +25,7 @@ const (
 
 // scenarios are measured in this order.
 var scenarios = []*scenario{
-	&immortalContainers, &machines, &helloApps, &actionSets,
+	&immortalContainers, &machines, &helloApps, &actionSets, &leadership,
 	&compositeStart, &compositeChildren, &compositeSync, &compositeResync, &compositeChurn, &compositeRepair, &compositeOutage, &compositeMemory,
 	&decoratorNoop, &decoratorStart,
 	&relatedChurn, &relatedShared, &relatedMemory,

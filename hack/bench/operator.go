@@ -63,20 +63,32 @@ func (t *turn) startOperator(ctx context.Context, kubeconfig string, env []strin
 type metrics map[string]float64
 
 func (o *operator) metrics(ctx context.Context) (metrics, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.address+"/metrics", nil)
+	content, err := o.get(ctx, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	return parseMetrics(string(content))
+}
+
+// get returns the body of an answer with the status 200.
+func (o *operator) get(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.address+path, nil)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("reading the metrics of the operator: %w", err)
+		return nil, fmt.Errorf("reading %s of the operator: %w", path, err)
 	}
 	defer resp.Body.Close()
 	content, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("reading the metrics of the operator: %w", err)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
 	}
-	return parseMetrics(string(content))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s of the operator: %w", path, err)
+	}
+	return content, nil
 }
 
 // sharedCPU returns the seconds that the control plane, all of which is one process, and this program have used. This program is the

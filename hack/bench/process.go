@@ -10,9 +10,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -34,12 +34,12 @@ type process struct {
 }
 
 func (b *bench) startProcess(name string, env []string, args ...string) (*process, error) {
-	p := &process{name: name, log: filepath.Join(b.dir, name+".log"), ended: make(chan struct{})}
-	log, err := os.Create(p.log)
+	log, err := os.CreateTemp(b.dir, name+"-*.log")
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
+	p := &process{name: name, log: log.Name(), ended: make(chan struct{})}
 	p.command = exec.Command(binary("leash"), append([]string{"--"}, args...)...)
 	p.command.Env = append(os.Environ(), env...)
 	p.command.Stdout, p.command.Stderr = log, log
@@ -85,6 +85,22 @@ func (p *process) stop() error {
 		<-p.ended
 		return fmt.Errorf("stopping the %s: it had to be killed; it printed:\n%s", p.name, p.output())
 	}
+}
+
+// kill ends the process without any of its own doing.
+func (p *process) kill() error {
+	p.stopping.Store(true)
+	err := p.signal(syscall.SIGKILL)
+	<-p.ended
+	return err
+}
+
+// signal sends a signal to the process and its leash, which are a process group.
+func (p *process) signal(signal syscall.Signal) error {
+	if err := syscall.Kill(-p.command.Process.Pid, signal); err != nil {
+		return fmt.Errorf("sending %s to the %s: %w", signal, p.name, err)
+	}
+	return nil
 }
 
 // output returns the end of what it printed.
