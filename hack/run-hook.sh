@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sourced by run.sh: a CompositeController whose hook is a process on this machine.
-# shellcheck disable=SC2154 # local_dir, samples_dir, port
+# shellcheck disable=SC2154 # local_dir, samples_dir, port, ready_timeout
 
 greeting_dir=$samples_dir/compositecontroller/greeting
 hook_log=$local_dir/hook.log
@@ -22,11 +22,11 @@ start_hook() {
 show_greeting() {
   printf '\n$ kubectl apply -f %s   # with port %s\n' "$greeting_dir/controller.yaml" "$port"
   kubectl apply -f "$work/controller.yaml" || return 0
-  kubectl wait --for=condition=Established --timeout=10s crd/greetings.example.com >/dev/null || return 0
+  kubectl wait --for=condition=Established --timeout=3m crd/greetings.example.com >/dev/null || return 0
   apply_absent "$greeting_dir/greeting.yaml" || return 0
-  kubectl wait --for=condition=Ready --timeout=10s compositecontroller/greeting >/dev/null ||
+  kubectl wait --for=condition=Ready --timeout="${ready_timeout}s" compositecontroller/greeting >/dev/null ||
     echo "CompositeController greeting is not Ready: $(kubectl get compositecontroller greeting --output "jsonpath=$ready_condition")"
-  kubectl wait --for=jsonpath='{.status.pods}' --timeout=5s greeting/alice >/dev/null || true
+  kubectl wait --for=jsonpath='{.status.pods}' --timeout="${ready_timeout}s" greeting/alice >/dev/null || true
   show get greetings,compositecontrollers || true
 }
 

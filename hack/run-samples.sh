@@ -14,10 +14,11 @@ done
 ready='.status.conditions[?(@.type=="Ready")]'
 ready_condition="{$ready.status}{'\t'}{$ready.reason}{'\t'}{$ready.message}"
 
-# find_kept_state sets kept_state, to anything, if there are samples from an earlier run.
-find_kept_state() {
-  kept_state=
-  [ -z "$(kubectl get "${samples[@]}" --ignore-not-found --output name 2>/dev/null)" ] || kept_state=yes # an error: there are no CRDs either
+# find_ready_timeout sets ready_timeout, the seconds that samples may take to be Ready: as long as a busy machine needs. But what is left of an
+# earlier run is as its user has made it, and may never be Ready.
+find_ready_timeout() {
+  ready_timeout=180
+  [ -z "$(kubectl get "${samples[@]}" --ignore-not-found --output name 2>/dev/null)" ] || ready_timeout=5 # an error: there are no CRDs either
 }
 
 # apply_absent FILE...: applies those files whose object is not there. An object of an earlier run stays as its user has made it.
@@ -40,9 +41,7 @@ apply_absent() {
 # if a process on the leash ends before.
 apply_samples() {
   apply_absent "${sample_files[@]}" || printf '\n%s\n' "Not all samples could be applied, see above. Everything else runs."
-  local timeout=3m
-  [ -z "$kept_state" ] || timeout=5s
-  "${kubectl_command[@]}" wait --for=condition=Ready --timeout="$timeout" "${samples[@]}" >"$work/waited" 2>&1 8<&- 9>&- &
+  "${kubectl_command[@]}" wait --for=condition=Ready --timeout="${ready_timeout}s" "${samples[@]}" >"$work/waited" 2>&1 8<&- 9>&- &
   waiting=$!
   while kill -0 "$waiting" 2>/dev/null; do
     keep_running
@@ -74,12 +73,11 @@ report_not_ready() {
 
 # show_actionset runs an action: its Pods and commands need no containers, because annotations give the simulated node their output.
 show_actionset() {
-  local set=actionset/bookshop-monday state
+  local set=actionset/bookshop-monday state= deadline=$((SECONDS + ready_timeout))
   apply_absent "$samples_dir"/actionset/first/*.yaml || return 0
-  for _ in {1..100}; do
-    state=$(kubectl get "$set" --output 'jsonpath={.status.state}') || return 0
-    [[ $state =~ ^(complete|failed)$ ]] && break
+  until [[ $state =~ ^(complete|failed)$ ]] || [ "$SECONDS" -gt "$deadline" ]; do
     sleep 0.2
+    state=$(kubectl get "$set" --output 'jsonpath={.status.state}') || return 0
   done
   show get actionsets || true
   if [ "$state" = complete ]; then

@@ -140,7 +140,7 @@ trap 'exit 0' INT TERM HUP
 
 [ -n "${CLUSTER:-}" ] || start_control_plane
 require_cluster
-find_kept_state
+find_ready_timeout
 touch "$work/installed"
 forget_farm
 install_crds
