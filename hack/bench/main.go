@@ -26,7 +26,8 @@ const (
 // scenarios are measured in this order.
 var scenarios = []*scenario{
 	&immortalContainers, &machines, &helloApps, &actionSets, &leadership,
-	&compositeStart, &compositeChildren, &compositeSync, &compositeResync, &compositeChurn, &compositeRepair, &compositeOutage, &compositeMemory,
+	&compositeStart, &compositeChildren, &compositeSync, &compositeResync, &compositeChurn, &compositeRepair, &compositeRolling,
+	&compositeOutage, &compositeMemory,
 	&decoratorNoop, &decoratorStart,
 	&relatedChurn, &relatedShared, &relatedMemory,
 	&empty,

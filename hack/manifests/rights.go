@@ -68,7 +68,8 @@ func withRights(text string, crds []crd, table []manager.Descriptor) (string, er
 	var view, editing, actions rules
 	for _, c := range crds {
 		row := slices.IndexFunc(table, func(d manager.Descriptor) bool {
-			return slices.ContainsFunc(d.Requires, func(r schema.GroupVersionResource) bool { return r.GroupResource() == c.resource })
+			return slices.Contains(d.Records, c.resource) ||
+				slices.ContainsFunc(d.Requires, func(r schema.GroupVersionResource) bool { return r.GroupResource() == c.resource })
 		})
 		if row < 0 {
 			continue // records of our own API server, which no user reads

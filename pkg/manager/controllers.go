@@ -92,6 +92,7 @@ func Descriptors() []Descriptor {
 			Options:    hooks,
 			Serves:     []schema.GroupResource{metacontrollerv1alpha1.Resource("compositecontrollers")},
 			Requires:   []schema.GroupVersionResource{metacontrollerv1alpha1.Resource("compositecontrollers").WithVersion(metacontrollerv1alpha1.GroupVersion.Version)},
+			Records:    []schema.GroupResource{metacontrollerv1alpha1.Resource("controllerrevisions")},
 			New: func(ctx context.Context, c *Context) (controller.Controller, error) {
 				config, err := hooks.engine(c)
 				if err != nil {

@@ -32,6 +32,8 @@ type Descriptor struct {
 	// Requires are the resources without which the controller cannot be built, as a rule those of our own CRDs. Until the
 	// API server serves them, this controller waits and the others do not.
 	Requires []schema.GroupVersionResource
+	// Records are the resources of our own CRDs that the controller keeps records in, which users may read. It needs them for some objects only.
+	Records []schema.GroupResource
 	// New builds the controller. It does not talk to the API server: an error is a fault of the program or of its
 	// configuration, and ends the process.
 	New func(ctx context.Context, c *Context) (controller.Controller, error)

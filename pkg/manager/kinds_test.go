@@ -65,11 +65,13 @@ func TestEveryKindIsComplete(t *testing.T) {
 	for _, kind := range ourKinds(t) {
 		sorts[kind.Group]++
 		t.Run(kind.Kind, func(t *testing.T) {
-			switch kind.Group {
-			case aggregatedGroup:
+			switch {
+			case kind.Group == aggregatedGroup:
 				checkAggregated(t, kind)
-			case recordsGroup:
+			case kind.Group == recordsGroup:
 				checkRecord(t, kind)
+			case recorded(schema.GroupResource{Group: kind.Group, Resource: pluralInCRD(t, kind)}):
+				checkReadOnly(t, kind)
 			default:
 				checkKind(t, kind)
 			}
@@ -96,6 +98,27 @@ func checkKind(t *testing.T, kind schema.GroupVersionKind) {
 		"a test in pkg/testing/integration":                                                len(containing(t, "pkg/testing/integration/*_test.go", kind.Kind)) == 0,
 		"rights of users in manifests/22-users.yaml, which make generate writes":           len(containing(t, "manifests/22-users.yaml", plural)) == 0,
 		"categories=millwright in its types, for kubectl get millwright":                   !inCategory(t, kind),
+	})
+}
+
+// recorded reports whether a controller keeps its records in a resource.
+func recorded(resource schema.GroupResource) bool {
+	return slices.ContainsFunc(Descriptors(), func(d Descriptor) bool { return slices.Contains(d.Records, resource) })
+}
+
+// checkReadOnly likewise of a kind that a controller writes and users read.
+func checkReadOnly(t *testing.T, kind schema.GroupVersionKind) {
+	t.Helper()
+	plural := pluralInCRD(t, kind)
+	marker := fmt.Sprintf("+kubebuilder:rbac:groups=%s,resources=%s,", kind.Group, plural)
+	complain(t, kind, map[string]bool{
+		"the marker // " + marker + "verbs=... in pkg/controller/<kind>/doc.go":  len(containing(t, "pkg/controller/*/doc.go", marker)) == 0,
+		"rights of users in manifests/22-users.yaml, which make generate writes": len(containing(t, "manifests/22-users.yaml", plural)) == 0,
+		"a guide, a README.md in manifests/samples that speaks of it":            !inGuide(t, kind),
+		"a scenario in pkg/testing/perturbation":                                 len(containing(t, "pkg/testing/perturbation/*_test.go", kind.Kind)) == 0,
+		"a test in pkg/testing/integration":                                      len(containing(t, "pkg/testing/integration/*_test.go", kind.Kind)) == 0,
+		"samples that keep to what users may write":                              inSample(t, kind),
+		"the right to be left out of kubectl get millwright: it is in it":        inCategory(t, kind),
 	})
 }
 

@@ -133,6 +133,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerSpecApplyConfiguration{}
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("CompositeControllerStatus"):
 		return &applyconfigurationmetacontrollerv1alpha1.CompositeControllerStatusApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("ControllerRevision"):
+		return &applyconfigurationmetacontrollerv1alpha1.ControllerRevisionApplyConfiguration{}
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("ControllerRevisionChildren"):
+		return &applyconfigurationmetacontrollerv1alpha1.ControllerRevisionChildrenApplyConfiguration{}
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("DecoratorController"):
 		return &applyconfigurationmetacontrollerv1alpha1.DecoratorControllerApplyConfiguration{}
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithKind("DecoratorControllerAttachmentRule"):

@@ -47,6 +47,7 @@ func TestMillwright(t *testing.T) {
 		{"HelloApp", s.testHelloApp},
 		{"Machine", s.testMachine},
 		{"CompositeController", s.testCompositeController},
+		{"rolling update", s.testRollingSet},
 		{"DecoratorController", s.testDecoratorController},
 		{"related objects", s.testRelatedObjects},
 		{"ActionSet", s.testActionSet},

@@ -29,9 +29,9 @@ func TestCompositeNotReadyReasons(t *testing.T) {
 	}{
 		"no hooks":               {parent, "InvalidSpec", "no hooks defined"},
 		"hooks without webhooks": {parent + "hooks: {sync: {}, finalize: {}}", "InvalidSpec", "neither sync nor finalize"},
-		"RollingRecreate":        {parent + sync + child(", updateStrategy: {method: RollingRecreate}"), "NotYetSupported", "RollingRecreate"},
-		"RollingInPlace":         {parent + sync + child(", updateStrategy: {method: RollingInPlace}"), "NotYetSupported", "spec.childResources[0]"},
-		"hook without address":   {parent + "hooks: {sync: {webhook: {path: /sync}}}", "InvalidHook", "sync hook"},
+		"cluster-scoped parents that roll": {strings.Replace(parent, "widgets", "clusterwidgets", 1) + sync + child(", updateStrategy: {method: RollingInPlace}"),
+			"InvalidSpec", "spec.childResources[0].updateStrategy.method: clusterwidgets.test.example.com are cluster-scoped"},
+		"hook without address": {parent + "hooks: {sync: {webhook: {path: /sync}}}", "InvalidHook", "sync hook"},
 		"invalid selector": {"parentResource: {apiVersion: test.example.com/v1, resource: widgets, labelSelector: {matchExpressions: [{key: a, operator: Like}]}}\n" + sync,
 			"InvalidSpec", "labelSelector"},
 		"cluster-scoped child of namespaced parent": {parent + sync + "childResources: [{apiVersion: v1, resource: namespaces}]", "InvalidSpec", "cluster-scoped"},

@@ -106,7 +106,7 @@ func remove(resource schema.GroupVersionResource, name string, propagation metav
 }
 
 // serving is what differs between the CompositeControllers and DecoratorControllers of the scenarios.
-type serving struct{ finalize, customize, generateSelector bool }
+type serving struct{ finalize, customize, generateSelector, rolling bool }
 
 // hooks returns the hooks of a CompositeController or a DecoratorController.
 func (h *widgetHook) hooks(with serving) map[string]any {
@@ -137,8 +137,13 @@ var (
 
 // serve creates the CompositeController of the run.
 func (h *widgetHook) serve(with serving) doing {
+	parents, children := served, owned
+	if with.rolling {
+		parents, children = maps.Clone(served), rolled
+		parents["revisionHistory"] = map[string]any{"fieldPaths": []any{"spec.value"}}
+	}
 	return putController(composites, "CompositeController", map[string]any{
-		"generateSelector": with.generateSelector, "parentResource": served, "childResources": owned, "hooks": h.hooks(with),
+		"generateSelector": with.generateSelector, "parentResource": parents, "childResources": children, "hooks": h.hooks(with),
 	})
 }
 

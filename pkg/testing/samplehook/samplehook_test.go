@@ -27,6 +27,8 @@ var sampleHooks = map[string]struct {
 	calls   map[string]answered
 }{
 	"compositecontroller/hello.yaml":                {hook.V1, helloCalls},
+	"compositecontroller/rollingset.yaml":           {hook.V1, rollingSetCalls},
+	"compositecontroller/bluegreen.yaml":            {hook.V1, blueGreenCalls},
 	"compositecontroller/sharedconfig.yaml":         {hook.V1, sharedConfigCalls},
 	"compositecontroller/configmappropagation.yaml": {hook.V2, propagationCalls},
 	"decoratorcontroller/service-per-pod.yaml":      {hook.V1, servicePerPodCalls},

@@ -89,6 +89,21 @@ func (in CompositeControllerStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControllerRevision) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.ControllerRevision"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControllerRevisionChildren) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.ControllerRevisionChildren"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ControllerRevisionList) OpenAPIModelName() string {
+	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.ControllerRevisionList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DecoratorController) OpenAPIModelName() string {
 	return "dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorController"
 }

@@ -23,6 +23,9 @@ const (
 // apply applies a plan. Whatever the result for one child is, the others and the status are written. The finalizer is removed last, when all of
 // that has succeeded: afterwards nothing would finish what a crashed process has left undone.
 func (s *parentSync) apply(ctx context.Context, p *plan) (time.Duration, error) {
+	if err := s.applyRecords(ctx, p.records); err != nil {
+		return p.requeueAfter, err
+	}
 	childEvents, errs := s.applySteps(ctx, p)
 	for _, stuck := range p.stuck {
 		childEvents = append(childEvents, childEvent{eventStuck, stuck})

@@ -79,6 +79,17 @@ func (c *Controller) childChanged(i int, before, after *objectcache.RawObject) {
 	}
 }
 
+// recordChanged queues the parent whose revision a ControllerRevision records.
+func (c *Controller) recordChanged(before, after *objectcache.RawObject) {
+	record := after
+	if record == nil {
+		record = before
+	}
+	if parent, found := c.parentOf(record, after == nil); found && c.started.Load() {
+		c.Queue.Enqueue(parent)
+	}
+}
+
 // parentOf returns the parent that is the controller owner of an object, whatever the version of its kind. For a deleted object it may also
 // be another parent of the same name, which the child was in the way of.
 func (c *Controller) parentOf(child *objectcache.RawObject, deleted bool) (Key, bool) {

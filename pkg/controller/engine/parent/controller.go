@@ -93,8 +93,11 @@ type Controller struct {
 	orphans  *orphanIndex
 	blocked  *blockedParents
 	// related watches the related objects, nil without a customize hook, and served is how the API server serves them.
-	related *related.Watcher[Key]
+	related *related.Watcher[relatedKey]
 	served  servedResources
+	// records watches ControllerRevisions, nil if no children roll, and older are the older revisions of parents.
+	records *objectcache.Handle
+	older   olderRevisions
 	release []func()
 
 	// started reports whether parents may be synced. Before that, changes of them are not queued.
@@ -132,7 +135,7 @@ func New(config Config) (_ *Controller, problem *Problem, err error) {
 		blocked: newBlockedParents(),
 	}
 	if c.spec.customize {
-		c.related = related.NewWatcher(config.Objects, config.Queue.Enqueue)
+		c.related = related.NewWatcher(config.Objects, c.relatedChanged)
 		c.release = append(c.release, c.related.Close)
 	}
 	c.calls, c.cancelCalls = context.WithCancelCause(context.Background())
@@ -199,7 +202,12 @@ func (c *Controller) watch() error {
 		}
 		c.children = append(c.children, handle)
 	}
-	return nil
+	if !c.spec.rolls {
+		return nil
+	}
+	handle, err := c.acquire(controllerRevisions, nil, c.recordChanged)
+	c.records = handle
+	return err
 }
 
 func (c *Controller) acquire(

@@ -52,23 +52,29 @@ func (e *relatedError) problem() *Problem {
 	return nil
 }
 
-// relate asks the customize hook for the rules of the related objects, unless its last answer still holds, and selects the objects. Nothing is
-// selected before all of them are observed.
-func (s *parentSync) relate(ctx context.Context) (related.Selection, error) {
+// relate asks the customize hook for the rules of the related objects, unless its last answer still holds, and selects the objects: for each view of the
+// parent. Nothing is selected before all of them are observed.
+func (s *parentSync) relate(ctx context.Context, views []*view) error {
 	if !s.spec.customize {
-		return related.Selection{}, nil
+		return nil
 	}
-	if err := s.customize(ctx); err != nil {
-		return related.Selection{}, err
+	for _, v := range views {
+		if err := s.customize(ctx, v); err != nil {
+			return err
+		}
 	}
-	if status := s.related.Ensure(s.key, s.state.customized.rules); !status.Synced {
-		return related.Selection{}, unrelated(status)
+	for _, v := range views {
+		key := relatedKey{s.key, v.older()}
+		if status := s.related.Ensure(key, s.state.customized[v.older()].rules); !status.Synced {
+			return unrelated(status)
+		}
+		selection, status := s.related.Select(key)
+		if !status.Synced {
+			return unrelated(status)
+		}
+		v.related = selection
 	}
-	selection, status := s.related.Select(s.key)
-	if !status.Synced {
-		return related.Selection{}, unrelated(status)
-	}
-	return selection, nil
+	return nil
 }
 
 func unrelated(status related.Status) error {
@@ -78,12 +84,12 @@ func unrelated(status related.Status) error {
 	return &relatedError{status.Problem}
 }
 
-// customize calls the customize hook if the parent has changed since its last answer, apart from its status.
-func (s *parentSync) customize(ctx context.Context) error {
-	known := &s.state.customized
+// customize calls the customize hook if the view of the parent has changed since its last answer, apart from its status.
+func (s *parentSync) customize(ctx context.Context, v *view) error {
+	known := s.state.customizedFor(v.older())
 	version := s.parent.GetResourceVersion()
 	if known.resourceVersion != version {
-		asked, err := contentOf(s.parent)
+		asked, err := contentOf(v.parent)
 		if err != nil {
 			return err
 		}
@@ -97,7 +103,7 @@ func (s *parentSync) customize(ctx context.Context) error {
 	}
 	called := s.called
 	s.called = phaseCustomize // the hook that an error is about
-	rules, sum, err := s.callCustomize(ctx)
+	rules, sum, err := s.callCustomize(ctx, v, known)
 	if err != nil {
 		return err
 	}
@@ -108,14 +114,14 @@ func (s *parentSync) customize(ctx context.Context) error {
 }
 
 // callCustomize calls the customize hook, and compiles its answer.
-func (s *parentSync) callCustomize(ctx context.Context) (*related.Rules, uint64, error) {
+func (s *parentSync) callCustomize(ctx context.Context, v *view, known *customized) (*related.Rules, uint64, error) {
 	called := s.hooks[phaseCustomize]
-	answer, err := s.call(ctx, called, hook.NewCustomizeRequest(hook.CustomizeRequest{Controller: *s.controllerJSON.Load(), Parent: s.parent.JSON()}))
+	answer, err := s.call(ctx, called, v, hook.NewCustomizeRequest(hook.CustomizeRequest{Controller: *s.controllerJSON.Load(), Parent: v.parent.JSON()}))
 	if err != nil {
 		return nil, 0, err
 	}
 	defer answer.Release()
-	if known := s.state.customized; known.rules != nil && known.sum == answer.Sum {
+	if known.rules != nil && known.sum == answer.Sum {
 		return known.rules, answer.Sum, nil
 	}
 	if err := answer.Reserve(ctx); err != nil {

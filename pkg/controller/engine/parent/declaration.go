@@ -50,6 +50,8 @@ type ParentRule struct {
 	LabelSelector       *metav1.LabelSelector
 	AnnotationSelector  *v1alpha1.AnnotationSelector
 	IgnoreStatusChanges bool
+	// RevisionFields are the paths of the fields whose changes make a new revision.
+	RevisionFields []string
 }
 
 // ChildRule is a type of children.
@@ -58,6 +60,8 @@ type ChildRule struct {
 	Field string
 	v1alpha1.ResourceRule
 	Method v1alpha1.ChildUpdateMethod
+	// StatusChecks must hold for a child that was moved in a rolling update before the next one is moved.
+	StatusChecks []v1alpha1.StatusConditionCheck
 }
 
 // Hooks are the hooks of a Declaration, nil where there is none.
@@ -102,9 +106,12 @@ func FromComposite(cc *v1alpha1.CompositeController) *Declaration {
 	for i, child := range spec.ChildResources {
 		rule := ChildRule{Field: fmt.Sprintf("spec.childResources[%d]", i), ResourceRule: child.ResourceRule}
 		if child.UpdateStrategy != nil {
-			rule.Method = child.UpdateStrategy.Method
+			rule.Method, rule.StatusChecks = child.UpdateStrategy.Method, child.UpdateStrategy.StatusChecks.Conditions
 		}
 		d.Children = append(d.Children, rule)
+	}
+	if history := spec.ParentResource.RevisionHistory; history != nil {
+		d.Parents[0].RevisionFields = history.FieldPaths
 	}
 	return d
 }

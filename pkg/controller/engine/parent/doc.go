@@ -19,9 +19,11 @@
 //	customize.go, served.go   the related objects, by the rules of the customize hook
 //	content.go         what of a parent the customize hook is asked about (pure)
 //	gather.go, adopt.go   the children, adoption, the call of the hook
+//	views.go           the parent as hooks are called about it: as it is, and in a rolling update as it was in older revisions
 //	hooks.go           how the hook is called, and how its answer is decoded (pure)
 //	observed.go        what a plan is decided from (pure)
 //	plan.go, plan_children.go   decide: the steps, the status and the finalizer (pure)
+//	rolling.go, records.go   the revision of each child in a rolling update, and the ControllerRevisions that record it (pure)
 //	recreation.go      whether a recreated child would differ (pure)
 //	throttle.go        delays the answers of a hook that never settles (pure)
 //	target.go, rewritehistory.go   what is written of a target, and of a status that others write, too (pure)

@@ -117,23 +117,17 @@ func asObjects(list []*objectcache.RawObject) []object {
 	return objects
 }
 
-// callHook calls the hook of this sync.
-func (s *parentSync) callHook(ctx context.Context, children *children, related []hook.Group) (*hook.Answer, error) {
-	called := s.hooks[s.called]
-	return s.call(ctx, called, s.request(called.Version(), children, related))
-}
-
-// call calls a hook. The call ends when the Controller is stopped.
-func (s *parentSync) call(ctx context.Context, called *hook.Hook, request *hook.Request) (*hook.Answer, error) {
+// call calls a hook about a view of the parent. The call ends when the Controller is stopped.
+func (s *parentSync) call(ctx context.Context, called *hook.Hook, v *view, request *hook.Request) (*hook.Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.calls, cancel)()
 	controller.ExtendSyncLimit(ctx, called.Longest())
-	return called.Call(ctx, string(s.parent.GetUID()), request)
+	return called.Call(ctx, v.cacheKey(s.parent.GetUID()), request)
 }
 
-// request returns the request to the hook of this sync.
-func (s *parentSync) request(version hook.Version, children *children, related []hook.Group) *hook.Request {
+// request returns the request to the hook of this sync about a view of the parent.
+func (s *parentSync) request(version hook.Version, children *children, v *view) *hook.Request {
 	finalizing := s.called == phaseFinalize
 	if s.spec.kind == Decorator {
 		return hook.NewDecoratorRequest(version, hook.DecoratorRequest{
@@ -141,16 +135,16 @@ func (s *parentSync) request(version hook.Version, children *children, related [
 			Object:          s.parent.JSON(),
 			ObjectNamespace: s.key.Namespace,
 			Attachments:     children.groups,
-			Related:         related,
+			Related:         v.related.Groups,
 			Finalizing:      finalizing,
 		})
 	}
 	return hook.NewCompositeRequest(version, hook.CompositeRequest{
 		Controller:      *s.controllerJSON.Load(),
-		Parent:          s.parent.JSON(),
+		Parent:          v.parent.JSON(),
 		ParentNamespace: s.key.Namespace,
 		Children:        children.groups,
-		Related:         related,
+		Related:         v.related.Groups,
 		Finalizing:      finalizing,
 	})
 }

@@ -45,26 +45,29 @@ func (c *Controller) watchProblem() *Problem {
 		case apierrors.IsForbidden(err):
 			return forbidden(w.of, "list", "watch")
 		case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-			return &Problem{w.missing, err.Error()}
+			return &Problem{w.missing, err.Error() + w.hint}
 		}
 	}
 	return nil
 }
 
-// watch is a watch of a Controller. missing is the reason of a resource that is not served.
+// watch is a watch of a Controller. missing is the reason of a resource that is not served, and hint what to do then.
 type watch struct {
-	of      Resource
-	handle  *objectcache.Handle
-	missing string
+	of            Resource
+	handle        *objectcache.Handle
+	missing, hint string
 }
 
 // watches returns all watches, those of parents last.
 func (c *Controller) watches() (all []watch) {
 	for i, child := range c.spec.children {
-		all = append(all, watch{child.Resource, c.children[i], c.spec.kind.childNotServed()})
+		all = append(all, watch{child.Resource, c.children[i], c.spec.kind.childNotServed(), ""})
+	}
+	if c.records != nil {
+		all = append(all, watch{controllerRevisions, c.records, c.spec.kind.childNotServed(), ": rolling updates need its CustomResourceDefinition: apply it"})
 	}
 	for _, of := range c.parents {
-		all = append(all, watch{of.Resource, of.handle, c.spec.kind.parentNotServed()})
+		all = append(all, watch{of.Resource, of.handle, c.spec.kind.parentNotServed(), ""})
 	}
 	return all
 }

@@ -69,11 +69,15 @@ type childHistory struct {
 	existed bool
 	// rewrites are the repairs of what another client has changed or deleted.
 	rewrites controller.RewriteBackoff
+	// differs is a version that differs from what the latest revision desires, and ready is the resourceVersion in which the child was ready, in a rolling
+	// update.
+	differs version
+	ready   string
 }
 
-// markSynced forgets everything but the repairs.
+// markSynced forgets everything but the repairs and the rolling update.
 func (h childHistory) markSynced(at version, now time.Time) childHistory {
-	return childHistory{synced: at, existed: true, rewrites: h.rewrites, reported: h.reported && h.rewrites.Slowed(now)}
+	return childHistory{synced: at, existed: true, rewrites: h.rewrites, reported: h.reported && h.rewrites.Slowed(now), differs: h.differs, ready: h.ready}
 }
 
 // recreation of a child for its differences from what is desired, both as hashes. The zero value is none.

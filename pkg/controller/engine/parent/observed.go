@@ -24,9 +24,13 @@ type observed struct {
 	// related is a hash of the versions of the related objects.
 	related uint64
 	// called is the hook that was called, answer its answer, and sum a hash of that.
-	called  phase
-	answer  *answer
-	sum     uint64
+	called phase
+	answer *answer
+	sum    uint64
+	// rolling are the revisions of a parent whose children roll, the latest first, and strays the records that are none of a revision; nil if no
+	// children roll. The answer is the one for the latest revision.
+	rolling []revisionAnswer
+	strays  []object
 	history history
 	// statusBy is the older CompositeController that writes the status of the parent, "" if none does.
 	statusBy string

@@ -68,6 +68,9 @@ func rivalFrom(d *Declaration) (rival, bool) {
 	for _, child := range d.ChildResources() {
 		types.Insert(child.GroupResource())
 	}
+	if d.rolls() {
+		types.Insert(controllerRevisions.GroupResource()) // the records of a parent are those of one CompositeController
+	}
 	return rival{d.Name, selector, types}, true
 }
 

@@ -42,6 +42,13 @@ func withChildren(resources ...string) edit {
 	}
 }
 
+// rollingAll has all children roll.
+func rollingAll(spec *v1alpha1.CompositeControllerSpec) {
+	for i := range spec.ChildResources {
+		spec.ChildResources[i].UpdateStrategy = &v1alpha1.CompositeControllerChildUpdateStrategy{Method: v1alpha1.ChildUpdateRollingInPlace}
+	}
+}
+
 func withoutSync(spec *v1alpha1.CompositeControllerSpec) {
 	spec.Hooks.Sync, spec.Hooks.Finalize = nil, webhookAt("http://hook/finalize")
 }
@@ -70,7 +77,13 @@ func TestOverlapOf(t *testing.T) {
 			want:   owners{children: "c"}, always: true,
 		},
 		"an older one has other children": {others: list(created("a", 0, withChildren("services"))), want: owners{status: "a"}},
-		"an older one has no children":    {others: list(created("a", 0, withChildren())), want: owners{status: "a"}},
+		"an older one rolls other children, and this one does not": {
+			others: list(created("a", 0, withChildren("services"), rollingAll)), want: owners{status: "a"},
+		},
+		"both roll, and have one record for a revision": {
+			others: list(created("a", 0, withChildren("services"), rollingAll)), edits: []edit{rollingAll}, want: owners{children: "a"}, always: true,
+		},
+		"an older one has no children": {others: list(created("a", 0, withChildren())), want: owners{status: "a"}},
 		"one type of children of several is the same": {
 			others: list(created("a", 0, withChildren("pods", "services"))),
 			edits:  []edit{withChildren("services", "configmaps")}, want: owners{children: "a"}, always: true,

@@ -11,7 +11,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/merge"
+	"millwright.dev/pkg/rollout"
 )
 
 // merger merges desired fields into an observed object, as merge.Update does.
@@ -20,7 +22,13 @@ type merger func(observed, desired map[string]any) (merge.Verdict, error)
 // plan is what to do: the steps, each whatever the result of the others is, then the status, and if all has succeeded, the finalizer.
 type plan struct {
 	removeFinalizer bool
-	steps           []childStep
+	// records are the writes of ControllerRevisions. They precede the steps, which are not begun when one fails.
+	records []childStep
+	steps   []childStep
+	// rollout is where the rolling update stands, nil if no children roll.
+	rollout *rollout.State
+	// claims are the revisions of the children, nil without a rollout.
+	claims *rollout.Claims
 	// metadata is the change of the labels and annotations of a target, nil if they are up to date.
 	metadata *metadataChange
 	// status to be written, nil if it is up to date.
@@ -84,15 +92,15 @@ func (e *unselectedError) Error() string {
 // decide returns the plan that follows from what was observed. After an error nothing of the answer is used.
 func (spec *Spec) decide(o observed, update merger) (plan, error) {
 	for i := range o.answer.Children {
-		if child := &o.answer.Children[i]; spec.kind == Composite && !o.selector.Matches(spec.childLabels(o.parent, child)) {
+		if child := &o.answer.Children[i]; !spec.selects(o, child) {
 			return plan{}, &unselectedError{child.String(), o.selector.String()}
 		}
 	}
 	p := plan{
 		history: o.history.of(o.parent, o.now),
 		// Only the answer of a finalize hook can declare the finalization complete.
-		removeFinalizer: o.called == phaseFinalize && o.answer.Finalized && hasFinalizer(o.parent, spec.finalizer),
-		requeueAfter:    resyncAfter(o.answer),
+		removeFinalizer: o.called == phaseFinalize && o.isFinalized() && hasFinalizer(o.parent, spec.finalizer),
+		requeueAfter:    o.resyncAfter(),
 	}
 	if p.removeFinalizer && o.parent.Deleting() {
 		p.requeueAfter = 0
@@ -100,6 +108,9 @@ func (spec *Spec) decide(o observed, update merger) (plan, error) {
 	}
 	if spec.managesChildren(o.parent) {
 		spec.planChildren(&p, o, update)
+		if err := p.planRecords(spec, o); err != nil {
+			return plan{}, err
+		}
 	} else {
 		p.history.children = nil
 	}
@@ -107,6 +118,9 @@ func (spec *Spec) decide(o observed, update merger) (plan, error) {
 		return plan{}, err
 	}
 	status, err := spec.statusOf(o.parent, o.answer.Status)
+	if err == nil && p.rollout != nil {
+		err = setUpdated(status, p.rollout)
+	}
 	if err != nil {
 		return plan{}, err
 	}
@@ -115,10 +129,15 @@ func (spec *Spec) decide(o observed, update merger) (plan, error) {
 	return p, nil
 }
 
+// selects reports whether the selector of the parent selects a desired child.
+func (spec *Spec) selects(o observed, child *hook.Child) bool {
+	return spec.kind != Composite || o.selector.Matches(spec.childLabels(o.parent, child))
+}
+
 // isEmpty reports whether the plan has nothing to do until something is observed.
 func (p *plan) isEmpty(resyncAfter time.Duration) bool {
-	return !p.removeFinalizer && len(p.steps) == 0 && !p.writesParent() && !p.delayed && len(p.stuck) == 0 && len(p.problems) == 0 && p.problem == nil &&
-		p.requeueAfter == resyncAfter
+	return !p.removeFinalizer && len(p.records) == 0 && len(p.steps) == 0 && !p.writesParent() && !p.delayed && len(p.stuck) == 0 && len(p.problems) == 0 &&
+		p.problem == nil && p.requeueAfter == resyncAfter
 }
 
 // writesParent reports whether the plan writes the parent, apart from the finalizer.

@@ -23,27 +23,54 @@ type desiredChild struct {
 	key childKey
 }
 
-// planChildren plans deletions, then creations and updates: type by type, the children of a type in the order of the answer.
-func (spec *Spec) planChildren(p *plan, o observed, update merger) {
-	children := o.answer.Children
+// desiredChildren returns the children in an answer: type by type, the children of a type in the order of the answer.
+func (spec *Spec) desiredChildren(children []hook.Child) []desiredChild {
 	desired := make([]desiredChild, 0, len(children))
-	keys := make(map[childKey]bool, len(children))
 	for _, in := range spec.children {
 		for i := range children {
 			if child := &children[i]; child.Kind == in.Kind && child.APIVersion == in.apiVersion() {
-				key := in.key(child.Namespace, child.Name)
-				desired = append(desired, desiredChild{child, in, key})
-				keys[key] = true
+				desired = append(desired, desiredChild{child, in, in.key(child.Namespace, child.Name)})
 			}
 		}
 	}
-	p.planDeletions(spec, o, keys)
-	known := p.history.children
-	p.history.children = make(map[childKey]childHistory, len(desired))
+	return desired
+}
+
+// planChildren plans deletions, then creations and updates, in the order of desiredChildren.
+func (spec *Spec) planChildren(p *plan, o observed, update merger) {
+	desired := spec.desiredChildren(o.answer.Children)
+	keys := make(map[childKey]bool, len(desired))
 	for _, child := range desired {
-		if err := spec.planChild(p, o, child, known[child.key], update); err != nil {
-			p.problems = append(p.problems, fmt.Errorf("planning %s: %w", child.key, err))
-		}
+		keys[child.key] = true
+	}
+	p.planDeletions(spec, o, keys)
+	c := &childPlanner{spec: spec, plan: p, observed: o, update: update, known: p.history.children}
+	if c.known == nil {
+		c.known = map[childKey]childHistory{}
+	}
+	p.history.children = make(map[childKey]childHistory, len(desired))
+	if o.rolling != nil {
+		c.planRolling(desired)
+		return
+	}
+	for _, child := range desired {
+		c.planOne(child)
+	}
+}
+
+// childPlanner plans desired children. The plan gets the history of each.
+type childPlanner struct {
+	spec     *Spec
+	plan     *plan
+	observed observed
+	update   merger
+	// known is the history before.
+	known map[childKey]childHistory
+}
+
+func (c *childPlanner) planOne(child desiredChild) {
+	if err := c.spec.planChild(c.plan, c.observed, child, c.known[child.key], c.update); err != nil {
+		c.plan.problems = append(c.plan.problems, fmt.Errorf("planning %s: %w", child.key, err))
 	}
 }
 

@@ -26,7 +26,21 @@ func TestCompileProblems(t *testing.T) {
 		"a hook that is never called is accepted": {func(s *v1alpha1.CompositeControllerSpec) { s.Hooks.PreUpdateChild = webhookAt("http://hook") }, "", ""},
 		"no hooks":                           {func(s *v1alpha1.CompositeControllerSpec) { s.Hooks = nil }, "InvalidSpec", "no hooks defined"},
 		"hooks without a webhook":            {func(s *v1alpha1.CompositeControllerSpec) { s.Hooks.Sync = &v1alpha1.Hook{} }, "InvalidSpec", "has a webhook"},
-		"children that are moved one by one": {withMethod(v1alpha1.ChildUpdateRollingInPlace), "NotYetSupported", "RollingInPlace"},
+		"children that are moved one by one": {withMethod(v1alpha1.ChildUpdateRollingInPlace), "", ""},
+		"an update method that does not exist": {withMethod("RollingOnDelete"), "InvalidSpec",
+			`must be one of ["OnDelete" "Recreate" "InPlace" "RollingRecreate" "RollingInPlace"]`},
+		"cluster-scoped parents of children that are moved one by one": {func(s *v1alpha1.CompositeControllerSpec) {
+			s.ParentResource.ResourceRule = v1alpha1.ResourceRule{APIVersion: "v1", Resource: "namespaces"}
+			s.ChildResources[0].UpdateStrategy.Method = v1alpha1.ChildUpdateRollingRecreate
+		}, "InvalidSpec", "use Recreate instead of RollingRecreate"},
+		"records of rolling updates as children": {func(s *v1alpha1.CompositeControllerSpec) {
+			s.ChildResources[0].UpdateStrategy.Method = v1alpha1.ChildUpdateRollingInPlace
+			s.ChildResources = append(s.ChildResources, v1alpha1.CompositeControllerChildResourceRule{
+				ResourceRule: v1alpha1.ResourceRule{APIVersion: "metacontroller.k8s.io/v1alpha1", Resource: "controllerrevisions"}})
+		}, "InvalidSpec", "spec.childResources[1]: controllerrevisions.metacontroller.k8s.io are the records"},
+		"a field of the revision history that cannot be read": {func(s *v1alpha1.CompositeControllerSpec) {
+			s.ParentResource.RevisionHistory = &v1alpha1.CompositeControllerRevisionHistory{FieldPaths: []string{"spec..template"}}
+		}, "InvalidSpec", "spec.parentResource.revisionHistory.fieldPaths"},
 		"a selector that cannot be read": {func(s *v1alpha1.CompositeControllerSpec) {
 			s.ParentResource.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Likes"}}}
 		}, "InvalidSpec", "labelSelector"},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/rollout"
 )
 
 // maxFinalizerName is the maximum length of a finalizer after its slash.
@@ -33,6 +34,10 @@ type Spec struct {
 	sync, finalize, customize bool
 	// children are sorted by group, version and kind.
 	children []childType
+	// rolls reports whether children of a type are moved to a revision of their parent one after the other, and fields are those of the parent that make
+	// a revision.
+	rolls  bool
+	fields rollout.Fields
 }
 
 // parentType is a type of parents. An object of the type is a parent if one of the rules selects it.
@@ -48,7 +53,11 @@ type selection struct{ labels, annotations labels.Selector }
 // childType is a type of children.
 type childType struct {
 	Resource
+	// method is what is done with a child that differs, and rolls reports whether it is done with one child after the other.
 	method v1alpha1.ChildUpdateMethod
+	rolls  bool
+	// checks must hold for a child of the latest revision before the next one is moved.
+	checks []v1alpha1.StatusConditionCheck
 }
 
 // Problem is a reason and a message of the condition Ready of a Declaration.
@@ -91,6 +100,9 @@ func (d *Declaration) checkParents() *Problem {
 		if _, err := rule.annotationSelector(); err != nil {
 			return invalid("%s.annotationSelector: %v", rule.Field, err)
 		}
+		if _, err := rollout.ParseFields(rule.RevisionFields); err != nil {
+			return invalid("%s.revisionHistory.fieldPaths: %v", rule.Field, err)
+		}
 		if other, found := versions[of.GroupResource()]; found && other != of.Version {
 			return invalid("%s: %s is already listed in version %s: give all rules for one type the same version", rule.Field, of.GroupResource(), other)
 		}
@@ -110,19 +122,37 @@ func (d *Declaration) checkChildren() *Problem {
 			return invalid("%s: %s is already listed in version %s: one object would be two children", rule.Field, of.GroupResource(), other)
 		}
 		versions[of.GroupResource()] = of.Version
-		switch method := rule.method(); method {
-		case v1alpha1.ChildUpdateOnDelete, v1alpha1.ChildUpdateRecreate, v1alpha1.ChildUpdateInPlace:
-		case v1alpha1.ChildUpdateRollingRecreate, v1alpha1.ChildUpdateRollingInPlace:
-			if d.Kind == Decorator {
-				return invalid("%s.updateStrategy.method: a DecoratorController does not roll its attachments: use %s instead of %s", rule.Field, unrolled(method), method)
-			}
-			return unsupported("%s.updateStrategy.method: %s is not yet supported", rule.Field, method)
+		if of.GroupResource() == controllerRevisions.GroupResource() && d.rolls() {
+			return invalid("%s: %s are the records of rolling updates, and cannot be children: use no Rolling method, or remove them", rule.Field, of.GroupResource())
+		}
+		method := rule.method()
+		switch {
+		case slices.Contains(d.Kind.methods(), method):
+		case slices.Contains(Composite.methods(), method):
+			return invalid("%s.updateStrategy.method: a DecoratorController does not roll its attachments: use %s instead of %s", rule.Field, unrolled(method), method)
 		default:
-			return invalid("%s.updateStrategy.method: invalid method %q: must be OnDelete, Recreate or InPlace", rule.Field, method)
+			return invalid("%s.updateStrategy.method: invalid method %q: must be one of %q", rule.Field, method, d.Kind.methods())
 		}
 	}
 	return nil
 }
+
+// methods returns the update methods of the children of a kind.
+func (k Kind) methods() []v1alpha1.ChildUpdateMethod {
+	methods := []v1alpha1.ChildUpdateMethod{v1alpha1.ChildUpdateOnDelete, v1alpha1.ChildUpdateRecreate, v1alpha1.ChildUpdateInPlace}
+	if k == Composite {
+		methods = append(methods, v1alpha1.ChildUpdateRollingRecreate, v1alpha1.ChildUpdateRollingInPlace)
+	}
+	return methods
+}
+
+// rolls reports whether children of a type are moved to a revision of their parent one after the other.
+func (d *Declaration) rolls() bool {
+	return slices.ContainsFunc(d.Children, func(rule ChildRule) bool { return isRolling(rule.method()) })
+}
+
+// isRolling reports whether a method changes one child after the other.
+func isRolling(method v1alpha1.ChildUpdateMethod) bool { return method != unrolled(method) }
 
 // unrolled returns the method that changes all children concurrently.
 func unrolled(method v1alpha1.ChildUpdateMethod) v1alpha1.ChildUpdateMethod {
@@ -175,6 +205,7 @@ func (spec *Spec) compileParents(d *Declaration, served map[schema.GroupVersionR
 		byAnnotations, _ := rule.annotationSelector()
 		t.rules = append(t.rules, selection{byLabels, byAnnotations})
 		t.ignoreStatusChanges = t.ignoreStatusChanges && rule.IgnoreStatusChanges
+		spec.fields, _ = rollout.ParseFields(rule.RevisionFields)
 	}
 	return nil
 }
@@ -191,8 +222,14 @@ func (spec *Spec) compileChildren(d *Declaration, served map[schema.GroupVersion
 		}
 		// The last of two rules for one type wins.
 		spec.children = slices.DeleteFunc(spec.children, func(t childType) bool { return t.Resource == of })
-		spec.children = append(spec.children, childType{of, rule.method()})
+		method := rule.method()
+		if isRolling(method) && !spec.parents[0].Namespaced {
+			return invalid("%s.updateStrategy.method: %s are cluster-scoped, and the ControllerRevisions of a rolling update are not: use %s instead of %s",
+				rule.Field, spec.parents[0].GroupResource(), unrolled(method), method)
+		}
+		spec.children = append(spec.children, childType{of, unrolled(method), isRolling(method), rule.StatusChecks})
 	}
+	spec.rolls = slices.ContainsFunc(spec.children, func(t childType) bool { return t.rolls })
 	slices.SortFunc(spec.children, func(a, b childType) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind))
 	})
@@ -215,8 +252,9 @@ func (spec *Spec) typeOf(of schema.GroupResource) *parentType {
 
 // SameResources reports whether two Specs compiled from the same Declaration have the same resources.
 func (spec *Spec) SameResources(other *Spec) bool {
-	sameType := func(a, b *parentType) bool { return a.Resource == b.Resource }
-	return slices.EqualFunc(spec.parents, other.parents, sameType) && slices.Equal(spec.children, other.children)
+	sameParents := func(a, b *parentType) bool { return a.Resource == b.Resource }
+	sameChildren := func(a, b childType) bool { return a.Resource == b.Resource }
+	return slices.EqualFunc(spec.parents, other.parents, sameParents) && slices.EqualFunc(spec.children, other.children, sameChildren)
 }
 
 // CheckNamespace returns the problem of an engine that works in one namespace, "" for all, where parents are cluster-scoped.

@@ -16,7 +16,19 @@ type parentState struct {
 	specVersion specVersion
 	history     history
 	lastAnswer  lastAnswer
-	customized  customized
+	// customized are the answers of the customize hook, by the name of an older revision, and "" for the parent as it is.
+	customized map[string]*customized
+}
+
+// customizedFor returns what the customize hook has answered about the parent in an older revision, or "" for the parent as it is.
+func (s *parentState) customizedFor(older string) *customized {
+	if s.customized == nil {
+		s.customized = map[string]*customized{}
+	}
+	if s.customized[older] == nil {
+		s.customized[older] = &customized{}
+	}
+	return s.customized[older]
 }
 
 // specVersion is a version of a parent's spec. Kinds without a generation have only the resourceVersion.
@@ -58,15 +70,15 @@ func (c *Controller) forget(of *parents, k Key) (changed bool) {
 	c.countParents()
 	c.mu.Unlock()
 	if uid != "" {
-		for _, hook := range c.hooks {
-			hook.Forget(string(uid))
-		}
+		c.forgetAnswers(uid, "")
 	}
 	c.orphans.forget(k)
 	c.blocked.forget(k)
-	if c.related != nil {
-		c.related.Release(k)
+	for _, older := range c.older.set(k, nil) {
+		c.forgetAnswers(uid, older)
+		c.releaseRelated(k, older)
 	}
+	c.releaseRelated(k, "")
 	c.served.forget(k)
 	c.written.Clear(k)
 	changed, _ = c.failures.report(k, "", nil)

@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/merge"
+	"millwright.dev/pkg/rollout"
 )
 
 // statusOf returns the status that the hook desires of the parent, nil if that is to keep its status. For a CompositeController no status is an
@@ -88,6 +90,14 @@ func resyncAfter(answer *answer) time.Duration {
 		return 0
 	}
 	return max(answer.ResyncAfter, minResyncAfter)
+}
+
+// setUpdated sets the condition Updated of a rolling update in a status.
+func setUpdated(status map[string]any, state *rollout.State) error {
+	if err := state.SetCondition(status); err != nil {
+		return &rejectedError{hook.ReasonInvalidResponse, fmt.Errorf("the answer of the hook: %w", err)}
+	}
+	return nil
 }
 
 // withoutNulls returns a tree as an API server stores it: members that are null are absent, and whole numbers are integers.

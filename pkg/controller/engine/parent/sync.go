@@ -27,6 +27,8 @@ type parentSync struct {
 	state  *parentState
 	// called is the hook of this sync.
 	called phase
+	// strays are ControllerRevisions of the parent that record no revision of it.
+	strays []object
 	// changed reports whether anything was written.
 	changed bool
 	// problem is what the author of the hook has to know of a sync that has not failed.
@@ -160,20 +162,22 @@ func (s *parentSync) reconcile(ctx context.Context) (time.Duration, error) {
 	if err := s.readSelector(); err != nil {
 		return 0, err
 	}
-	selected, err := s.relate(ctx)
+	views, err := s.views()
 	if err != nil {
+		return 0, err
+	}
+	if err := s.relate(ctx, views); err != nil {
 		return 0, err
 	}
 	children, err := s.gather(ctx)
 	if err != nil || s.parent == nil {
 		return 0, err
 	}
-	answer, err := s.callHook(ctx, children, selected.Groups)
-	if err != nil {
+	defer releaseAnswers(views)
+	if err := s.callHooks(ctx, children, views); err != nil {
 		return 0, err
 	}
-	defer answer.Release()
-	return s.followAnswer(ctx, children, selected.Sum, answer)
+	return s.followAnswers(ctx, children, views)
 }
 
 // lastAnswer is an answer whose plan was empty, with what it answered. The same answer to the same state has an empty plan again.
@@ -192,24 +196,19 @@ func (a *lastAnswer) equal(b *lastAnswer) bool {
 	return a.known == b.known && a.called == b.called && a.sum == b.sum && a.observed == b.observed && a.related == b.related && a.statusBy == b.statusBy
 }
 
-// followAnswer decides what an answer leads to, and applies the plan.
-func (s *parentSync) followAnswer(ctx context.Context, children *children, related uint64, answer *hook.Answer) (time.Duration, error) {
+// followAnswers decides what the answers lead to, and applies the plan.
+func (s *parentSync) followAnswers(ctx context.Context, children *children, views []*view) (time.Duration, error) {
 	_, older := s.overlap.Load().on(s.parent.Labels())
-	this := lastAnswer{known: true, called: s.called, sum: answer.Sum, observed: children.versions, related: related, statusBy: older}
+	answered, related := sumsOf(views)
+	this := lastAnswer{known: true, called: s.called, sum: answered, observed: children.versions, related: related, statusBy: older}
 	if s.state.lastAnswer.equal(&this) {
 		return s.state.lastAnswer.requeueAfter, nil
 	}
 	s.state.lastAnswer = lastAnswer{}
-	if err := answer.Reserve(ctx); err != nil {
-		return 0, err
-	}
-	of := s.hooks[s.called]
-	response, err := s.spec.decode(answer.Body, of.Rules(), s.parent)
-	if err != nil {
-		return 0, err
-	}
-	for _, warning := range response.Warnings {
-		klog.FromContext(ctx).V(2).Info("The answer of the hook has a defect", "hook", of.URL(), "warning", warning)
+	for _, v := range views {
+		if err := s.decodeAnswer(ctx, v); err != nil {
+			return 0, err
+		}
 	}
 	o := observed{
 		parent:   s.parent,
@@ -218,8 +217,10 @@ func (s *parentSync) followAnswer(ctx context.Context, children *children, relat
 		children: children.byKey,
 		related:  related,
 		called:   s.called,
-		answer:   response,
-		sum:      answer.Sum,
+		answer:   views[0].decoded,
+		sum:      answered,
+		rolling:  s.rolling(views),
+		strays:   s.strays,
 		history:  s.state.history,
 		statusBy: older,
 		now:      time.Now(),
@@ -230,7 +231,7 @@ func (s *parentSync) followAnswer(ctx context.Context, children *children, relat
 	}
 	before := s.state.history.of(s.parent, o.now).answers
 	s.state.history, s.problem = p.history, p.problem
-	if p.isEmpty(resyncAfter(response)) {
+	if p.isEmpty(o.resyncAfter()) {
 		this.requeueAfter = p.requeueAfter
 		s.state.lastAnswer = this
 		return p.requeueAfter, nil

@@ -23,6 +23,7 @@ import (
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/merge"
+	"millwright.dev/pkg/related"
 )
 
 type decoratorEdit = func(*v1alpha1.DecoratorControllerSpec)
@@ -340,7 +341,8 @@ func TestDecoratorRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	var body strings.Builder
-	if _, err := s.request(hook.V1, children, []hook.Group{{APIVersion: "v1", Kind: "Secret"}}).WriteTo(&body); err != nil {
+	view := &view{parent: s.parent, related: related.Selection{Groups: []hook.Group{{APIVersion: "v1", Kind: "Secret"}}}}
+	if _, err := s.request(hook.V1, children, view).WriteTo(&body); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf(`{"controller":%s,"object":%s,"attachments":{"ConfigMap.v1":{}},"related":{"Secret.v1":{}},"finalizing":true}`, shown, s.parent.JSON())

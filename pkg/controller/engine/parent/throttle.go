@@ -57,6 +57,9 @@ func (p *plan) throttle(o observed) {
 		}
 		return
 	}
+	if p.rollout != nil && p.rollout.Moved != nil {
+		h = answerHistory{} // a rolling update comes to an end: no child is moved twice to one revision
+	}
 	counts := h.wrote == nil || o.sum != h.answer
 	if h.isOutdated(o) {
 		h.count, counts = h.count.Ease(), false
@@ -67,7 +70,7 @@ func (p *plan) throttle(o observed) {
 	}
 	problem := p.neverSettles(o)
 	if wait > 0 {
-		p.steps, p.metadata, p.status, p.delayed = nil, nil, nil, true
+		p.records, p.steps, p.metadata, p.status, p.delayed = nil, nil, nil, nil, true
 		p.requeue(wait)
 	} else {
 		h = h.after(p, o, counts)

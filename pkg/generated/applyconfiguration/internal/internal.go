@@ -993,6 +993,45 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.ControllerRevision
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: children
+      type:
+        list:
+          elementType:
+            namedType: dev.millwright.pkg.apis.metacontroller.v1alpha1.ControllerRevisionChildren
+          elementRelationship: atomic
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+      default: {}
+    - name: parentPatch
+      type:
+        namedType: __untyped_atomic_
+- name: dev.millwright.pkg.apis.metacontroller.v1alpha1.ControllerRevisionChildren
+  map:
+    fields:
+    - name: apiGroup
+      type:
+        scalar: string
+      default: ""
+    - name: kind
+      type:
+        scalar: string
+      default: ""
+    - name: names
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
 - name: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorController
   map:
     fields:

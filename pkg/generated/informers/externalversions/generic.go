@@ -70,6 +70,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		// Group=metacontroller.k8s.io, Version=v1alpha1
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithResource("compositecontrollers"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Metacontroller().V1alpha1().CompositeControllers().Informer()}, nil
+	case metacontrollerv1alpha1.SchemeGroupVersion.WithResource("controllerrevisions"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Metacontroller().V1alpha1().ControllerRevisions().Informer()}, nil
 	case metacontrollerv1alpha1.SchemeGroupVersion.WithResource("decoratorcontrollers"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Metacontroller().V1alpha1().DecoratorControllers().Informer()}, nil
 

@@ -9,6 +9,14 @@ package v1alpha1
 // CompositeControllerLister.
 type CompositeControllerListerExpansion interface{}
 
+// ControllerRevisionListerExpansion allows custom methods to be added to
+// ControllerRevisionLister.
+type ControllerRevisionListerExpansion interface{}
+
+// ControllerRevisionNamespaceListerExpansion allows custom methods to be added to
+// ControllerRevisionNamespaceLister.
+type ControllerRevisionNamespaceListerExpansion interface{}
+
 // DecoratorControllerListerExpansion allows custom methods to be added to
 // DecoratorControllerLister.
 type DecoratorControllerListerExpansion interface{}

@@ -7,4 +7,6 @@ package v1alpha1
 
 type CompositeControllerExpansion interface{}
 
+type ControllerRevisionExpansion interface{}
+
 type DecoratorControllerExpansion interface{}

@@ -19,6 +19,10 @@ func (c *FakeMetacontrollerV1alpha1) CompositeControllers() v1alpha1.CompositeCo
 	return newFakeCompositeControllers(c)
 }
 
+func (c *FakeMetacontrollerV1alpha1) ControllerRevisions(namespace string) v1alpha1.ControllerRevisionInterface {
+	return newFakeControllerRevisions(c, namespace)
+}
+
 func (c *FakeMetacontrollerV1alpha1) DecoratorControllers() v1alpha1.DecoratorControllerInterface {
 	return newFakeDecoratorControllers(c)
 }

@@ -1,0 +1,118 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package rollout
+
+import (
+	"fmt"
+)
+
+// Presence is whether a child is there.
+type Presence int
+
+// The presences of a child.
+const (
+	Missing Presence = iota
+	Terminating
+	Present
+)
+
+// Children is what is observed of children.
+type Children interface {
+	Presence(Child) Presence
+	// Matches reports whether a child that is present needs no change to be as a revision desires it.
+	Matches(revision int, child Child) bool
+	// Unready returns why a child that is present is not ready, and "" for a ready one.
+	Unready(Child) string
+}
+
+// State is where a rolling update stands.
+type State struct {
+	// Latest is the name of the latest revision, OnLatest how many of all desired children have it.
+	Latest        string
+	OnLatest, All int
+	// Moved is the child that is moved to the latest revision now, nil if none is.
+	Moved *Child
+	// Waiting is why no child is moved although not all have the latest revision.
+	Waiting string
+}
+
+// Settle moves to the latest revision the children for which that changes nothing, or that are not there and have no other revision.
+func (c *Claims) Settle(observed Children) {
+	for _, child := range c.desired {
+		revision, claimed := c.of[child]
+		if claimed && revision == latest {
+			continue
+		}
+		switch observed.Presence(child) {
+		case Present:
+			if observed.Matches(latest, child) {
+				c.of[child] = latest
+			}
+		default:
+			if !claimed {
+				c.of[child] = latest
+			}
+		}
+	}
+}
+
+// Advance moves the next child to the latest revision, if every child of that is present, as it is desired, and ready.
+func (c *Claims) Advance(observed Children) State {
+	state := State{OnLatest: c.onLatest(), All: len(c.desired)}
+	if state.OnLatest == state.All {
+		return state
+	}
+	for _, child := range c.desired {
+		if !c.isOnLatest(child) {
+			continue
+		}
+		if reason := hindrance(observed, child); reason != "" {
+			state.Waiting = fmt.Sprintf("%s %s", child, reason)
+			return state
+		}
+	}
+	next := c.next(observed)
+	c.of[next] = latest
+	state.OnLatest++
+	state.Moved = &next
+	return state
+}
+
+// hindrance returns why a child of the latest revision keeps others waiting, "" if it does not.
+func hindrance(observed Children, child Child) string {
+	switch observed.Presence(child) {
+	case Missing:
+		return "is not there yet"
+	case Terminating:
+		return "is being deleted"
+	}
+	if !observed.Matches(latest, child) {
+		return "is not updated yet"
+	}
+	return observed.Unready(child)
+}
+
+// next returns the first child that is to be moved: one that is disturbed already, so that no second one is, or else the first of all.
+func (c *Claims) next(observed Children) Child {
+	var first *Child
+	for i, child := range c.desired {
+		switch {
+		case c.isOnLatest(child):
+			continue
+		case c.isDisturbed(observed, child):
+			return child
+		case first == nil:
+			first = &c.desired[i]
+		}
+	}
+	return *first
+}
+
+// isDisturbed reports whether a child is away, is not as its revision desires it, or is not ready.
+func (c *Claims) isDisturbed(observed Children, child Child) bool {
+	revision, claimed := c.of[child]
+	return observed.Presence(child) != Present || claimed && !observed.Matches(revision, child) || observed.Unready(child) != ""
+}
