@@ -6,7 +6,7 @@
 //
 // +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=compositecontrollers,verbs=list;patch;watch
 // +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=compositecontrollers/status,verbs=update
-// +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=controllerrevisions,verbs=create;delete;get;list;update;watch
+// +kubebuilder:rbac:groups=metacontroller.k8s.io,resources=controllerrevisions,verbs=create;delete;list;update;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 package composite

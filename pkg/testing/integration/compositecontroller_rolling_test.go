@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/testing/faultproxy"
 )
 
 // rolling is a spec: the parents are Widgets, whose children are moved to another spec.template one by one.
@@ -448,6 +450,33 @@ func TestCompositeKeepsNoForgedRevision(t *testing.T) {
 			t.Error("the hook was called with what another client wrote")
 		}
 	}
+}
+
+// TestCompositeRollsWithoutWatchList: an API server without watch lists, before Kubernetes 1.32, needs the right to list the records, too.
+func TestCompositeRollsWithoutWatchList(t *testing.T) {
+	t.Parallel()
+	e := newEngineEnv(t)
+	journal := &faultproxy.Journal{}
+	proxy, kubeconfig := startProxy(t, "engine", engine.account(t, e.cluster).Config, journal)
+	refuseWatchLists(proxy)
+	stop := startEngine(t, e.servedBy, kubeconfig)
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("engine: %v", err)
+		}
+	})
+	e.hook.Answers(setOfConfigMaps)
+	e.serves(rolling)
+	e.parent("web", "{spec: {size: 2, template: one}}")
+	e.awaitChild(widget, "web", updated("True", "OnLatestRevision", "2 of 2"))
+	if !slices.ContainsFunc(journal.Entries(), func(entry faultproxy.Entry) bool {
+		return entry.Verb == "list" && entry.Resource == "controllerrevisions" && entry.Code == http.StatusOK
+	}) {
+		t.Error("the ControllerRevisions were not listed")
+	}
+	e.change(widget, "web", "{spec: {template: two}}")
+	e.awaitChild(widget, "web", updated("True", "OnLatestRevision", "2 of 2"))
+	e.awaitGoneRevision("one")
 }
 
 func TestCompositeSampleRollingSet(t *testing.T) {
