@@ -24,6 +24,12 @@ func (e *env) grantEngine(rules ...rbacv1.PolicyRule) {
 	if _, err := e.kube.RbacV1().ClusterRoles().Create(e.Context(), role, metav1.CreateOptions{}); err != nil {
 		e.Fatal(err)
 	}
+	e.awaitRights(rules)
+}
+
+// awaitRights waits until rights of a new role take effect: the API server adds them to the role of the engine with a delay.
+func (e *env) awaitRights(rules []rbacv1.PolicyRule) {
+	e.Helper()
 	account := engine.account(e.T, e.cluster)
 	for _, r := range rightsOf(rules) {
 		e.cluster.AwaitRight(e, account, r.attributes())

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,8 +26,11 @@ func (e *engineEnv) deploySample(file string) {
 	address := samplehook.Start(e.T, file)
 	for _, o := range samplehook.Objects(e.T, file) {
 		switch o.GetKind() {
-		case "CustomResourceDefinition", "ClusterRole":
+		case "CustomResourceDefinition":
 			e.applySample(o)
+		case "ClusterRole":
+			e.applySample(o)
+			e.awaitRights(typed[rbacv1.ClusterRole](e, o).Rules)
 		case "CompositeController", "DecoratorController":
 			// It is created last. Only its URL and the label for the test's engine are changed.
 			defer e.applySample(withHooksAt(o, address, e.servedBy))
