@@ -95,9 +95,7 @@ func (s *suite) killEngine(t *testing.T, ns string) {
 	eventually(t, "each parent has its Pod", 2*patience.Limit, func() bool {
 		return strings.Count(s.Kubectl(t, "get", "pods", "-n", ns, "-o", "name"), "\n") == crowd+1
 	})
-	if now := s.leader(t, engine); now == leader {
-		t.Errorf("the leader is still %s: it was not killed", leader)
-	}
+	s.awaitOtherLeader(t, engine, leader)
 	if now := s.podUID(t, ns, "greeting"); now != greeting {
 		t.Errorf("got Pod greeting with the UID %s, want still %s", now, greeting)
 	}

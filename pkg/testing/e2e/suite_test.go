@@ -158,6 +158,16 @@ func (s *suite) leader(t *testing.T, deployment string) string {
 	return pod
 }
 
+// awaitOtherLeader waits until a replica leads that is not the Pod, which was deleted. That may be later than the end of the work that followed: the
+// kubelet ends the process after the deletion, and until then it leads.
+func (s *suite) awaitOtherLeader(t *testing.T, deployment, deleted string) {
+	t.Helper()
+	eventually(t, "another replica leads than "+deleted, patience.Limit, func() bool {
+		now := s.leader(t, deployment)
+		return now != "" && now != deleted
+	})
+}
+
 // processes returns the ids of the app's processes in the Pod. The only real node is this machine.
 func processes(t *testing.T, pod string) (pids []string) {
 	t.Helper()
