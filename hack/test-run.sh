@@ -49,8 +49,10 @@ prints() { grep -qE "$1" "$output"; }
 
 is_ready_or_over() { prints '^Ctrl-C stops all of it' || ! kill -0 "$run" 2>/dev/null; }
 
-# begin starts make run in a process group of its own, as a terminal does, and waits for its last line. Whatever it starts inherits
-# descriptor 7: once no process has it open any more, nothing is left.
+has_gone_on() { is_ready_or_over || [ "$(stat --format %s "$output")" != "$1" ]; }
+
+# begin starts make run in a process group of its own, as a terminal does, and waits for its last line. It takes many steps, so that patience is for
+# what it prints next. Whatever it starts inherits descriptor 7: once no process has it open any more, nothing is left.
 begin() {
   local begun=$SECONDS
   rm -f "$work/alive" "$work/gone"
@@ -61,7 +63,9 @@ begin() {
   make run >"$output" 2>&1 7>"$work/alive" &
   run=$!
   set +o monitor
-  within "make run is not done" is_ready_or_over
+  until is_ready_or_over; do
+    within "make run does not go on" has_gone_on "$(stat --format %s "$output")"
+  done
   prints '^Ctrl-C stops all of it' || fail "make run ended early"
   echo "make run has shown all of it after $((SECONDS - begun)) s"
 }
