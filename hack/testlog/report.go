@@ -58,11 +58,13 @@ type report struct {
 	running map[string][]string
 	// ended are the results of packages that have not ended: the end of a package may show that its tests are broken.
 	ended map[string][]result
+	// afterwards has what each package has printed first after all its tests had passed.
+	afterwards map[string]string
 }
 
 func newReport(progress *progress, out, log, results io.Writer, outputsDir string) *report {
 	return &report{part: progress.part, out: out, log: log, results: results, outputsDir: outputsDir, progress: progress,
-		outputs: map[test][]string{}, reasons: map[test]string{}, running: map[string][]string{}, ended: map[string][]result{}}
+		outputs: map[test][]string{}, reasons: map[test]string{}, running: map[string][]string{}, ended: map[string][]result{}, afterwards: map[string]string{}}
 }
 
 // read reports each line, and how far the part is.
@@ -209,6 +211,7 @@ func (r *report) endTest(ended test, failed bool) error {
 func (r *report) endPackage(e event) error {
 	own := test{pkg: e.Package}
 	lines := r.outputs[own]
+	r.afterwards[e.Package] = firstAfterPass(lines)
 	delete(r.outputs, own)
 	for key, output := range r.outputs {
 		if key.pkg == e.Package {
@@ -229,6 +232,16 @@ func (r *report) endPackage(e event) error {
 	}
 	r.print(r.out, lines)
 	return r.writeResults(e)
+}
+
+// firstAfterPass returns what TestMain has printed first after the tests had passed, or "".
+func firstAfterPass(lines []string) string {
+	_, after, _ := strings.Cut(strings.Join(lines, ""), "PASS\n")
+	first, _, _ := strings.Cut(after, "\n")
+	if strings.HasPrefix(first, "exit status ") || strings.HasPrefix(first, "FAIL\t") {
+		return ""
+	}
+	return first
 }
 
 // writeResults writes what became of the tests of a package that has ended.
@@ -275,7 +288,7 @@ func (r *report) blame(e event, results []result) []result {
 			reason = cmp.Or(r.reasons[test{pkg: e.Package, name: name}], reason)
 		}
 	case reason == "":
-		reason = "it failed, and none of its tests"
+		reason = strings.TrimSuffix("it failed, and none of its tests: "+r.afterwards[e.Package], ": ")
 	}
 	return append(results, result{part: r.part, seconds: e.Elapsed, verdict: broken, pkg: e.Package, test: whole, reason: reason})
 }

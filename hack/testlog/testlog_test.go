@@ -185,6 +185,13 @@ func TestBad(t *testing.T) { t.Error(1) }`,
 				"unit 0.00 broken example.com/planted - it failed, and none of its tests",
 			},
 		},
+		"a main function that judges": {
+			tests: "func TestGood(t *testing.T) {}\nfunc TestMain(m *testing.M) { m.Run(); println(`a right is missing`); println(`another, too`); os.Exit(1) }",
+			want: []string{
+				"unit 0.00 pass example.com/planted TestGood",
+				"unit 0.00 broken example.com/planted - it failed, and none of its tests: a right is missing",
+			},
+		},
 		"goroutines that a subtest finds": {
 			tests: "func TestBad(t *testing.T) { t.Run(`inner`, func(t *testing.T) { t.Error(`found unexpected goroutines:`) }) }",
 			want:  []string{"unit 0.00 broken example.com/planted TestBad a leaked goroutine"},
