@@ -33,20 +33,25 @@ var rollingSetCalls = map[string]answered{
 
 const blueGreen = "{apiVersion: example.com/v1, kind: BlueGreen, metadata: {name: web, namespace: here}, spec: {replicas: 2, port: 80, template: {spec: {containers: [{name: web, image: new}]}}}}"
 
-// replicaSet returns a ReplicaSet of the BlueGreen, as it is desired, or as it is observed with this many replicas that are available.
+// replicaSet returns a ReplicaSet of the BlueGreen, as it is desired, or as it is observed with a current status and this many replicas that are available.
 func replicaSet(color, image string, replicas, available int) string {
 	labels := fmt.Sprintf("{bluegreen.example.com/name: web, bluegreen.example.com/color: %s}", color)
 	spec := fmt.Sprintf("containers: [{name: web, image: %s}]", image)
 	namespace := ""
 	if available >= 0 {
-		namespace = ", namespace: here"
+		namespace = ", namespace: here, generation: 2"
 	}
 	text := fmt.Sprintf(`apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: web-%s%s, annotations: {bluegreen.example.com/template: '{"spec": {"containers": [{"image": "%s", "name": "web"}]}}'}}, `+
 		"spec: {replicas: %d, selector: {matchLabels: %s}, template: {metadata: {labels: %[5]s}, spec: {%s}}}", color, namespace, image, replicas, labels, spec)
 	if available >= 0 {
-		text += fmt.Sprintf(", status: {replicas: %d, availableReplicas: %[1]d}", available)
+		text += fmt.Sprintf(", status: {replicas: %d, availableReplicas: %[1]d, observedGeneration: 2}", available)
 	}
 	return "{" + text + "}"
+}
+
+// staleStatus returns a ReplicaSet with the status of its generation before.
+func staleStatus(replicaSet string) string {
+	return strings.Replace(replicaSet, "observedGeneration: 2", "observedGeneration: 1", 1)
 }
 
 const desiredSet = -1 // available replicas of a ReplicaSet that is not observed
@@ -75,6 +80,16 @@ var blueGreenCalls = map[string]answered{
 		blueGreenAnswer("blue", "Starting", replicaSet("blue", "old", 2, desiredSet), replicaSet("green", "new", 2, desiredSet))},
 	"all are available": {blueGreenCall(replicaSet("blue", "old", 2, 2), replicaSet("green", "new", 2, 2)),
 		blueGreenAnswer("green", "Switched", replicaSet("green", "new", 2, desiredSet), replicaSet("blue", "old", 2, desiredSet))},
+	"all were available before an edit": {blueGreenCall(replicaSet("blue", "old", 2, 2), staleStatus(replicaSet("green", "new", 2, 2))),
+		blueGreenAnswer("blue", "Starting", replicaSet("blue", "old", 2, desiredSet), replicaSet("green", "new", 2, desiredSet))},
+	"not scaled up yet": {blueGreenCall(replicaSet("blue", "old", 2, 2), replicaSet("green", "new", 0, 2)),
+		blueGreenAnswer("blue", "Starting", replicaSet("blue", "old", 2, desiredSet), replicaSet("green", "new", 2, desiredSet))},
+	"no Pod was there before an edit": {blueGreenCall(replicaSet("blue", "old", 2, 2), staleStatus(replicaSet("green", "other", 0, 0))),
+		blueGreenAnswer("blue", "Stopping", replicaSet("blue", "old", 2, desiredSet), replicaSet("green", "other", 0, desiredSet))},
+	"not scaled down yet": {blueGreenCall(replicaSet("blue", "old", 2, 2), replicaSet("green", "other", 2, 0)),
+		blueGreenAnswer("blue", "Stopping", replicaSet("blue", "old", 2, desiredSet), replicaSet("green", "other", 0, desiredSet))},
+	"no idle ReplicaSet": {blueGreenCall(replicaSet("blue", "old", 2, 2)),
+		blueGreenAnswer("blue", "Starting", replicaSet("blue", "old", 2, desiredSet), replicaSet("green", "new", 2, desiredSet))},
 	"an edit in the middle": {blueGreenCall(replicaSet("blue", "old", 2, 2), replicaSet("green", "other", 2, 1)),
 		blueGreenAnswer("blue", "Stopping", replicaSet("blue", "old", 2, desiredSet), replicaSet("green", "other", 0, desiredSet))},
 	"a reverted edit": {blueGreenCall(replicaSet("blue", "new", 2, 2), replicaSet("green", "other", 2, 1)),
