@@ -69,24 +69,44 @@ func (c *Child) String() string {
 
 // children takes the list of children, or null for an empty one.
 func (d *decoder) children() ([]Child, error) {
+	d.recalled, d.learned = false, Known{}
 	if d.null() {
 		return nil, nil
 	}
 	if d.Space() != '[' {
 		return nil, d.wrong("a list of objects")
 	}
+	known := d.rules.Known
+	if known != nil {
+		var children []Child
+		if children, d.recalled = known.recall(d.Text[d.Pos:]); d.recalled {
+			d.Pos += known.size
+			return children, nil
+		}
+	}
+	begin := d.Pos
 	children := make([]Child, 0, 8)
+	var from []int
 	err := d.array(func() error {
+		if d.Space(); known != nil {
+			from = append(from, d.Pos-begin)
+		}
 		child, err := d.child()
 		if err == nil {
 			children = append(children, child)
 		}
 		return err
 	})
+	if err == nil {
+		err = checkDuplicates(children)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return children, checkDuplicates(children)
+	if known != nil {
+		d.learned = knownOf(d.Text[begin:d.Pos], children, from)
+	}
+	return children, nil
 }
 
 // child takes one child.

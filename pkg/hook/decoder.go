@@ -22,6 +22,9 @@ type decoder struct {
 	rules    Rules
 	unknowns []string
 	warnings []string
+	// recalled reports whether the children are those that were known. If not, they are learned.
+	recalled bool
+	learned  Known
 }
 
 func newDecoder(body []byte, rules Rules) *decoder {
@@ -49,6 +52,9 @@ func (d *decoder) response(field func(key []byte) error) error {
 		return newError(ReasonUnknownField, "strict validation failed for %s webhookResponse (type: %s, mode: %s): %s", d.rules.Version, d.rules.Phase, Strict, shorten(what))
 	}
 	d.warnings = d.unknowns
+	if d.rules.Known != nil && !d.recalled {
+		*d.rules.Known = d.learned
+	}
 	return nil
 }
 

@@ -36,6 +36,7 @@
 //	request.go      requests, put together from stored JSON without encoding anything again
 //	scan.go, fault.go       JSON read where it stands, duplicate keys found, and the way to what is wrong
 //	response.go, decoder.go, child.go   what may be in an answer; nothing of one that breaks a rule is used
+//	known.go        the children of one answer, of which the next one about the same parent often has the same text
 //
 // Nothing here is logged of bodies or credentials. The package starts no goroutines of its own, and the connections end with
 // the last hook that uses them.

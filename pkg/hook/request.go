@@ -55,6 +55,9 @@ type Request struct {
 	size  int64
 }
 
+// partParent is the index of the parent among the parts: the controller comes before it, and text before each of them.
+const partParent = 3
+
 // NewCompositeRequest puts a request together.
 func NewCompositeRequest(version Version, r CompositeRequest) *Request {
 	w := newWriter(r.Children, r.Related)
@@ -92,6 +95,15 @@ func NewCustomizeRequest(r CustomizeRequest) *Request {
 	w.raw(r.Parent)
 	w.text(`}`)
 	return w.request()
+}
+
+// WithParent returns the request of a composite controller about another state of its parent, with the same objects otherwise.
+func (r *Request) WithParent(parent string) *Request {
+	other := &Request{slices.Clone(r.parts), r.size}
+	before := &other.parts[partParent]
+	other.size += int64(len(parent) - len(*before))
+	*before = parent
+	return other
 }
 
 // Len is the size of the body in bytes.

@@ -63,6 +63,19 @@ func TestObjectKeys(t *testing.T) {
 	}
 }
 
+func TestRequestAboutAnotherStateOfTheParent(t *testing.T) {
+	request, _ := bigRequest(2)
+	first := NewCompositeRequest(V1, request)
+	unchanged := bodyOf(t, first)
+	request.Parent = `{"another":"one"}`
+	if diff := cmp.Diff(bodyOf(t, NewCompositeRequest(V1, request)), bodyOf(t, first.WithParent(request.Parent))); diff != "" {
+		t.Error(diff)
+	}
+	if bodyOf(t, first) != unchanged {
+		t.Error("the first request was changed")
+	}
+}
+
 func TestARequestWithNothingInItIsWhole(t *testing.T) {
 	got := bodyOf(t, NewCompositeRequest(V1, CompositeRequest{Controller: `{}`, Parent: `{}`, Finalizing: true}))
 	if want := `{"controller":{},"parent":{},"children":{},"related":{},"finalizing":true}`; got != want {

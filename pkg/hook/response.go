@@ -16,6 +16,8 @@ type Rules struct {
 	ParentNamespace string
 	// Types that children may be of.
 	Types []Type
+	// Known is what is known of the answer before, nil if nothing is to be. It is updated, unless there is an error.
+	Known *Known
 }
 
 // Rules returns those of the hook. What its parent allows is to be added.
@@ -25,8 +27,9 @@ func (h *Hook) Rules() Rules { return Rules{Phase: h.phase, Version: h.version, 
 type CompositeResponse struct {
 	// Status is the JSON object as it stands in the answer, nil where it is null or missing.
 	Status []byte
-	// Children are in the order of the answer.
+	// Children are in the order of the answer. Recalled reports whether they are those of the answer before, with the same text.
 	Children []Child
+	Recalled bool
 	// ResyncAfter is zero where the hook does not ask for it.
 	ResyncAfter time.Duration
 	Finalized   bool
@@ -83,7 +86,7 @@ func DecodeComposite(body []byte, rules Rules) (*CompositeResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Warnings = d.warnings
+	r.Recalled, r.Warnings = d.recalled, d.warnings
 	return &r, nil
 }
 

@@ -14,7 +14,7 @@ const (
 	weightOfEscape = 28
 	weightOfValue  = 48
 	weightOfList   = 128
-	weightOfObject = 704
+	weightOfObject = 736
 	// weightOfEmpty is that of an empty list or object.
 	weightOfEmpty = 64
 	// weightOfLevel is that of one level of nesting: of stacks, which grow by doubling.
