@@ -9,8 +9,9 @@
 // there), so that a rolling update that was begun by one engine is finished by the other.
 //
 //	patch.go      the fields of a parent that make a revision
-//	record.go     names, labels and claims of ControllerRevisions
-//	claims.go     which revision each desired child has
+//	record.go     names of ControllerRevisions
+//	order.go      the children in the order in which they are moved
+//	claims.go     which revision each desired child has, and how that is recorded
 //	plan.go       which children are moved to the latest revision
 //	condition.go  what the condition Updated reports of that
 //

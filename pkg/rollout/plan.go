@@ -5,9 +5,7 @@
 
 package rollout
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Presence is whether a child is there.
 type Presence int
@@ -19,13 +17,13 @@ const (
 	Present
 )
 
-// Children is what is observed of children.
+// Children is what is observed of the children of an Order.
 type Children interface {
-	Presence(Child) Presence
+	Presence(child int) Presence
 	// Matches reports whether a child that is present needs no change to be as a revision desires it.
-	Matches(revision int, child Child) bool
+	Matches(revision, child int) bool
 	// Unready returns why a child that is present is not ready, and "" for a ready one.
-	Unready(Child) string
+	Unready(child int) string
 }
 
 // State is where a rolling update stands.
@@ -41,48 +39,44 @@ type State struct {
 
 // Settle moves to the latest revision the children for which that changes nothing, or that are not there and have no other revision.
 func (c *Claims) Settle(observed Children) {
-	for _, child := range c.desired {
-		revision, claimed := c.of[child]
-		if claimed && revision == latest {
+	for child, revision := range c.of {
+		if revision == latest {
 			continue
 		}
-		switch observed.Presence(child) {
-		case Present:
-			if observed.Matches(latest, child) {
+		if observed.Presence(child) != Present {
+			if revision == unclaimed {
 				c.of[child] = latest
 			}
-		default:
-			if !claimed {
-				c.of[child] = latest
-			}
+		} else if observed.Matches(latest, child) {
+			c.of[child] = latest
 		}
 	}
 }
 
 // Advance moves the next child to the latest revision, if every child of that is present, as it is desired, and ready.
 func (c *Claims) Advance(observed Children) State {
-	state := State{OnLatest: c.onLatest(), All: len(c.desired)}
+	state := State{OnLatest: c.onLatest(), All: c.Len()}
 	if state.OnLatest == state.All {
 		return state
 	}
-	for _, child := range c.desired {
-		if !c.isOnLatest(child) {
+	for child, revision := range c.of {
+		if revision != latest {
 			continue
 		}
 		if reason := hindrance(observed, child); reason != "" {
-			state.Waiting = fmt.Sprintf("%s %s", child, reason)
+			state.Waiting = fmt.Sprintf("%s %s", c.children[child], reason)
 			return state
 		}
 	}
 	next := c.next(observed)
 	c.of[next] = latest
 	state.OnLatest++
-	state.Moved = &next
+	state.Moved = &c.children[next]
 	return state
 }
 
 // hindrance returns why a child of the latest revision keeps others waiting, "" if it does not.
-func hindrance(observed Children, child Child) string {
+func hindrance(observed Children, child int) string {
 	switch observed.Presence(child) {
 	case Missing:
 		return "is not there yet"
@@ -95,24 +89,24 @@ func hindrance(observed Children, child Child) string {
 	return observed.Unready(child)
 }
 
-// next returns the first child that is to be moved: one that is disturbed already, so that no second one is, or else the first of all.
-func (c *Claims) next(observed Children) Child {
-	var first *Child
-	for i, child := range c.desired {
+// next returns the first child that is to be moved: one that is disturbed already, so that no second one is, or else the first of all. At least one child
+// has not the latest revision.
+func (c *Claims) next(observed Children) int {
+	first := unclaimed
+	for child, revision := range c.of {
 		switch {
-		case c.isOnLatest(child):
+		case revision == latest:
 			continue
-		case c.isDisturbed(observed, child):
+		case isDisturbed(observed, child, revision):
 			return child
-		case first == nil:
-			first = &c.desired[i]
+		case first == unclaimed:
+			first = child
 		}
 	}
-	return *first
+	return first
 }
 
 // isDisturbed reports whether a child is away, is not as its revision desires it, or is not ready.
-func (c *Claims) isDisturbed(observed Children, child Child) bool {
-	revision, claimed := c.of[child]
-	return observed.Presence(child) != Present || claimed && !observed.Matches(revision, child) || observed.Unready(child) != ""
+func isDisturbed(observed Children, child, revision int) bool {
+	return observed.Presence(child) != Present || revision != unclaimed && !observed.Matches(revision, child) || observed.Unready(child) != ""
 }

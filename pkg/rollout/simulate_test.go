@@ -8,8 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
+
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
 // world is a parent with its children and the records of its revisions, as an API server has them. A version of the parent is a number; so is a revision.
@@ -21,7 +24,7 @@ type world struct {
 	version   int
 	size      int
 	children  map[Child]*simulated
-	records   map[int][]Child
+	records   map[int][]v1alpha1.ControllerRevisionChildren
 	// writesLeft is how many writes the process makes before it is killed.
 	writesLeft int
 	// moved are the children that were changed although nothing was wrong with them, in the sync that runs.
@@ -44,6 +47,16 @@ func (w *world) write() error {
 	return nil
 }
 
+// claimedBy returns the children that a record claims.
+func claimedBy(record []v1alpha1.ControllerRevisionChildren) (claimed []Child) {
+	for _, of := range record {
+		for _, name := range of.Names {
+			claimed = append(claimed, Child{of.APIGroup, of.Kind, name})
+		}
+	}
+	return claimed
+}
+
 func childNamed(i int) Child { return Child{Kind: "Pod", Name: fmt.Sprintf("web-%d", i)} }
 
 // answer is what the hook desires for a version: an odd version desires one child more.
@@ -57,11 +70,14 @@ func (w *world) answer(version int) (desired []Child) {
 // view is what one sync observes.
 type view struct {
 	*world
+	order    *Order
 	versions []int
 }
 
-func (v view) Presence(c Child) Presence {
-	switch child := v.children[c]; {
+func (v view) child(i int) *simulated { return v.children[v.order.children[i]] }
+
+func (v view) Presence(i int) Presence {
+	switch child := v.child(i); {
 	case child == nil:
 		return Missing
 	case child.terminating:
@@ -71,12 +87,12 @@ func (v view) Presence(c Child) Presence {
 	}
 }
 
-func (v view) Matches(revision int, c Child) bool {
-	return v.children[c].version == v.versions[revision]
+func (v view) Matches(revision, i int) bool {
+	return v.child(i).version == v.versions[revision]
 }
 
-func (v view) Unready(c Child) string {
-	if v.children[c].ready {
+func (v view) Unready(i int) string {
+	if v.child(i).ready {
 		return ""
 	}
 	return "is not ready"
@@ -90,28 +106,29 @@ func (w *world) sync() (State, error) {
 			versions = append(versions, version)
 		}
 	}
+	desired := w.answer(w.version)
 	var revisions []Revision
 	for _, version := range versions {
-		desired := w.answer(version)
+		desiredThen := w.answer(version)
 		revisions = append(revisions, Revision{
-			Name: fmt.Sprint(version), Claims: w.records[version], Desires: func(c Child) bool { return slices.Contains(desired, c) },
+			Name: fmt.Sprint(version), Claims: w.records[version], Desires: func(i int) bool { return slices.Contains(desiredThen, desired[i]) },
 		})
 	}
-	desired := w.answer(w.version)
-	claims, v := NewClaims(revisions, desired), view{w, versions}
+	order := NewOrder(desired)
+	claims, v := NewClaims(revisions, order), view{w, order, versions}
 	claims.Settle(v)
 	state := claims.Advance(v)
-	for i, claimed := range claims.Revisions() {
-		if i > 0 && len(claimed) == 0 {
+	for i, record := range claims.Records() {
+		if i > 0 && record.Count == 0 {
 			if err := w.write(); err != nil {
 				return state, err
 			}
 			delete(w.records, versions[i])
-		} else if recorded, found := w.records[versions[i]]; !found || !slices.Equal(recorded, claimed) {
+		} else if recorded, found := w.records[versions[i]]; !found || !reflect.DeepEqual(recorded, record.Claims) {
 			if err := w.write(); err != nil {
 				return state, err
 			}
-			w.records[versions[i]] = claimed
+			w.records[versions[i]] = record.Claims
 		}
 	}
 	for c, child := range w.children {
@@ -123,8 +140,8 @@ func (w *world) sync() (State, error) {
 		}
 	}
 	w.moved = nil
-	for _, c := range desired {
-		if revision, claimed := claims.Of(c); claimed {
+	for i, c := range desired {
+		if revision, claimed := claims.Of(i); claimed {
 			if err := w.follow(c, versions[revision]); err != nil {
 				return state, err
 			}
@@ -219,7 +236,7 @@ func (w *world) complete() {
 
 func (w *world) isComplete() bool {
 	desired := w.answer(w.version)
-	if len(w.children) != len(desired) || len(w.records) != 1 || len(w.records[w.version]) != len(desired) {
+	if len(w.children) != len(desired) || len(w.records) != 1 || len(claimedBy(w.records[w.version])) != len(desired) {
 		return false
 	}
 	for _, c := range desired {
@@ -234,7 +251,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	random := rand.New(rand.NewPCG(seed, 0))
 	return &world{
 		T: t, random: random, recreates: random.IntN(2) == 0, version: random.IntN(5), size: 1 + random.IntN(6),
-		children: map[Child]*simulated{}, records: map[int][]Child{},
+		children: map[Child]*simulated{}, records: map[int][]v1alpha1.ControllerRevisionChildren{},
 	}
 }
 
@@ -302,8 +319,8 @@ func TestOneMoveInASync(t *testing.T) {
 			before := maps.Clone(w.children)
 			intact := map[Child]bool{}
 			for c, child := range before {
-				for version, claims := range w.records {
-					if slices.Contains(claims, c) && child.version == version && !child.terminating {
+				for version, record := range w.records {
+					if slices.Contains(claimedBy(record), c) && child.version == version && !child.terminating {
 						intact[c] = true
 					}
 				}

@@ -105,7 +105,7 @@ func (s *parentSync) dryRun(ctx context.Context, step childStep) (futile bool, e
 
 // checkOwnership gets an object that exists although it was not observed as a child.
 func (s *parentSync) checkOwnership(ctx context.Context, step childStep) stepResult {
-	if s.state.history.children[step.child].foreign {
+	if s.state.history.children.of(step.child).foreign {
 		return stepResult{foreign: true} // checked before
 	}
 	o, err := s.Writer.Get(ctx, step.in.at(step.child.namespace, step.child.name))

@@ -271,7 +271,7 @@ func TestHistoryOfWrites(t *testing.T) {
 	if err := s.answered(phaseSync, one); err != nil {
 		t.Fatal(err)
 	}
-	if last := s.state.history.children[configMaps.key("ns", "a")].last; last.times != 1 {
+	if last := s.state.history.children.of(configMaps.key("ns", "a")).last; last.times != 1 {
 		t.Errorf("the last attempt is %v: a fight would not be noticed", last)
 	}
 }
@@ -449,14 +449,16 @@ func TestObservedHash(t *testing.T) {
 		"none":             {string(parentWith(""))},
 		"a changed parent": {string(parentWith("")), childWith("b", owned), string(parentWith(""))},
 	} {
-		found, err := newSyncTest(t, startFakeAPI(t, objects...)).gather(t.Context())
+		s := newSyncTest(t, startFakeAPI(t, objects...))
+		found, err := s.gather(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, is := observed[found.versions]; is {
+		versions := found.versions(s.parent)
+		if other, is := observed[versions]; is {
 			t.Errorf("%s is the same as %s", name, other)
 		}
-		observed[found.versions] = name
+		observed[versions] = name
 	}
 }
 

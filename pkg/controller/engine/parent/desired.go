@@ -11,7 +11,6 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"millwright.dev/pkg/hook"
@@ -91,34 +90,6 @@ func (t *parentType) ownerReference(parent object) map[string]any {
 		"controller":         true,
 		"blockOwnerDeletion": true,
 	}
-}
-
-// childLabels returns the labels that a desired child will have.
-func (spec *Spec) childLabels(parent object, child *hook.Child) labels.Labels {
-	if spec.generateSelector && !child.Labels.Has(labelControllerUID) {
-		return withUID{child.Labels, string(parent.GetUID())}
-	}
-	return child.Labels
-}
-
-// withUID are labels with labelControllerUID added.
-type withUID struct {
-	hook.Labels
-	uid string
-}
-
-func (l withUID) Lookup(key string) (string, bool) {
-	if key == labelControllerUID {
-		return l.uid, true
-	}
-	return l.Labels.Lookup(key)
-}
-
-func (l withUID) Has(key string) bool { return key == labelControllerUID || l.Labels.Has(key) }
-
-func (l withUID) Get(key string) string {
-	value, _ := l.Lookup(key)
-	return value
 }
 
 // withStatus returns the parent with a status, encoded.

@@ -18,10 +18,10 @@
 //	claim.go           which objects are children, and which are adopted or released (pure)
 //	customize.go, served.go   the related objects, by the rules of the customize hook
 //	content.go         what of a parent the customize hook is asked about (pure)
-//	gather.go, adopt.go   the children, adoption, the call of the hook
+//	gather.go, children.go, adopt.go   the children, adoption, the call of the hook
 //	views.go           the parent as hooks are called about it: as it is, and in a rolling update as it was in older revisions
 //	hooks.go           how the hook is called, and how its answer is decoded (pure)
-//	observed.go        what a plan is decided from (pure)
+//	observed.go, desired_children.go   what a plan is decided from (pure)
 //	plan.go, plan_children.go   decide: the steps, the status and the finalizer (pure)
 //	rolling.go, records.go   the revision of each child in a rolling update, and the ControllerRevisions that record it (pure)
 //	recreation.go      whether a recreated child would differ (pure)
@@ -42,4 +42,7 @@
 // write is written with a growing backoff, and so are repairs of what another client changes back each time (controller.RewriteBackoff). A
 // child is not deleted for a difference that it would have again: that is decided from the child or by a dry run (recreation.go), not from
 // memory.
+//
+// In a rolling update of n children there are n syncs with n children in each. What of a sync takes time for each child is kept small: the children that
+// were gathered, and those that were decoded of each answer, are kept for the next sync, which replaces what has changed.
 package parent

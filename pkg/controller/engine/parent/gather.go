@@ -6,20 +6,11 @@ package parent
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/objectcache"
 )
-
-// children are the objects of all types that the parent owns.
-type children struct {
-	groups []hook.Group
-	byKey  map[childKey]object
-	// versions is a hash of the versions of parent and children.
-	versions uint64
-}
 
 // readSelector reads the selector of the parent, if its spec has changed.
 func (s *parentSync) readSelector() error {
@@ -34,7 +25,7 @@ func (s *parentSync) readSelector() error {
 		return err
 	}
 	before := s.state.selector
-	s.state.selector, s.state.specVersion = selector, version
+	s.state.selector, s.state.specVersion, s.state.children = selector, version, nil
 	if before != nil && before.String() == selector.String() {
 		return nil
 	}
@@ -56,17 +47,16 @@ func (s *parentSync) readSelector() error {
 // gather finds the children, adopts orphans and releases what is not selected any more. s.parent is nil afterwards if the parent was deleted
 // or replaced.
 func (s *parentSync) gather(ctx context.Context) (*children, error) {
+	listed := s.listChildren()
+	if last := s.state.children; s.isRolling() && last != nil && last.update(listed, s.isChild) {
+		return last, nil
+	}
+	s.state.children = nil
 	var adoptions []adoption
 	var errs []error
-	claimed := make([]claims, len(s.spec.children))
+	claimed := make([]claims, len(listed))
 	for i, of := range s.spec.children {
-		handle := s.Controller.children[i]
-		if s.spec.kind == Decorator {
-			claimed[i] = s.spec.claimAttachments(asObjects(handle.OwnedBy(s.parent.GetUID(), s.key.Namespace)))
-			continue
-		}
-		claimed[i] = claim(s.parent, s.state.selector,
-			asObjects(handle.OwnedBy(s.parent.GetUID(), s.key.Namespace)), asObjects(s.orphans.list(s.key, i, handle.Get)))
+		claimed[i] = s.claim(asObjects(listed[i].owned), asObjects(listed[i].orphans))
 		for _, o := range claimed[i].release {
 			errs = append(errs, s.releaseChild(ctx, i, of.Resource, o))
 		}
@@ -86,28 +76,39 @@ func (s *parentSync) gather(ctx context.Context) (*children, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return s.grouped(claimed), nil
+	found := s.spec.grouped(claimed)
+	if s.isRolling() {
+		found.setListed(listed)
+		s.state.children = found
+	}
+	return found, nil
 }
 
-// grouped returns the claimed children as hooks see them, and as plans do.
-func (s *parentSync) grouped(claimed []claims) *children {
-	found := &children{byKey: map[childKey]object{}}
-	var versions maphash.Hash
-	versions.SetSeed(seed)
-	versions.WriteString(s.parent.GetResourceVersion())
-	for i, of := range s.spec.children {
-		group := hook.Group{APIVersion: of.apiVersion(), Kind: of.Kind, Objects: make([]hook.Object, len(claimed[i].children))}
-		for j, o := range claimed[i].children {
-			group.Objects[j] = hook.Object{Namespace: o.GetNamespace(), Name: o.GetName(), JSON: o.JSON()}
-			found.byKey[of.key(o.GetNamespace(), o.GetName())] = o
-			versions.WriteString(string(o.GetUID()))
-			versions.WriteString(o.GetResourceVersion())
+// candidates are the objects of one type that may be children.
+type candidates struct{ owned, orphans []*objectcache.RawObject }
+
+// listChildren lists the objects of each type that may be children. Attachments are not adopted.
+func (s *parentSync) listChildren() []candidates {
+	found := make([]candidates, len(s.Controller.children))
+	for i, handle := range s.Controller.children {
+		found[i].owned = handle.OwnedBy(s.parent.GetUID(), s.key.Namespace)
+		if s.spec.kind == Composite {
+			found[i].orphans = s.orphans.list(s.key, i, handle.Get)
 		}
-		found.groups = append(found.groups, group)
 	}
-	found.versions = versions.Sum64()
 	return found
 }
+
+// claim finds the children among the objects of one type that the parent owns, and the orphans.
+func (s *parentSync) claim(owned, orphans []object) claims {
+	if s.spec.kind == Decorator {
+		return s.spec.claimAttachments(owned)
+	}
+	return claim(s.parent, s.state.selector, owned, orphans)
+}
+
+// isChild reports whether an object that the parent owns is a child.
+func (s *parentSync) isChild(o object) bool { return len(s.claim([]object{o}, nil).children) == 1 }
 
 func asObjects(list []*objectcache.RawObject) []object {
 	objects := make([]object, len(list))
@@ -124,6 +125,19 @@ func (s *parentSync) call(ctx context.Context, called *hook.Hook, v *view, reque
 	defer context.AfterFunc(s.calls, cancel)()
 	controller.ExtendSyncLimit(ctx, called.Longest())
 	return called.Call(ctx, v.cacheKey(s.parent.GetUID()), request)
+}
+
+// requests returns the requests to the hook of this sync about the views of the parent.
+func (s *parentSync) requests(version hook.Version, children *children, views []*view) []*hook.Request {
+	requests := make([]*hook.Request, len(views))
+	for i, v := range views {
+		if i > 0 && !s.spec.customize {
+			requests[i] = requests[0].WithParent(v.parent.JSON())
+		} else {
+			requests[i] = s.request(version, children, v)
+		}
+	}
+	return requests
 }
 
 // request returns the request to the hook of this sync about a view of the parent.

@@ -23,7 +23,7 @@ type history struct {
 	parent version
 	// refused is a status that was too large.
 	refused  refusal
-	children map[childKey]childHistory
+	children childHistories
 	status   rewriteHistory
 	metadata rewriteHistory
 	answers  answerHistory
@@ -38,9 +38,10 @@ func (h history) of(parent object, now time.Time) history {
 	h.generation, h.answers = parent.GetGeneration(), answerHistory{}
 	h.status.rewrites, h.metadata.rewrites = controller.RewriteBackoff{}, controller.RewriteBackoff{}
 	h.children = maps.Clone(h.children)
-	for key, child := range h.children {
+	for key := range h.children {
+		child := h.children.of(key)
 		child.rewrites = controller.RewriteBackoff{}
-		h.children[key] = child
+		h.children.set(key, child)
 	}
 	return h
 }
@@ -74,6 +75,19 @@ type childHistory struct {
 	differs version
 	ready   string
 }
+
+// childHistories has what is known of children. What a pointer points to is never changed: copies of the map share it.
+type childHistories map[childKey]*childHistory
+
+// of returns what is known of a child, the zero value for nothing.
+func (c childHistories) of(key childKey) childHistory {
+	if known := c[key]; known != nil {
+		return *known
+	}
+	return childHistory{}
+}
+
+func (c childHistories) set(key childKey, known childHistory) { c[key] = &known }
 
 // markSynced forgets everything but the repairs and the rolling update.
 func (h childHistory) markSynced(at version, now time.Time) childHistory {
@@ -130,57 +144,52 @@ func (h childHistory) wait(verb verb, a attempt, now time.Time) (wait time.Durat
 
 // recordDone records a step that has succeeded. The resourceVersion is that of the object which an update returned.
 func (h history) recordDone(s childStep, resourceVersion string) {
-	if known, desired := h.children[s.child]; desired {
-		if known.existed = s.verb != verbRecreate; s.repairs {
-			known.rewrites = known.rewrites.Add(h.now)
-		}
-		h.children[s.child] = known
+	if s.verb == verbDelete {
+		return // it is not desired
+	}
+	known := h.children.of(s.child)
+	if known.existed = s.verb != verbRecreate; s.repairs {
+		known.rewrites = known.rewrites.Add(h.now)
 	}
 	switch s.verb {
 	case verbUpdate:
-		known := h.children[s.child]
 		known.last = s.attempt
 		if resourceVersion == s.resourceVersion {
 			known.synced = version{s.attempt.desired, resourceVersion} // the API server ignores the change
 		}
-		h.children[s.child] = known
 	case verbRecreate:
-		known := h.children[s.child]
 		known.last = s.attempt
-		h.children[s.child] = known
 	case verbCreate:
-		known := h.children[s.child]
 		known.foreign = false
-		h.children[s.child] = known
 	}
+	h.children.set(s.child, known)
 }
 
 // recordFutile records that a trial has shown the recreation of a child to change nothing. It reports whether that is news.
 func (h history) recordFutile(s childStep) (news bool) {
-	known := h.children[s.child]
-	news = !known.reported
-	h.children[s.child] = childHistory{
+	news = !h.children.of(s.child).reported
+	h.children.set(s.child, childHistory{
 		synced:   version{s.attempt.desired, s.trial.resourceVersion},
 		reported: true,
 		futile:   recreation{s.attempt.desired, s.trial.differences.hash()},
-	}
+	})
 	return news
 }
 
 // recordTooLarge records that a step was refused for the size of its object.
 func (h history) recordTooLarge(s childStep, text string) {
-	known := h.children[s.child]
+	known := h.children.of(s.child)
 	known.refused = refusal{version{s.attempt.desired, s.resourceVersion}, text}
-	h.children[s.child] = known
+	h.children.set(s.child, known)
 }
 
 // recordForeign records that a child could not be created because a foreign object has its name. It reports whether that is news. The parent
 // is to be synced again after foreignRetryInterval.
 func (h history) recordForeign(child childKey) (news bool) {
-	known := h.children[child]
+	known := h.children.of(child)
 	news = !known.foreign
 	known.foreign = true
-	h.children[child] = known
+	h.children.set(child, known)
 	return news
 }
 

@@ -6,6 +6,7 @@
 package parent
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -56,6 +57,16 @@ func nameIn(o object) string {
 		return o.GetName()
 	}
 	return o.GetNamespace() + "/" + o.GetName()
+}
+
+// versionHash returns a hash of the version of an object. Hashes of several objects are combined by XOR.
+func versionHash(o object) uint64 {
+	var hash maphash.Hash
+	hash.SetSeed(seed)
+	_, _ = hash.WriteString(string(o.GetUID())) // never fails
+	_ = hash.WriteByte(' ')
+	_, _ = hash.WriteString(o.GetResourceVersion())
+	return hash.Sum64()
 }
 
 func hasFinalizer(o object, finalizer string) bool {

@@ -40,6 +40,8 @@ type observed struct {
 // answer is the answer of a hook of either kind.
 type answer struct {
 	hook.CompositeResponse
+	// desired are its children.
+	desired *desiredChildren
 	// Labels and Annotations are changes of a target.
 	Labels, Annotations []hook.Change
 }
@@ -52,7 +54,11 @@ func (spec *Spec) decode(body []byte, rules hook.Rules, parent object) (*answer,
 		if err != nil {
 			return nil, err
 		}
-		return &answer{CompositeResponse: *response}, nil
+		decoded := &answer{CompositeResponse: *response}
+		if !response.Recalled {
+			decoded.desired = spec.desiredChildren(response.Children)
+		}
+		return decoded, nil
 	}
 	response, err := hook.DecodeDecorator(body, rules)
 	if err != nil {
@@ -63,6 +69,7 @@ func (spec *Spec) decode(body []byte, rules hook.Rules, parent object) (*answer,
 			Status: response.Status, Children: response.Attachments, ResyncAfter: response.ResyncAfter, Finalized: response.Finalized,
 			Warnings: response.Warnings,
 		},
+		desired:     spec.desiredChildren(response.Attachments),
 		Labels:      response.Labels,
 		Annotations: response.Annotations,
 	}, nil

@@ -131,7 +131,10 @@ func (spec *Spec) decide(o observed, update merger) (plan, error) {
 
 // selects reports whether the selector of the parent selects a desired child.
 func (spec *Spec) selects(o observed, child *hook.Child) bool {
-	return spec.kind != Composite || o.selector.Matches(spec.childLabels(o.parent, child))
+	if spec.kind != Composite || spec.generateSelector && !child.Labels.Has(labelControllerUID) {
+		return true // it gets what is selected
+	}
+	return o.selector.Matches(child.Labels)
 }
 
 // isEmpty reports whether the plan has nothing to do until something is observed.

@@ -8,77 +8,88 @@ package parent
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
-	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/merge"
 )
 
-// desiredChild is a child in the answer of the hook, with its type.
-type desiredChild struct {
-	*hook.Child
-	in  childType
-	key childKey
-}
-
-// desiredChildren returns the children in an answer: type by type, the children of a type in the order of the answer.
-func (spec *Spec) desiredChildren(children []hook.Child) []desiredChild {
-	desired := make([]desiredChild, 0, len(children))
-	for _, in := range spec.children {
-		for i := range children {
-			if child := &children[i]; child.Kind == in.Kind && child.APIVersion == in.apiVersion() {
-				desired = append(desired, desiredChild{child, in, in.key(child.Namespace, child.Name)})
-			}
-		}
-	}
-	return desired
-}
-
-// planChildren plans deletions, then creations and updates, in the order of desiredChildren.
+// planChildren plans deletions, then creations and updates, in the order of the desired children.
 func (spec *Spec) planChildren(p *plan, o observed, update merger) {
-	desired := spec.desiredChildren(o.answer.Children)
-	keys := make(map[childKey]bool, len(desired))
-	for _, child := range desired {
-		keys[child.key] = true
+	c := &childPlanner{spec: spec, plan: p, observed: o, update: update}
+	if p.history.children = maps.Clone(p.history.children); p.history.children == nil {
+		p.history.children = make(childHistories, len(o.answer.desired.list))
 	}
-	p.planDeletions(spec, o, keys)
-	c := &childPlanner{spec: spec, plan: p, observed: o, update: update, known: p.history.children}
-	if c.known == nil {
-		c.known = map[childKey]childHistory{}
+	if c.findChildren(o.answer.desired.list) {
+		c.dropOthers(o.answer.desired.places())
 	}
-	p.history.children = make(map[childKey]childHistory, len(desired))
 	if o.rolling != nil {
-		c.planRolling(desired)
+		c.planRolling()
 		return
 	}
-	for _, child := range desired {
-		c.planOne(child)
+	for place := range o.answer.desired.list {
+		c.planOne(&o.answer.desired.list[place], place)
 	}
 }
 
-// childPlanner plans desired children. The plan gets the history of each.
+// childPlanner plans desired children.
 type childPlanner struct {
 	spec     *Spec
 	plan     *plan
 	observed observed
 	update   merger
-	// known is the history before.
-	known map[childKey]childHistory
+	// current and known are the observed children and what is known of them, by their places among those that the answer desires; nil for none.
+	current []object
+	known   []*childHistory
 }
 
-func (c *childPlanner) planOne(child desiredChild) {
-	if err := c.spec.planChild(c.plan, c.observed, child, c.known[child.key], c.update); err != nil {
-		c.plan.problems = append(c.plan.problems, fmt.Errorf("planning %s: %w", child.key, err))
+// findChildren finds the desired children among the observed ones and in the history. It reports whether others are there, too.
+func (c *childPlanner) findChildren(desired []desiredChild) (others bool) {
+	c.current, c.known = make([]object, len(desired)), make([]*childHistory, len(desired))
+	present, remembered := 0, 0
+	for place := range desired {
+		key := desired[place].key()
+		if c.current[place] = c.observed.children[key]; c.current[place] != nil {
+			present++
+		}
+		if c.known[place] = c.plan.history.children[key]; c.known[place] != nil {
+			remembered++
+		}
+	}
+	return present < len(c.observed.children) || remembered < len(c.plan.history.children)
+}
+
+// dropOthers deletes and forgets the children that are not desired.
+func (c *childPlanner) dropOthers(desired map[childKey]int) {
+	maps.DeleteFunc(c.plan.history.children, func(key childKey, _ *childHistory) bool { return !has(desired, key) })
+	c.plan.planDeletions(c.spec, c.observed, desired)
+}
+
+// planOne plans a child that has a place among those that the answer desires.
+func (c *childPlanner) planOne(child *desiredChild, place int) {
+	var known childHistory
+	if c.known[place] != nil {
+		known = *c.known[place]
+	}
+	if err := c.spec.planChild(c.plan, c.observed, child, c.current[place], known, c.update); err != nil {
+		c.plan.problems = append(c.plan.problems, fmt.Errorf("planning %s: %w", child.key(), err))
 	}
 }
 
+func has(places map[childKey]int, key childKey) bool {
+	_, found := places[key]
+	return found
+}
+
 // planDeletions deletes the children that are not desired.
-func (p *plan) planDeletions(spec *Spec, o observed, desired map[childKey]bool) {
+func (p *plan) planDeletions(spec *Spec, o observed, desired map[childKey]int) {
 	for key, child := range o.children {
-		in := slices.IndexFunc(spec.children, func(t childType) bool { return t.Group == key.group && t.Kind == key.kind })
-		if !desired[key] && !child.Deleting() && in >= 0 {
+		if has(desired, key) || child.Deleting() {
+			continue
+		}
+		if in := slices.IndexFunc(spec.children, func(t childType) bool { return t.Group == key.group && t.Kind == key.kind }); in >= 0 {
 			p.steps = append(p.steps, childStep{verb: verbDelete, child: key, in: spec.children[in].Resource, uid: child.GetUID()})
 		}
 	}
@@ -88,35 +99,30 @@ func (p *plan) planDeletions(spec *Spec, o observed, desired map[childKey]bool) 
 	})
 }
 
-// planChild plans one desired child. Objects are parsed only if something has changed.
-func (spec *Spec) planChild(p *plan, o observed, child desiredChild, known childHistory, update merger) error {
-	current, found := o.children[child.key]
-	if found && current.Deleting() {
-		p.history.children[child.key] = known // a child that terminates is created again once it is gone
-		return nil
+// planChild plans one desired child, whose observed object is nil if there is none. Objects are parsed only if something has changed.
+func (spec *Spec) planChild(p *plan, o observed, child *desiredChild, current object, known childHistory, update merger) error {
+	switch {
+	case current != nil && current.Deleting():
+		return nil // it is created again once it is gone
+	case child.err != nil:
+		return fmt.Errorf("reading the desired object: %w", child.err)
 	}
-	hash, err := merge.Hash(child.JSON)
-	if err != nil {
-		return fmt.Errorf("reading the desired object: %w", err)
-	}
-	if found && known.synced == (version{hash, current.GetResourceVersion()}) {
-		p.history.children[child.key] = known
-		return nil
-	}
-	as := version{desired: hash}
-	if found {
+	as := version{desired: child.hash}
+	if current != nil {
 		as.resourceVersion = current.GetResourceVersion()
 	}
-	if known.refused.version == as {
-		p.history.children[child.key] = known
+	switch {
+	case current != nil && known.synced == as:
+		return nil
+	case known.refused.version == as:
 		return tooLarge(known.refused.text)
 	}
 	desired, err := spec.desiredTree(o.parent, child.Child)
 	if err != nil {
 		return err
 	}
-	if !found {
-		return spec.planCreation(p, o, child, desired, hash, known)
+	if current == nil {
+		return spec.planCreation(p, o, child, desired, known)
 	}
 	tree, err := treeOf(current)
 	if err != nil {
@@ -127,19 +133,19 @@ func (spec *Spec) planChild(p *plan, o observed, child desiredChild, known child
 		return err
 	}
 	if !verdict.Differs || child.in.method == v1alpha1.ChildUpdateOnDelete {
-		p.history.children[child.key] = known.markSynced(version{hash, current.GetResourceVersion()}, o.now)
+		p.history.children.set(child.key(), known.markSynced(as, o.now))
 		return nil
 	}
-	return spec.planDifference(p, o, differingChild{child, current, tree, desired, hash, verdict}, known)
+	return spec.planDifference(p, o, differingChild{child, current, tree, desired, verdict}, known)
 }
 
-// planCreation creates a child. The hash is that of the child as the hook desires it.
-func (spec *Spec) planCreation(p *plan, o observed, child desiredChild, desired map[string]any, hash uint64, known childHistory) error {
+// planCreation creates a child.
+func (spec *Spec) planCreation(p *plan, o observed, child *desiredChild, desired map[string]any, known childHistory) error {
 	object, err := spec.newChild(o.of, o.parent, desired)
 	if err != nil {
 		return err
 	}
-	step := childStep{verb: verbCreate, child: child.key, in: child.in.Resource, object: object, attempt: attempt{desired: hash}}
+	step := childStep{verb: verbCreate, child: child.key(), in: child.in.Resource, object: object, attempt: attempt{desired: child.hash}}
 	p.addUnlessContested(step, known, known.existed, o.now)
 	if known.foreign {
 		p.requeue(foreignRetryInterval)
@@ -149,16 +155,15 @@ func (spec *Spec) planCreation(p *plan, o observed, child desiredChild, desired 
 
 // differingChild is an observed child that is not as desired.
 type differingChild struct {
-	desiredChild
+	*desiredChild
 	observed      object
 	tree, desired map[string]any
-	hash          uint64 // of the child as the hook desires it
 	verdict       merge.Verdict
 }
 
 // planDifference changes a child, unless its method is Recreate and a recreation would change nothing.
 func (spec *Spec) planDifference(p *plan, o observed, child differingChild, known childHistory) error {
-	step := childStep{verb: verbUpdate, child: child.key, in: child.in.Resource, uid: child.observed.GetUID(),
+	step := childStep{verb: verbUpdate, child: child.key(), in: child.in.Resource, uid: child.observed.GetUID(),
 		resourceVersion: child.observed.GetResourceVersion(), object: child.verdict.Object, attempt: known.nextAttempt(child.hash, o.now)}
 	if child.in.method != v1alpha1.ChildUpdateRecreate || child.verdict.RecordOnly {
 		if err := checkAnnotations(step.object); err != nil {
@@ -187,10 +192,10 @@ func (spec *Spec) planDifference(p *plan, o observed, child differingChild, know
 // leaveAsIs does nothing about a child although it differs: a recreation would change nothing.
 func (p *plan) leaveAsIs(child differingChild, known childHistory) {
 	if !known.reported {
-		p.stuck = append(p.stuck, child.key)
+		p.stuck = append(p.stuck, child.key())
 	}
-	p.history.children[child.key] = childHistory{synced: version{child.hash, child.observed.GetResourceVersion()}, reported: true, futile: known.futile,
-		existed: true, rewrites: known.rewrites}
+	p.history.children.set(child.key(), childHistory{synced: version{child.hash, child.observed.GetResourceVersion()}, reported: true, futile: known.futile,
+		existed: true, rewrites: known.rewrites})
 }
 
 // planChange changes a child that differs, with a backoff if the same change was made before and did not last.
@@ -199,7 +204,7 @@ func (p *plan) planChange(step childStep, known childHistory, now time.Time) {
 		p.stuck = append(p.stuck, step.child)
 	}
 	known.reported = step.attempt.times > 2 || known.reported && known.rewrites.Slowed(now)
-	p.history.children[step.child] = known
+	p.history.children.set(step.child, known)
 	switch wait, never := known.wait(step.verb, step.attempt, now); {
 	case never:
 	case wait > 0:
@@ -224,5 +229,5 @@ func (p *plan) addUnlessContested(step childStep, known childHistory, repairs bo
 		known.reported = true
 		p.stuck = append(p.stuck, step.child)
 	}
-	p.history.children[step.child] = known
+	p.history.children.set(step.child, known)
 }

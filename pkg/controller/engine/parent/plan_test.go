@@ -309,11 +309,11 @@ func TestAlternatingDifferences(t *testing.T) {
 }
 
 func TestIgnoredUpdateIsNotRepeated(t *testing.T) {
-	m := history{children: map[childKey]childHistory{}}
+	m := history{children: childHistories{}}
 	key := configMaps.key("ns", "a")
 	step := childStep{verb: verbUpdate, child: key, resourceVersion: "5", attempt: attempt{desired: 42}}
 	m.recordDone(step, "5")
-	if got := m.children[key].synced; got != (version{42, "5"}) {
+	if got := m.children.of(key).synced; got != (version{42, "5"}) {
 		t.Errorf("settled is %v, so it would be written again", got)
 	}
 }

@@ -6,11 +6,10 @@
 package parent
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -30,13 +29,13 @@ func (p *plan) planRecords(spec *Spec, o observed) error {
 	if p.claims == nil {
 		return nil
 	}
-	for i, claims := range p.claims.Revisions() {
+	for i, record := range p.claims.Records() {
 		of := o.rolling[i]
-		if i > 0 && len(claims) == 0 {
+		if i > 0 && record.Count == 0 {
 			p.deleteRecord(of.record)
 			continue
 		}
-		if err := p.planRecord(spec, o, of.revision, claims); err != nil {
+		if err := p.planRecord(spec, o, of.revision, record); err != nil {
 			return err
 		}
 	}
@@ -59,43 +58,27 @@ func (p *plan) deleteRecord(record object) {
 	p.records = append(p.records, step)
 }
 
-// planRecord creates a record, or updates it if it differs.
-func (p *plan) planRecord(spec *Spec, o observed, of revision, claims []rollout.Child) error {
-	var children any
-	if err := reencode(rollout.WriteClaims(claims), &children); err != nil {
-		return err
-	}
-	count := fmt.Sprintf("%d of %d", len(claims), p.claims.Size())
+// planRecord creates the record of a revision, or updates it if it differs from what it has to claim.
+func (p *plan) planRecord(spec *Spec, o observed, of revision, record rollout.Record) error {
+	count := fmt.Sprintf("%d of %d", record.Count, p.claims.Len())
 	if of.record == nil {
 		labels, err := spec.recordLabels(o)
 		if err != nil {
 			return err
 		}
 		step := recordStep(verbCreate, o.parent.GetNamespace(), of.name)
-		step.object = withoutNull("children", map[string]any{
-			"apiVersion": controllerRevisions.apiVersion(),
-			"kind":       controllerRevisions.Kind,
-			"metadata": map[string]any{
-				"namespace":       o.parent.GetNamespace(),
-				"name":            of.name,
-				"labels":          labels,
-				"annotations":     map[string]any{v1alpha1.AnnotationRevisionChildren: count},
-				"ownerReferences": []any{o.of.ownerReference(o.parent)},
-			},
-			"parentPatch": of.patch,
-			"children":    children,
+		step.object = of.object(record, map[string]any{
+			"namespace":       o.parent.GetNamespace(),
+			"name":            of.name,
+			"labels":          labels,
+			"annotations":     map[string]any{v1alpha1.AnnotationRevisionChildren: count},
+			"ownerReferences": []any{o.of.ownerReference(o.parent)},
 		})
 		p.records = append(p.records, step)
 		return nil
 	}
-	tree, err := treeOf(of.record)
-	if err != nil {
-		return fmt.Errorf("reading the ControllerRevision %s: %w", of.name, err)
-	}
-	metadata := maps.Clone(tree["metadata"].(map[string]any))
-	annotations, _ := metadata["annotations"].(map[string]any)
-	if annotations[v1alpha1.AnnotationRevisionChildren] == count && equality.Semantic.DeepEqual(tree["children"], children) &&
-		equality.Semantic.DeepEqual(tree["parentPatch"], any(of.patch)) {
+	annotations, _ := of.stored.Metadata["annotations"].(map[string]any)
+	if annotations[v1alpha1.AnnotationRevisionChildren] == count && !of.forged && slices.EqualFunc(of.stored.Children, record.Claims, equalClaims) {
 		return nil
 	}
 	annotations = maps.Clone(annotations)
@@ -103,29 +86,30 @@ func (p *plan) planRecord(spec *Spec, o observed, of revision, claims []rollout.
 		annotations = map[string]any{}
 	}
 	annotations[v1alpha1.AnnotationRevisionChildren] = count
+	metadata := maps.Clone(of.stored.Metadata)
 	metadata["annotations"] = annotations
-	tree["metadata"], tree["children"], tree["parentPatch"] = metadata, children, of.patch
 	step := recordStep(verbUpdate, o.parent.GetNamespace(), of.name)
-	step.object, step.uid, step.resourceVersion = withoutNull("children", tree), of.record.GetUID(), of.record.GetResourceVersion()
+	step.object, step.uid, step.resourceVersion = of.object(record, metadata), of.record.GetUID(), of.record.GetResourceVersion()
 	p.records = append(p.records, step)
 	return nil
 }
 
-// withoutNull returns a tree without the member if that is null: the API server accepts no list that is null.
-func withoutNull(member string, tree map[string]any) map[string]any {
-	if tree[member] == nil {
-		delete(tree, member)
-	}
-	return tree
+func equalClaims(a, b v1alpha1.ControllerRevisionChildren) bool {
+	return a.APIGroup == b.APIGroup && a.Kind == b.Kind && slices.Equal(a.Names, b.Names)
 }
 
-// reencode encodes a value, and decodes it into another one.
-func reencode(value, into any) error {
-	text, err := json.Marshal(value)
-	if err == nil {
-		err = json.Unmarshal(text, into)
+// object returns a ControllerRevision. The API server accepts no list of children that is null.
+func (of *revision) object(record rollout.Record, metadata map[string]any) map[string]any {
+	object := map[string]any{
+		"apiVersion":  controllerRevisions.apiVersion(),
+		"kind":        controllerRevisions.Kind,
+		"metadata":    metadata,
+		"parentPatch": of.patch,
 	}
-	return err
+	if record.Count > 0 {
+		object["children"] = record.Claims
+	}
+	return object
 }
 
 // recordLabels returns the labels of a record. Metacontroller takes them from the template of the parent, if it has one like that of a Deployment.

@@ -12,7 +12,6 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
-	"millwright.dev/pkg/merge"
 	"millwright.dev/pkg/rollout"
 )
 
@@ -20,11 +19,19 @@ import (
 type revision struct {
 	// name of its record.
 	name string
-	// record is nil if there is none yet.
+	// patch has the fields of the parent that make the revision.
+	patch map[string]any
+	// record is nil if there is none yet. stored is what is in it, and forged whether its patch is another one.
 	record object
-	// patch has the fields of the parent that make the revision, and claims the children that the record names.
-	patch  map[string]any
-	claims []rollout.Child
+	stored storedRevision
+	forged bool
+}
+
+// storedRevision is a ControllerRevision as it is stored.
+type storedRevision struct {
+	Metadata    map[string]any                        `json:"metadata"`
+	ParentPatch json.RawMessage                       `json:"parentPatch"`
+	Children    []v1alpha1.ControllerRevisionChildren `json:"children"`
 }
 
 // revisionAnswer is a revision with what the hook answered for it.
@@ -49,18 +56,17 @@ func (spec *Spec) revisionsOf(of *parentType, parent object, records []object) (
 	}
 	revisions = []revision{{name: name, patch: patch}}
 	for _, record := range records {
-		var stored v1alpha1.ControllerRevision
+		var stored storedRevision
 		if err := record.Decode(&stored); err != nil {
 			strays = append(strays, record)
 			continue
 		}
-		recorded, genuine := rollout.ReadPatch(&stored, of.GroupResource(), parent.GetUID())
-		claims := rollout.ReadClaims(stored.Children)
+		recorded, genuine := rollout.ReadPatch(record.GetName(), stored.ParentPatch, of.GroupResource(), parent.GetUID())
 		switch {
 		case record.GetName() == name:
-			revisions[0].record, revisions[0].claims = record, claims
+			revisions[0].record, revisions[0].stored, revisions[0].forged = record, stored, !genuine
 		case genuine:
-			revisions = append(revisions, revision{record.GetName(), record, recorded, claims})
+			revisions = append(revisions, revision{name: record.GetName(), patch: recorded, record: record, stored: stored})
 		default:
 			strays = append(strays, record)
 		}
@@ -125,93 +131,69 @@ func (o *observed) resyncAfter() (after time.Duration) {
 // rolling plans the children of types that roll: each as its revision desires it. It is what rollout observes of them.
 type rolling struct {
 	*childPlanner
-	// desired are the children that each revision desires.
-	desired []map[rollout.Child]desiredChild
-	claims  *rollout.Claims
-}
-
-func (c desiredChild) rolled() rollout.Child {
-	return rollout.Child{Group: c.key.group, Kind: c.key.kind, Name: c.key.name}
+	// latest are the children that the latest revision desires.
+	latest *desiredChildren
+	claims *rollout.Claims
 }
 
 // planRolling plans all children. Those of the latest revision come first: whether another one is moved depends on what is left to do for them.
-func (c *childPlanner) planRolling(latest []desiredChild) {
-	r := &rolling{childPlanner: c}
-	r.claims = rollout.NewClaims(r.revisions(), r.order())
+func (c *childPlanner) planRolling() {
+	r := &rolling{childPlanner: c, latest: c.observed.answer.desired}
+	r.claims = rollout.NewClaims(r.revisions(), r.latest.order)
 	r.claims.Settle(r)
-	var others []desiredChild
-	for _, child := range latest {
-		if revision, claimed := r.claims.Of(child.rolled()); child.in.rolls && (!claimed || revision > 0) {
-			others = append(others, child)
+	var others []int
+	for place := range r.latest.list {
+		if child := &r.latest.list[place]; r.hasLatest(child) {
+			c.planOne(child, place)
+			c.known[place] = c.plan.history.children[child.key()]
 		} else {
-			c.planOne(child)
+			others = append(others, place)
 		}
 	}
 	state := r.claims.Advance(r)
 	state.Latest = c.observed.rolling[0].name
-	for _, child := range others {
-		switch revision, claimed := r.claims.Of(child.rolled()); {
-		case claimed:
-			c.planOne(r.desired[revision][child.rolled()])
-		default:
-			c.plan.history.children[child.key] = c.known[child.key] // it differs, and has to wait for its turn
+	for _, place := range others {
+		if revision, claimed := r.claims.Of(r.latest.list[place].turn); claimed { // one without a revision differs, and has to wait for its turn
+			c.planOne(r.desired(revision, place), place)
 		}
 	}
 	c.plan.rollout, c.plan.claims = &state, r.claims
 }
 
-// revisions returns the revisions with the children that each desires. A child that the selector does not select any more cannot keep its revision.
-func (r *rolling) revisions() (revisions []rollout.Revision) {
-	for _, of := range r.observed.rolling {
-		desired := map[rollout.Child]desiredChild{}
-		for _, child := range r.spec.desiredChildren(of.answer.Children) {
-			if child.in.rolls && r.spec.selects(r.observed, child.Child) {
-				desired[child.rolled()] = child
-			}
-		}
-		r.desired = append(r.desired, desired)
-		revisions = append(revisions, rollout.Revision{Name: of.name, Claims: of.claims, Desires: func(child rollout.Child) bool {
-			_, found := desired[child]
-			return found
-		}})
+// hasLatest reports whether a child is as the latest revision desires it, or has to become so. A child that does not roll always has.
+func (r *rolling) hasLatest(child *desiredChild) bool {
+	if child.turn == notRolling {
+		return true
+	}
+	revision, claimed := r.claims.Of(child.turn)
+	return claimed && revision == 0
+}
+
+// revisions returns the revisions of the parent. A child that the selector does not select any more cannot keep its revision.
+func (r *rolling) revisions() []rollout.Revision {
+	revisions := make([]rollout.Revision, len(r.observed.rolling))
+	for i, of := range r.observed.rolling {
+		revisions[i] = rollout.Revision{Name: of.name, Claims: of.stored.Children, Desires: func(turn int) bool {
+			child := r.desired(i, r.latest.turns[turn])
+			return child != nil && r.spec.selects(r.observed, child.Child)
+		}}
 	}
 	return revisions
 }
 
-// order returns the children that roll in the order of the hook's answer for the latest revision.
-func (r *rolling) order() (order []rollout.Child) {
-	answer := r.observed.answer
-	for i := range answer.Children {
-		child := &answer.Children[i]
-		for _, in := range r.spec.children {
-			if in.rolls && child.Kind == in.Kind && child.APIVersion == in.apiVersion() {
-				order = append(order, rollout.Child{Group: in.Group, Kind: in.Kind, Name: child.Name})
-			}
-		}
+// desired returns the child that has a place in the latest revision, as a revision desires it; nil if that desires no such child.
+func (r *rolling) desired(revision, place int) *desiredChild {
+	child := &r.latest.list[place]
+	if revision == 0 {
+		return child
 	}
-	return order
-}
-
-// history returns what is known of a child.
-func (r *rolling) history(key childKey) childHistory {
-	if planned, found := r.plan.history.children[key]; found {
-		return planned
-	}
-	return r.known[key]
-}
-
-// remember keeps what is known of a child, for this plan and later ones.
-func (r *rolling) remember(key childKey, known childHistory) {
-	if _, planned := r.plan.history.children[key]; planned {
-		r.plan.history.children[key] = known
-	}
-	r.known[key] = known
+	return r.observed.rolling[revision].answer.desired.find(child.key(), place)
 }
 
 // Presence implements rollout.Children.
-func (r *rolling) Presence(child rollout.Child) rollout.Presence {
-	switch current, found := r.observed.children[r.keyOf(child)]; {
-	case !found:
+func (r *rolling) Presence(turn int) rollout.Presence {
+	switch current := r.current[r.latest.turns[turn]]; {
+	case current == nil:
 		return rollout.Missing
 	case current.Deleting():
 		return rollout.Terminating
@@ -220,23 +202,18 @@ func (r *rolling) Presence(child rollout.Child) rollout.Presence {
 	}
 }
 
-func (r *rolling) keyOf(child rollout.Child) childKey {
-	return childKey{child.Group, child.Kind, r.observed.parent.GetNamespace(), child.Name}
-}
-
 // Matches implements rollout.Children. A child is merged once in each version, not in each sync.
-func (r *rolling) Matches(revision int, child rollout.Child) bool {
-	wanted := r.desired[revision][child]
-	current := r.observed.children[wanted.key]
-	hash, err := merge.Hash(wanted.JSON)
-	if err != nil {
+func (r *rolling) Matches(revision, turn int) bool {
+	place := r.latest.turns[turn]
+	wanted, current, known := r.desired(revision, place), r.current[place], r.known[place]
+	if wanted.err != nil {
 		return false // reported when it is planned
 	}
-	known, at := r.history(wanted.key), version{hash, current.GetResourceVersion()}
-	switch at {
-	case known.synced:
+	at := version{wanted.hash, current.GetResourceVersion()}
+	switch {
+	case known != nil && known.synced == at:
 		return true
-	case known.differs:
+	case known != nil && known.differs == at:
 		return false
 	}
 	desired, err := r.spec.desiredTree(r.observed.parent, wanted.Child)
@@ -253,28 +230,34 @@ func (r *rolling) Matches(revision int, child rollout.Child) bool {
 	}
 	switch {
 	case !verdict.Differs:
-		known = known.markSynced(at, r.observed.now)
+		r.remember(place, func(known *childHistory) { *known = known.markSynced(at, r.observed.now) })
 	case revision == 0:
-		known.differs = at
+		r.remember(place, func(known *childHistory) { known.differs = at })
 	}
-	r.remember(wanted.key, known)
 	return !verdict.Differs
 }
 
 // Unready implements rollout.Children. A child is read once in each version.
-func (r *rolling) Unready(child rollout.Child) string {
-	wanted := r.desired[0][child]
-	current := r.observed.children[wanted.key]
-	known := r.history(wanted.key)
-	if known.ready == current.GetResourceVersion() {
+func (r *rolling) Unready(turn int) string {
+	place := r.latest.turns[turn]
+	current, known := r.current[place], r.known[place]
+	if known != nil && known.ready == current.GetResourceVersion() {
 		return ""
 	}
-	reason := wanted.in.unready(current)
+	reason := r.latest.list[place].in.unready(current)
 	if reason == "" {
-		known.ready = current.GetResourceVersion()
-		r.remember(wanted.key, known)
+		r.remember(place, func(known *childHistory) { known.ready = current.GetResourceVersion() })
 	}
 	return reason
+}
+
+// remember changes what is known of a child.
+func (r *rolling) remember(place int, change func(*childHistory)) {
+	key := r.latest.list[place].key()
+	known := r.plan.history.children.of(key)
+	change(&known)
+	r.plan.history.children.set(key, known)
+	r.known[place] = r.plan.history.children[key]
 }
 
 // childStatus is what rolling updates read of the status of a child.
@@ -290,7 +273,7 @@ type childStatus struct {
 }
 
 // unready returns why a child is not ready by the checks of its type, "" if it is.
-func (t childType) unready(child object) string {
+func (t *childType) unready(child object) string {
 	updates := t.method == v1alpha1.ChildUpdateInPlace
 	if len(t.checks) == 0 && !updates {
 		return ""

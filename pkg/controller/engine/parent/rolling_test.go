@@ -16,7 +16,6 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/merge"
-	"millwright.dev/pkg/rollout"
 )
 
 // rollingWorld is a world whose children roll: spec.size ConfigMaps with the data spec.template, which makes a revision.
@@ -172,8 +171,8 @@ func (w *rollingWorld) revisionOf(s childStep) string {
 		w.t.Fatal(err)
 	}
 	var names []string
-	for _, child := range rollout.ReadClaims(record.Children) {
-		names = append(names, child.Name)
+	for _, children := range record.Children {
+		names = append(names, children.Names...)
 	}
 	return fmt.Sprintf("%s: %s", patch.Spec.Template, strings.Join(names, " "))
 }

@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"millwright.dev/pkg/hook"
 )
 
 // parentState is what the last sync of a parent left in memory. Only the syncs of that parent use it, one at a time.
@@ -18,6 +20,16 @@ type parentState struct {
 	lastAnswer  lastAnswer
 	// customized are the answers of the customize hook, by the name of an older revision, and "" for the parent as it is.
 	customized map[string]*customized
+	// children are those of the last sync, nil if the parent does not roll, or if they have to be gathered again.
+	children *children
+	// decoded are the children in the last answers, by the name of the revision, nil if the parent does not roll.
+	decoded map[string]*decodedChildren
+}
+
+// decodedChildren are the children in the last answer about a revision of a parent.
+type decodedChildren struct {
+	known   hook.Known
+	desired *desiredChildren
 }
 
 // customizedFor returns what the customize hook has answered about the parent in an older revision, or "" for the parent as it is.

@@ -200,7 +200,7 @@ func (a *lastAnswer) equal(b *lastAnswer) bool {
 func (s *parentSync) followAnswers(ctx context.Context, children *children, views []*view) (time.Duration, error) {
 	_, older := s.overlap.Load().on(s.parent.Labels())
 	answered, related := sumsOf(views)
-	this := lastAnswer{known: true, called: s.called, sum: answered, observed: children.versions, related: related, statusBy: older}
+	this := lastAnswer{known: true, called: s.called, sum: answered, observed: children.versions(s.parent), related: related, statusBy: older}
 	if s.state.lastAnswer.equal(&this) {
 		return s.state.lastAnswer.requeueAfter, nil
 	}

@@ -130,9 +130,12 @@ func othersOf(o observed, wrote map[uint64]struct{}, wroteParent bool) (sum uint
 		sum ^= maphash.String(seed, o.parent.GetResourceVersion())
 	}
 	for key, child := range o.children {
-		if _, own := wrote[key.hash()]; !own {
-			sum ^= maphash.String(seed, string(child.GetUID())+" "+child.GetResourceVersion())
+		if len(wrote) > 0 {
+			if _, own := wrote[key.hash()]; own {
+				continue
+			}
 		}
+		sum ^= versionHash(child)
 	}
 	return sum
 }

@@ -32,6 +32,8 @@ type view struct {
 	related related.Selection
 	answer  *hook.Answer
 	decoded *answer
+	// last is what was decoded of the answer before, nil if that is not kept.
+	last *decodedChildren
 }
 
 // older returns the name of an older revision, "" for the parent as it is.
@@ -56,6 +58,7 @@ func cacheKey(uid types.UID, older string) string {
 func (s *parentSync) views() ([]*view, error) {
 	if !s.spec.rolls || !s.spec.managesChildren(s.parent) {
 		s.keepOlder(nil)
+		s.state.decoded = nil
 		return []*view{{parent: s.parent}}, nil
 	}
 	records := asObjects(s.records.OwnedBy(s.parent.GetUID(), s.key.Namespace))
@@ -78,7 +81,27 @@ func (s *parentSync) views() ([]*view, error) {
 		views[i] = v
 	}
 	s.keepOlder(older)
+	s.recallDecoded(views)
 	return views, nil
+}
+
+// isRolling reports whether children have an older revision.
+func (s *parentSync) isRolling() bool { return s.state.decoded != nil }
+
+// recallDecoded recalls what was decoded of the answers of the last sync, while a rolling update lasts: from sync to sync the children in them rarely change.
+func (s *parentSync) recallDecoded(views []*view) {
+	before := s.state.decoded
+	s.state.decoded = nil
+	if len(views) == 1 {
+		return
+	}
+	s.state.decoded = make(map[string]*decodedChildren, len(views))
+	for _, v := range views {
+		if v.last = before[v.revision.name]; v.last == nil {
+			v.last = &decodedChildren{}
+		}
+		s.state.decoded[v.revision.name] = v.last
+	}
 }
 
 // keepOlder forgets what is known of older revisions except these.
@@ -93,9 +116,9 @@ func (s *parentSync) keepOlder(names []string) {
 // callHooks calls the hook of this sync about each view, concurrently.
 func (s *parentSync) callHooks(ctx context.Context, children *children, views []*view) error {
 	called := s.hooks[s.called]
-	errs := make([]error, len(views))
+	requests, errs := s.requests(called.Version(), children, views), make([]error, len(views))
 	controller.Parallel(len(views), len(views), func(i int) {
-		views[i].answer, errs[i] = s.call(ctx, called, views[i], s.request(called.Version(), children, views[i]))
+		views[i].answer, errs[i] = s.call(ctx, called, views[i], requests[i])
 	})
 	return cmp.Or(errs...)
 }
@@ -114,9 +137,18 @@ func (s *parentSync) decodeAnswer(ctx context.Context, v *view) error {
 		return err
 	}
 	of := s.hooks[s.called]
-	decoded, err := s.spec.decode(v.answer.Body, of.Rules(), s.parent)
+	rules := of.Rules()
+	if v.last != nil {
+		rules.Known = &v.last.known
+	}
+	decoded, err := s.spec.decode(v.answer.Body, rules, s.parent)
 	if err != nil {
 		return err
+	}
+	if decoded.Recalled {
+		decoded.desired = v.last.desired
+	} else if v.last != nil {
+		v.last.desired = decoded.desired
 	}
 	for _, warning := range decoded.Warnings {
 		klog.FromContext(ctx).V(2).Info("The answer of the hook has a defect", "hook", of.URL(), "warning", warning)
