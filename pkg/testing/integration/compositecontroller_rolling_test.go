@@ -224,6 +224,34 @@ func TestCompositeRollsInOrderOfHook(t *testing.T) {
 	e.calm()
 }
 
+// TestCompositeRollsWhatIsStoredOtherwise: the API server stores 1000m as 1, so that no child is ever as it is desired.
+func TestCompositeRollsWhatIsStoredOtherwise(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(func(call *hookCall) any {
+		children := list{}
+		for i := range sizeOf(call.Parent) {
+			children = append(children, tree{
+				"apiVersion": "apps/v1", "kind": "Deployment", "metadata": tree{"name": fmt.Sprintf("d-%d", i)},
+				"spec": tree{
+					"replicas": 0, "selector": tree{"matchLabels": tree{"app": "web"}},
+					"template": tree{"metadata": tree{"labels": tree{"app": "web"}}, "spec": tree{"containers": list{tree{
+						"name": "main", "image": templateOf(call.Parent), "resources": tree{"limits": tree{"cpu": "1000m"}},
+					}}}},
+				},
+			})
+		}
+		return tree{"children": children}
+	})
+	e.serves(strings.Replace(rolling, "apiVersion: v1, resource: configmaps", "apiVersion: apps/v1, resource: deployments", 1))
+	parent := e.parent("web", "{spec: {size: 3, template: one}}")
+	e.awaitChild(widget, "web", updated("True", "OnLatestRevision", "3 of 3"))
+	for _, template := range []string{"two", "three"} {
+		e.change(widget, "web", fmt.Sprintf("{spec: {template: %s}}", template))
+		e.awaitChild(widget, "web", updated("True", "OnLatestRevision", revisionName(parent, fmt.Sprintf(`{"spec":{"template":"%s"}}`, template))))
+	}
+	e.calm()
+}
+
 func TestCompositeRollWaitsForReadyPods(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(setOfPods)

@@ -89,6 +89,12 @@ func (s *parentSync) recordResult(p *plan, step childStep, r stepResult) []child
 	case r.done:
 		s.changed = true
 		s.state.history.recordDone(step, r.resourceVersion)
+		if len(r.remaining) > 0 {
+			s.state.history.recordRemaining(step, r.remaining)
+		}
+		if step.desired != nil && r.resourceVersion == step.resourceVersion {
+			p.requeue(controller.StaleCacheDelay) // no event shows that the rolling update need not wait for it
+		}
 		countChild(s.spec.kind, s.name, changes[step.verb])
 		if r.resourceVersion != "" {
 			s.recordWrite(s.childHandle(step.in), r.resourceVersion)

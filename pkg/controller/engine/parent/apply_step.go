@@ -23,6 +23,8 @@ type stepResult struct {
 	done bool
 	// resourceVersion of the object that was written, or existed.
 	resourceVersion string
+	// remaining are the differences that the object has although it was written as desired, if step.desired is set.
+	remaining differences
 	// foreign reports whether a foreign object has the name, and stale whether the parent owns that object and our watch has not shown it yet.
 	foreign, stale bool
 	// futile reports whether a recreation would change nothing. Then the child was not deleted.
@@ -53,7 +55,7 @@ func (s *parentSync) applyStep(ctx context.Context, step childStep) stepResult {
 	}
 	switch {
 	case err == nil:
-		return stepResult{done: true, resourceVersion: written.GetResourceVersion()}
+		return resultOf(step, written)
 	case step.verb == verbCreate && apierrors.IsAlreadyExists(err):
 		return s.checkOwnership(ctx, step)
 	case step.verb == verbCreate && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -62,6 +64,16 @@ func (s *parentSync) applyStep(ctx context.Context, step childStep) stepResult {
 		return stepResult{}
 	}
 	return s.failed(step, string(step.verb), err)
+}
+
+// resultOf returns the result of a step that has written an object.
+func resultOf(step childStep, written *objectcache.RawObject) stepResult {
+	r := stepResult{done: true, resourceVersion: written.GetResourceVersion()}
+	if step.desired != nil {
+		// What was written could be merged, so that the result can be.
+		r.remaining, _ = remainingAfter(written, step.desired, merge.Update)
+	}
+	return r
 }
 
 // deleteChild deletes a child, unless a trial shows that its recreation changes nothing.

@@ -60,8 +60,8 @@ type childHistory struct {
 	last attempt
 	// reported is whether an event has reported that changes do not last.
 	reported bool
-	// futile is the recreation that a dry run has shown to change nothing.
-	futile recreation
+	// futile is the change that is known to change nothing: a recreation by a dry run, an update in place by the result of the last write.
+	futile change
 	// refused is what was too large to be written.
 	refused refusal
 	// foreign is whether a foreign object has the name of the child.
@@ -94,8 +94,8 @@ func (h childHistory) markSynced(at version, now time.Time) childHistory {
 	return childHistory{synced: at, existed: true, rewrites: h.rewrites, reported: h.reported && h.rewrites.Slowed(now), differs: h.differs, ready: h.ready}
 }
 
-// recreation of a child for its differences from what is desired, both as hashes. The zero value is none.
-type recreation struct{ desired, differences uint64 }
+// change of a child for its differences from what is desired, both as hashes. The zero value is none.
+type change struct{ desired, differences uint64 }
 
 // attempt is an attempt to bring a child to what is desired of it.
 type attempt struct {
@@ -171,9 +171,16 @@ func (h history) recordFutile(s childStep) (news bool) {
 	h.children.set(s.child, childHistory{
 		synced:   version{s.attempt.desired, s.trial.resourceVersion},
 		reported: true,
-		futile:   recreation{s.attempt.desired, s.trial.differences.hash()},
+		futile:   change{s.attempt.desired, s.trial.differences.hash()},
 	})
 	return news
+}
+
+// recordRemaining records the differences that a child has although it was just written: an update for the same would change nothing.
+func (h history) recordRemaining(s childStep, remaining differences) {
+	known := h.children.of(s.child)
+	known.futile = change{s.attempt.desired, remaining.hash()}
+	h.children.set(s.child, known)
 }
 
 // recordTooLarge records that a step was refused for the size of its object.

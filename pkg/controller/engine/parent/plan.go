@@ -71,6 +71,8 @@ type childStep struct {
 	// object to be created or updated. It shares trees with observed objects: it is read only.
 	object  map[string]any
 	attempt attempt
+	// desired is what the written object is compared with, nil if no rolling update waits for its result.
+	desired map[string]any
 	// trial precedes a recreation if the child does not show whether it would change anything; nil otherwise.
 	trial *trial
 	// repairs reports whether the step repeats an earlier one that another client has undone.

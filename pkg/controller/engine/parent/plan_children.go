@@ -146,6 +146,9 @@ func (spec *Spec) planCreation(p *plan, o observed, child *desiredChild, desired
 		return err
 	}
 	step := childStep{verb: verbCreate, child: child.key(), in: child.in.Resource, object: object, attempt: attempt{desired: child.hash}}
+	if child.in.rollsInPlace() {
+		step.desired = desired
+	}
 	p.addUnlessContested(step, known, known.existed, o.now)
 	if known.foreign {
 		p.requeue(foreignRetryInterval)
@@ -161,11 +164,18 @@ type differingChild struct {
 	verdict       merge.Verdict
 }
 
-// planDifference changes a child, unless its method is Recreate and a recreation would change nothing.
+// planDifference changes a child, unless it is known that this would change nothing.
 func (spec *Spec) planDifference(p *plan, o observed, child differingChild, known childHistory) error {
 	step := childStep{verb: verbUpdate, child: child.key(), in: child.in.Resource, uid: child.observed.GetUID(),
 		resourceVersion: child.observed.GetResourceVersion(), object: child.verdict.Object, attempt: known.nextAttempt(child.hash, o.now)}
 	if child.in.method != v1alpha1.ChildUpdateRecreate || child.verdict.RecordOnly {
+		if child.in.rollsInPlace() {
+			if !child.verdict.DesiredChanged && known.futile == (change{child.hash, differencesOf(child.tree, child.verdict.Object).hash()}) {
+				p.leaveAsIs(child, known)
+				return nil
+			}
+			step.desired = child.desired
+		}
 		if err := checkAnnotations(step.object); err != nil {
 			return err
 		}
@@ -179,7 +189,7 @@ func (spec *Spec) planDifference(p *plan, o observed, child differingChild, know
 	}
 	if !child.verdict.DesiredChanged {
 		differs := differencesOf(child.tree, child.verdict.Object).sinceCreation(child.observed.GetGeneration())
-		if len(differs) == 0 || known.futile == (recreation{child.hash, differs.hash()}) {
+		if len(differs) == 0 || known.futile == (change{child.hash, differs.hash()}) {
 			p.leaveAsIs(child, known)
 			return nil
 		}
@@ -189,7 +199,7 @@ func (spec *Spec) planDifference(p *plan, o observed, child differingChild, know
 	return nil
 }
 
-// leaveAsIs does nothing about a child although it differs: a recreation would change nothing.
+// leaveAsIs does nothing about a child although it differs: that would change nothing.
 func (p *plan) leaveAsIs(child differingChild, known childHistory) {
 	if !known.reported {
 		p.stuck = append(p.stuck, child.key())

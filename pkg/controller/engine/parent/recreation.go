@@ -99,6 +99,20 @@ func (d differences) hash() uint64 {
 	return merge.HashTree(tree)
 }
 
+// remainingAfter returns the differences that an object has although it was just written as desired: the API server stores something else. A rolling
+// update does not wait for what can never be.
+func remainingAfter(written object, desired map[string]any, update merger) (differences, error) {
+	tree, err := treeOf(written)
+	if err != nil {
+		return nil, err
+	}
+	verdict, err := update(tree, desired)
+	if err != nil || !verdict.Differs || verdict.DesiredChanged {
+		return nil, err
+	}
+	return differencesOf(tree, verdict.Object), nil
+}
+
 // trial is the creation of a differing child in a dry run.
 type trial struct {
 	// object to be created, under a name that the API server chooses.

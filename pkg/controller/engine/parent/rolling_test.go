@@ -29,6 +29,8 @@ type rollingWorld struct {
 	// calls counts the answers of the hook.
 	calls int
 	merge merger
+	// store changes a child as the API server does when it stores it, nil for not at all.
+	store func(tree map[string]any)
 }
 
 func newRollingWorld(t *testing.T, method v1alpha1.ChildUpdateMethod, edits ...edit) *rollingWorld {
@@ -102,8 +104,22 @@ func (w *rollingWorld) roll() (did []string) {
 				s.object["status"] = w.ready
 			}
 			written := w.write(s.object)
+			if w.store != nil {
+				tree := mustTree(w.t, written)
+				w.store(tree)
+				written = textOf(w.t, tree)
+			}
 			w.children[s.child] = written
 			p.history.recordDone(s, written.GetResourceVersion())
+			if s.desired != nil {
+				remaining, err := remainingAfter(written, s.desired, merge.Update)
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				if len(remaining) > 0 {
+					p.history.recordRemaining(s, remaining)
+				}
+			}
 		}
 	}
 	if p.status != nil {
@@ -302,6 +318,30 @@ func TestScaleDuringRoll(t *testing.T) {
 	w.wantRoll("1 of 1", "update two: c-0", "delete one: c-2 c-3", "delete ConfigMap ns/c-1", "delete ConfigMap ns/c-2", "delete ConfigMap ns/c-3")
 	w.desire(3, "two")
 	w.wantRoll("3 of 3", "update two: c-0 c-1 c-2", "create ConfigMap ns/c-1", "create ConfigMap ns/c-2")
+	w.wantRoll("3 of 3")
+}
+
+// TestRollDoesNotWaitForWhatIsStoredOtherwise: the API server stores a value in another form than the hook desires it in. No update changes that, so the next
+// child is moved. An edit by another client is repaired first.
+func TestRollDoesNotWaitForWhatIsStoredOtherwise(t *testing.T) {
+	w := newRollingWorld(t, v1alpha1.ChildUpdateRollingInPlace)
+	w.store = func(tree map[string]any) {
+		data := tree["data"].(map[string]any)
+		data["k"] = strings.ToUpper(data["k"].(string))
+	}
+	w.desire(3, "one")
+	w.wantRoll("3 of 3", "create one: c-0 c-1 c-2", "create ConfigMap ns/c-0", "create ConfigMap ns/c-1", "create ConfigMap ns/c-2")
+	w.wantRoll("3 of 3")
+	w.desire(3, "two")
+	w.wantRoll("1 of 3 children have the latest revision; updating ConfigMap c-0", "create two: c-0", "update one: c-1 c-2", "update ConfigMap ns/c-0")
+	w.wantRoll("2 of 3", "update two: c-0 c-1", "update one: c-2", "update ConfigMap ns/c-1")
+	w.edit("c-0", setData("mine"))
+	w.wantRoll("2 of 3 children have the latest revision; waiting: ConfigMap c-0 is not updated yet", "update ConfigMap ns/c-0")
+	w.wantRoll("3 of 3", "update two: c-0 c-1 c-2", "delete one: c-2", "update ConfigMap ns/c-2")
+	w.wantRoll("3 of 3 children have the latest revision; latest")
+
+	w.history = history{} // another process updates each child once, to see that this changes nothing
+	w.wantRoll("3 of 3", "update ConfigMap ns/c-0", "update ConfigMap ns/c-1", "update ConfigMap ns/c-2")
 	w.wantRoll("3 of 3")
 }
 

@@ -60,6 +60,9 @@ type childType struct {
 	checks []v1alpha1.StatusConditionCheck
 }
 
+// rollsInPlace reports whether a rolling update waits for the update of a child. A child that is created again is judged by a trial.
+func (t *childType) rollsInPlace() bool { return t.rolls && t.method == v1alpha1.ChildUpdateInPlace }
+
 // Problem is a reason and a message of the condition Ready of a Declaration.
 type Problem struct{ Reason, Message string }
 
