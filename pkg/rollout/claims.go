@@ -19,7 +19,7 @@ type Revision struct {
 // Claims are the revisions of the children of a parent.
 type Claims struct {
 	*Order
-	revisions int
+	revisions []Revision
 	// of is the revision of each child, or unclaimed.
 	of []int
 }
@@ -32,7 +32,7 @@ const (
 // NewClaims returns the claims of revisions, of which the first is the latest, on the children of an Order. A claim ends when its child is not desired any
 // more, by the latest revision or by its own, or when an earlier revision of the list claims the child, too.
 func NewClaims(revisions []Revision, order *Order) *Claims {
-	c := &Claims{Order: order, revisions: len(revisions), of: make([]int, order.Len())}
+	c := &Claims{Order: order, revisions: revisions, of: make([]int, order.Len())}
 	for child := range c.of {
 		c.of[child] = unclaimed
 	}
@@ -62,7 +62,7 @@ type Record struct {
 
 // Records returns what the record of each revision claims.
 func (c *Claims) Records() []Record {
-	records := make([]Record, c.revisions)
+	records := make([]Record, len(c.revisions))
 	for _, child := range c.sorted {
 		if of, claimed := c.Of(child); claimed {
 			records[of].add(c.children[child])

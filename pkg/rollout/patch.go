@@ -27,8 +27,24 @@ func ParseFields(paths []string) (Fields, error) {
 		if fields[i] = strings.Split(path, "."); slices.Contains(fields[i], "") {
 			return nil, fmt.Errorf("invalid field path %q: must be names joined by dots, such as spec.template", path)
 		}
+		if changesByItself(fields[i]) {
+			return nil, fmt.Errorf("invalid field path %q: the API server or the rolling update itself changes it, so that each change makes another revision: "+
+				"use fields of spec, metadata.labels or metadata.annotations", path)
+		}
 	}
 	return fields, nil
+}
+
+// changesByItself reports whether a field of a parent changes although its users change nothing.
+func changesByItself(path []string) bool {
+	switch path[0] {
+	case "status":
+		return true
+	case "metadata":
+		return len(path) == 1 || path[1] != "labels" && path[1] != "annotations"
+	default:
+		return false
+	}
 }
 
 // errNoObject is the error of a path on which something is not an object.

@@ -37,7 +37,8 @@ type State struct {
 	Waiting string
 }
 
-// Settle moves to the latest revision the children for which that changes nothing, or that are not there and have no other revision.
+// Settle moves to the latest revision the children for which that changes nothing, or that are not there and have no other revision. A child that is not as
+// its revision desires it, but as another one does, gets that: its record is outdated, and a repair would undo an update.
 func (c *Claims) Settle(observed Children) {
 	for child, revision := range c.of {
 		if revision == latest {
@@ -49,8 +50,20 @@ func (c *Claims) Settle(observed Children) {
 			}
 		} else if observed.Matches(latest, child) {
 			c.of[child] = latest
+		} else if revision != unclaimed && !observed.Matches(revision, child) {
+			c.of[child] = c.matching(observed, child, revision)
 		}
 	}
+}
+
+// matching returns the older revision that a child is as desired by, or else its own.
+func (c *Claims) matching(observed Children, child, own int) int {
+	for i := latest + 1; i < len(c.revisions); i++ {
+		if i != own && c.revisions[i].Desires(child) && observed.Matches(i, child) {
+			return i
+		}
+	}
+	return own
 }
 
 // Advance moves the next child to the latest revision, if every child of that is present, as it is desired, and ready.

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -135,6 +136,21 @@ func updated(status, reason, message string) func(*unstructured.Unstructured) st
 	}
 }
 
+// hasTransitionTime is a check of the conditions of a parent.
+func hasTransitionTime(parent *unstructured.Unstructured) string {
+	var status struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	tree, _, _ := unstructured.NestedMap(parent.Object, "status")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, &status); err != nil {
+		return err.Error()
+	}
+	if len(status.Conditions) != 1 || status.Conditions[0].LastTransitionTime.IsZero() {
+		return fmt.Sprintf("the conditions are %v", status.Conditions)
+	}
+	return ""
+}
+
 // watchChildren records the changes of children, until what has happened is read.
 func (e *engineEnv) watchChildren(kind string) (happened func() []watch.Event) {
 	e.Helper()
@@ -188,6 +204,7 @@ func TestCompositeRollsInOrderOfHook(t *testing.T) {
 	e.serves(rolling)
 	parent := e.parent("web", "{spec: {size: 3, template: one}}")
 	e.awaitChild(widget, "web", updated("True", "OnLatestRevision", "3 of 3 children have the latest revision; latest ControllerRevision: widgets.test"))
+	e.awaitChild(widget, "web", hasTransitionTime) // the schema of many parents requires it
 	record := e.revisions()["one"]
 	if record == nil || record.Name != revisionName(parent, `{"spec":{"template":"one"}}`) {
 		t.Fatalf("the ControllerRevisions are %v", e.revisions())
@@ -453,6 +470,26 @@ func TestCompositeRollIsFinalized(t *testing.T) {
 	allowed.Store("one", true)
 	e.change(widget, "web", "{metadata: {labels: {again: 'yes'}}}")
 	e.awaitGone(widget, "web")
+}
+
+// TestCompositeRollNamesRevisionThatFails: the hook fails for the parent as it was, which nothing else in the error shows.
+func TestCompositeRollNamesRevisionThatFails(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(setOfConfigMaps)
+	e.serves(rolling)
+	parent := e.parent("web", "{spec: {size: 2, template: one}}")
+	e.awaitChild(widget, "web", updated("True", "OnLatestRevision", "2 of 2"))
+	e.hook.Answers(func(call *hookCall) any {
+		if templateOf(call.Parent) == "one" {
+			return raw(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) })
+		}
+		return setOfConfigMaps(call)
+	})
+	e.change(widget, "web", "{spec: {template: two}}")
+	e.awaitEventOn(parent, "SyncError", "about the parent as it was in the ControllerRevision "+revisionName(parent, `{"spec":{"template":"one"}}`)+": ")
+	// Without its record, there is no such call.
+	e.remove(controllerRevision, e.revisions()["one"].Name)
+	e.awaitChild(widget, "web", updated("True", "OnLatestRevision", revisionName(parent, `{"spec":{"template":"two"}}`)))
 }
 
 // TestCompositeKeepsNoForgedRevision: what another client writes into a record is not rolled out.

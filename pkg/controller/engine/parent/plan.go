@@ -121,7 +121,7 @@ func (spec *Spec) decide(o observed, update merger) (plan, error) {
 	}
 	status, err := spec.statusOf(o.parent, o.answer.Status)
 	if err == nil && p.rollout != nil {
-		err = setUpdated(status, p.rollout)
+		err = setUpdated(status, p.rollout, o)
 	}
 	if err != nil {
 		return plan{}, err

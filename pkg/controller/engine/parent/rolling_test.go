@@ -345,6 +345,25 @@ func TestRollDoesNotWaitForWhatIsStoredOtherwise(t *testing.T) {
 	w.wantRoll("3 of 3")
 }
 
+// TestOutdatedRecord: children were updated while none rolled, so that a record claims children that have another revision. They are not updated back to it.
+func TestOutdatedRecord(t *testing.T) {
+	w := newRollingWorld(t, v1alpha1.ChildUpdateRollingInPlace)
+	w.desire(3, "one")
+	w.roll()
+	w.desire(3, "two")
+	w.wantRoll("1 of 3", "create two: c-0", "update one: c-1 c-2", "update ConfigMap ns/c-0")
+	for _, name := range []string{"c-1", "c-2"} {
+		w.children[configMaps.key("ns", name)] = text(strings.ReplaceAll(w.children[configMaps.key("ns", "c-0")].JSON(), "c-0", name))
+	}
+	w.desire(3, "three")
+	did := w.roll()
+	slices.Sort(did)
+	want := []string{"create three: c-0", "delete one: c-1 c-2", "update ConfigMap ns/c-0", "update two: c-1 c-2"}
+	if diff := cmp.Diff(want, did); diff != "" {
+		t.Errorf("it did something else (-want +got):\n%s", diff)
+	}
+}
+
 // TestDeletedRevision: children without a revision wait for their turn, too.
 func TestDeletedRevision(t *testing.T) {
 	w := newRollingWorld(t, v1alpha1.ChildUpdateRollingInPlace)

@@ -93,8 +93,12 @@ func resyncAfter(answer *answer) time.Duration {
 }
 
 // setUpdated sets the condition Updated of a rolling update in a status.
-func setUpdated(status map[string]any, state *rollout.State) error {
-	if err := state.SetCondition(status); err != nil {
+func setUpdated(status map[string]any, state *rollout.State, o observed) error {
+	var parent struct {
+		Status map[string]any `json:"status"`
+	}
+	_ = o.parent.Decode(&parent) // a status that cannot be read is replaced
+	if err := state.SetCondition(status, parent.Status, o.now); err != nil {
 		return &rejectedError{hook.ReasonInvalidResponse, fmt.Errorf("the answer of the hook: %w", err)}
 	}
 	return nil

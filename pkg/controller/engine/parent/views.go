@@ -120,7 +120,18 @@ func (s *parentSync) callHooks(ctx context.Context, children *children, views []
 	controller.Parallel(len(views), len(views), func(i int) {
 		views[i].answer, errs[i] = s.call(ctx, called, views[i], requests[i])
 	})
+	for i, v := range views {
+		errs[i] = v.about(errs[i])
+	}
 	return cmp.Or(errs...)
+}
+
+// about returns an error of a hook with the older revision that the hook was called about: nothing else in the error shows that.
+func (v *view) about(err error) error {
+	if err == nil || !v.isOlder {
+		return err
+	}
+	return fmt.Errorf("about the parent as it was in the ControllerRevision %s: %w", v.revision.name, err)
 }
 
 func releaseAnswers(views []*view) {
@@ -143,7 +154,7 @@ func (s *parentSync) decodeAnswer(ctx context.Context, v *view) error {
 	}
 	decoded, err := s.spec.decode(v.answer.Body, rules, s.parent)
 	if err != nil {
-		return err
+		return v.about(err)
 	}
 	if decoded.Recalled {
 		decoded.desired = v.last.desired
