@@ -113,7 +113,13 @@ func (o *Overlap) among(counts func(rival) bool) (children *Problem, status stri
 			active = append(active, r)
 		}
 	}
-	if shared, by := sharing(active, o.children); by != "" {
+	switch shared, by := sharing(active, o.children); {
+	case by == "":
+	case shared == controllerRevisions.GroupResource().String():
+		return &Problem{v1alpha1.ReasonParentsOverlap, fmt.Sprintf(
+			"CompositeController %s, which is older, has the same parents (%s) and a Rolling method, as this one has: both would write the ControllerRevisions of the parents, "+
+				"so this one does nothing for such parents; give the two different parentResource.labelSelector, or give one of them no Rolling method, or delete one", by, o.of)}, ""
+	default:
 		return &Problem{v1alpha1.ReasonParentsOverlap, fmt.Sprintf(
 			"CompositeController %s, which is older, has the same parents (%s) and children of the same type (%s): each would delete what the other creates, "+
 				"so this one does nothing for such parents; give the two different parentResource.labelSelector or childResources, or delete one", by, o.of, shared)}, ""
@@ -128,10 +134,25 @@ func (o *Overlap) among(counts func(rival) bool) (children *Problem, status stri
 func sharing(rivals []rival, children sets.Set[schema.GroupResource]) (shared, by string) {
 	for _, r := range rivals {
 		if both := r.children.Intersection(children).UnsortedList(); len(both) > 0 {
-			return slices.MinFunc(both, func(a, b schema.GroupResource) int { return cmp.Compare(a.String(), b.String()) }).String(), r.name
+			return slices.MinFunc(both, byNameRecordsLast).String(), r.name
 		}
 	}
 	return "", ""
+}
+
+// byNameRecordsLast orders types, with ControllerRevisions last: users have not declared them.
+func byNameRecordsLast(a, b schema.GroupResource) int {
+	records := controllerRevisions.GroupResource()
+	switch {
+	case a == b:
+		return 0
+	case a == records:
+		return 1
+	case b == records:
+		return -1
+	default:
+		return cmp.Compare(a.String(), b.String())
+	}
 }
 
 // includes reports whether the wide selector certainly matches all that the narrow one does: it has no requirement that the narrow one lacks.

@@ -154,6 +154,22 @@ func TestOverlapOf(t *testing.T) {
 
 func list(ccs ...*v1alpha1.CompositeController) []*v1alpha1.CompositeController { return ccs }
 
+// TestMessageOfOverlap: types that users have declared are named, and what to do about ControllerRevisions is another thing.
+func TestMessageOfOverlap(t *testing.T) {
+	rolled := func(resources ...string) edit {
+		return func(s *v1alpha1.CompositeControllerSpec) { withChildren(resources...)(s); rollingAll(s) }
+	}
+	for want, children := range map[string][]string{
+		"children of the same type (pods)": {"pods", "services"}, "a Rolling method, as this one has": {"secrets"},
+	} {
+		overlap := overlapOf(created("b", 1, rolled("pods", "configmaps")), list(created("a", 0, rolled(children...))))
+		problem, _ := overlap.on(labels.Set{})
+		if problem == nil || !strings.Contains(problem.Message, want) || strings.Contains(problem.Message, "controllerrevisions.") {
+			t.Errorf("the problem is %v, want %q", problem, want)
+		}
+	}
+}
+
 // olderIn returns the older CompositeController that the message names.
 func olderIn(wrong *Problem) string {
 	if wrong == nil {
