@@ -9,7 +9,6 @@ import "millwright.dev/pkg/apis/metacontroller/v1alpha1"
 
 // Revision is a revision of a parent.
 type Revision struct {
-	Name string
 	// Claims are the children that its record claims, as they are recorded.
 	Claims []v1alpha1.ControllerRevisionChildren
 	// Desires reports whether the hook desires a child of the Order for this revision. It is not called for the latest revision.

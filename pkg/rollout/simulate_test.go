@@ -111,7 +111,7 @@ func (w *world) sync() (State, error) {
 	for _, version := range versions {
 		desiredThen := w.answer(version)
 		revisions = append(revisions, Revision{
-			Name: fmt.Sprint(version), Claims: w.records[version], Desires: func(i int) bool { return slices.Contains(desiredThen, desired[i]) },
+			Claims: w.records[version], Desires: func(i int) bool { return slices.Contains(desiredThen, desired[i]) },
 		})
 	}
 	order := NewOrder(desired)

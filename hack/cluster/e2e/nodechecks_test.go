@@ -57,9 +57,10 @@ func testExtension(t *testing.T, c *nodeCluster) {
 func testRestarts(t *testing.T, c *nodeCluster) {
 	c.create(t, "pods.yaml")
 	c.kubectl(t, "wait", "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}=CrashLoopBackOff", patience.Timeout, "pod/crashes")
-	if got := c.kubectl(t, "logs", "--previous", "crashes"); got != "these are my last words" {
-		t.Errorf("the log of the container before is %q", got)
-	}
+	// While the kubelet replaces the container, the log of the one before is not there for a moment.
+	patience.Eventually(t, "the log of the container before is there", func() bool {
+		return c.kubectl(t, "logs", "--previous", "crashes") == "these are my last words"
+	})
 	if code := c.pod(t, "crashes", ".status.containerStatuses[0].lastState.terminated.exitCode"); code != "1" {
 		t.Errorf("the container before has exit code %q", code)
 	}

@@ -20,7 +20,6 @@ type children struct {
 	sum uint64
 	// owned are they as the cache has listed them. It is nil if the cache has listed others, too: then no update is possible.
 	owned [][]*objectcache.RawObject
-	types []childType
 }
 
 // grouped returns the claimed children of all types.
@@ -29,7 +28,7 @@ func (spec *Spec) grouped(claimed []claims) *children {
 	for i := range claimed {
 		size += len(claimed[i].children)
 	}
-	c := &children{byKey: make(map[childKey]object, size), types: spec.children}
+	c := &children{byKey: make(map[childKey]object, size)}
 	for i, of := range spec.children {
 		group := hook.Group{APIVersion: of.apiVersion(), Kind: of.Kind, Objects: make([]hook.Object, len(claimed[i].children))}
 		for j, o := range claimed[i].children {
@@ -58,7 +57,7 @@ func (c *children) setListed(all []candidates) {
 }
 
 // update brings the children up to date with what is listed now. It returns false if others are listed: then the children must not be used any more.
-func (c *children) update(all []candidates, isChild func(object) bool) bool {
+func (c *children) update(all []candidates, types []childType, isChild func(object) bool) bool {
 	if c.owned == nil {
 		return false
 	}
@@ -70,7 +69,7 @@ func (c *children) update(all []candidates, isChild func(object) bool) bool {
 			if o == c.owned[i][j] {
 				continue
 			}
-			key := c.types[i].key(o.GetNamespace(), o.GetName())
+			key := types[i].key(o.GetNamespace(), o.GetName())
 			switch before, found := c.byKey[key]; {
 			case !found:
 				return false

@@ -67,7 +67,7 @@ func TestUpdateOfChildren(t *testing.T) {
 		}
 		want := spec.grouped([]claims{claimOf(all)})
 		got := kept
-		if got != nil && got.update(all, isChild) {
+		if got != nil && got.update(all, spec.children, isChild) {
 			updates++
 		} else {
 			got = spec.grouped([]claims{claimOf(all)})

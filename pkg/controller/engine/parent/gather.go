@@ -48,7 +48,7 @@ func (s *parentSync) readSelector() error {
 // or replaced.
 func (s *parentSync) gather(ctx context.Context) (*children, error) {
 	listed := s.listChildren()
-	if last := s.state.children; s.isRolling() && last != nil && last.update(listed, s.isChild) {
+	if last := s.state.children; s.isRolling() && last != nil && last.update(listed, s.spec.children, s.isChild) {
 		return last, nil
 	}
 	s.state.children = nil

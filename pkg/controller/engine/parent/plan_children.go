@@ -73,7 +73,7 @@ func (c *childPlanner) planOne(child *desiredChild, place int) {
 	if c.known[place] != nil {
 		known = *c.known[place]
 	}
-	if err := c.spec.planChild(c.plan, c.observed, child, c.current[place], known, c.update); err != nil {
+	if err := c.planChild(child, c.current[place], known); err != nil {
 		c.plan.problems = append(c.plan.problems, fmt.Errorf("planning %s: %w", child.key(), err))
 	}
 }
@@ -100,7 +100,7 @@ func (p *plan) planDeletions(spec *Spec, o observed, desired map[childKey]int) {
 }
 
 // planChild plans one desired child, whose observed object is nil if there is none. Objects are parsed only if something has changed.
-func (spec *Spec) planChild(p *plan, o observed, child *desiredChild, current object, known childHistory, update merger) error {
+func (c *childPlanner) planChild(child *desiredChild, current object, known childHistory) error {
 	switch {
 	case current != nil && current.Deleting():
 		return nil // it is created again once it is gone
@@ -117,31 +117,31 @@ func (spec *Spec) planChild(p *plan, o observed, child *desiredChild, current ob
 	case known.refused.version == as:
 		return tooLarge(known.refused.text)
 	}
-	desired, err := spec.desiredTree(o.parent, child.Child)
+	desired, err := c.spec.desiredTree(c.observed.parent, child.Child)
 	if err != nil {
 		return err
 	}
 	if current == nil {
-		return spec.planCreation(p, o, child, desired, known)
+		return c.planCreation(child, desired, known)
 	}
 	tree, err := treeOf(current)
 	if err != nil {
 		return fmt.Errorf("reading the observed object: %w", err)
 	}
-	verdict, err := update(tree, desired)
+	verdict, err := c.update(tree, desired)
 	if err != nil {
 		return err
 	}
 	if !verdict.Differs || child.in.method == v1alpha1.ChildUpdateOnDelete {
-		p.history.children.set(child.key(), known.markSynced(as, o.now))
+		c.plan.history.children.set(child.key(), known.markSynced(as, c.observed.now))
 		return nil
 	}
-	return spec.planDifference(p, o, differingChild{child, current, tree, desired, verdict}, known)
+	return c.planDifference(differingChild{child, current, tree, desired, verdict}, known)
 }
 
 // planCreation creates a child.
-func (spec *Spec) planCreation(p *plan, o observed, child *desiredChild, desired map[string]any, known childHistory) error {
-	object, err := spec.newChild(o.of, o.parent, desired)
+func (c *childPlanner) planCreation(child *desiredChild, desired map[string]any, known childHistory) error {
+	object, err := c.spec.newChild(c.observed.of, c.observed.parent, desired)
 	if err != nil {
 		return err
 	}
@@ -149,9 +149,9 @@ func (spec *Spec) planCreation(p *plan, o observed, child *desiredChild, desired
 	if child.in.rollsInPlace() {
 		step.desired = desired
 	}
-	p.addUnlessContested(step, known, known.existed, o.now)
+	c.plan.addUnlessContested(step, known, known.existed, c.observed.now)
 	if known.foreign {
-		p.requeue(foreignRetryInterval)
+		c.plan.requeue(foreignRetryInterval)
 	}
 	return nil
 }
@@ -165,9 +165,10 @@ type differingChild struct {
 }
 
 // planDifference changes a child, unless it is known that this would change nothing.
-func (spec *Spec) planDifference(p *plan, o observed, child differingChild, known childHistory) error {
+func (c *childPlanner) planDifference(child differingChild, known childHistory) error {
+	p, now := c.plan, c.observed.now
 	step := childStep{verb: verbUpdate, child: child.key(), in: child.in.Resource, uid: child.observed.GetUID(),
-		resourceVersion: child.observed.GetResourceVersion(), object: child.verdict.Object, attempt: known.nextAttempt(child.hash, o.now)}
+		resourceVersion: child.observed.GetResourceVersion(), object: child.verdict.Object, attempt: known.nextAttempt(child.hash, now)}
 	if child.in.method != v1alpha1.ChildUpdateRecreate || child.verdict.RecordOnly {
 		if child.in.rollsInPlace() {
 			if !child.verdict.DesiredChanged && known.futile == (change{child.hash, differencesOf(child.tree, child.verdict.Object).hash()}) {
@@ -179,11 +180,11 @@ func (spec *Spec) planDifference(p *plan, o observed, child differingChild, know
 		if err := checkAnnotations(step.object); err != nil {
 			return err
 		}
-		p.planChange(step, known, o.now)
+		p.planChange(step, known, now)
 		return nil
 	}
 	step.verb, step.object, step.resourceVersion = verbRecreate, nil, ""
-	created, err := spec.newChild(o.of, o.parent, child.desired)
+	created, err := c.spec.newChild(c.observed.of, c.observed.parent, child.desired)
 	if err != nil {
 		return err // it could not be created again
 	}
@@ -195,7 +196,7 @@ func (spec *Spec) planDifference(p *plan, o observed, child differingChild, know
 		}
 		step.trial = newTrial(created, child.Name, child.observed.GetResourceVersion(), differs)
 	}
-	p.planChange(step, known, o.now)
+	p.planChange(step, known, now)
 	return nil
 }
 

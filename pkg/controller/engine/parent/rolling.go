@@ -173,7 +173,7 @@ func (r *rolling) hasLatest(child *desiredChild) bool {
 func (r *rolling) revisions() []rollout.Revision {
 	revisions := make([]rollout.Revision, len(r.observed.rolling))
 	for i, of := range r.observed.rolling {
-		revisions[i] = rollout.Revision{Name: of.name, Claims: of.stored.Children, Desires: func(turn int) bool {
+		revisions[i] = rollout.Revision{Claims: of.stored.Children, Desires: func(turn int) bool {
 			child := r.desired(i, r.latest.turns[turn])
 			return child != nil && r.spec.selects(r.observed, child.Child)
 		}}
