@@ -48,7 +48,7 @@ func NewClaims(revisions []Revision, order *Order) *Claims {
 	return c
 }
 
-// Of returns the revision of a child, and false if it has none: then it was never moved, or the record of its revision was deleted.
+// Of returns the revision of a child, and false if it has none: then it was never moved, or the record of its revision was deleted or is outdated.
 func (c *Claims) Of(child int) (revision int, claimed bool) {
 	return c.of[child], c.of[child] != unclaimed
 }

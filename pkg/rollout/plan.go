@@ -22,6 +22,9 @@ type Children interface {
 	Presence(child int) Presence
 	// Matches reports whether a child that is present needs no change to be as a revision desires it.
 	Matches(revision, child int) bool
+	// IsOutdated reports whether the record of a revision that claims a child does not count, because the child was last updated to something else. It
+	// is called for a child that is present and does not match the revision.
+	IsOutdated(revision, child int) bool
 	// Unready returns why a child that is present is not ready, and "" for a ready one.
 	Unready(child int) string
 }
@@ -38,7 +41,7 @@ type State struct {
 }
 
 // Settle moves to the latest revision the children for which that changes nothing, or that are not there and have no other revision. A child that is not as
-// its revision desires it, but as another one does, gets that: its record is outdated, and a repair would undo an update.
+// its revision desires it, but as another one does, gets that, and one whose record is outdated gets none: a repair would undo an update.
 func (c *Claims) Settle(observed Children) {
 	for child, revision := range c.of {
 		if revision == latest {
@@ -51,17 +54,20 @@ func (c *Claims) Settle(observed Children) {
 		} else if observed.Matches(latest, child) {
 			c.of[child] = latest
 		} else if revision != unclaimed && !observed.Matches(revision, child) {
-			c.of[child] = c.matching(observed, child, revision)
+			c.of[child] = c.corrected(observed, child, revision)
 		}
 	}
 }
 
-// matching returns the older revision that a child is as desired by, or else its own.
-func (c *Claims) matching(observed Children, child, own int) int {
+// corrected returns the older revision that a child is as desired by, or else its own, unless the record of that is outdated.
+func (c *Claims) corrected(observed Children, child, own int) int {
 	for i := latest + 1; i < len(c.revisions); i++ {
 		if i != own && c.revisions[i].Desires(child) && observed.Matches(i, child) {
 			return i
 		}
+	}
+	if observed.IsOutdated(own, child) {
+		return unclaimed
 	}
 	return own
 }

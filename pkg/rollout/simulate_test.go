@@ -25,15 +25,17 @@ type world struct {
 	size      int
 	children  map[Child]*simulated
 	records   map[int][]v1alpha1.ControllerRevisionChildren
+	// recorded is whether the process that runs has written the records.
+	recorded bool
 	// writesLeft is how many writes the process makes before it is killed.
 	writesLeft int
 	// moved are the children that were changed although nothing was wrong with them, in the sync that runs.
 	moved []Child
 }
 
-// simulated is a child.
+// simulated is a child. Its version is the one that was applied last, unless another client has changed it.
 type simulated struct {
-	version            int
+	version, applied   int
 	ready, terminating bool
 }
 
@@ -41,6 +43,7 @@ var errKilled = errors.New("killed")
 
 func (w *world) write() error {
 	if w.writesLeft == 0 {
+		w.recorded = false
 		return errKilled
 	}
 	w.writesLeft--
@@ -91,6 +94,10 @@ func (v view) Matches(revision, i int) bool {
 	return v.child(i).version == v.versions[revision]
 }
 
+func (v view) IsOutdated(revision, i int) bool {
+	return !v.recorded && v.child(i).applied != v.versions[revision]
+}
+
 func (v view) Unready(i int) string {
 	if v.child(i).ready {
 		return ""
@@ -131,6 +138,7 @@ func (w *world) sync() (State, error) {
 			w.records[versions[i]] = record.Claims
 		}
 	}
+	w.recorded = true
 	for c, child := range w.children {
 		if !slices.Contains(desired, c) && !child.terminating {
 			if err := w.write(); err != nil {
@@ -161,11 +169,11 @@ func (w *world) follow(c Child, version int) error {
 	}
 	switch {
 	case child == nil:
-		w.children[c] = &simulated{version: version}
+		w.children[c] = &simulated{version: version, applied: version}
 	case w.recreates:
 		child.terminating = true
 	default:
-		child.version, child.ready = version, false
+		child.version, child.applied, child.ready = version, version, false
 	}
 	if child != nil {
 		w.moved = append(w.moved, c)
@@ -185,6 +193,15 @@ func (w *world) settle(probability float64) {
 			child.ready = true
 		}
 	}
+}
+
+// updateAll is what the engine does while no child rolls: it updates all children to a version, and no record. Another process follows.
+func (w *world) updateAll() {
+	version := w.version + 1000
+	for _, child := range w.children {
+		child.version, child.applied = version, version
+	}
+	w.recorded = false
 }
 
 // disturb changes something, as users and other clients do.
@@ -281,10 +298,15 @@ func TestOneChildAtATime(t *testing.T) {
 	for seed := range uint64(2000) {
 		w := newWorld(t, seed)
 		w.complete()
-		w.version = (w.version + 2) % 4 // the same children
-		if seed%4 == 0 {
+		edit := func() { w.version = (w.version + 2) % 4 } // the same children
+		switch seed % 4 {
+		case 0:
 			clear(w.records) // another client has deleted them
+		case 1:
+			w.updateAll()
+			edit = func() { w.version += 2 } // never what is recorded already: the children of that cannot wait
 		}
+		edit()
 		for range 200 {
 			w.writesLeft = w.random.IntN(4)
 			_, err := w.sync()
@@ -302,7 +324,7 @@ func TestOneChildAtATime(t *testing.T) {
 			}
 			w.settle(0.3)
 			if w.random.IntN(20) == 0 {
-				w.version = (w.version + 2) % 4
+				edit()
 			}
 		}
 		w.complete()

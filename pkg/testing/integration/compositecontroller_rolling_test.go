@@ -385,6 +385,39 @@ func TestCompositeContinuesRollOfPeer(t *testing.T) {
 	})
 }
 
+// TestCompositeRollsAfterUpdateOfAll: while no child rolls, all are updated, and the record of the revision that they had stays. It updates none back.
+func TestCompositeRollsAfterUpdateOfAll(t *testing.T) {
+	e := newEngineEnv(t)
+	stop := e.run(&faultproxy.Journal{})
+	e.hook.Answers(setOfConfigMaps)
+	e.serves(rolling)
+	parent := e.parent("web", "{spec: {size: 3, template: one}}")
+	e.awaitChild(widget, "web", updated("True", "OnLatestRevision", "3 of 3"))
+	roll := func(method string) {
+		e.change(composite, e.name, fmt.Sprintf("{spec: {childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method: %s}}]}}", method))
+	}
+	roll("InPlace")
+	e.change(widget, "web", "{spec: {template: two}}")
+	for i := range 3 {
+		e.awaitChild("ConfigMap", fmt.Sprintf("c-%d", i), func(child *unstructured.Unstructured) string {
+			if data, _, _ := unstructured.NestedString(child.Object, "data", "template"); data != "two" {
+				return "the template is " + data
+			}
+			return ""
+		})
+	}
+	stop()
+	roll("RollingInPlace")
+	e.change(widget, "web", "{spec: {template: three}}")
+	happened := e.watchChildren("ConfigMap")
+	e.run(&faultproxy.Journal{})
+	e.awaitChild(widget, "web", updated("True", "OnLatestRevision", revisionName(parent, `{"spec":{"template":"three"}}`)))
+	if diff := cmp.Diff([]string{"MODIFIED c-2", "MODIFIED c-1", "MODIFIED c-0"}, namesOf(happened())); diff != "" {
+		t.Errorf("changes of the children (-want +got):\n%s", diff)
+	}
+	e.awaitGoneRevision("one")
+}
+
 // TestCompositeRollFromNoTemplate: the API server keeps the null of a field that the parent lacks, so that the record stays that of its revision.
 func TestCompositeRollFromNoTemplate(t *testing.T) {
 	e := inSharedEngine(t)

@@ -26,6 +26,7 @@ func (s *parentSync) apply(ctx context.Context, p *plan) (time.Duration, error) 
 	if err := s.applyRecords(ctx, p.records); err != nil {
 		return p.requeueAfter, err
 	}
+	s.state.history.recorded = true
 	childEvents, errs := s.applySteps(ctx, p)
 	for _, stuck := range p.stuck {
 		childEvents = append(childEvents, childEvent{eventStuck, stuck})

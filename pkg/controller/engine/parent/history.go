@@ -14,11 +14,13 @@ import (
 )
 
 // history is what one process has learned of a parent and its children. It never decides what is desired: without it the same writes are
-// made, only more often.
+// made, only more often, and in a rolling update later.
 type history struct {
 	// generation of the parent that the rest belongs to, and now the time of the last plan.
 	generation int64
 	now        time.Time
+	// recorded is whether this process has written the ControllerRevisions of the parent, or found them as it would write them.
+	recorded bool
 	// parent is a status whose write has changed nothing, and the version of the parent.
 	parent version
 	// refused is a status that was too large.

@@ -42,6 +42,7 @@ func (p *plan) planRecords(spec *Spec, o observed) error {
 	for _, stray := range o.strays {
 		p.deleteRecord(stray)
 	}
+	p.history.recorded = p.history.recorded || len(p.records) == 0
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/merge"
 	"millwright.dev/pkg/rollout"
 )
 
@@ -216,15 +217,7 @@ func (r *rolling) Matches(revision, turn int) bool {
 	case known != nil && known.differs == at:
 		return false
 	}
-	desired, err := r.spec.desiredTree(r.observed.parent, wanted.Child)
-	if err != nil {
-		return false
-	}
-	tree, err := treeOf(current)
-	if err != nil {
-		return false
-	}
-	verdict, err := r.update(tree, desired)
+	verdict, err := r.verdictOn(current, wanted)
 	if err != nil {
 		return false
 	}
@@ -235,6 +228,34 @@ func (r *rolling) Matches(revision, turn int) bool {
 		r.remember(place, func(known *childHistory) { known.differs = at })
 	}
 	return !verdict.Differs
+}
+
+// IsOutdated implements rollout.Children. While no child rolls, all are updated and no record is: a record that was there before this process wrote any may
+// claim children that have left its revision long ago. What they were last updated to shows that, also where another client has changed them since.
+func (r *rolling) IsOutdated(revision, turn int) bool {
+	if r.observed.history.recorded {
+		return false
+	}
+	place := r.latest.turns[turn]
+	wanted := r.desired(revision, place)
+	if wanted.err != nil {
+		return false // reported when it is planned
+	}
+	verdict, err := r.verdictOn(r.current[place], wanted)
+	return err == nil && verdict.DesiredChanged && !verdict.RecordOnly
+}
+
+// verdictOn compares a child that is present with what a revision desires.
+func (r *rolling) verdictOn(current object, wanted *desiredChild) (merge.Verdict, error) {
+	desired, err := r.spec.desiredTree(r.observed.parent, wanted.Child)
+	if err != nil {
+		return merge.Verdict{}, err
+	}
+	tree, err := treeOf(current)
+	if err != nil {
+		return merge.Verdict{}, err
+	}
+	return r.update(tree, desired)
 }
 
 // Unready implements rollout.Children. A child is read once in each version.

@@ -26,6 +26,8 @@ type rollingWorld struct {
 	ready map[string]any
 	// status of the answer, as JSON.
 	status string
+	// suffix of the data of children, which makes no revision.
+	suffix string
 	// calls counts the answers of the hook.
 	calls int
 	merge merger
@@ -76,7 +78,7 @@ func (w *rollingWorld) hook(parent object) string {
 	}
 	var children []string
 	for i := range p.Spec.Size {
-		children = append(children, configMap(fmt.Sprintf("c-%d", i), data))
+		children = append(children, configMap(fmt.Sprintf("c-%d", i), data+w.suffix))
 	}
 	return fmt.Sprintf(`{"status":%s,"children":[%s]}`, w.status, strings.Join(children, ","))
 }
@@ -85,6 +87,7 @@ func (w *rollingWorld) hook(parent object) string {
 func (w *rollingWorld) roll() (did []string) {
 	w.t.Helper()
 	p := w.plan()
+	p.history.recorded = true
 	for _, s := range p.records {
 		did = append(did, fmt.Sprintf("%s %s", s.verb, w.revisionOf(s)))
 		if s.verb == verbDelete {
@@ -362,6 +365,46 @@ func TestOutdatedRecord(t *testing.T) {
 	if diff := cmp.Diff(want, did); diff != "" {
 		t.Errorf("it did something else (-want +got):\n%s", diff)
 	}
+}
+
+// TestRecordOfEarlierProcess: as before, but what the children have now was never recorded. The next children wait for their turn. An edit by another client
+// is repaired by the record that claims its child, whichever process has written that.
+func TestRecordOfEarlierProcess(t *testing.T) {
+	w := newRollingWorld(t, v1alpha1.ChildUpdateRollingInPlace)
+	w.desire(3, "two")
+	w.roll()
+	updated := maps.Clone(w.children)
+	w.desire(3, "one")
+	for range 3 {
+		w.roll()
+	}
+	before := maps.Clone(w.children)
+	w.edit("c-1", setData("mine"))
+	w.history = history{}
+	w.desire(3, "three")
+	w.wantRoll("updating ConfigMap c-1", "create three: c-1", "update one: c-0 c-2", "update ConfigMap ns/c-1")
+
+	w.children, w.history = before, history{}
+	w.desire(3, "one")
+	w.roll()
+	w.children, w.history = updated, history{}
+	w.desire(3, "three")
+	w.wantRoll("1 of 3 children have the latest revision; updating ConfigMap c-0", "create three: c-0", "delete one: c-0 c-1 c-2", "update ConfigMap ns/c-0")
+	w.wantRoll("2 of 3", "update three: c-0 c-1", "update ConfigMap ns/c-1")
+	w.wantRoll("3 of 3", "update three: c-0 c-1 c-2", "update ConfigMap ns/c-2")
+	w.wantRoll("3 of 3")
+}
+
+// TestRecordOfThisProcess: fields that make no revision reach the children of an older one immediately.
+func TestRecordOfThisProcess(t *testing.T) {
+	w := newRollingWorld(t, v1alpha1.ChildUpdateRollingInPlace, withReadyCheck)
+	w.desire(3, "one")
+	w.roll()
+	w.edit("c-0", func(tree map[string]any) { delete(tree, "status") })
+	w.desire(3, "two")
+	w.wantRoll("updating ConfigMap c-0", "create two: c-0", "update one: c-1 c-2", "update ConfigMap ns/c-0")
+	w.suffix = "!"
+	w.wantRoll("waiting: ConfigMap c-0 is not updated yet", "update ConfigMap ns/c-0", "update ConfigMap ns/c-1", "update ConfigMap ns/c-2")
 }
 
 // TestDeletedRevision: children without a revision wait for their turn, too.
