@@ -24,9 +24,11 @@ type clientBuilder interface {
 	// informerClients are the same for informers: they wait while the API server cannot be reached or fails.
 	informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error)
 	// restConfig is the configuration of the clients of one component, for clients of objects of any kind; informerConfig is the same
-	// for informers.
+	// for informers, of resources that need not be served or allowed.
 	restConfig(component string, mayWrite func() error) *rest.Config
 	informerConfig(component string, mayWrite func() error) *rest.Config
+	// checkWatches names the lists and watches of informers that do not succeed. It is a health check.
+	checkWatches(*http.Request) error
 	// electionClient may always write. Each of its requests ends within the timeout, or else a single slow one could
 	// outlast the renew deadline.
 	electionClient(timeout time.Duration) (coordinationv1client.LeasesGetter, error)
@@ -36,14 +38,21 @@ type clientBuilder interface {
 type restClients struct {
 	config  *rest.Config
 	version string
+	stalls  *stalls
 }
+
+func newRESTClients(config *rest.Config, version string) restClients {
+	return restClients{config: config, version: version, stalls: newStalls()}
+}
+
+func (r restClients) checkWatches(req *http.Request) error { return r.stalls.check(req) }
 
 func (r restClients) clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
 	return build(r.restConfig(component, mayWrite), component)
 }
 
 func (r restClients) informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
-	return build(r.informerConfig(component, mayWrite), component)
+	return build(r.steadyConfig(component, mayWrite, false), component)
 }
 
 func (r restClients) restConfig(component string, mayWrite func() error) *rest.Config {
@@ -53,8 +62,14 @@ func (r restClients) restConfig(component string, mayWrite func() error) *rest.C
 }
 
 func (r restClients) informerConfig(component string, mayWrite func() error) *rest.Config {
+	return r.steadyConfig(component, mayWrite, true)
+}
+
+func (r restClients) steadyConfig(component string, mayWrite func() error, lenient bool) *rest.Config {
 	config := r.named(component)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &steadyTransport{next: next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &steadyTransport{next: next, stalls: r.stalls, lenient: lenient}
+	})
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fence{next: next, mayWrite: mayWrite} })
 	return config
 }
@@ -93,6 +108,7 @@ func (r restClients) named(component string) *rest.Config {
 	config.UserAgent = fmt.Sprintf("millwright/%s (%s/%s) %s", r.version, runtime.GOOS, runtime.GOARCH, component)
 	// Without compression: between an operator and its API server, CPU time costs more than bytes.
 	config.DisableCompression = true
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &hastyTransport{next} })
 	return config
 }
 

@@ -35,7 +35,7 @@ func TestWriteFence(t *testing.T) {
 
 	notLeading := errors.New("this process does not lead")
 	leads := false
-	_, client, err := restClients{config: &rest.Config{Host: apiServer.URL}, version: "v1.2.3"}.clients("foo", func() error {
+	_, client, err := newRESTClients(&rest.Config{Host: apiServer.URL}, "v1.2.3").clients("foo", func() error {
 		if leads {
 			return nil
 		}

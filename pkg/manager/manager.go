@@ -66,7 +66,8 @@ func Run(ctx context.Context, config *Config) error {
 	}
 	controllers := newGroup(config.Controllers, shared)
 
-	live, ready := append(leadership.checks(), controllers.syncChecks()...), append(controllers.checks(), healthz.NewShutdownHealthz(working.Done()))
+	live := append(leadership.checks(), controllers.syncChecks()...)
+	ready := append(controllers.checks(), healthz.NamedCheck("watches", config.clients.checkWatches), healthz.NewShutdownHealthz(working.Done()))
 	mux, serving := healthHandler(live, ready), "/healthz, /livez and /readyz"
 	if secure == nil {
 		mux.Handle("/metrics", legacyregistry.Handler())

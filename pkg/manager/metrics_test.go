@@ -48,6 +48,7 @@ func scrape(t *testing.T) (text []byte) {
 		at, _ := url.Parse("https://10.96.0.1")
 		restmetrics.RequestResult.Increment(t.Context(), "200", http.MethodGet, at.Host)
 		restmetrics.RequestLatency.Observe(t.Context(), http.MethodGet, *at, time.Second)
+		countStall("pods.v1", 0)
 
 		p := newProcess(t, cluster, Descriptors()...).start()
 		settled(time.Minute)

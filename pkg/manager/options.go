@@ -238,7 +238,7 @@ func (o *Options) Config(version string) (*Config, error) {
 		SecureMetrics:     o.SecureMetrics,
 		OperatorNamespace: ownNamespace(cluster.InPod()),
 		ShutdownTimeout:   o.ShutdownTimeout,
-		clients:           restClients{config: client, version: version},
+		clients:           newRESTClients(client, version),
 		cluster:           cluster,
 		exit:              func(code int) { klog.FlushAndExit(klog.ExitFlushTimeout, code) },
 	}

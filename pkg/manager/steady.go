@@ -4,13 +4,13 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -37,7 +37,10 @@ const (
 //
 // Other errors (no permission, a version that is gone, ...) are passed to the reflector.
 type steadyTransport struct {
-	next http.RoundTripper
+	next   http.RoundTripper
+	stalls *stalls
+	// lenient is for lists and watches whose user finds out by himself that the resource is not served or not allowed: for what users declare.
+	lenient bool
 
 	mu        sync.Mutex
 	complaint complaint
@@ -48,29 +51,44 @@ func (s *steadyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet {
 		return s.next.RoundTrip(req)
 	}
+	attempt := s.stalls.begin(s, req)
 	for {
 		resp, err := s.next.RoundTrip(req)
 		if err == nil && !passes(resp.StatusCode) {
 			s.settle(req.Context())
-			if req.URL.Query().Has("watch") && resp.StatusCode == http.StatusOK {
-				resp.Body = &steadyBody{ReadCloser: resp.Body, ctx: req.Context(), opened: time.Now(), closed: make(chan struct{})}
-			}
+			s.conclude(attempt, req, resp)
 			return resp, nil
 		}
 		pause := steadyPause/2 + rand.N(steadyPause)
 		if err == nil {
-			pause = max(pause, retryAfter(resp))
+			pause = max(pause, time.Duration(retryAfter(resp))*time.Second)
 			err = readError(resp)
 		}
 		if req.Context().Err() != nil {
 			return nil, err
 		}
+		attempt.failed(err)
 		s.complain(req, err)
 		select {
 		case <-time.After(pause):
 		case <-req.Context().Done():
 			return nil, err
 		}
+	}
+}
+
+// conclude records what a response means for its attempt.
+func (s *steadyTransport) conclude(attempt *attempt, req *http.Request, resp *http.Response) {
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK && req.URL.Query().Has("watch"):
+		attempt.succeeded()
+		resp.Body = &steadyBody{ReadCloser: resp.Body, ctx: req.Context(), opened: time.Now(), closed: make(chan struct{})}
+	case code == http.StatusOK:
+		resp.Body = &listBody{ReadCloser: resp.Body, attempt: attempt}
+	case s.lenient && (code == http.StatusForbidden || code == http.StatusNotFound || code == http.StatusMethodNotAllowed):
+		attempt.succeeded()
+	default:
+		attempt.failed(peekError(resp))
 	}
 }
 
@@ -88,24 +106,35 @@ func passes(code int) bool {
 	}
 }
 
-func retryAfter(resp *http.Response) time.Duration {
-	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(seconds) * time.Second
-}
-
 // readError returns the error in the API server's answer, or the status line if there is none.
 func readError(resp *http.Response) error {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if err == nil {
-		if object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil {
-			return apierrors.FromObject(object)
-		}
+	if err != nil {
+		body = nil
 	}
-	return errors.New(resp.Status)
+	return errorOf(resp.Status, body)
+}
+
+func errorOf(status string, body []byte) error {
+	if object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil); err == nil {
+		return apierrors.FromObject(object)
+	}
+	return errors.New(status)
+}
+
+// peekError is readError for a response that is passed on.
+func peekError(resp *http.Response) error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	rest := resp.Body
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), rest), rest}
+	if err != nil {
+		return err
+	}
+	return errorOf(resp.Status, body)
 }
 
 func (s *steadyTransport) complain(req *http.Request, err error) {
@@ -118,6 +147,32 @@ func (s *steadyTransport) settle(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.complaint.settle(klog.FromContext(ctx), "The API server answers lists and watches again")
+}
+
+// listBody is the body of a list, which has succeeded when all of it has come.
+type listBody struct {
+	io.ReadCloser
+	attempt *attempt
+	err     error
+}
+
+// Read implements io.Reader.
+func (b *listBody) Read(buffer []byte) (int, error) {
+	n, err := b.ReadCloser.Read(buffer)
+	if err != nil {
+		b.err = err
+	}
+	return n, err
+}
+
+// Close implements io.Closer. A reader that needs no more need not have come to the end.
+func (b *listBody) Close() error {
+	if b.err == nil || b.err == io.EOF {
+		b.attempt.succeeded()
+	} else {
+		b.attempt.failed(b.err)
+	}
+	return b.ReadCloser.Close()
 }
 
 // steadyBody is the stream of a watch.

@@ -35,6 +35,11 @@ func (a *answers) RoundTrip(*http.Request) (*http.Response, error) {
 	return answer()
 }
 
+// newSteady returns a transport of informers of our own kinds.
+func newSteady(server http.RoundTripper) *steadyTransport {
+	return &steadyTransport{next: server, stalls: newStalls()}
+}
+
 func noAnswer() (*http.Response, error) { return nil, errors.New("connection refused") }
 
 func answer(code int, body io.Reader, header ...string) func() (*http.Response, error) {
@@ -66,7 +71,7 @@ func TestListRetriesAreLoggedOnce(t *testing.T) {
 			answer(200, strings.NewReader("list")),
 		}}
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-		resp, err := (&steadyTransport{next: server}).RoundTrip(request(t, klog.NewContext(t.Context(), logger), http.MethodGet, "/api/v1/pods"))
+		resp, err := newSteady(server).RoundTrip(request(t, klog.NewContext(t.Context(), logger), http.MethodGet, "/api/v1/pods"))
 		if err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatalf("got %v, %v", resp, err)
 		}
@@ -106,7 +111,7 @@ func TestErrorReasons(t *testing.T) {
 func TestPermanentErrorsAreReportedImmediately(t *testing.T) {
 	for _, code := range []int{401, 403, 404, 410, 422, 504} {
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(code, strings.NewReader(""))}}
-		resp, err := (&steadyTransport{next: server}).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
+		resp, err := newSteady(server).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
 		if err != nil || resp.StatusCode != code {
 			t.Errorf("%d: got %v, %v", code, resp, err)
 		}
@@ -115,7 +120,7 @@ func TestPermanentErrorsAreReportedImmediately(t *testing.T) {
 
 func TestAWriteIsNeverRepeated(t *testing.T) {
 	server := &answers{t: t, left: []func() (*http.Response, error){answer(500, strings.NewReader(""))}}
-	resp, err := (&steadyTransport{next: server}).RoundTrip(request(t, t.Context(), http.MethodPost, "/api/v1/pods"))
+	resp, err := newSteady(server).RoundTrip(request(t, t.Context(), http.MethodPost, "/api/v1/pods"))
 	if err != nil || resp.StatusCode != http.StatusInternalServerError {
 		t.Errorf("got %v, %v", resp, err)
 	}
@@ -127,7 +132,7 @@ func TestAWaitForTheAPIServerEndsWithItsContext(t *testing.T) {
 		server := &answers{t: t, left: []func() (*http.Response, error){noAnswer}}
 		time.AfterFunc(time.Millisecond, cancel)
 		begin := time.Now()
-		if _, err := (&steadyTransport{next: server}).RoundTrip(request(t, ctx, http.MethodGet, "/api/v1/pods")); err == nil || time.Since(begin) > time.Millisecond {
+		if _, err := newSteady(server).RoundTrip(request(t, ctx, http.MethodGet, "/api/v1/pods")); err == nil || time.Since(begin) > time.Millisecond {
 			t.Errorf("after %s: %v", time.Since(begin), err)
 		}
 	})
@@ -137,7 +142,7 @@ func TestBrokenWatchLooksLikeAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, breakIt := io.Pipe()
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(200, broken)}}
-		resp, err := (&steadyTransport{next: server}).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
+		resp, err := newSteady(server).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +164,7 @@ func TestBrokenWatchClosesImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, breakIt := io.Pipe()
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(200, broken)}}
-		resp, err := (&steadyTransport{next: server}).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
+		resp, err := newSteady(server).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@
 package objectcache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -355,6 +358,79 @@ func TestAResourceThatIsNotServedIsWaitedFor(t *testing.T) {
 		objects.Retry(widgets)
 		synctest.Wait()
 		server.wantUpToDate(u)
+	})
+}
+
+// acceptingWatcher accepts watches, and sends nothing.
+type acceptingWatcher struct{ cache.ListerWatcher }
+
+func (acceptingWatcher) WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return watch.NewFake(), nil
+}
+
+// TestProblemLastsUntilInitialEvents: a watch that is accepted shows nothing yet of what was deleted while there was no right to watch.
+func TestProblemLastsUntilInitialEvents(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		server.write("ns", "a", "x")
+		u := acquire(t, objects, "", "", "")
+		synctest.Wait()
+		server.set(func() {
+			server.refuse = func(scope) error { return apierrors.NewForbidden(widgets.GroupResource(), "", errors.New("no")) }
+		})
+		server.cut(true)
+		time.Sleep(retryMin)
+		f := u.view()
+		s := f.current
+		f.mu.RUnlock()
+		watched := &reportingListWatch{ListerWatcher: acceptingWatcher{}, source: s}
+		initial := true
+		if _, err := watched.WatchWithContext(t.Context(), metav1.ListOptions{SendInitialEvents: &initial}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if problem := u.toldProblem(); !apierrors.IsForbidden(problem) {
+			t.Errorf("before the initial events the problem is %v", problem)
+		}
+		f.replace(s, nil, "1000")
+		synctest.Wait()
+		if problem := u.toldProblem(); problem != nil {
+			t.Errorf("after the initial events the problem is %v", problem)
+		}
+	})
+}
+
+// TestStallIsReported: a transport retries a list or watch by itself. A reason that the user can do something about is more important.
+func TestStallIsReported(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		u := acquire(t, objects, "", "", "")
+		synctest.Wait()
+		wantProblem := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			for _, problem := range []error{u.Problem(), u.toldProblem()} {
+				if want == "" && problem != nil || want != "" && (problem == nil || !strings.Contains(problem.Error(), want)) {
+					t.Errorf("got the problem %v, want %q", problem, want)
+				}
+			}
+		}
+		ReportStalled(t.Context(), errors.New("of another client"))
+		wantProblem("")
+		ReportStalled(server.listing, errors.New("conversion failed"))
+		wantProblem("no list or watch of widgets.v1.example.com succeeds, so that changes are not seen: conversion failed")
+		if _, ok := errors.AsType[*StalledError](u.Problem()); !ok {
+			t.Errorf("the problem is a %T", u.Problem())
+		}
+		server.set(func() {
+			server.refuse = func(scope) error { return apierrors.NewForbidden(widgets.GroupResource(), "", errors.New("no")) }
+		})
+		server.cut(true)
+		time.Sleep(retryMin)
+		wantProblem("no right to")
+		server.set(func() { server.refuse = nil })
+		time.Sleep(retryMax)
+		wantProblem("conversion failed")
+		ReportStalled(server.listing, nil)
+		wantProblem("")
 	})
 }
 

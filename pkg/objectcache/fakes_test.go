@@ -38,6 +38,8 @@ type fakeServer struct {
 	watches   map[*fakeWatch]struct{}
 	lists     int
 	refuse    func(within scope) error
+	// listing is the context of the last list.
+	listing context.Context
 	// hold, if set, keeps the answers to lists, which are made when they are asked for, until it is closed.
 	hold chan struct{}
 	// slow makes watches send nothing but one event at each step.
@@ -189,6 +191,7 @@ func (s *fakeServer) list(ctx context.Context, within scope) (runtime.Object, er
 		err = s.refuse(within)
 	}
 	hold := s.hold
+	s.listing = ctx
 	s.lists++
 	s.mu.Unlock()
 	if hold != nil {

@@ -189,7 +189,7 @@ func (f *feed) notifyProblems() {
 			source = f.next
 		}
 		if source != nil {
-			user.queue.setProblem(source.problem)
+			user.queue.setProblem(source.trouble())
 		}
 	}
 }

@@ -119,7 +119,7 @@ func (r *reportingListWatch) WatchWithContext(ctx context.Context, options metav
 	}
 	w, err := cache.ToWatcherWithContext(r.ListerWatcher).WatchWithContext(ctx, options)
 	if err == nil {
-		r.source.feed.report(r.source, nil)
+		r.source.feed.accept(r.source, options.SendInitialEvents != nil)
 		return w, nil
 	}
 	r.failed(ctx, "watch", err)

@@ -33,6 +33,48 @@ type source struct {
 	// These two are guarded by the feed's mu.
 	synced  bool  // has had its first state
 	problem error // nil while it can list and watch
+	initial bool  // watches, and waits for the initial events
+	stalled error // nil unless no list or watch succeeds for long
+}
+
+// sourceKey is the key of a source in the context of its requests.
+type sourceKey struct{}
+
+// ReportStalled reports why no list or watch has succeeded for long by the requests with a context, or with nil that one has. It does nothing for a context
+// that is not of a Cache. A transport that repeats requests by itself calls it: it alone knows why they fail.
+func ReportStalled(ctx context.Context, reason error) {
+	if s, ok := ctx.Value(sourceKey{}).(*source); ok {
+		if reason != nil {
+			reason = &StalledError{s.feed.key.resource, reason}
+		}
+		s.feed.stall(s, reason)
+	}
+}
+
+// StalledError is the problem of a resource whose changes are not seen because no list or watch succeeds, although the resource is served and allowed.
+type StalledError struct {
+	Resource schema.GroupVersionResource
+	err      error
+}
+
+func (e *StalledError) Error() string {
+	return fmt.Sprintf("no list or watch of %s succeeds, so that changes are not seen: %v", describe(e.Resource), e.err)
+}
+
+// Unwrap returns the last error.
+func (e *StalledError) Unwrap() error { return e.err }
+
+// trouble returns the problem that users of the source are shown. A right or a definition that is missing is a reason by itself.
+func (s *source) trouble() error {
+	if s.stalled != nil && !isRefused(s.problem) {
+		return s.stalled
+	}
+	return s.problem
+}
+
+// isRefused reports whether a resource is not served or not allowed.
+func isRefused(problem error) bool {
+	return apierrors.IsForbidden(problem) || apierrors.IsNotFound(problem) || apierrors.IsMethodNotSupported(problem)
 }
 
 // start begins a source. The feed's mu is held.
@@ -55,7 +97,7 @@ func (s *source) run(ctx context.Context) {
 	}
 	name := describe(s.feed.key.resource)
 	logger := klog.LoggerWithName(klog.FromContext(ctx), name)
-	ctx = klog.NewContext(ctx, logger)
+	ctx = context.WithValue(klog.NewContext(ctx, logger), sourceKey{}, s)
 	reflector := cache.NewReflectorWithOptions(&reportingListWatch{ListerWatcher: listerWatcher, source: s},
 		&RawObject{}, s, cache.ReflectorOptions{
 			Logger:          &logger,
@@ -142,7 +184,7 @@ func explain(resource schema.GroupVersionResource, verb string, err error) error
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("no right to %s %s: add to a ClusterRole of this account the rule {apiGroups: [%q], resources: [%q], verbs: [\"list\", \"watch\"]}: %w",
 			verb, describe(resource), resource.Group, resource.Resource, err)
-	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+	case isRefused(err):
 		return fmt.Errorf("waiting for the API server to serve %s: %w", describe(resource), err)
 	default:
 		return fmt.Errorf("trying to %s %s: %w", verb, describe(resource), err)

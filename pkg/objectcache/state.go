@@ -29,6 +29,9 @@ func (f *feed) replace(s *source, items []*RawObject, version string) {
 		f.current, f.next, f.deleted = s, nil, nil
 	}
 	s.synced = true
+	if s.initial {
+		s.initial, s.problem = false, nil
+	}
 	before := f.objects
 	f.objects = before.emptied()
 	f.version = version
@@ -155,10 +158,28 @@ func (f *feed) reached(version string) {
 	}
 }
 
-// report records what is wrong with a source, or nil.
+// stall records why no list or watch of a source succeeds, or nil.
+func (f *feed) stall(s *source, reason error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.stalled = reason
+	f.notifyProblems()
+}
+
+// accept records that a source watches. Before its initial events have come, if it has asked for them, the objects are those from before its problem.
+func (f *feed) accept(s *source, initial bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.initial = initial; !initial {
+		s.problem = nil
+		f.notifyProblems()
+	}
+}
+
+// report records what is wrong with a source.
 func (f *feed) report(s *source, problem error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s.problem = problem
+	s.problem, s.initial = problem, false
 	f.notifyProblems()
 }

@@ -54,7 +54,7 @@ func TestRelatedObjectsOfAnAPIServer(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			queued = append(queued, keys...)
-		})
+		}, func() {})
 		defer watcher.Close()
 		wantQueued := func(want ...string) {
 			t.Helper()

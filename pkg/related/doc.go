@@ -6,7 +6,7 @@
 // A controller has one [Watcher]. A sync of a parent compiles the rules when the hook has answered something else than before, and keeps them
 // with the parent's state:
 //
-//	watcher := related.NewWatcher(objects, func(keys ...Key) { queue.Enqueue(keys...) }) // and watcher.Close() when the controller stops
+//	watcher := related.NewWatcher(objects, queue.Enqueue, report) // and watcher.Close() when the controller stops
 //
 //	answer, err := related.Parse(customized.RelatedResources, related.Bounds{Version: ..., ParentNamespace: ...})
 //	served := ...                        // how the API server serves answer.Resources()

@@ -42,7 +42,7 @@ func newFakeCache(t testing.TB) (*fakeCache, *Watcher[int]) {
 		for _, key := range keys {
 			c.queued[key]++
 		}
-	})
+	}, func() {})
 	t.Cleanup(w.Close)
 	return c, w
 }

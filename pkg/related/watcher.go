@@ -23,7 +23,9 @@ const releaseDelay = 15 * time.Second
 type Watcher[K comparable] struct {
 	acquire func(objectcache.Request) (handle, error)
 	enqueue func(keys ...K)
-	index   Index[K]
+	// problemChanged is called when Problem may have changed.
+	problemChanged func()
+	index          Index[K]
 
 	mu      sync.RWMutex // before those of the index and of the cache
 	rules   map[K]*Rules
@@ -65,21 +67,24 @@ type Status struct {
 }
 
 // NewWatcher returns a Watcher. The enqueue function is called with the keys of parents whose related objects may have changed; it must not
-// block, nor call the Watcher. Call Close when the controller stops.
-func NewWatcher[K comparable](objects *objectcache.Cache, enqueue func(keys ...K)) *Watcher[K] {
+// block, nor call the Watcher; nor must problemChanged, which is called when Problem may have changed. Call Close when the controller stops.
+func NewWatcher[K comparable](objects *objectcache.Cache, enqueue func(keys ...K), problemChanged func()) *Watcher[K] {
 	return newWatcher(func(request objectcache.Request) (handle, error) {
 		acquired, err := objects.Acquire(request)
 		if err != nil {
 			return nil, err // a nil *Handle would be a handle
 		}
 		return acquired, nil
-	}, enqueue)
+	}, enqueue, problemChanged)
 }
 
-func newWatcher[K comparable](acquire func(objectcache.Request) (handle, error), enqueue func(keys ...K)) *Watcher[K] {
+func newWatcher[K comparable](acquire func(objectcache.Request) (handle, error), enqueue func(keys ...K), problemChanged func()) *Watcher[K] {
 	return &Watcher[K]{
 		acquire: acquire,
 		enqueue: enqueue,
+
+		problemChanged: problemChanged,
+
 		rules:   map[K]*Rules{},
 		demand:  demand{},
 		watches: map[schema.GroupVersionResource]map[extent]*watch{},

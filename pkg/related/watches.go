@@ -68,7 +68,10 @@ func (w *Watcher[K]) open(s scope) *watch {
 	request := s.request()
 	request.OnChange = func(before, after *objectcache.RawObject) { w.changed(held, before, after) }
 	request.OnSynced = func() { w.progressed(held, func() { held.synced = true }) }
-	request.OnProblem = func(problem error) { w.progressed(held, func() { held.problem = problem }) }
+	request.OnProblem = func(problem error) {
+		w.progressed(held, func() { held.problem = problem })
+		w.problemChanged()
+	}
 	held.handle, held.problem = w.acquire(request)
 	return held
 }

@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -140,6 +141,8 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 	switch {
 	case observed.Watch != nil:
 		h.Pause() // nothing must be decided from caches that are not updated
+	case !observed.Synced && observed.Stalled != nil:
+		// The end of the stall is reported.
 	case !observed.Synced:
 		after = syncedInterval
 	case !h.Started():
@@ -148,7 +151,7 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 			c.Enqueue(c.declarationKey(d.Name)) // perhaps no parent has the finalizer any more: see syncFinalizer
 		}
 	}
-	return health{problem: observed.Watch, synced: observed.Synced, overlap: observed.Overlap, hook: observed.Parent}, after, nil
+	return health{problem: cmp.Or(observed.Watch, observed.Stalled), synced: observed.Synced, overlap: observed.Overlap, hook: observed.Parent}, after, nil
 }
 
 // replace hosts a declaration instead of its former version, unless both are the same, or records why it cannot be hosted.

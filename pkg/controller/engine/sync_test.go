@@ -127,6 +127,32 @@ func TestHostPausesWhileAWatchFails(t *testing.T) {
 	h.wantReady(v1alpha1.ReasonServing)
 }
 
+// TestHostReportsStall: what is seen is still synced. While caches are not filled, the end of the stall is waited for, not asked for all the time.
+func TestHostReportsStall(t *testing.T) {
+	stalled := &parent.Problem{Reason: v1alpha1.ReasonWatchStalled, Message: "conversion failed"}
+	h := newHost(t, controllerWith())
+	h.mustSync()
+	h.wantDid("new generation 7")
+	h.takeEvents()
+	h.parents.health.Stalled = stalled
+	if after := h.mustSync(); after != 0 {
+		t.Errorf("it is synced again after %s", after)
+	}
+	h.wantReady(v1alpha1.ReasonWatchStalled)
+	h.wantEvents("Warning WatchStalled conversion failed")
+	h.parents.health = parent.Health{Synced: true}
+	h.reportedLongAgo()
+	h.mustSync()
+	h.wantDid("start generation 7")
+	h.wantReady(v1alpha1.ReasonServing)
+	h.takeEvents()
+	h.parents.health.Stalled = stalled
+	h.mustSync()
+	h.wantDid()
+	h.wantReady(v1alpha1.ReasonWatchStalled)
+	h.wantEvents("Warning WatchStalled conversion failed")
+}
+
 func TestHostWaitsForMissingResources(t *testing.T) {
 	h := newHost(t, controllerWith())
 	served := h.served.Resources

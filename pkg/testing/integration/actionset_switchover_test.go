@@ -6,7 +6,6 @@ package integration
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -142,12 +141,7 @@ func kanistersStatus(name string) *v1alpha1.ActionSetStatus {
 // runServing starts a controller that serves its readiness, and returns the address.
 func (e *actionsEnv) runServing() (address string) {
 	e.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		e.Fatal(err)
-	}
-	address = listener.Addr().String()
-	_ = listener.Close()
+	address = freeAddress(e.T)
 	options := manager.NewOptions()
 	options.Kubeconfig = e.account.WriteKubeconfig(e.T)
 	options.Controllers, options.Namespace = actions.controllers(e.T), e.namespace

@@ -6,6 +6,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"testing"
@@ -88,6 +89,17 @@ func startManager(t testing.TB, options *manager.Options) (stop func() error) {
 		cancel()
 		return <-ended
 	}
+}
+
+// freeAddress returns an address of loopback on which nothing serves.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }
 
 // env is the environment of a test: a namespace of its own, and clients with the rights of an administrator.

@@ -27,7 +27,7 @@ func TestFaultsOfNetwork(t *testing.T) {
 		"watches cut every second",
 		"watches expired",
 		"bursts of 429",
-		"bursts of 429 with Retry-After",
+		"bursts of 429 with a long Retry-After",
 		"bursts of 500",
 		"latency",
 		"a frozen connection",
@@ -59,9 +59,10 @@ func TestFaultsOfNetwork(t *testing.T) {
 			stop()
 			end()
 		},
-		"bursts of 429":                  bursts(apierrors.NewTooManyRequests("the server is overloaded", 0)),
-		"bursts of 429 with Retry-After": bursts(apierrors.NewTooManyRequests("the server is overloaded", 1)),
-		"bursts of 500":                  bursts(apierrors.NewInternalError(errors.New("the server is broken"))),
+		"bursts of 429": bursts(apierrors.NewTooManyRequests("the server is overloaded", 0)),
+		// Load balancers ask for such pauses: the operator tries again earlier.
+		"bursts of 429 with a long Retry-After": bursts(apierrors.NewTooManyRequests("the server is overloaded", 600)),
+		"bursts of 500":                         bursts(apierrors.NewInternalError(errors.New("the server is broken"))),
 		"latency": func(f *faults, w *work) {
 			f.operator.proxy.SetLatency(2 * time.Second)
 			begin := time.Now()

@@ -60,14 +60,19 @@ func (o *operator) restart() {
 // servingAddress matches the line of the log that has the address of the metrics.
 var servingAddress = regexp.MustCompile(`Serving /metrics.* address="([^"]+)"`)
 
-// get sends a GET to the process and returns the body, or "" if the request fails or the status is not 200.
-func (o *operator) get(path string) string {
+// address returns that of the process, "" if it does not serve yet.
+func (o *operator) address() string {
 	found := servingAddress.FindStringSubmatch(o.log.String())
 	if found == nil {
 		return ""
 	}
+	return found[1]
+}
+
+// get sends a GET to the process and returns the body, or "" if the request fails or the status is not 200.
+func (o *operator) get(path string) string {
 	client := &http.Client{Timeout: patience.Limit, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get("http://" + found[1] + path)
+	resp, err := client.Get("http://" + o.address() + path)
 	if err != nil {
 		return ""
 	}

@@ -213,6 +213,8 @@ const (
 	ReasonAttachmentNotServed = "AttachmentNotServed"
 	// ReasonForbidden: the engine lacks a right on parents or children.
 	ReasonForbidden = "Forbidden"
+	// ReasonWatchStalled is the reason while no list or watch of parents, children or related objects succeeds, so that changes are not seen.
+	ReasonWatchStalled = "WatchStalled"
 	// ReasonTooLarge: a child or a status in an answer of a hook is larger than the API server accepts.
 	ReasonTooLarge = "TooLarge"
 	// ReasonParentsOverlap: an older CompositeController has some of the same parents and manages their children or their status.

@@ -135,7 +135,7 @@ func New(config Config) (_ *Controller, problem *Problem, err error) {
 		blocked: newBlockedParents(),
 	}
 	if c.spec.customize {
-		c.related = related.NewWatcher(config.Objects, c.relatedChanged)
+		c.related = related.NewWatcher(config.Objects, c.relatedChanged, config.Changed)
 		c.release = append(c.release, c.related.Close)
 	}
 	c.calls, c.cancelCalls = context.WithCancelCause(context.Background())

@@ -4,8 +4,12 @@
 package parent
 
 import (
+	"errors"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/objectcache"
 )
 
@@ -13,8 +17,8 @@ import (
 type Health struct {
 	// Synced reports whether the caches of parents, children and credentials are filled.
 	Synced bool
-	// Watch is why parents or children are not watched.
-	Watch *Problem
+	// Watch is why parents or children are not watched, and Stalled why changes of them, or of related objects, are not seen although they are.
+	Watch, Stalled *Problem
 	// Overlap is why no parent is synced: an older CompositeController has all of them.
 	Overlap *Problem
 	// Parent is why the last sync of a parent failed.
@@ -23,7 +27,7 @@ type Health struct {
 
 // Health returns how the Controller does. SetOverlap must have been called.
 func (c *Controller) Health() Health {
-	return Health{Synced: c.hasSynced(), Watch: c.watchProblem(), Overlap: c.overlap.Load().always(), Parent: c.failures.current()}
+	return Health{Synced: c.hasSynced(), Watch: c.watchProblem(), Stalled: c.stalled(), Overlap: c.overlap.Load().always(), Parent: c.failures.current()}
 }
 
 // hasSynced reports whether parents, children and credentials are all observed.
@@ -47,6 +51,26 @@ func (c *Controller) watchProblem() *Problem {
 		case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
 			return &Problem{w.missing, err.Error() + w.hint}
 		}
+	}
+	return nil
+}
+
+// stalled is why changes are not seen; nil if they are, or soon will be.
+func (c *Controller) stalled() *Problem {
+	for _, w := range c.watches() {
+		if problem := stalledBy(w.handle.Problem()); problem != nil {
+			return problem
+		}
+	}
+	if c.related != nil {
+		return stalledBy(c.related.Problem())
+	}
+	return nil
+}
+
+func stalledBy(err error) *Problem {
+	if stalled, ok := errors.AsType[*objectcache.StalledError](err); ok {
+		return &Problem{v1alpha1.ReasonWatchStalled, controller.Truncate(stalled.Error(), MaxMessage)}
 	}
 	return nil
 }
