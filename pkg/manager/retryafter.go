@@ -10,7 +10,7 @@ import (
 
 // maxRetryAfter is the longest pause that an answer may ask for, in seconds. A load balancer in front of the API server may ask for ten minutes where
 // seconds are enough; client-go would wait for that long, within one request.
-const maxRetryAfter = 5
+const maxRetryAfter = 10
 
 // retryAfterHeader is a number of seconds, or a date, which client-go does not read (RFC 9110, section 10.2.3).
 const retryAfterHeader = "Retry-After"

@@ -11,7 +11,7 @@ import (
 
 // TestLongPausesAreShortened: a load balancer asks all clients to come back in ten minutes.
 func TestLongPausesAreShortened(t *testing.T) {
-	for asked, want := range map[string]string{"": "", "3": "3", "600": "5", "99999999999": "5", "-1": "-1", "Fri, 27 Nov 2026 23:00:00 GMT": "Fri, 27 Nov 2026 23:00:00 GMT"} {
+	for asked, want := range map[string]string{"": "", "3": "3", "600": "10", "99999999999": "10", "-1": "-1", "Fri, 27 Nov 2026 23:00:00 GMT": "Fri, 27 Nov 2026 23:00:00 GMT"} {
 		var header []string
 		if asked != "" {
 			header = []string{retryAfterHeader, asked}

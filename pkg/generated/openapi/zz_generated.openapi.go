@@ -20571,6 +20571,13 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerSpec(ref common.
 							Format:      "",
 						},
 					},
+					"adoption": {
+						SchemaProps: spec.SchemaProps{
+							Description: "adoption is which objects without a controller owner become children: with matchLabels, those that the spec.selector of the parent matches, if it demands a value of a label, by matchLabels or an expression with the operator In; with any, also those that another selector matches, which may be all that there are. Default: matchLabels.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"endpointConfigs": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{

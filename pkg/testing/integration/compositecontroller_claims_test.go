@@ -6,6 +6,7 @@ package integration
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/testing/faultproxy"
 )
 
@@ -68,6 +70,80 @@ func TestCompositeAdoptsOrphans(t *testing.T) {
 	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: third, labels: {app: third}}}")
 	e.change(widget, "second", "{spec: {selector: {matchExpressions: [{key: app, operator: In, values: [other, third]}]}}}")
 	e.awaitChild("ConfigMap", "third", ownedBy(second))
+}
+
+// TestCompositeRefusesAdoption: a selector that demands no value of a label matches everything in the namespace, also what Kubernetes made there. The hook
+// desires none of it.
+func TestCompositeRefusesAdoption(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(func(*hookCall) any {
+		return tree{"children": list{tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": "desired"}}}}
+	})
+	orphan := e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: orphan}}")
+	cc := e.serves(selected)
+	parent := e.parent("web", "{spec: {selector: {matchExpressions: [{key: secret, operator: DoesNotExist}]}}}")
+	e.awaitChild("ConfigMap", "desired", ownedBy(parent))
+	message := e.awaitReason(v1alpha1.ReasonAdoptionRefused)
+	for _, want := range []string{e.namespace + "/web", "!secret", "configmaps", "adoption: any"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("the message is %q, want %q in it", message, want)
+		}
+	}
+	e.awaitEventOn(cc, v1alpha1.ReasonAdoptionRefused, e.namespace+"/web")
+	e.calm()
+	if kept := e.look("ConfigMap", "orphan"); kept == nil || kept.GetResourceVersion() != orphan.GetResourceVersion() {
+		t.Errorf("the orphan is %v", kept)
+	}
+	e.change(composite, e.name, "{spec: {adoption: any}}")
+	e.awaitGone("ConfigMap", "orphan") // it is adopted, and not desired
+}
+
+// TestCompositeIsNoChildOfItself: parents and children are of one kind, and the selector of the parent matches the parent and its owner.
+func TestCompositeIsNoChildOfItself(t *testing.T) {
+	e := inSharedEngine(t)
+	e.grantEngine(rightsOnChildren("test.example.com", "widgets")...)
+	e.hook.Answers(func(*hookCall) any { return tree{"children": list{}} })
+	above := e.put("{apiVersion: test.example.com/v1, kind: Widget, metadata: {name: above, labels: {app: web}}}")
+	e.put("{apiVersion: test.example.com/v1, kind: Widget, metadata: {name: orphan, labels: {app: web}}}")
+	e.serves(`
+parentResource: {apiVersion: test.example.com/v1, resource: widgets}
+childResources: [{apiVersion: test.example.com/v1, resource: widgets}]
+hooks: {sync: {webhook: {url: HOOK/sync}}}
+`)
+	parent := e.put(`{apiVersion: test.example.com/v1, kind: Widget, metadata: {name: web, labels: {app: web, %s: %s}, ownerReferences: [
+{apiVersion: test.example.com/v1, kind: Widget, name: above, uid: %s}]}, spec: {selector: {matchLabels: {app: web}}}}`, testLabel, e.namespace, above.GetUID())
+	e.awaitGone(widget, "orphan") // it is adopted, and not desired
+	e.calm()
+	for _, kept := range []*unstructured.Unstructured{above, parent} {
+		now := e.look(widget, kept.GetName())
+		if now == nil || now.GetUID() != kept.GetUID() || now.GetDeletionTimestamp() != nil {
+			t.Errorf("%s is %v", kept.GetName(), now)
+		} else if diff := cmp.Diff(kept.GetOwnerReferences(), now.GetOwnerReferences()); diff != "" {
+			t.Errorf("owners of %s (-want +got):\n%s", kept.GetName(), diff)
+		}
+	}
+}
+
+// TestCompositeChildWithCopiedAnnotation: the parent is an attachment of a DecoratorController, and the hook copies its annotations to its child.
+func TestCompositeChildWithCopiedAnnotation(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(func(call *hookCall) any {
+		metadata := call.Parent["metadata"].(tree)
+		return tree{"children": list{tree{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": "a", "labels": tree{"app": "web"}, "annotations": metadata["annotations"]},
+		}}, "status": tree{"seen": len(call.Children["ConfigMap.v1"])}}
+	})
+	e.serves(selected)
+	e.parent("web", "{metadata: {annotations: {metacontroller.k8s.io/decorator-controller: dc, mine: one}}, spec: {selector: {matchLabels: {app: web}}}}")
+	e.awaitChild(widget, "web", has(1, "status", "seen"))
+	e.change(widget, "web", "{metadata: {annotations: {mine: two}}}")
+	e.awaitChild("ConfigMap", "a", func(child *unstructured.Unstructured) string {
+		annotations := child.GetAnnotations()
+		delete(annotations, "metacontroller.k8s.io/last-applied-configuration")
+		return cmp.Diff(map[string]string{"mine": "two"}, annotations)
+	})
+	e.remove(widget, "web")
+	e.awaitGone("ConfigMap", "a")
 }
 
 func TestCompositeAdoptionKeepsOwners(t *testing.T) {

@@ -60,11 +60,27 @@ type CompositeControllerSpec struct {
 	// +optional
 	GenerateSelector *bool `json:"generateSelector,omitempty"`
 
+	// adoption is which objects without a controller owner become children: with matchLabels, those that the spec.selector of the parent matches, if
+	// it demands a value of a label, by matchLabels or an expression with the operator In; with any, also those that another selector matches, which
+	// may be all that there are. Default: matchLabels.
+	// +optional
+	Adoption AdoptionPolicy `json:"adoption,omitempty"`
+
 	// endpointConfigs are the access to hooks by host, for hooks that have none of their own.
 	// +optional
 	// +listType=atomic
 	EndpointConfigs []EndpointConfig `json:"endpointConfigs,omitempty"`
 }
+
+// AdoptionPolicy is which objects without a controller owner become children of a parent.
+// +kubebuilder:validation:Enum=matchLabels;any
+type AdoptionPolicy string
+
+// Adoption policies.
+const (
+	AdoptMatchLabels AdoptionPolicy = "matchLabels"
+	AdoptAny         AdoptionPolicy = "any"
+)
 
 // CompositeControllerParentResourceRule is the type of the parents, and which objects of that type are parents.
 type CompositeControllerParentResourceRule struct {
@@ -219,6 +235,8 @@ const (
 	ReasonTooLarge = "TooLarge"
 	// ReasonParentsOverlap: an older CompositeController has some of the same parents and manages their children or their status.
 	ReasonParentsOverlap = "ParentsOverlap"
+	// ReasonAdoptionRefused is the reason if the selector of a parent demands no value of a label, and matches objects without a controller owner.
+	ReasonAdoptionRefused = "AdoptionRefused"
 	// ReasonNeverSettles: the hook answers differently each time, although nothing has changed.
 	ReasonNeverSettles = "NeverSettles"
 	// ReasonServedByBuiltIn: the parents are of a kind that a controller of Millwright serves.

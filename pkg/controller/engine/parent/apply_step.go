@@ -126,7 +126,7 @@ func (s *parentSync) checkOwnership(ctx context.Context, step childStep) stepRes
 		return stepResult{stale: true}
 	case err != nil:
 		return stepResult{err: s.denied(step.in, "get", fmt.Errorf("getting %s, which exists: %w", step.child, err))}
-	case o.ControllerUID() == s.parent.GetUID() && s.spec.mayHaveCreated(o):
+	case o.ControllerUID() == s.parent.GetUID() && s.spec.mayHaveCreated(o, s.parent.GetUID()):
 		return stepResult{stale: true, resourceVersion: o.GetResourceVersion()}
 	default:
 		return stepResult{foreign: true}

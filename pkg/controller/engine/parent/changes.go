@@ -94,7 +94,7 @@ func (c *Controller) recordChanged(before, after *objectcache.RawObject) {
 // be another parent of the same name, which the child was in the way of.
 func (c *Controller) parentOf(child *objectcache.RawObject, deleted bool) (Key, bool) {
 	owner, found := child.Controller()
-	if !found || !deleted && !c.spec.mayHaveCreated(child) {
+	if !found || !deleted && !c.spec.mayHaveCreated(child, owner.UID) {
 		return Key{}, false
 	}
 	version, err := schema.ParseGroupVersion(owner.APIVersion)

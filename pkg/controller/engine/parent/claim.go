@@ -10,9 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	operator "k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 
 	"millwright.dev/pkg/controller"
 )
@@ -51,41 +54,73 @@ func (spec *Spec) selectorOf(parent object) (labels.Selector, error) {
 	return parsed, nil
 }
 
-// claims are objects of one type: those that the parent owns and keeps, those that it adopts, and those that it releases. Each list is sorted by
-// namespace and name.
+// adopts reports whether a parent with the selector adopts orphans: whether it demands a value of a label, by matchLabels or an In expression. Another one may
+// match everything in the namespace that has no controller owner, and what the hook does not desire of that would be deleted.
+func (spec *Spec) adopts(selector labels.Selector) bool {
+	requirements, _ := selector.Requirements()
+	return spec.adoptAny || slices.ContainsFunc(requirements, func(r labels.Requirement) bool {
+		return r.Operator() == operator.Equals || r.Operator() == operator.In
+	})
+}
+
+// claims are objects of one type: those that the parent owns and keeps, those that it adopts, those that it does not adopt because its selector demands no
+// value of a label, and those that it releases. Each list is sorted by namespace and name.
 type claims struct {
-	children, adopt, release []object
+	children, adopt, refused, release []object
 }
 
 // claim finds the children of a parent among the objects that it owns and the orphans, by the rules of the controllers of Kubernetes. Objects that
-// are in the wrong list are skipped: a cache may be stale. So are the attachments of DecoratorControllers that have the parent as a target.
-func claim(parent object, selector labels.Selector, owned, orphans []object) (c claims) {
+// are in the wrong list are skipped: a cache may be stale. So are the attachments of DecoratorControllers that have the parent as a target, and the parent
+// itself with its owners, which may be of the type of its children.
+func (spec *Spec) claim(parent object, selector labels.Selector, owned, orphans []object) (c claims) {
 	for _, o := range owned {
 		switch {
-		case o.ControllerUID() != parent.GetUID() || ownershipOf(parent, selector, o) == controller.Foreign:
-		case annotationOf(o, annotationDecorator) != "":
+		case o.ControllerUID() != parent.GetUID() || ownershipOf(parent, selector, o) == controller.Foreign || isSelfOrController(o, parent):
+		case !spec.mayHaveCreated(o, parent.GetUID()):
 		case selector.Matches(o.Labels()):
 			c.children = append(c.children, o)
 		case !parent.Deleting():
 			c.release = append(c.release, o)
 		}
 	}
+	adopts := spec.adopts(selector)
 	for _, o := range orphans {
-		if ownershipOf(parent, selector, o) == controller.Orphaned && !parent.Deleting() {
+		switch {
+		case ownershipOf(parent, selector, o) != controller.Orphaned || parent.Deleting() || isAbove(o, parent) || !spec.mayHaveCreated(o, parent.GetUID()):
+		case adopts:
 			c.adopt = append(c.adopt, o)
+		default:
+			c.refused = append(c.refused, o)
 		}
 	}
-	for _, list := range [][]object{c.children, c.adopt, c.release} {
+	for _, list := range [][]object{c.children, c.adopt, c.refused, c.release} {
 		slices.SortFunc(list, byName)
 	}
 	return c
+}
+
+// isSelfOrController reports whether an object is a parent itself, or its controller.
+func isSelfOrController(o, parent object) bool {
+	return o.GetUID() == parent.GetUID() || o.GetUID() == parent.ControllerUID()
+}
+
+// isAbove reports whether an object is a parent itself, or an owner of it: as a child of the parent it would own itself.
+func isAbove(o, parent object) bool {
+	if isSelfOrController(o, parent) {
+		return true
+	}
+	if !strings.Contains(parent.JSON(), string(o.GetUID())) {
+		return false // most parents need not be read to know it
+	}
+	metadata, err := metadataOf(parent)
+	return err == nil && slices.ContainsFunc(metadata.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == o.GetUID() })
 }
 
 // claimAttachments finds the attachments of a target among the objects that it owns: those that this DecoratorController has created. Nothing is
 // adopted or released. The objects are sorted by namespace and name.
 func (spec *Spec) claimAttachments(owned []object) (c claims) {
 	for _, o := range owned {
-		if spec.mayHaveCreated(o) {
+		if spec.mayHaveCreated(o, o.ControllerUID()) {
 			c.children = append(c.children, o)
 		}
 	}
@@ -93,11 +128,14 @@ func (spec *Spec) claimAttachments(owned []object) (c claims) {
 	return c
 }
 
-// mayHaveCreated reports whether the Declaration may have created an object that a parent of it owns. A parent may be the target of
-// DecoratorControllers, too, and each has its own attachments.
-func (spec *Spec) mayHaveCreated(o object) bool {
+// mayHaveCreated reports whether the Declaration may have created an object that a parent of it owns, or has owned. A parent may be the target of
+// DecoratorControllers, too, and each has its own attachments. The label of a generated selector has the UID of the parent: no attachment has that.
+func (spec *Spec) mayHaveCreated(o object, parent types.UID) bool {
 	decorator := annotationOf(o, annotationDecorator)
-	return spec.kind == Composite && decorator == "" || spec.kind == Decorator && decorator == spec.name
+	if spec.kind == Decorator {
+		return decorator == spec.name
+	}
+	return decorator == "" || spec.generateSelector && o.Labels().Get(labelControllerUID) == string(parent)
 }
 
 func byName(a, b object) int {

@@ -15,7 +15,7 @@ import (
 
 // candidate is a ConfigMap with the fields that claiming reads.
 func candidate(name, namespace, owner, app, more string) text {
-	var metadata []string
+	metadata := []string{fmt.Sprintf(`"uid":%q`, name)}
 	if owner != "" {
 		metadata = append(metadata, fmt.Sprintf(`"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":%q,"controller":true}]`, owner))
 	}
@@ -28,6 +28,9 @@ func candidate(name, namespace, owner, app, more string) text {
 
 // attached is in the metadata of an attachment.
 const attached = `"annotations":{"metacontroller.k8s.io/decorator-controller":"dc"}`
+
+// ownedByX is in the metadata of a parent with an owner.
+const ownedByX = `"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"x"}]`
 
 func names(objects []object) (names []string) {
 	for _, o := range objects {
@@ -54,20 +57,81 @@ func TestOwnershipOf(t *testing.T) {
 		"an orphan of a parent being deleted":       {deleting, candidate("a", "ns", "", "a", ""), false, false, false},
 		"an orphan that is being deleted":           {"", candidate("a", "ns", "", "a", deleting), false, false, false},
 		"an orphan, in another namespace":           {"", candidate("a", "other", "", "a", ""), false, false, false},
+		"an attachment that is an orphan":           {"", candidate("a", "ns", "", "a", attached), false, false, false},
+		"the parent itself":                         {"", candidate("a", "ns", "", "a", `"uid":"parent"`), false, false, false},
+		"the parent itself, its own owner":          {"", candidate("a", "ns", "parent", "a", `"uid":"parent"`), false, false, false},
+		"an owner of the parent":                    {ownedByX, candidate("a", "ns", "", "a", `"uid":"x"`), false, false, false},
+		"an orphan that owns nothing":               {ownedByX, candidate("a", "ns", "", "a", `"uid":"y"`), false, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := parentWith(test.parent)
-			selector, err := specWith(t).selectorOf(parent)
+			spec := specWith(t)
+			selector, err := spec.selectorOf(parent)
 			if err != nil {
 				t.Fatal(err)
 			}
 			both := []object{test.candidate}
-			c := claim(parent, selector, both, both)
+			c := spec.claim(parent, selector, both, both)
 			got := []bool{len(c.children) > 0, len(c.adopt) > 0, len(c.release) > 0}
 			if diff := cmp.Diff([]bool{test.children, test.adopt, test.released}, got); diff != "" {
 				t.Errorf("child, to be adopted, to be released (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAdoptionNeedsValue: a selector that demands no value of a label may match all that there is.
+func TestAdoptionNeedsValue(t *testing.T) {
+	adoptAny := func(s *v1alpha1.CompositeControllerSpec) { s.Adoption = v1alpha1.AdoptAny }
+	for name, test := range map[string]struct {
+		edits    []edit
+		selector string
+		adopted  bool
+	}{
+		"expressions":              {nil, `{"matchExpressions":[{"key":"b","operator":"DoesNotExist"}]}`, false},
+		"any value of a label":     {nil, `{"matchExpressions":[{"key":"app","operator":"Exists"}]}`, false},
+		"one of some values":       {nil, `{"matchExpressions":[{"key":"app","operator":"In","values":["a","b"]}]}`, true},
+		"expressions, all adopted": {[]edit{adoptAny}, `{"matchExpressions":[{"key":"b","operator":"DoesNotExist"}]}`, true},
+		"labels and expressions":   {nil, `{"matchLabels":{"app":"a"},"matchExpressions":[{"key":"b","operator":"DoesNotExist"}]}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := specWith(t, test.edits...)
+			parent := text(`{"metadata":{"name":"thing","namespace":"ns","uid":"parent"},"spec":{"selector":` + test.selector + `}}`)
+			selector, err := spec.selectorOf(parent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := spec.claim(parent, selector, nil, []object{candidate("a", "ns", "", "a", "")})
+			if adopted, refused := len(c.adopt) == 1, len(c.refused) == 1; adopted != test.adopted || refused == test.adopted {
+				t.Errorf("adopted: %t, refused: %t", adopted, refused)
+			}
+		})
+	}
+}
+
+// TestCopiedAnnotation: a hook copies the annotations of its parent, which is an attachment, to a child. The child is the parent's.
+func TestCopiedAnnotation(t *testing.T) {
+	spec := specWith(t)
+	parent := parentWith("")
+	child := wants(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","labels":{"app":"a"},"annotations":{"metacontroller.k8s.io/decorator-controller":"dc","b":"c"}}}`)
+	desired, err := spec.desiredTree(parent, &answerOf(t, spec, parent, child).Children[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotations := desired["metadata"].(map[string]any)["annotations"]
+	if diff := cmp.Diff(map[string]any{"b": "c"}, annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+	// Children that were made with it are found by their generated label.
+	generated := specWith(t, func(s *v1alpha1.CompositeControllerSpec) { s.GenerateSelector = ptr(true) })
+	selector, err := generated.selectorOf(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := text(`{"metadata":{"name":"c","namespace":"ns","uid":"c","labels":{"controller-uid":"parent"},` + attached +
+		`,"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"parent","controller":true}]}}`)
+	if c := generated.claim(parent, selector, []object{made}, nil); len(c.children) != 1 {
+		t.Errorf("claimed %+v", c)
 	}
 }
 
@@ -77,14 +141,15 @@ func TestClaimIgnoresOrder(t *testing.T) {
 		candidate("d", "ns", "other", "a", ""), candidate("e", "ns", "", "a", ""),
 	}
 	parent := parentWith("")
-	selector, err := specWith(t).selectorOf(parent)
+	spec := specWith(t)
+	selector, err := spec.selectorOf(parent)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := 0
 	permutations(all, func(order []object) {
 		seen++
-		c := claim(parent, selector, order, order)
+		c := spec.claim(parent, selector, order, order)
 		got := [][]string{names(c.children), names(c.adopt), names(c.release)}
 		if diff := cmp.Diff([][]string{{"a"}, {"b", "e"}, {"c"}}, got); diff != "" {
 			t.Fatalf("observed as %v (-want +got):\n%s", names(order), diff)

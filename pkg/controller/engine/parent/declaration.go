@@ -39,7 +39,9 @@ type Declaration struct {
 	ResyncPeriodSeconds *int32
 	// GenerateSelector finds children by a label that the engine sets.
 	GenerateSelector bool
-	Status           Status
+	// AdoptAny adopts also what a selector matches that demands no value of a label.
+	AdoptAny bool
+	Status   Status
 }
 
 // ParentRule is a rule for which objects are parents.
@@ -93,6 +95,7 @@ func FromComposite(cc *v1alpha1.CompositeController) *Declaration {
 		Endpoints:           spec.EndpointConfigs,
 		ResyncPeriodSeconds: spec.ResyncPeriodSeconds,
 		GenerateSelector:    isTrue(spec.GenerateSelector),
+		AdoptAny:            spec.Adoption == v1alpha1.AdoptAny,
 		Status: Status{
 			ObservedGeneration: cc.Status.ObservedGeneration,
 			Children:           cc.Status.Children,

@@ -40,13 +40,18 @@ func (spec *Spec) desiredTree(parent object, child *hook.Child) (map[string]any,
 		own[labelControllerUID] = string(parent.GetUID())
 		metadata["labels"] = own
 	}
-	if spec.kind == Decorator {
-		own, _ := metadata["annotations"].(map[string]any)
-		own = maps.Clone(own)
-		if own == nil {
+	own, _ := metadata["annotations"].(map[string]any)
+	switch _, set := own[annotationDecorator]; {
+	case spec.kind == Decorator:
+		if own = maps.Clone(own); own == nil {
 			own = map[string]any{}
 		}
 		own[annotationDecorator] = spec.name
+		metadata["annotations"] = own
+	case set:
+		// The hook may have copied it from the parent, which is an attachment. The child is none.
+		own = maps.Clone(own)
+		delete(own, annotationDecorator)
 		metadata["annotations"] = own
 	}
 	return tree, nil
@@ -135,6 +140,9 @@ func (t *parentType) withOwner(o, parent object, own bool) ([]byte, error) {
 	})
 	if own {
 		owners = append(owners, t.ownerReference(parent))
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			delete(annotations, annotationDecorator) // it is no attachment from now on
+		}
 	}
 	setOrDelete(metadata, "ownerReferences", owners)
 	return json.Marshal(tree)

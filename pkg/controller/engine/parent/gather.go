@@ -63,6 +63,9 @@ func (s *parentSync) gather(ctx context.Context) (*children, error) {
 		for _, o := range claimed[i].adopt {
 			adoptions = append(adoptions, adoption{i, of.Resource, o})
 		}
+		if refused := claimed[i].refused; len(refused) > 0 {
+			s.refused = adoptionRefused(s.parent, s.state.selector, of.Resource, refused)
+		}
 	}
 	if len(adoptions) > 0 {
 		adopted, err := s.adopt(ctx, adoptions)
@@ -104,7 +107,7 @@ func (s *parentSync) claim(owned, orphans []object) claims {
 	if s.spec.kind == Decorator {
 		return s.spec.claimAttachments(owned)
 	}
-	return claim(s.parent, s.state.selector, owned, orphans)
+	return s.spec.claim(s.parent, s.state.selector, owned, orphans)
 }
 
 // isChild reports whether an object that the parent owns is a child.

@@ -30,6 +30,8 @@ type Spec struct {
 	finalizer        string
 	parents          []*parentType
 	generateSelector bool
+	// adoptAny is whether orphans are adopted also by a selector that demands no value of a label.
+	adoptAny bool
 	// sync, finalize and customize report which hooks there are.
 	sync, finalize, customize bool
 	// children are sorted by group, version and kind.
@@ -172,6 +174,7 @@ func Compile(d *Declaration, served map[schema.GroupVersionResource]Resource) (*
 		name:             d.Name,
 		finalizer:        d.Kind.finalizer(d.Name),
 		generateSelector: d.GenerateSelector,
+		adoptAny:         d.AdoptAny,
 		sync:             enabled(d.Hooks.Sync),
 		finalize:         enabled(d.Hooks.Finalize),
 		customize:        enabled(d.Hooks.Customize),

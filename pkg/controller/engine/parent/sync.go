@@ -4,6 +4,7 @@
 package parent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -31,8 +32,8 @@ type parentSync struct {
 	strays []object
 	// changed reports whether anything was written.
 	changed bool
-	// problem is what the author of the hook has to know of a sync that has not failed.
-	problem *Problem
+	// problem is what the author of the hook has to know of a sync that has not failed, and refused the same of orphans that were not adopted.
+	problem, refused *Problem
 }
 
 // RightsRetryInterval is how often an operation is tried again for which the engine lacks a right: no event shows that it was granted.
@@ -95,7 +96,7 @@ func (s *parentSync) finish(ctx context.Context, after time.Duration, err error)
 	countSync(s.spec.kind, s.name, s.result(err))
 	problem := problemOf(err)
 	if err == nil {
-		problem = s.problem
+		problem = cmp.Or(s.problem, s.refused)
 	}
 	changed, wake := s.failures.report(s.key, s.called, problem)
 	if changed {

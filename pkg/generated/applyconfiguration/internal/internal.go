@@ -945,6 +945,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: dev.millwright.pkg.apis.metacontroller.v1alpha1.CompositeControllerSpec
   map:
     fields:
+    - name: adoption
+      type:
+        scalar: string
     - name: childResources
       type:
         list:

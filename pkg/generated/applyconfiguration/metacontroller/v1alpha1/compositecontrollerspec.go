@@ -5,6 +5,10 @@
 
 package v1alpha1
 
+import (
+	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
+)
+
 // CompositeControllerSpecApplyConfiguration represents a declarative configuration of the CompositeControllerSpec type for use
 // with apply.
 //
@@ -22,6 +26,10 @@ type CompositeControllerSpecApplyConfiguration struct {
 	// generateSelector finds children by a label controller-uid, which the engine sets, instead of by the spec.selector of
 	// the parent.
 	GenerateSelector *bool `json:"generateSelector,omitempty"`
+	// adoption is which objects without a controller owner become children: with matchLabels, those that the spec.selector of the parent matches, if
+	// it demands a value of a label, by matchLabels or an expression with the operator In; with any, also those that another selector matches, which
+	// may be all that there are. Default: matchLabels.
+	Adoption *metacontrollerv1alpha1.AdoptionPolicy `json:"adoption,omitempty"`
 	// endpointConfigs are the access to hooks by host, for hooks that have none of their own.
 	EndpointConfigs []EndpointConfigApplyConfiguration `json:"endpointConfigs,omitempty"`
 }
@@ -74,6 +82,14 @@ func (b *CompositeControllerSpecApplyConfiguration) WithResyncPeriodSeconds(valu
 // If called multiple times, the GenerateSelector field is set to the value of the last call.
 func (b *CompositeControllerSpecApplyConfiguration) WithGenerateSelector(value bool) *CompositeControllerSpecApplyConfiguration {
 	b.GenerateSelector = &value
+	return b
+}
+
+// WithAdoption sets the Adoption field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Adoption field is set to the value of the last call.
+func (b *CompositeControllerSpecApplyConfiguration) WithAdoption(value metacontrollerv1alpha1.AdoptionPolicy) *CompositeControllerSpecApplyConfiguration {
+	b.Adoption = &value
 	return b
 }
 
