@@ -73,6 +73,8 @@ type Controller struct {
 	writer *objectwriter.Writer
 	// removeFinalizers removes the finalizer of a declaration from all parents of a type.
 	removeFinalizers func(ctx context.Context, parents schema.GroupVersionResource, name string) error
+	// isDefined reports whether a CustomResourceDefinition defines a resource.
+	isDefined func(schema.GroupResource) (bool, error)
 	// newParentController returns what syncs the parents of a declaration.
 	newParentController func(parent.Config) (parentController, *parent.Problem, error)
 
@@ -144,6 +146,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	}
 	kind := config.Declarations.Kind()
 	c.removeFinalizers = parent.FinalizerRemover{Kind: kind, Metadata: metadataClient, Writer: writer, Namespace: config.Namespace}.Remove
+	c.isDefined = definedIn(config.Definitions)
 	c.standby = &standby{kind: kind, acquire: config.Objects.Acquire, requests: c.standbyRequests,
 		held: map[types.UID]heldWatches{}, ready: make(chan struct{})}
 	controller.ReportWatchErrors(config.Declarations.Informer(), config.Declarations.Resource())

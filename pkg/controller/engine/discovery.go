@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller/engine/parent"
 )
 
@@ -83,6 +85,20 @@ func (c *Controller) inServedVersion(ctx context.Context, of schema.GroupVersion
 	return of, false, nil
 }
 
+// errDefinitionsUnknown is the error of a question about a CustomResourceDefinition before they are known.
+var errDefinitionsUnknown = errors.New("the CustomResourceDefinitions are not listed yet")
+
+// definedIn returns a function that reports whether a CustomResourceDefinition defines a resource.
+func definedIn(definitions cache.SharedIndexInformer) func(schema.GroupResource) (bool, error) {
+	return func(of schema.GroupResource) (bool, error) {
+		if !definitions.HasSynced() {
+			return false, errDefinitionsUnknown
+		}
+		_, exists, err := definitions.GetStore().GetByKey(of.String())
+		return exists, err
+	}
+}
+
 // watchDefinitions queues the declarations whose parents or children a CustomResourceDefinition defines when it is added, changed or
 // deleted. For aggregated APIs the API server is asked in intervals.
 func (c *Controller) watchDefinitions() error {
@@ -118,6 +134,13 @@ func (c *Controller) definitionChanged(defined schema.GroupResource) {
 				c.state(d.Name).rediscover.Store(true)
 				c.Enqueue(c.declarationKey(d.Name))
 			}
+		}
+		isDefined := func(of v1alpha1.ResourceRule) bool {
+			resource, err := parent.ResourceOf(of)
+			return err == nil && resource.GroupResource() == defined
+		}
+		if slices.ContainsFunc(d.Status.Finalized, isDefined) {
+			c.Enqueue(c.declarationKey(d.Name)) // perhaps finalizers wait for it
 		}
 	}
 }

@@ -5,12 +5,16 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/controller/engine/parent"
 )
 
@@ -34,48 +38,54 @@ func (c *Controller) syncDeleted(ctx context.Context, d *parent.Declaration, s *
 	if !hasFinalizer(d) {
 		return 0, nil
 	}
-	err := c.clearAllParents(ctx, d)
-	if apierrors.IsForbidden(err) {
-		if _, err := c.updateStatus(ctx, d, s, health{problem: uncleared(err)}); err != nil {
-			return 0, err
+	if err := c.clearAllParents(ctx, d); err != nil {
+		if problem := uncleared(err); problem != nil {
+			_, failed := c.updateStatus(ctx, d, s, health{problem: problem})
+			err = errors.Join(err, failed)
 		}
-	}
-	if err != nil {
 		return 0, err
 	}
-	_, err = c.patchFinalizers(ctx, d, without(d.Finalizers, finalizerOf(d.Kind)))
+	_, err := c.patchFinalizers(ctx, d, without(d.Finalizers, finalizerOf(d.Kind)))
 	if apierrors.IsNotFound(err) {
 		return 0, nil
 	}
 	return 0, err
 }
 
-// clearFormerParents removes the finalizer of a declaration from parents of former types, once the current ones are hosted: until then
-// the edit may be a mistake. A missing right is returned as a problem.
-func (c *Controller) clearFormerParents(ctx context.Context, d *parent.Declaration) (*parent.Declaration, *parent.Problem, error) {
-	former := formerParents(d)
-	for _, of := range former {
-		err := c.clearParents(ctx, of, d.Name)
-		if apierrors.IsForbidden(err) {
-			return d, uncleared(err), nil
-		}
-		if err != nil {
-			return d, nil, err
+// clearFormerParents removes the finalizer of a declaration from parents of former types, once the current ones are hosted: until then the edit may be a
+// mistake. A type stays recorded while the finalizer cannot be removed from all of its parents: remaining is why.
+func (c *Controller) clearFormerParents(ctx context.Context, d *parent.Declaration) (_ *parent.Declaration, remaining, err error) {
+	var cleared []v1alpha1.ResourceRule
+	var errs []error
+	for _, of := range formerParents(d) {
+		if err := c.clearParents(ctx, of, d.Name); err != nil {
+			errs = append(errs, err)
+		} else {
+			cleared = append(cleared, of)
 		}
 	}
-	isFormer := func(of v1alpha1.ResourceRule) bool { return slices.Contains(former, of) }
-	d, err := c.updateRecord(ctx, d, slices.DeleteFunc(slices.Clone(d.Status.Finalized), isFormer))
-	return d, nil, err
+	isCleared := func(of v1alpha1.ResourceRule) bool { return slices.Contains(cleared, of) }
+	updated, err := c.updateRecord(ctx, d, slices.DeleteFunc(slices.Clone(d.Status.Finalized), isCleared))
+	if err != nil {
+		return nil, nil, err
+	}
+	return updated, errors.Join(errs...), nil
 }
 
-// clearAllParents removes the finalizer of a declaration from the parents of all types that may have it.
+// clearAllParents removes the finalizer of a declaration from the parents of all types that may have it, whatever its spec has become.
 func (c *Controller) clearAllParents(ctx context.Context, d *parent.Declaration) error {
-	for _, of := range append(formerParents(d), currentParents(d)...) {
-		if err := c.clearParents(ctx, of, d.Name); err != nil {
-			return err
-		}
+	var errs []error
+	for _, of := range finalizedParents(d) {
+		errs = append(errs, c.clearParents(ctx, of, d.Name))
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// notServedError is the error of parents that exist, and cannot be written because their type is not served.
+type notServedError struct{ of schema.GroupResource }
+
+func (e *notServedError) Error() string {
+	return fmt.Sprintf("the API server does not serve %s, although its CustomResourceDefinition exists: serve a version of it, or delete the definition", e.of)
 }
 
 // clearParents removes the finalizer of a declaration from all parents of one type, in whichever version it is served.
@@ -84,15 +94,36 @@ func (c *Controller) clearParents(ctx context.Context, rule v1alpha1.ResourceRul
 	if err != nil {
 		return nil // an invalid type never had parents
 	}
-	of, served, err := c.inServedVersion(ctx, of)
-	if err != nil || !served {
-		return err // a type that is not served has no objects any more
+	served, found, err := c.inServedVersion(ctx, of)
+	if err != nil {
+		return err
 	}
-	return c.removeFinalizers(ctx, of, name)
+	if found {
+		return c.removeFinalizers(ctx, served, name)
+	}
+	defined, err := c.isDefined(of.GroupResource())
+	if err == nil && defined {
+		err = &notServedError{of.GroupResource()}
+	}
+	return err // without a definition there are no objects any more
 }
 
+// uncleared returns the problem of a finalizer that remains on parents; nil if it is removed soon.
 func uncleared(err error) *parent.Problem {
-	return &parent.Problem{Reason: v1alpha1.ReasonForbidden, Message: "finalizers cannot be removed from parents: " + err.Error()}
+	if err == nil || controller.IsRetriedQuietly(err) {
+		return nil
+	}
+	reason := v1alpha1.ReasonFinalizersRemain
+	if apierrors.IsForbidden(err) {
+		reason = v1alpha1.ReasonForbidden
+	}
+	return &parent.Problem{Reason: reason, Message: controller.Truncate("finalizers cannot be removed from parents: "+err.Error(), parent.MaxMessage)}
+}
+
+// isRefused reports whether nothing but a change of rights or definitions helps.
+func isRefused(err error) bool {
+	_, notServed := errors.AsType[*notServedError](err)
+	return notServed || apierrors.IsForbidden(err)
 }
 
 func without(list []string, removed string) []string {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller/engine/parent"
@@ -130,7 +131,7 @@ func TestFormerParents(t *testing.T) {
 		"are cleared":                        {cleared: []string{"v1 others.example.com of cc"}, reason: v1alpha1.ReasonServing},
 		"are kept until others are hosted":   {broken: true, record: others, reason: v1alpha1.ReasonChildNotServed},
 		"are kept if a right is missing":     {clearErr: forbiddenThings(), cleared: []string{"v1 others.example.com of cc"}, record: others, reason: v1alpha1.ReasonForbidden},
-		"are kept if they cannot be cleared": {clearErr: errors.New("no"), cleared: []string{"v1 others.example.com of cc"}, record: others, fails: true},
+		"are kept if they cannot be cleared": {clearErr: errors.New("no"), cleared: []string{"v1 others.example.com of cc"}, record: others, fails: true, reason: v1alpha1.ReasonFinalizersRemain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, withFinalizer(withFormer(controllerWith(), "others")))
@@ -173,8 +174,9 @@ func TestDeletedController(t *testing.T) {
 		reason   string
 	}{
 		"is released once all parents are cleared": {cleared: []string{others, things}},
-		"is kept if a right is missing":            {clearErr: forbiddenThings(), cleared: []string{others}, fails: true, reason: v1alpha1.ReasonForbidden},
-		"is kept if parents cannot be cleared":     {clearErr: errors.New("no"), cleared: []string{others}, fails: true},
+		"is kept if a right is missing":            {clearErr: forbiddenThings(), cleared: []string{others, things}, fails: true, reason: v1alpha1.ReasonForbidden},
+		"is kept if parents cannot be cleared":     {clearErr: errors.New("no"), cleared: []string{others, things}, fails: true, reason: v1alpha1.ReasonFinalizersRemain},
+		"is kept after a stale read, quietly":      {clearErr: apierrors.NewConflict(schema.GroupResource{}, "", nil), cleared: []string{others, things}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, withFinalizer(withFormer(controllerWith(withFinalize), "others", "things")))
@@ -194,6 +196,73 @@ func TestDeletedController(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDeletedInvalidController: what the spec has become does not matter. The record has the types of the parents that have the finalizer.
+func TestDeletedInvalidController(t *testing.T) {
+	for name, rule := range map[string]v1alpha1.ResourceRule{
+		"no resource":           {APIVersion: "example.com/v1"},
+		"no version":            {APIVersion: "a/b/c", Resource: "things"},
+		"another resource":      {APIVersion: "example.com/v1", Resource: "others"},
+		"another group, unused": {APIVersion: "other.example.com/v1", Resource: "things"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cc := withFinalizer(withFormer(controllerWith(withFinalize), "things"))
+			cc.Spec.ParentResource.ResourceRule = rule
+			h := newHost(t, cc)
+			h.objects.Delete("", "cc")
+			h.mustSync()
+			h.wantCleared("v1 things.example.com of cc")
+			if cc := h.cc(); cc != nil {
+				t.Errorf("it is still there, with the finalizers %v", cc.Finalizers)
+			}
+		})
+	}
+}
+
+// TestDeletedControllerOfUnservedParents: the parents exist, also while no version of their type is served.
+func TestDeletedControllerOfUnservedParents(t *testing.T) {
+	h := newHost(t, withFinalizer(withFormer(controllerWith(withFinalize), "things")))
+	served := h.served.Resources
+	h.served.Resources = nil
+	h.defined = sets.New("things.example.com")
+	h.objects.Delete("", "cc")
+	if _, err := h.sync(); err == nil {
+		t.Error("no error")
+	}
+	h.wantCleared()
+	h.wantReady(v1alpha1.ReasonFinalizersRemain)
+	h.wantEvents("Warning FinalizersRemain finalizers cannot be removed from parents: the API server does not serve things.example.com, " +
+		"although its CustomResourceDefinition exists: serve a version of it, or delete the definition")
+	h.definedErr = errDefinitionsUnknown
+	if _, err := h.sync(); err == nil {
+		t.Error("no error before the definitions are known")
+	}
+	h.served.Resources, h.definedErr = served, nil
+	h.mustSync()
+	h.wantCleared("v1 things.example.com of cc")
+	if cc := h.cc(); cc != nil {
+		t.Errorf("it is still there, with the finalizers %v", cc.Finalizers)
+	}
+}
+
+// TestFormerParentsThatAreNotServed: the record keeps them, and what is hosted now goes on.
+func TestFormerParentsThatAreNotServed(t *testing.T) {
+	h := newHost(t, withFinalizer(withFormer(controllerWith(), "others")))
+	h.newParentController = hostedImmediately(h)
+	h.defined = sets.New("others.example.com")
+	if after := h.mustSync(); after <= 0 || after > parent.RightsRetryInterval {
+		t.Errorf("it is tried again after %v", after)
+	}
+	h.wantReady(v1alpha1.ReasonFinalizersRemain)
+	h.wantDid("start it")
+	h.defined = nil
+	h.reportedLongAgo()
+	h.mustSync()
+	if record := h.cc().Status.FinalizedParents; len(record) > 0 {
+		t.Errorf("without a definition the record is %v", record)
+	}
+	h.wantReady(v1alpha1.ReasonServing)
 }
 
 func TestDeletedWithoutFinalizer(t *testing.T) {

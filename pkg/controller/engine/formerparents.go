@@ -41,6 +41,17 @@ func currentParents(d *parent.Declaration) (current []v1alpha1.ResourceRule) {
 	return current
 }
 
+// finalizedParents returns the types of parents that may have the finalizer: the recorded ones, and the current ones.
+func finalizedParents(d *parent.Declaration) []v1alpha1.ResourceRule {
+	types := slices.Clone(d.Status.Finalized)
+	for _, current := range currentParents(d) {
+		if !slices.Contains(types, current) {
+			types = append(types, current)
+		}
+	}
+	return types
+}
+
 // formerParents returns the recorded types that are not among the current types of parents.
 func formerParents(d *parent.Declaration) []v1alpha1.ResourceRule {
 	valid := isValid(currentParents(d))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
@@ -93,6 +94,9 @@ type host struct {
 	// did are the calls of fakes, and cleared the types of parents whose finalizers were removed.
 	did, cleared []string
 	clearErr     error
+	// defined are the resources that a CustomResourceDefinition defines.
+	defined    sets.Set[string]
+	definedErr error
 }
 
 func newHost(t *testing.T, cc *v1alpha1.CompositeController) *host {
@@ -131,6 +135,7 @@ func newHost(t *testing.T, cc *v1alpha1.CompositeController) *host {
 		h.cleared = append(h.cleared, fmt.Sprintf("%s %s of %s", of.Version, of.GroupResource(), name))
 		return h.clearErr
 	}
+	h.isDefined = func(of schema.GroupResource) (bool, error) { return h.defined.Has(of.String()), h.definedErr }
 	h.serves("example.com/v1", metav1.APIResource{Name: "things", Kind: "Thing", Namespaced: true}, metav1.APIResource{Name: "things/status"})
 	h.serves("v1", metav1.APIResource{Name: "configmaps", Kind: "ConfigMap", Namespaced: true})
 	h.objects.Create(cc)

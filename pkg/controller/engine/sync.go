@@ -6,6 +6,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -97,19 +98,21 @@ func (c *Controller) syncDeclaration(ctx context.Context, name string) (time.Dur
 	if err != nil {
 		return 0, err
 	}
+	var remaining error
 	if health.problem == nil && len(formerParents(d)) > 0 {
-		if d, health.finalizers, err = c.clearFormerParents(ctx, d); err != nil {
+		if d, remaining, err = c.clearFormerParents(ctx, d); err != nil {
 			return 0, err
 		}
-		if health.finalizers != nil {
-			after = controller.EarliestDelay(after, parent.RightsRetryInterval)
+		health.finalizers = uncleared(remaining)
+		if isRefused(remaining) {
+			after, remaining = controller.EarliestDelay(after, parent.RightsRetryInterval), nil
 		}
 	}
 	if s.hosted != nil && health.problem == nil && !health.synced && time.Since(s.hosted.since) < hooksReportInterval {
-		return after, nil // usually the caches are filled before a user reads such a status
+		return after, remaining // usually the caches are filled before a user reads such a status
 	}
 	untilReported, err := c.updateStatus(ctx, d, s, health)
-	return controller.EarliestDelay(after, untilReported), err
+	return controller.EarliestDelay(after, untilReported), errors.Join(remaining, err)
 }
 
 // host hosts a declaration with its current spec, and returns its health.

@@ -152,3 +152,94 @@ func TestCompositeFormerParentsForbidden(t *testing.T) {
 	e.awaitChild(tool, "before", finalizers())
 	e.awaitReason(v1alpha1.ReasonServing)
 }
+
+// TestCompositeDeletedWhileInvalid: the edit that makes the spec invalid takes the types of its parents away.
+func TestCompositeDeletedWhileInvalid(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(clearsAway)
+	e.serves(finalized)
+	e.parent("web")
+	e.awaitChild(widget, "web", finalizers(e.finalizer()))
+	e.change(composite, e.name, "{spec: {parentResource: {apiVersion: a/b/c}}}")
+	e.awaitReason(v1alpha1.ReasonInvalidSpec)
+	e.remove(composite, e.name)
+	e.awaitGone(composite, e.name)
+	e.awaitChild(widget, "web", finalizers())
+}
+
+// TestCompositeFinalizersOfUnservedParents: no version of a CustomResourceDefinition is served for a while. Its objects keep their finalizers meanwhile.
+func TestCompositeFinalizersOfUnservedParents(t *testing.T) {
+	e := inSharedEngine(t)
+	kind, patch := e.gadgets()
+	e.hook.Answers(clearsAway)
+	cc := e.serves(finalized)
+	e.change(composite, e.name, patch)
+	e.parentOf(kind, "web")
+	e.awaitChild(kind, "web", finalizers(e.finalizer()))
+	serve := func(served bool) {
+		crd := e.look(definitions, "gadgets."+e.name+".example.com")
+		versions := crd.Object["spec"].(map[string]any)["versions"].([]any)
+		versions[0].(map[string]any)["served"] = served
+		if _, err := e.at(definitions).Update(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait := func() {
+		message := e.awaitReason(v1alpha1.ReasonFinalizersRemain)
+		if want := "does not serve gadgets." + e.name + ".example.com"; !strings.Contains(message, want) {
+			t.Errorf("the message is %q, want %q in it", message, want)
+		}
+	}
+	serve(false)
+	e.awaitReason(v1alpha1.ReasonParentNotServed)
+	e.change(composite, e.name, "{spec: {parentResource: {apiVersion: test.example.com/v1, resource: widgets}}}")
+	wait()
+	e.awaitEventOn(cc, v1alpha1.ReasonFinalizersRemain, "gadgets")
+	e.parent("web") // what is served now is not affected
+	e.awaitChild(widget, "web", finalizers(e.finalizer()))
+	serve(true)
+	e.awaitReason(v1alpha1.ReasonServing)
+	e.awaitChild(composite, e.name, finalizedParents("widgets"))
+	e.awaitChild(kind, "web", finalizers())
+
+	e.change(composite, e.name, patch)
+	e.awaitChild(kind, "web", finalizers(e.finalizer()))
+	serve(false)
+	e.awaitReason(v1alpha1.ReasonParentNotServed)
+	e.remove(composite, e.name)
+	wait()
+	serve(true)
+	e.awaitGone(composite, e.name)
+	e.awaitChild(kind, "web", finalizers())
+}
+
+// TestCompositeOverlapWithoutFinalizeHook: the younger CompositeController has left a parent to the older one, with its finalizer, and gets no finalize hook
+// any more.
+func TestCompositeOverlapWithoutFinalizeHook(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(clearsAway)
+	older := strings.Replace(finalized, "resource: widgets", "resource: widgets, labelSelector: {matchLabels: {on: \"yes\"}}", 1)
+	e.serves(older)
+	younger := e.servesToo(finalized)
+	own := "metacontroller.io/compositecontroller-" + younger
+	for _, name := range []string{"living", "deleted"} {
+		e.parent(name)
+		e.awaitChild(widget, name, finalizers(own))
+	}
+	e.change(composite, e.name, fmt.Sprintf("{spec: {parentResource: {labelSelector: {matchLabels: {on: null, %s: %s}}}}}", testLabel, e.namespace))
+	e.awaitReasonOf(younger, v1alpha1.ReasonParentsOverlap)
+	for _, name := range []string{"living", "deleted"} {
+		e.awaitChild(widget, name, finalizers(own, e.finalizer()))
+	}
+	e.hook.Says(tree{"finalized": false})
+	e.remove(widget, "deleted")
+	e.awaitCall(0, func(call *hookCall) bool { return call.Finalizing })
+	e.change(composite, younger, "{spec: {hooks: {finalize: null}}}")
+	for _, name := range []string{"living", "deleted"} {
+		e.awaitChild(widget, name, finalizers(e.finalizer()))
+	}
+	e.awaitChild(composite, younger, finalizers())
+	e.hook.Answers(clearsAway)
+	e.change(widget, "deleted", "{metadata: {annotations: {sync: again}}}")
+	e.awaitGone(widget, "deleted")
+}

@@ -237,6 +237,8 @@ const (
 	ReasonParentsOverlap = "ParentsOverlap"
 	// ReasonAdoptionRefused is the reason if the selector of a parent demands no value of a label, and matches objects without a controller owner.
 	ReasonAdoptionRefused = "AdoptionRefused"
+	// ReasonFinalizersRemain is the reason while the finalizer of the controller cannot be removed from parents that it does not have any more.
+	ReasonFinalizersRemain = "FinalizersRemain"
 	// ReasonNeverSettles: the hook answers differently each time, although nothing has changed.
 	ReasonNeverSettles = "NeverSettles"
 	// ReasonServedByBuiltIn: the parents are of a kind that a controller of Millwright serves.

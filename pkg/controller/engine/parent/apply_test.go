@@ -420,6 +420,17 @@ func TestAdoptionError(t *testing.T) {
 	}
 }
 
+// TestErrorsOfParentThatIsGone: a release has failed, too. There is no object to report it on.
+func TestErrorsOfParentThatIsGone(t *testing.T) {
+	api := startFakeAPI(t, string(parentWith("")), childWith("a", strings.Replace(owned, `"app":"a"`, `"app":"b"`, 1)), childWith("b", orphaned))
+	s := newSyncTest(t, api)
+	api.fails("PUT configmaps/a", http.StatusInternalServerError, "no")
+	api.drop("things/thing")
+	if _, err := s.gather(t.Context()); err != nil || s.parent != nil {
+		t.Errorf("the error is %v, and the sync continues: %t", err, s.parent != nil)
+	}
+}
+
 func TestRelease(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")), childWith("a", strings.Replace(owned, `"app":"a"`, `"app":"b"`, 1)), childWith("b", owned), childWith("c", foreign))
 	s := newSyncTest(t, api)

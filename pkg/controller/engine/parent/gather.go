@@ -69,7 +69,10 @@ func (s *parentSync) gather(ctx context.Context) (*children, error) {
 	}
 	if len(adoptions) > 0 {
 		adopted, err := s.adopt(ctx, adoptions)
-		if err != nil || s.parent == nil {
+		if s.parent == nil {
+			return nil, nil // there is no object to report errors on
+		}
+		if err != nil {
 			return nil, errors.Join(append(errs, err)...)
 		}
 		for i, list := range adopted {

@@ -65,9 +65,6 @@ func (c *Controller) Sync(ctx context.Context, k Key) (time.Duration, error) {
 		return 0, nil
 	}
 	s := &parentSync{Controller: c, key: k, of: of, parent: parent}
-	if s.isLeftToOlder() {
-		return s.finish(ctx, 0, nil)
-	}
 	after, err := s.reconcile(ctx)
 	switch {
 	case errors.Is(err, errNotRelated):
@@ -82,9 +79,9 @@ func (c *Controller) Sync(ctx context.Context, k Key) (time.Duration, error) {
 
 // isLeftToOlder reports whether a parent is left to an older CompositeController, and keeps why. A parent that has our finalizer and is to be
 // finalized is not left: it could never be deleted.
-func (s *parentSync) isLeftToOlder() bool {
+func (s *parentSync) isLeftToOlder(first hookPlan) bool {
 	problem, _ := s.overlap.Load().on(s.parent.Labels())
-	if problem == nil || hasFinalizer(s.parent, s.spec.finalizer) && s.spec.planHook(s.of.parentType, s.parent).hook != phaseSync {
+	if problem == nil || hasFinalizer(s.parent, s.spec.finalizer) && first.hook != phaseSync {
 		return false
 	}
 	s.problem = problem
@@ -150,13 +147,15 @@ func (s *parentSync) result(err error) string {
 	}
 }
 
-// reconcile sets our finalizer, gathers the children, calls the hook, and applies the plan that follows from its answer.
+// reconcile sets our finalizer, gathers the children, calls the hook, and applies the plan that follows from its answer. A parent that is left to an older
+// CompositeController only loses our finalizer, if there is no finalize hook any more.
 func (s *parentSync) reconcile(ctx context.Context) (time.Duration, error) {
 	first := s.spec.planHook(s.of.parentType, s.parent)
-	if err := s.setFinalizer(ctx, first.addFinalizer, first.removeFinalizer); err != nil || s.parent == nil {
+	left := s.isLeftToOlder(first)
+	if err := s.setFinalizer(ctx, first.addFinalizer && !left, first.removeFinalizer); err != nil || s.parent == nil {
 		return 0, err
 	}
-	if first.hook == phaseNone {
+	if left || first.hook == phaseNone {
 		return 0, nil
 	}
 	s.called = first.hook
