@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,7 +103,7 @@ func definedIn(definitions cache.SharedIndexInformer) func(schema.GroupResource)
 // watchDefinitions queues the declarations whose parents or children a CustomResourceDefinition defines when it is added, changed or
 // deleted. For aggregated APIs the API server is asked in intervals.
 func (c *Controller) watchDefinitions() error {
-	changed := func(obj any) {
+	changed := func(obj any, isInInitialList bool) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = tombstone.Obj
 		}
@@ -111,17 +112,19 @@ func (c *Controller) watchDefinitions() error {
 			return
 		}
 		plural, group, _ := strings.Cut(definition.Name, ".")
-		c.definitionChanged(schema.GroupResource{Group: group, Resource: plural})
+		c.definitionChanged(schema.GroupResource{Group: group, Resource: plural}, isInInitialList)
 	}
-	_, err := c.Definitions.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := c.Definitions.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    changed,
-		UpdateFunc: func(_, obj any) { changed(obj) },
-		DeleteFunc: changed,
+		UpdateFunc: func(_, obj any) { changed(obj, false) },
+		DeleteFunc: func(obj any) { changed(obj, false) },
 	})
 	return err
 }
 
-func (c *Controller) definitionChanged(defined schema.GroupResource) {
+// definitionChanged queues the declarations that a definition concerns. One that is in the initial list has been there for a while.
+func (c *Controller) definitionChanged(defined schema.GroupResource, isInInitialList bool) {
+	now := time.Now()
 	c.mu.Lock()
 	for _, parents := range c.running {
 		parents.Defined(defined)
@@ -131,7 +134,10 @@ func (c *Controller) definitionChanged(defined schema.GroupResource) {
 		for _, wanted := range resourcesOf(d) {
 			if wanted.GroupResource() == defined {
 				c.Objects.Retry(wanted)
-				c.state(d.Name).rediscover.Store(true)
+				s := c.state(d.Name)
+				if s.rediscover.Store(true); !isInInitialList {
+					s.defined.Store(&now)
+				}
 				c.Enqueue(c.declarationKey(d.Name))
 			}
 		}

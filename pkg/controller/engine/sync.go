@@ -28,6 +28,8 @@ const (
 	// minDiscoveryInterval and maxDiscoveryInterval bound how often the API server is asked for a resource that it does not serve. For what a
 	// CustomResourceDefinition defines it is asked as soon as the definition changes.
 	minDiscoveryInterval, maxDiscoveryInterval = 100 * time.Millisecond, 15 * time.Second
+	// minDiscoveryLag and maxDiscoveryLag are when the API server is asked again, at first and at last, after a definition has changed.
+	minDiscoveryLag, maxDiscoveryLag = 2 * time.Second, 30 * time.Second
 )
 
 // state is what is known of the declaration of a name. Only its syncs use it, one at a time, except for rediscover.
@@ -39,6 +41,11 @@ type state struct {
 	since   time.Time
 	// rediscover reports whether the API server may serve other resources than when it was asked. It is safe for concurrent use.
 	rediscover atomic.Bool
+	// defined is when a definition of its resources changed last, nil for never. It is safe for concurrent use.
+	defined atomic.Pointer[time.Time]
+	// lagOf is the change after which the API server is asked again, and askAt when.
+	lagOf *time.Time
+	askAt time.Time
 	// hooksReported is when the status last reported on hooks.
 	hooksReported time.Time
 }
@@ -121,7 +128,8 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 	if !known {
 		return health{}, syncedInterval, nil
 	}
-	rediscover := s.rediscover.Swap(false) || builtIn != nil && s.hosted != nil
+	untilLag, ask := s.discoveryLag(time.Now())
+	rediscover := s.rediscover.Swap(false) || ask || builtIn != nil && s.hosted != nil
 	if rediscover || !s.hosted.isOf(d) {
 		if err := c.replace(ctx, d, s, builtIn); err != nil {
 			s.rediscover.Store(true)
@@ -129,7 +137,7 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 		}
 	}
 	if s.problem != nil {
-		return health{problem: s.problem}, s.untilDiscovery(), nil
+		return health{problem: s.problem}, controller.EarliestDelay(s.untilDiscovery(), untilLag), nil
 	}
 	h := s.hosted
 	if !equalMetadata(h.declaration, d) {
@@ -140,14 +148,14 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 	}
 	h.SetOverlap(parent.OverlapOf(d, c.selected()))
 	observed := h.Health()
-	after := c.untilBuiltIn(d)
+	after := controller.EarliestDelay(c.untilBuiltIn(d), untilLag)
 	switch {
 	case observed.Watch != nil:
 		h.Pause() // nothing must be decided from caches that are not updated
 	case !observed.Synced && observed.Stalled != nil:
 		// The end of the stall is reported.
 	case !observed.Synced:
-		after = syncedInterval
+		after = syncedInterval // which is earlier than any other
 	case !h.Started():
 		c.start(ctx, h)
 		if hasFinalizer(d) && !h.spec.Finalizes() {
@@ -274,6 +282,29 @@ func (s *state) setProblem(problem *parent.Problem) {
 		s.since = time.Now()
 	}
 	s.problem = problem
+}
+
+// discoveryLag reports whether the API server is to be asked again because it may not have served yet what a changed definition defines, and when next, 0 for
+// never: of several API servers each follows by itself.
+func (s *state) discoveryLag(now time.Time) (again time.Duration, ask bool) {
+	defined := s.defined.Load()
+	if defined == nil {
+		return 0, false
+	}
+	if s.lagOf != defined {
+		s.lagOf, s.askAt = defined, now.Add(minDiscoveryLag)
+	}
+	if wait := s.askAt.Sub(now); wait > 0 {
+		return wait, false
+	}
+	passed := now.Sub(*defined)
+	if passed >= maxDiscoveryLag {
+		s.defined.CompareAndSwap(defined, nil)
+		return 0, true
+	}
+	again = max(passed, minDiscoveryLag)
+	s.askAt = now.Add(again)
+	return again, true
 }
 
 // untilDiscovery returns when to ask the API server again for what it does not serve now, 0 for never.

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +224,44 @@ func TestHostRetriesDiscovery(t *testing.T) {
 	h.did = nil
 	h.mustSync()
 	h.wantDid("new generation 8")
+}
+
+// TestDiscoveryLag: after a definition has changed, the API server is asked a few times more, however often the declaration is synced.
+func TestDiscoveryLag(t *testing.T) {
+	s := &state{}
+	begin := time.Now()
+	if again, ask := s.discoveryLag(begin); ask || again != 0 {
+		t.Errorf("before any change: %v, %t", again, ask)
+	}
+	s.defined.Store(&begin)
+	var asked []time.Duration
+	for passed := time.Duration(0); passed < time.Minute; passed += 20 * time.Millisecond {
+		again, ask := s.discoveryLag(begin.Add(passed))
+		if ask {
+			asked = append(asked, passed)
+		}
+		if again < 0 || again > maxDiscoveryLag {
+			t.Fatalf("after %s it is asked again after %s", passed, again)
+		}
+	}
+	if want := []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second}; !slices.Equal(asked, want) {
+		t.Errorf("asked after %v, want %v", asked, want)
+	}
+}
+
+// TestHostFollowsLateDiscovery: the answer after the change of a definition was an old one.
+func TestHostFollowsLateDiscovery(t *testing.T) {
+	h := newHost(t, controllerWith())
+	h.start()
+	changed := time.Now()
+	h.state("cc").defined.Store(&changed)
+	if after := h.mustSync(); after <= 0 || after > minDiscoveryLag {
+		t.Errorf("it is synced again after %s", after)
+	}
+	h.served.Resources = h.served.Resources[1:] // without things
+	h.state("cc").askAt = time.Now()
+	h.mustSync()
+	h.wantReady(v1alpha1.ReasonParentNotServed)
 }
 
 func TestStatusReportsOnHooksOncePerInterval(t *testing.T) {

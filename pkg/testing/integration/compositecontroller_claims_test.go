@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/testing/faultproxy"
@@ -122,6 +124,74 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 			t.Errorf("owners of %s (-want +got):\n%s", kept.GetName(), diff)
 		}
 	}
+}
+
+// TestCompositeOrphanOfParentThatReturns: a parent is not selected for a while, and its child loses its owner meanwhile.
+func TestCompositeOrphanOfParentThatReturns(t *testing.T) {
+	e := inSharedEngine(t)
+	e.hook.Answers(oneConfigMap)
+	e.serves(configMaps)
+	parent := e.parent("web")
+	child := e.awaitChild("ConfigMap", "web", ownedBy(parent))
+	other := e.parent("other") // its child shows when the engine has observed what was written before
+	e.change(widget, "web", "{metadata: {labels: {"+testLabel+": null}}}")
+	e.change("ConfigMap", "web", "{metadata: {ownerReferences: null}}")
+	e.change(widget, "other", "{spec: {who: me}}")
+	e.awaitChild("ConfigMap", "other", ownedBy(other), has("me", "data", "who"))
+	e.change(widget, "web", fmt.Sprintf("{metadata: {labels: {%s: %s}}}", testLabel, e.namespace))
+	if adopted := e.awaitChild("ConfigMap", "web", ownedBy(parent)); adopted.GetUID() != child.GetUID() {
+		t.Error("the child was made again")
+	}
+}
+
+// TestCompositeNamespaceMadeAgain: the child of a cluster-scoped parent is in a namespace that is deleted, and made again. The engine does not watch
+// namespaces.
+func TestCompositeNamespaceMadeAgain(t *testing.T) {
+	e := inSharedEngine(t)
+	namespace := e.namespace + "-again"
+	e.hook.Answers(func(*hookCall) any {
+		return tree{"children": list{tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": "a", "namespace": namespace}}}}
+	})
+	put := func() {
+		t.Helper()
+		made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+		if _, err := e.kube.CoreV1().Namespaces().Create(t.Context(), made, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitChild := func() {
+		t.Helper()
+		e.eventually(func() string {
+			if _, err := e.kube.CoreV1().ConfigMaps(namespace).Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+	}
+	put()
+	e.cleanUp("Namespace", namespace)
+	e.serves(strings.Replace(configMaps, "widgets", "clusterwidgets", 1))
+	e.put("{apiVersion: test.example.com/v1, kind: ClusterWidget, metadata: {name: %s, labels: {%s: %s}}}", e.name, testLabel, e.namespace)
+	e.cleanUp(clusterWidget, e.name)
+	awaitChild()
+	// The namespace cannot go before the engine has tried to create the child again.
+	holds := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "holds", Finalizers: []string{"example.com/holds"}}}
+	if _, err := e.kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), holds, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	calls := len(e.hook.Calls())
+	if err := e.kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitCall(calls, func(call *hookCall) bool { return len(call.Children["ConfigMap.v1"]) == 0 })
+	e.calm()
+	release := []byte(`{"metadata":{"finalizers":null}}`)
+	if _, err := e.kube.CoreV1().ConfigMaps(namespace).Patch(t.Context(), "holds", types.MergePatchType, release, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitGone("Namespace", namespace)
+	put()
+	awaitChild()
 }
 
 // TestCompositeChildWithCopiedAnnotation: the parent is an attachment of a DecoratorController, and the hook copies its annotations to its child.

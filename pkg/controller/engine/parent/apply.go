@@ -78,6 +78,8 @@ func (s *parentSync) recordResult(p *plan, step childStep, r stepResult) []child
 		if s.state.history.recordForeign(step.child) {
 			return []childEvent{{controller.ReasonResourceExists, step.child}}
 		}
+	case r.terminating && step.child.namespace != s.key.Namespace:
+		p.requeue(namespaceRetryInterval)
 	case r.futile:
 		if s.state.history.recordFutile(step) {
 			return []childEvent{{eventStuck, step.child}}

@@ -73,6 +73,7 @@ func (s *parentSync) patchTarget(ctx context.Context, change *metadataChange, st
 	before := s.parent.GetResourceVersion()
 	written, err := s.Writer.Patch(ctx, of.at(s.key.Namespace, s.key.Name), body)
 	if apierrors.IsNotFound(err) {
+		s.again = RightsRetryInterval
 		return nil // our watch will show it
 	}
 	if err != nil {
@@ -94,6 +95,7 @@ func (s *parentSync) writeStatus(ctx context.Context, status map[string]any) err
 	before := s.parent.GetResourceVersion()
 	written, err := s.putStatus(ctx, of, status)
 	if apierrors.IsNotFound(err) {
+		s.again = RightsRetryInterval // the parent is gone, which our watch will show, or its type has no status for a while
 		return nil
 	}
 	if controller.IsTooLarge(err) {

@@ -27,6 +27,8 @@ type stepResult struct {
 	remaining differences
 	// foreign reports whether a foreign object has the name, and stale whether the parent owns that object and our watch has not shown it yet.
 	foreign, stale bool
+	// terminating reports whether the namespace of the child is being deleted, so that nothing is created there.
+	terminating bool
 	// futile reports whether a recreation would change nothing. Then the child was not deleted.
 	futile bool
 	err    error
@@ -59,7 +61,7 @@ func (s *parentSync) applyStep(ctx context.Context, step childStep) stepResult {
 	case step.verb == verbCreate && apierrors.IsAlreadyExists(err):
 		return s.checkOwnership(ctx, step)
 	case step.verb == verbCreate && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return stepResult{} // nothing is created there
+		return stepResult{terminating: true}
 	case step.verb == verbUpdate && apierrors.IsNotFound(err):
 		return stepResult{}
 	}

@@ -420,6 +420,19 @@ func TestAdoptionError(t *testing.T) {
 	}
 }
 
+// TestLostStatusIsWrittenLater: the parent is gone, which the watch will show, or its type has no status subresource for a while, which no event shows.
+func TestLostStatusIsWrittenLater(t *testing.T) {
+	api := startFakeAPI(t, string(parentWith("")))
+	s := newSyncTest(t, api)
+	api.fails("PUT things/thing/status", http.StatusNotFound, "no such resource")
+	if err := s.writeStatus(t.Context(), map[string]any{"a": "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if s.again != RightsRetryInterval {
+		t.Errorf("it is synced again after %s", s.again)
+	}
+}
+
 // TestErrorsOfParentThatIsGone: a release has failed, too. There is no object to report it on.
 func TestErrorsOfParentThatIsGone(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")), childWith("a", strings.Replace(owned, `"app":"a"`, `"app":"b"`, 1)), childWith("b", orphaned))

@@ -61,6 +61,9 @@ func (c *Controller) childChanged(i int, before, after *objectcache.RawObject) {
 			}
 		}
 	}
+	if before != nil && before.ControllerUID() == "" && (after == nil || after.ControllerUID() != "") {
+		c.orphans.drop(location{i, before.GetNamespace(), before.GetName()}, before)
+	}
 	if !c.started.Load() {
 		return
 	}

@@ -32,10 +32,11 @@ func (s *parentSync) readSelector() error {
 	if s.spec.kind == Decorator {
 		return nil // attachments are not adopted
 	}
-	s.orphans.setSelector(s.key, selector)
 	if isNew && s.spec.generateSelector {
-		return nil // the selector is the UID of a new parent, which no object can have in its labels yet
+		s.orphans.setUID(s.key, s.parent.GetUID(), selector)
+		return nil
 	}
+	s.orphans.setSelector(s.key, selector)
 	for i, handle := range s.Controller.children {
 		for _, o := range handle.Ownerless(s.key.Namespace, selector) {
 			s.orphans.add(s.key, location{i, o.GetNamespace(), o.GetName()})

@@ -117,6 +117,9 @@ const (
 
 	// foreignRetryInterval is how often a creation is tried again that a foreign object prevents. As a rule its deletion is observed.
 	foreignRetryInterval = 30 * time.Second
+	// namespaceRetryInterval is how often a creation is tried again in a namespace that is being deleted, by a parent that is not in it: the namespace may
+	// be made again, which the engine does not watch.
+	namespaceRetryInterval = 5 * time.Second
 )
 
 // nextAttempt is the first attempt, or one more of the same. It does not matter where the child differs: a field may differ before the

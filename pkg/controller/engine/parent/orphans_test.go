@@ -64,9 +64,56 @@ func TestOrphanIndexMatches(t *testing.T) {
 	}
 	orphans["one"] = rawConfigMap(t, "one", "a", "")
 	x.observe(location{0, "ns", "one"}, orphans["one"])
-	x.forget(a)
+	x.forget(a, "")
 	if got := names(a, 0); len(got) > 0 || len(x.observe(location{0, "ns", "one"}, orphans["one"])) > 0 {
 		t.Error("a parent that was forgotten still matches")
+	}
+}
+
+// TestOrphanOfParentThatReturns: a parent that is not selected for a while is forgotten. Its orphans are found again, whether they were observed before or
+// meanwhile, unless they have an owner or are gone.
+func TestOrphanOfParentThatReturns(t *testing.T) {
+	x := newOrphanIndex()
+	a := parentNamed("a")
+	selector := labels.SelectorFromSet(labels.Set{labelControllerUID: "uid"})
+	orphans := map[string]*objectcache.RawObject{}
+	for _, name := range []string{"before", "meanwhile", "owned", "gone"} {
+		o, err := objectcache.Parse(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"ns","name":%q,"labels":{"controller-uid":"uid"}}}`, name), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		orphans[name] = o
+	}
+	find := func(_, name string) *objectcache.RawObject { return orphans[name] }
+	found := func() (names []string) {
+		for _, o := range x.list(a, 0, find) {
+			names = append(names, o.GetName())
+		}
+		slices.Sort(names)
+		return names
+	}
+	x.setUID(a, "uid", selector)
+	x.observe(location{0, "ns", "before"}, orphans["before"])
+	x.forget(a, "uid")
+	for _, name := range []string{"meanwhile", "owned", "gone"} {
+		if parents := x.observe(location{0, "ns", name}, orphans[name]); len(parents) > 0 {
+			t.Errorf("%s concerns %v", name, parents)
+		}
+	}
+	for _, name := range []string{"owned", "gone"} {
+		x.drop(location{0, "ns", name}, orphans[name])
+	}
+	x.setUID(a, "uid", selector)
+	if got := found(); !slices.Equal(got, []string{"before", "meanwhile"}) {
+		t.Errorf("it may adopt %v", got)
+	}
+	if len(x.unmatched) > 0 {
+		t.Errorf("kept is %v", x.unmatched)
+	}
+	x.forget(a, "uid")
+	x.setUID(parentNamed("b"), "other", labels.SelectorFromSet(labels.Set{labelControllerUID: "other"}))
+	if got := x.list(parentNamed("b"), 0, find); len(got) > 0 {
+		t.Errorf("another parent may adopt %v", got)
 	}
 }
 

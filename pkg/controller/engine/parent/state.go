@@ -84,7 +84,11 @@ func (c *Controller) forget(of *parents, k Key) (changed bool) {
 	if uid != "" {
 		c.forgetAnswers(uid, "")
 	}
-	c.orphans.forget(k)
+	if !c.spec.generateSelector {
+		c.orphans.forget(k, "")
+	} else {
+		c.orphans.forget(k, uid)
+	}
 	c.blocked.forget(k)
 	for _, older := range c.older.set(k, nil) {
 		c.forgetAnswers(uid, older)

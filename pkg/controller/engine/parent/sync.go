@@ -34,6 +34,8 @@ type parentSync struct {
 	changed bool
 	// problem is what the author of the hook has to know of a sync that has not failed, and refused the same of orphans that were not adopted.
 	problem, refused *Problem
+	// again is when to sync again although nothing has failed, 0 for never: an answer may mean that the parent is gone, or something else.
+	again time.Duration
 }
 
 // RightsRetryInterval is how often an operation is tried again for which the engine lacks a right: no event shows that it was granted.
@@ -91,6 +93,7 @@ func (s *parentSync) isLeftToOlder(first hookPlan) bool {
 // finish reports the result of the sync, and returns when the next one is due.
 func (s *parentSync) finish(ctx context.Context, after time.Duration, err error) (time.Duration, error) {
 	countSync(s.spec.kind, s.name, s.result(err))
+	after = controller.EarliestDelay(after, s.again)
 	problem := problemOf(err)
 	if err == nil {
 		problem = cmp.Or(s.problem, s.refused)
