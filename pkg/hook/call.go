@@ -31,10 +31,10 @@ func (h *Hook) Call(ctx context.Context, key string, request *Request) (*Answer,
 	if wait := h.breaker.blocked(); wait > 0 {
 		return nil, h.suspended(wait)
 	}
-	if err := h.host.acquire(ctx, h.timeout); err != nil {
+	if err := h.tenant.acquire(ctx, h.timeout); err != nil {
 		return nil, err
 	}
-	defer h.host.release()
+	defer h.tenant.release()
 	permit, wait := h.breaker.allow()
 	if wait > 0 {
 		return nil, h.suspended(wait)

@@ -23,8 +23,8 @@ type Options struct {
 	// together take twice that at most.
 	MaxBody int64
 	// PerHost is how many calls may be under way to one host, and WaitingPerHost how many more wait for one to end; those that come
-	// then wait a moment only. A caller with a fixed number of workers has more than both together, so that no host holds all
-	// of them. Default 32 and 16.
+	// then wait a moment only. Half of the calls are divided evenly among the owners of the hooks of a host. A caller with a fixed number of workers
+	// has more than both together, so that no host holds all of them. Default 32 and 16.
 	PerHost, WaitingPerHost int
 }
 
@@ -75,7 +75,7 @@ type Hook struct {
 	access     Access
 	source     Source
 	instrument func(http.RoundTripper) http.RoundTripper
-	host       *host
+	tenant     *tenant
 	breaker    breaker
 	etags      *etagCache // nil where it is not enabled
 
@@ -101,7 +101,7 @@ func (c *Client) NewHook(ctx context.Context, config Config) (*Hook, error) {
 	if config.Timeout != nil && *config.Timeout <= 0 {
 		klog.FromContext(ctx).Info("Invalid client config: timeout must be a non-zero positive duration. Defaulting to 10 seconds", "hook", config.Phase)
 	}
-	hook.host = c.hosts.join(hook.url)
+	hook.tenant = c.hosts.join(hook.url, config.Owner)
 	return hook, nil
 }
 
@@ -163,7 +163,7 @@ func (h *Hook) Close() {
 	if h.etags != nil {
 		h.etags.close()
 	}
-	h.client.hosts.leave(h.host)
+	h.client.hosts.leave(h.tenant)
 }
 
 // connect returns the link with the current credentials. Its transport must be released.

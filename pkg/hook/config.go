@@ -34,6 +34,8 @@ const (
 
 // Config is one hook as its author configured it.
 type Config struct {
+	// Owner of the hook. Hooks of one host are called for their owners in turn, so that the slow hook of one does not keep others waiting.
+	Owner string
 	// Phase is sync, finalize or customize. It is named in errors.
 	Phase string
 	// Version is v1 unless given.

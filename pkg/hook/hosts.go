@@ -4,10 +4,11 @@
 package hook
 
 import (
+	"container/list"
 	"context"
 	"net/url"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -19,69 +20,183 @@ type hosts struct {
 	known map[string]*host
 }
 
-// host serves one or more hooks.
+// host serves the hooks of one or more tenants. Half of its slots are divided evenly among these: what a tenant does not use of its part is kept free for
+// it. The other half is for those that need more, in turn. So a tenant whose hook is slow keeps none of the others waiting.
 type host struct {
-	name    string
-	users   int // hooks, guarded by hosts.mu
-	slots   chan struct{}
-	waiting atomic.Int32
-	limit   int32
+	name  string
+	slots int
+	// limit is how many calls may wait for long.
+	limit int
+	users int // hooks, guarded by hosts.mu
+
+	mu sync.Mutex
+	// used is how many slots are taken, and waiting how many calls wait for one.
+	used, waiting int
+	// tenants are in the order in which they have their turns.
+	tenants []*tenant
 }
 
-// join returns the host of the URL, to be left when the hook is closed.
-func (h *hosts) join(u *url.URL) *host {
+// tenant is an owner of hooks of one host.
+type tenant struct {
+	host  *host
+	owner string
+
+	// These are guarded by host.mu.
+	hooks, used int
+	// turns are the calls that wait: channels that are closed when the call has a slot.
+	turns list.List
+}
+
+// join returns the tenant of the URL's host, to be left when the hook is closed.
+func (h *hosts) join(u *url.URL, owner string) *tenant {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	name := canonicalHost(u)
 	one := h.known[name]
 	if one == nil {
-		one = &host{name: name, slots: make(chan struct{}, h.perHost), limit: int32(h.waiting)}
+		one = &host{name: name, slots: h.perHost, limit: h.waiting}
 		h.known[name] = one
 	}
 	one.users++
-	return one
+	return one.join(owner)
 }
 
 // leave forgets the host with its last hook.
-func (h *hosts) leave(one *host) {
+func (h *hosts) leave(t *tenant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if one.users--; one.users == 0 {
-		delete(h.known, one.name)
+	t.leave()
+	if t.host.users--; t.host.users == 0 {
+		delete(h.known, t.host.name)
 	}
+}
+
+func (h *host) join(owner string) *tenant {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := slices.IndexFunc(h.tenants, func(t *tenant) bool { return t.owner == owner })
+	if at < 0 {
+		at = len(h.tenants)
+		h.tenants = append(h.tenants, &tenant{host: h, owner: owner})
+	}
+	h.tenants[at].hooks++
+	return h.tenants[at]
+}
+
+func (t *tenant) leave() {
+	t.host.mu.Lock()
+	defer t.host.mu.Unlock()
+	t.hooks--
+	t.host.changed()
 }
 
 // shortPatience is how long a call waits for a slot when too many others already wait.
 const shortPatience = 100 * time.Millisecond
 
-// acquire waits for a slot, first in, first out, at most as long as a call may take. A call behind too many others waits only
+// acquire waits for a slot, first in, first out among the calls of a tenant, at most as long as a call may take. A call behind too many others waits only
 // shortPatience: a slow host must not hold all workers, and a fast one need not refuse a call.
-func (h *host) acquire(ctx context.Context, patience time.Duration) error {
-	select {
-	case h.slots <- struct{}{}:
+func (t *tenant) acquire(ctx context.Context, patience time.Duration) error {
+	turn, waits, isLate := t.enter()
+	if turn == nil {
 		return nil
-	default:
 	}
-	if h.waiting.Add(1) > h.limit {
+	if isLate {
 		patience = min(patience, shortPatience)
 	}
-	defer h.waiting.Add(-1)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case h.slots <- struct{}{}:
+	case <-turn:
 		return nil
 	case <-timer.C:
-		return h.busy()
+		return t.withdraw(waits, t.host.busy())
 	case <-ctx.Done():
-		return newError(ReasonBusy, "waiting for a call to %s to end: %w", h.name, context.Cause(ctx))
+		return t.withdraw(waits, newError(ReasonBusy, "waiting for a call to %s to end: %w", t.host.name, context.Cause(ctx)))
 	}
 }
 
-func (h *host) release() { <-h.slots }
+// enter takes a slot, or lets the call wait for one: then the turn is not nil, and isLate is whether too many calls wait before it.
+func (t *tenant) enter() (turn chan struct{}, waits *list.Element, isLate bool) {
+	h := t.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.Contains(h.tenants, t) {
+		h.tenants = append(h.tenants, t) // its last hook was closed before this call came here
+	}
+	if t.turns.Len() == 0 && h.mayTake(t) {
+		h.take(t)
+		return nil, nil, false
+	}
+	turn = make(chan struct{})
+	waits = t.turns.PushBack(turn)
+	h.waiting++
+	return turn, waits, h.waiting > h.limit && t.turns.Len() > h.limit/len(h.tenants)
+}
+
+// withdraw ends the wait of a call with an error, unless it has a slot now.
+func (t *tenant) withdraw(waits *list.Element, err error) error {
+	h := t.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-waits.Value.(chan struct{}):
+		return nil
+	default:
+		t.turns.Remove(waits)
+		h.waiting--
+		h.changed()
+		return err
+	}
+}
+
+// release gives a slot back.
+func (t *tenant) release() {
+	h := t.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.used--
+	t.used--
+	h.changed()
+}
+
+// The functions below must be called with h.mu held.
+
+// mayTake reports whether a tenant may take a slot now.
+func (h *host) mayTake(t *tenant) bool {
+	free, part := h.slots-h.used, h.slots/2/len(h.tenants)
+	if t.used >= part {
+		for _, other := range h.tenants {
+			if other != t {
+				free -= max(part-other.used, 0)
+			}
+		}
+	}
+	return free > 0
+}
+
+func (h *host) take(t *tenant) {
+	h.used++
+	t.used++
+}
+
+// changed gives slots to calls that wait, and forgets the tenants that have gone.
+func (h *host) changed() {
+	for {
+		next := slices.IndexFunc(h.tenants, func(t *tenant) bool { return t.turns.Len() > 0 && h.mayTake(t) })
+		if next < 0 {
+			break
+		}
+		t := h.tenants[next]
+		h.take(t)
+		h.waiting--
+		close(t.turns.Remove(t.turns.Front()).(chan struct{}))
+		h.tenants = append(slices.Delete(h.tenants, next, next+1), t) // its next turn is after those of the others
+	}
+	h.tenants = slices.DeleteFunc(h.tenants, func(t *tenant) bool { return t.hooks == 0 && t.used == 0 && t.turns.Len() == 0 })
+}
 
 func (h *host) busy() error {
-	e := newError(ReasonBusy, "%d calls to %s are under way and others wait: the hook is slow for the number of its parents", cap(h.slots), h.name)
+	e := newError(ReasonBusy, "%d calls to %s are under way and others wait: the hook is slow for the number of its parents", h.slots, h.name)
 	e.RetryAfter = probePatience
 	return e
 }

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -109,4 +110,45 @@ func TestCompositeOverlapOtherChildren(t *testing.T) {
 	if writes := writesOf(&journal, e.namespace)["update widgets/status"]; writes > 2 {
 		t.Errorf("got %d status writes for two generations, want 2 at most", writes)
 	}
+}
+
+// TestCompositeSlowNeighbour: two CompositeControllers have hooks of one host. One does not answer about more parents than calls may be under way, and the
+// other one works meanwhile.
+func TestCompositeSlowNeighbour(t *testing.T) {
+	t.Parallel()
+	const slow, quick = 100, 40
+	e := newEngineEnv(t)
+	e.run(&faultproxy.Journal{})
+	answer := make(chan struct{})
+	e.hook.Answers(func(call *hookCall) any {
+		if call.path == "/slow" {
+			<-answer
+			return tree{"children": list{}}
+		}
+		return oneConfigMap(call)
+	})
+	defer close(answer)
+	of := func(path string) string {
+		spec := strings.Replace(configMaps, "/sync", path+", timeout: 1h", 1)
+		selector := fmt.Sprintf("resource: widgets, labelSelector: {matchLabels: {%s: %s, path: %s}}", testLabel, e.namespace, path[1:])
+		return strings.Replace(spec, "resource: widgets", selector, 1)
+	}
+	e.serves(of("/slow"))
+	e.servesToo(of("/quick"))
+	for i := range slow {
+		e.parent(fmt.Sprintf("slow-%d", i), "{metadata: {labels: {path: slow}}}")
+	}
+	e.eventually(func() string {
+		if calls := len(e.hook.CallsOf("/slow")); calls < 16 {
+			return fmt.Sprintf("%d calls of the slow hook are under way", calls)
+		}
+		return ""
+	})
+	for i := range quick {
+		e.parent(fmt.Sprintf("quick-%d", i), "{metadata: {labels: {path: quick}}}")
+	}
+	for i := range quick {
+		e.awaitChild("ConfigMap", fmt.Sprintf("quick-%d", i))
+	}
+	e.awaitReasonOf(e.name+"-2", v1alpha1.ReasonServing)
 }

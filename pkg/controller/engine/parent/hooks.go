@@ -33,6 +33,7 @@ func (d *Declaration) hookConfig(called phase) hook.Config {
 	configured := map[phase]*v1alpha1.Hook{phaseCustomize: d.Hooks.Customize, phaseSync: d.Hooks.Sync, phaseFinalize: d.Hooks.Finalize}[called]
 	webhook := configured.Webhook
 	config := hook.Config{
+		Owner:   string(d.UID),
 		Phase:   string(called),
 		Version: hook.Version(configured.Version),
 		Path:    webhook.Path,
