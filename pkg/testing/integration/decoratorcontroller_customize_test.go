@@ -347,13 +347,18 @@ func TestCustomizeInvalidRules(t *testing.T) {
 	}
 }
 
-// finalize gets the related objects, too.
+// finalize gets the related objects, too: customize is asked again when the deletion begins.
 func TestCustomizeForFinalize(t *testing.T) {
 	e := decorating(t)
 	e.service(e.namespace, "a", "")
+	e.service(e.namespace, "b", "")
 	e.hook.Answers(func(call *hookCall) any {
 		if call.path == "/customize" {
-			return tree{"relatedResources": list{tree{"apiVersion": "v1", "resource": "services", "names": list{"a"}}}}
+			name := "b"
+			if _, deleted := call.Parent["metadata"].(tree)["deletionTimestamp"]; deleted {
+				name = "a"
+			}
+			return tree{"relatedResources": list{tree{"apiVersion": "v1", "resource": "services", "names": list{name}}}}
 		}
 		// It waits until the Service is gone.
 		return tree{"finalized": len(call.Related["Service.v1"]) == 0}
@@ -361,6 +366,7 @@ func TestCustomizeForFinalize(t *testing.T) {
 	e.decorates(alsoFinalized(customized("v1")))
 	e.parent("web")
 	e.awaitChild(widget, "web", finalizers(e.mark()))
+	e.awaitRelated("web", "Service.v1 b")
 	e.remove(widget, "web")
 	e.awaitCall(0, func(call *hookCall) bool {
 		return call.Finalizing && slices.Equal(relatedIn(call), []string{"Service.v1 a"})

@@ -158,7 +158,7 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 			}}
 		})
 		e.decorates(`
-resources: [{apiVersion: v1, resource: configmaps}]
+resources: [{apiVersion: v1, resource: configmaps, ignoreStatusChanges: true}]
 attachments: [{apiVersion: v1, resource: services}]
 hooks: {sync: {webhook: {url: HOOK/sync}}}
 `)

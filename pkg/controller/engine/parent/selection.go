@@ -6,8 +6,6 @@
 package parent
 
 import (
-	"maps"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -74,13 +72,7 @@ func (spec *Spec) needsSync(of *parentType, before, after object) bool {
 	case !of.ignoreStatusChanges || after.Deleting() || before.GetGeneration() != after.GetGeneration():
 		return true
 	}
-	// A change of only finalizers or owners is ignored like one of the status, as in Metacontroller.
-	was, err := metadataOf(before)
-	if err != nil {
-		return true
-	}
-	is, err := metadataOf(after)
-	return err != nil || !maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations)
+	return differsInMoreThanStatus(before, after) // kinds without a generation may have changed, too
 }
 
 func metadataOf(o object) (metav1.ObjectMeta, error) {

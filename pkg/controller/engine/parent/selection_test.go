@@ -105,6 +105,28 @@ func TestPlanHook(t *testing.T) {
 	}
 }
 
+// TestNeedsSyncOfKindWithoutGeneration: ConfigMaps, Services and Nodes have no generation.
+func TestNeedsSyncOfKindWithoutGeneration(t *testing.T) {
+	r := specWith(t, func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.IgnoreStatusChanges = ptr(true) })
+	of := func(more string) text {
+		return text(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","uid":"n","resourceVersion":"1"},"status":{"phase":"x"}` + more + `}`)
+	}
+	node := of(`,"spec":{"podCIDR":"x"}`)
+	for name, test := range map[string]struct {
+		after text
+		want  bool
+	}{
+		"its status":    {text(strings.NewReplacer(`"phase":"x"`, `"phase":"y"`, `"1"`, `"2"`).Replace(string(node))), false},
+		"its spec":      {of(`,"spec":{"podCIDR":"x","unschedulable":true}`), true},
+		"another field": {of(`,"spec":{"podCIDR":"x"},"data":{"a":"b"}`), true},
+		"a field less":  {of(""), true},
+	} {
+		if got := r.needsSync(r.parents[0], node, test.after); got != test.want {
+			t.Errorf("%s matters: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
 func TestNeedsSync(t *testing.T) {
 	ignoring := func(s *v1alpha1.CompositeControllerSpec) { s.ParentResource.IgnoreStatusChanges = ptr(true) }
 	for name, test := range map[string]struct {
@@ -117,7 +139,8 @@ func TestNeedsSync(t *testing.T) {
 		"a label":                                {[]edit{ignoring}, "", `"labels":{"a":"b"}`, true},
 		"an annotation":                          {[]edit{ignoring}, `"annotations":{"a":"b"}`, "", true},
 		"the deletion":                           {[]edit{ignoring}, "", deleting, true},
-		"a finalizer alone, if ignoring":         {[]edit{ignoring}, "", `"finalizers":["x/y"]`, false},
+		"a finalizer":                            {[]edit{ignoring}, "", `"finalizers":["x/y"]`, true},
+		"a version alone, if ignoring":           {[]edit{ignoring}, "", `"resourceVersion":"2","managedFields":[{}]`, false},
 		"it is selected no more":                 {[]edit{withLabelSelector}, `"labels":{"on":"yes"}`, "", true},
 		"it never was selected":                  {[]edit{withLabelSelector}, "", "", false},
 	} {

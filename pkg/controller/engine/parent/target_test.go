@@ -260,6 +260,7 @@ func TestContentOf(t *testing.T) {
 		"status":           {`"x":1`, `"x":2`, false},
 		"resourceVersion":  {`"resourceVersion":"1"`, `"resourceVersion":"2"`, false},
 		"finalizers":       {`"name":"a"`, `"name":"a","finalizers":["x/y"]`, false},
+		"the deletion":     {`"name":"a"`, `"name":"a","deletionTimestamp":"2026-01-01T00:00:00Z"`, true},
 		"labels":           {`{"a":"1"}`, `{"a":"2"}`, true},
 		"annotations":      {`"name":"a"`, `"name":"a","annotations":{"a":"1"}`, true},
 		"data":             {`{"k":"1"}`, `{"k":"2"}`, true},
