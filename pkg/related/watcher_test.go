@@ -95,7 +95,9 @@ func TestAMissingRightIsReported(t *testing.T) {
 	if status := w.Ensure(1, rules); !status.Synced {
 		t.Errorf("an interruption of the watch: %+v", status)
 	}
+	wantQueued(t, c)
 	h.request.OnProblem(apierrors.NewForbidden(configMaps.GroupResource(), "", errors.New("no more")))
+	wantQueued(t, c, 1) // it relies on what is not observed any more
 	if status := w.Ensure(1, rules); status.Synced || !apierrors.IsForbidden(status.Problem) {
 		t.Errorf("the right was taken away: %+v", status)
 	}

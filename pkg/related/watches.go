@@ -4,6 +4,7 @@
 package related
 
 import (
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -198,15 +199,20 @@ func (w *Watcher[K]) stopWaiting(key K) {
 	}
 }
 
-// progressed records that a watch is synced or has another problem, and queues the keys that waited for that. w.mu is not held.
+// progressed records that a watch is synced or has another problem, and queues the keys that waited for that, or that have relied on the watch until now.
+// w.mu is not held.
 func (w *Watcher[K]) progressed(held *watch, record func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return
 	}
+	wasCurrent := held.isCurrent()
 	record()
 	var keys []K
+	if wasCurrent && !held.isCurrent() {
+		keys = w.users(held)
+	}
 	for key, problem := range w.waiting[held.resource] {
 		status := w.status(w.rules[key])
 		now := ""
@@ -223,6 +229,16 @@ func (w *Watcher[K]) progressed(held *watch, record func()) {
 	if len(keys) > 0 {
 		w.enqueue(keys...)
 	}
+}
+
+// users returns the keys whose rules use a watch.
+func (w *Watcher[K]) users(held *watch) (keys []K) {
+	for key, rules := range w.rules {
+		if slices.ContainsFunc(rules.scopes, func(s scope) bool { return s.resource == held.resource && w.find(&s) == held }) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // changed queues the keys whose rules a change of an object concerns. w.mu is not held. Before the watch is synced, there are none: they use

@@ -79,7 +79,7 @@ func TestCompositeAdoptsOrphans(t *testing.T) {
 func TestCompositeRefusesAdoption(t *testing.T) {
 	e := inSharedEngine(t)
 	e.hook.Answers(func(*hookCall) any {
-		return tree{"children": list{tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": "desired"}}}}
+		return tree{"children": list{tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": "desired", "labels": tree{"mine": "yes"}}}}}
 	})
 	orphan := e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: orphan}}")
 	cc := e.serves(selected)
@@ -96,6 +96,14 @@ func TestCompositeRefusesAdoption(t *testing.T) {
 	if kept := e.look("ConfigMap", "orphan"); kept == nil || kept.GetResourceVersion() != orphan.GetResourceVersion() {
 		t.Errorf("the orphan is %v", kept)
 	}
+	// The condition ends with its cause.
+	e.change(widget, "web", "{spec: {selector: {matchExpressions: [{key: mine, operator: Exists}]}}}")
+	e.awaitReason(v1alpha1.ReasonServing)
+	e.change("ConfigMap", "orphan", "{metadata: {labels: {mine: 'yes'}}}")
+	e.awaitReason(v1alpha1.ReasonAdoptionRefused)
+	e.change("ConfigMap", "orphan", "{metadata: {labels: {mine: null}}}")
+	e.awaitReason(v1alpha1.ReasonServing)
+	e.change("ConfigMap", "orphan", "{metadata: {labels: {mine: 'yes'}}}")
 	e.change(composite, e.name, "{spec: {adoption: any}}")
 	e.awaitGone("ConfigMap", "orphan") // it is adopted, and not desired
 }
@@ -124,6 +132,35 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 			t.Errorf("owners of %s (-want +got):\n%s", kept.GetName(), diff)
 		}
 	}
+}
+
+// TestCompositeParentsAreNotAdopted: two parents match the selectors of each other.
+func TestCompositeParentsAreNotAdopted(t *testing.T) {
+	e := inSharedEngine(t)
+	e.grantEngine(rightsOnChildren("test.example.com", "widgets")...)
+	e.hook.Answers(func(call *hookCall) any {
+		return tree{"children": list{tree{"apiVersion": "v1", "kind": "ConfigMap", "metadata": tree{"name": call.name(), "labels": tree{"app": "web"}}}}}
+	})
+	e.serves(`
+parentResource: {apiVersion: test.example.com/v1, resource: widgets}
+childResources: [{apiVersion: test.example.com/v1, resource: widgets}, {apiVersion: v1, resource: configmaps}]
+hooks: {sync: {webhook: {url: HOOK/sync}}}
+`)
+	selecting := "{metadata: {labels: {app: web}}, spec: {selector: {matchLabels: {app: web}}}}"
+	parents := []*unstructured.Unstructured{e.parent("a", selecting), e.parent("b", selecting)}
+	for _, parent := range parents {
+		e.awaitChild("ConfigMap", parent.GetName(), ownedBy(parent))
+	}
+	if message := e.awaitReason(v1alpha1.ReasonAdoptionRefused); !strings.Contains(message, "parents themselves") {
+		t.Errorf("the message is %q", message)
+	}
+	for _, parent := range parents {
+		e.awaitChild(widget, parent.GetName(), ownedBy(nil))
+	}
+	// The condition ends with its cause.
+	e.change(widget, "b", "{metadata: {labels: {app: null}}}")
+	e.change(widget, "a", "{metadata: {labels: {app: null}}}")
+	e.awaitReason(v1alpha1.ReasonServing)
 }
 
 // TestCompositeOrphanOfParentThatReturns: a parent is not selected for a while, and its child loses its owner meanwhile.

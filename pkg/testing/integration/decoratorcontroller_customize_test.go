@@ -347,6 +347,26 @@ func TestCustomizeInvalidRules(t *testing.T) {
 	}
 }
 
+// The definition of a related type is deleted, and made again, while everything is synced.
+func TestCustomizeRelatedTypeIsDeleted(t *testing.T) {
+	e := decorating(t)
+	group := e.name + ".example.com"
+	e.grantEngine(rightsOnParents(group, "gadgets")...)
+	e.definition("Gadget", "gadgets", "{}")
+	e.relates("[{apiVersion: " + group + "/v1, resource: gadgets, names: [a]}]")
+	e.decorates(customized("v1"))
+	e.parent("web")
+	e.awaitRelated("web", "Gadget."+group+"/v1")
+	e.awaitDecorator(v1alpha1.ReasonServing)
+	e.remove(definitions, "gadgets."+group)
+	e.awaitDecorator("HookRelatedNotServed")
+	e.awaitGone(definitions, "gadgets."+group)
+	e.definition("Gadget", "gadgets", "{}")
+	e.awaitDecorator(v1alpha1.ReasonServing)
+	e.put("{apiVersion: %s/v1, kind: Gadget, metadata: {name: a}}", group)
+	e.awaitRelated("web", "Gadget."+group+"/v1 a")
+}
+
 // finalize gets the related objects, too: customize is asked again when the deletion begins.
 func TestCustomizeForFinalize(t *testing.T) {
 	e := decorating(t)

@@ -53,6 +53,11 @@ func (c *Controller) parentChanged(of *parents, before, after *objectcache.RawOb
 
 // childChanged queues the parents that own an object of the i-th type of children, or that may adopt it.
 func (c *Controller) childChanged(i int, before, after *objectcache.RawObject) {
+	if c.spec.kind == Composite && before != nil && before.ControllerUID() == "" {
+		if parents := c.orphans.drop(location{i, before.GetNamespace(), before.GetName()}, before); c.started.Load() {
+			c.Queue.Enqueue(parents...)
+		}
+	}
 	if c.spec.kind == Composite && after != nil && after.ControllerUID() == "" {
 		// Observed before Start, too: Start does not list it again.
 		for _, parent := range c.orphans.observe(location{i, after.GetNamespace(), after.GetName()}, after) {
@@ -60,9 +65,6 @@ func (c *Controller) childChanged(i int, before, after *objectcache.RawObject) {
 				c.Queue.Enqueue(parent)
 			}
 		}
-	}
-	if before != nil && before.ControllerUID() == "" && (after == nil || after.ControllerUID() != "") {
-		c.orphans.drop(location{i, before.GetNamespace(), before.GetName()}, before)
 	}
 	if !c.started.Load() {
 		return

@@ -32,9 +32,11 @@ func TestUpdateOfChildren(t *testing.T) {
 		return o
 	}
 	claimOf := func(all []candidates) claims {
-		return spec.claim(parent, selector, asObjects(all[0].owned), asObjects(all[0].orphans))
+		return spec.claim(parent, selector, asObjects(all[0].owned), asObjects(all[0].orphans), noParent)
 	}
-	isChild := func(o object) bool { return len(spec.claim(parent, selector, []object{o}, nil).children) == 1 }
+	isChild := func(o object) bool {
+		return len(spec.claim(parent, selector, []object{o}, nil, noParent).children) == 1
+	}
 	var owned []*objectcache.RawObject
 	for i := range 20 {
 		owned = append(owned, child(fmt.Sprint("c-", i), i, "a"))

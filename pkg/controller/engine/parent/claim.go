@@ -64,15 +64,16 @@ func (spec *Spec) adopts(selector labels.Selector) bool {
 }
 
 // claims are objects of one type: those that the parent owns and keeps, those that it adopts, those that it does not adopt because its selector demands no
-// value of a label, and those that it releases. Each list is sorted by namespace and name.
+// value of a label or because they are parents themselves, and those that it releases. Each list is sorted by namespace and name.
 type claims struct {
-	children, adopt, refused, release []object
+	children, adopt, refused, fellows, release []object
 }
 
 // claim finds the children of a parent among the objects that it owns and the orphans, by the rules of the controllers of Kubernetes. Objects that
 // are in the wrong list are skipped: a cache may be stale. So are the attachments of DecoratorControllers that have the parent as a target, and the parent
-// itself with its owners, which may be of the type of its children.
-func (spec *Spec) claim(parent object, selector labels.Selector, owned, orphans []object) (c claims) {
+// itself with its owners, which may be of the type of its children. isParent reports whether an orphan is a parent of the Declaration, too: two parents
+// that adopt each other would delete each other.
+func (spec *Spec) claim(parent object, selector labels.Selector, owned, orphans []object, isParent func(object) bool) (c claims) {
 	for _, o := range owned {
 		switch {
 		case o.ControllerUID() != parent.GetUID() || ownershipOf(parent, selector, o) == controller.Foreign || isSelfOrController(o, parent):
@@ -87,13 +88,15 @@ func (spec *Spec) claim(parent object, selector labels.Selector, owned, orphans 
 	for _, o := range orphans {
 		switch {
 		case ownershipOf(parent, selector, o) != controller.Orphaned || parent.Deleting() || isAbove(o, parent) || !spec.mayHaveCreated(o, parent.GetUID()):
+		case isParent(o):
+			c.fellows = append(c.fellows, o)
 		case adopts:
 			c.adopt = append(c.adopt, o)
 		default:
 			c.refused = append(c.refused, o)
 		}
 	}
-	for _, list := range [][]object{c.children, c.adopt, c.refused, c.release} {
+	for _, list := range [][]object{c.children, c.adopt, c.refused, c.fellows, c.release} {
 		slices.SortFunc(list, byName)
 	}
 	return c

@@ -39,6 +39,31 @@ func names(objects []object) (names []string) {
 	return names
 }
 
+// noParent is for children of another type than that of the parents.
+func noParent(object) bool { return false }
+
+// TestParentsAreNotAdopted: parents and children are of one type, and parents have labels that selectors of other parents match.
+func TestParentsAreNotAdopted(t *testing.T) {
+	adoptAny := func(s *v1alpha1.CompositeControllerSpec) { s.Adoption = v1alpha1.AdoptAny }
+	for _, edits := range [][]edit{nil, {adoptAny}} {
+		spec := specWith(t, edits...)
+		parent := parentWith("")
+		selector, err := spec.selectorOf(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		orphan := []object{candidate("a", "ns", "", "a", "")}
+		c := spec.claim(parent, selector, nil, orphan, func(object) bool { return true })
+		if len(c.adopt) > 0 || len(c.fellows) != 1 {
+			t.Errorf("adopted is %v, not adopted %v", c.adopt, c.fellows)
+		}
+		problem := adoptionRefused(parent, selector, configMaps, c)
+		if problem == nil || !strings.Contains(problem.Message, "parents themselves, such as ns/a") {
+			t.Errorf("the problem is %+v", problem)
+		}
+	}
+}
+
 func TestOwnershipOf(t *testing.T) {
 	for name, test := range map[string]struct {
 		parent                    string // more of its metadata
@@ -71,7 +96,7 @@ func TestOwnershipOf(t *testing.T) {
 				t.Fatal(err)
 			}
 			both := []object{test.candidate}
-			c := spec.claim(parent, selector, both, both)
+			c := spec.claim(parent, selector, both, both, noParent)
 			got := []bool{len(c.children) > 0, len(c.adopt) > 0, len(c.release) > 0}
 			if diff := cmp.Diff([]bool{test.children, test.adopt, test.released}, got); diff != "" {
 				t.Errorf("child, to be adopted, to be released (-want +got):\n%s", diff)
@@ -101,7 +126,7 @@ func TestAdoptionNeedsValue(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := spec.claim(parent, selector, nil, []object{candidate("a", "ns", "", "a", "")})
+			c := spec.claim(parent, selector, nil, []object{candidate("a", "ns", "", "a", "")}, noParent)
 			if adopted, refused := len(c.adopt) == 1, len(c.refused) == 1; adopted != test.adopted || refused == test.adopted {
 				t.Errorf("adopted: %t, refused: %t", adopted, refused)
 			}
@@ -130,7 +155,7 @@ func TestCopiedAnnotation(t *testing.T) {
 	}
 	made := text(`{"metadata":{"name":"c","namespace":"ns","uid":"c","labels":{"controller-uid":"parent"},` + attached +
 		`,"ownerReferences":[{"apiVersion":"v1","kind":"K","name":"n","uid":"parent","controller":true}]}}`)
-	if c := generated.claim(parent, selector, []object{made}, nil); len(c.children) != 1 {
+	if c := generated.claim(parent, selector, []object{made}, nil, noParent); len(c.children) != 1 {
 		t.Errorf("claimed %+v", c)
 	}
 }
@@ -149,7 +174,7 @@ func TestClaimIgnoresOrder(t *testing.T) {
 	seen := 0
 	permutations(all, func(order []object) {
 		seen++
-		c := spec.claim(parent, selector, order, order)
+		c := spec.claim(parent, selector, order, order, noParent)
 		got := [][]string{names(c.children), names(c.adopt), names(c.release)}
 		if diff := cmp.Diff([][]string{{"a"}, {"b", "e"}, {"c"}}, got); diff != "" {
 			t.Fatalf("observed as %v (-want +got):\n%s", names(order), diff)

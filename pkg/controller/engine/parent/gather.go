@@ -4,6 +4,7 @@
 package parent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -57,16 +58,14 @@ func (s *parentSync) gather(ctx context.Context) (*children, error) {
 	var errs []error
 	claimed := make([]claims, len(listed))
 	for i, of := range s.spec.children {
-		claimed[i] = s.claim(asObjects(listed[i].owned), asObjects(listed[i].orphans))
+		claimed[i] = s.claim(of.Resource, asObjects(listed[i].owned), asObjects(listed[i].orphans))
 		for _, o := range claimed[i].release {
 			errs = append(errs, s.releaseChild(ctx, i, of.Resource, o))
 		}
 		for _, o := range claimed[i].adopt {
 			adoptions = append(adoptions, adoption{i, of.Resource, o})
 		}
-		if refused := claimed[i].refused; len(refused) > 0 {
-			s.refused = adoptionRefused(s.parent, s.state.selector, of.Resource, refused)
-		}
+		s.refused = cmp.Or(s.refused, adoptionRefused(s.parent, s.state.selector, of.Resource, claimed[i]))
 	}
 	if len(adoptions) > 0 {
 		adopted, err := s.adopt(ctx, adoptions)
@@ -107,15 +106,20 @@ func (s *parentSync) listChildren() []candidates {
 }
 
 // claim finds the children among the objects of one type that the parent owns, and the orphans.
-func (s *parentSync) claim(owned, orphans []object) claims {
+func (s *parentSync) claim(of Resource, owned, orphans []object) claims {
 	if s.spec.kind == Decorator {
 		return s.spec.claimAttachments(owned)
 	}
-	return s.spec.claim(s.parent, s.state.selector, owned, orphans)
+	isParent := func(o object) bool {
+		return of.GroupResource() == s.of.GroupResource() && s.spec.isParent(s.of.parentType, o)
+	}
+	return s.spec.claim(s.parent, s.state.selector, owned, orphans, isParent)
 }
 
 // isChild reports whether an object that the parent owns is a child.
-func (s *parentSync) isChild(o object) bool { return len(s.claim([]object{o}, nil).children) == 1 }
+func (s *parentSync) isChild(o object) bool {
+	return len(s.claim(s.of.Resource, []object{o}, nil).children) == 1
+}
 
 func asObjects(list []*objectcache.RawObject) []object {
 	objects := make([]object, len(list))

@@ -61,17 +61,15 @@ func (x *orphanIndex) observe(at location, o *objectcache.RawObject) []Key {
 	return parents
 }
 
-// drop forgets an object that is no orphan any more, as it was before.
-func (x *orphanIndex) drop(at location, o *objectcache.RawObject) {
-	uid := types.UID(o.Labels().Get(labelControllerUID))
-	if uid == "" {
-		return
-	}
+// drop forgets an orphan as it was before it changed or was deleted, and returns the parents that it matched: they may have reported that they do not adopt it.
+func (x *orphanIndex) drop(at location, o *objectcache.RawObject) []Key {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	uid := types.UID(o.Labels().Get(labelControllerUID))
 	if delete(x.unmatched[uid], at); len(x.unmatched[uid]) == 0 {
 		delete(x.unmatched, uid)
 	}
+	return x.selectors.AppendMatches(nil, o)
 }
 
 func (x *orphanIndex) add(parent Key, at location) {
