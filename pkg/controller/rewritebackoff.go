@@ -24,17 +24,17 @@ const (
 // The controller decides which writes count. A write that a user has requested, or that another change has caused, does not.
 type RewriteBackoff struct {
 	times int
-	last  int64 // in nanoseconds since 1970: there may be one for each of many objects
+	last  int64 // by uptime: there may be one for each of many objects
 }
 
 // Add counts a write.
 func (r RewriteBackoff) Add(now time.Time) RewriteBackoff {
-	return RewriteBackoff{r.current(now).times + 1, now.UnixNano()}
+	return RewriteBackoff{r.current(now).times + 1, uptime(now)}
 }
 
 // Touch records a write that does not count. The next write waits for its pause after it.
 func (r RewriteBackoff) Touch(now time.Time) RewriteBackoff {
-	return RewriteBackoff{r.current(now).times, now.UnixNano()}
+	return RewriteBackoff{r.current(now).times, uptime(now)}
 }
 
 // Ease shortens the pause, if there is one, to the shortest one.
@@ -63,7 +63,7 @@ func (r RewriteBackoff) ForgottenAfter(now time.Time) time.Duration {
 
 // left returns how much is left of a duration that began with the last write.
 func (r RewriteBackoff) left(now time.Time, whole time.Duration) time.Duration {
-	return time.Unix(0, r.last).Add(whole).Sub(now)
+	return time.Duration(r.last-uptime(now)) + whole
 }
 
 // current returns the series, or an empty one if it is over.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // fight lets another client take each write back after so long, and returns how long each write waited beyond that.
@@ -65,7 +66,7 @@ func TestARowIsOverSomeTimeAfterItsLastWrite(t *testing.T) {
 	if over := now.Add(after); r.Slowed(over) || r.Wait(over) > 0 || r.ForgottenAfter(over) > 0 {
 		t.Error("it is not over when it says")
 	}
-	if again := r.Add(now.Add(after)); again != (RewriteBackoff{1, now.Add(after).UnixNano()}) {
+	if again := r.Add(now.Add(after)); again != (RewriteBackoff{1, uptime(now.Add(after))}) {
 		t.Errorf("the next write makes it %+v", again)
 	}
 	if before := now.Add(after - time.Nanosecond); !r.Slowed(before) {
@@ -86,4 +87,30 @@ func TestEase(t *testing.T) {
 	if few.Ease() != few {
 		t.Error("a short row is another one when it is eased")
 	}
+}
+
+// TestRewriteBackoffIgnoresWallClock: when the wall clock is set back by an hour, writes wait no longer than before.
+func TestRewriteBackoffIgnoresWallClock(t *testing.T) {
+	now := time.Now()
+	var r RewriteBackoff
+	for range FreeRewrites + 3 {
+		r = r.Add(now)
+	}
+	if wait := r.Wait(now); wait == 0 {
+		t.Fatal("nothing has to wait")
+	}
+	later := setBack(now.Add(2*MaxRewriteBackoff), time.Hour)
+	if now.Unix()-later.Unix() < 3000 || later.Sub(now) != 2*MaxRewriteBackoff {
+		t.Fatalf("the wall clock shows %s, and %s have passed", later, later.Sub(now))
+	}
+	if wait := r.Wait(later); wait > 0 {
+		t.Errorf("after the clock was set back, the next write waits for %s", wait)
+	}
+}
+
+// setBack returns a time as time.Now returns it when the wall clock was set back: the reading of the other clock is as before.
+func setBack(now time.Time, by time.Duration) time.Time {
+	// The first word has the seconds of the wall clock, from its 30th bit on.
+	*(*uint64)(unsafe.Pointer(&now)) -= uint64(by/time.Second) << 30
+	return now
 }

@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -28,9 +29,10 @@ type standby struct {
 	ready chan struct{} // closed once all caches that were needed at first are filled
 }
 
-// heldWatches are the watches for one generation of a declaration.
+// heldWatches are the watches for one generation of a declaration, with the labels that decide whether this process serves it.
 type heldWatches struct {
 	generation int64
+	labels     map[string]string
 	handles    []*objectcache.Handle
 }
 
@@ -44,10 +46,10 @@ func (w heldWatches) release() {
 func (s *standby) observe(d *parent.Declaration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || s.held[d.UID].generation == d.Generation {
+	if held := s.held[d.UID]; s.ended || held.generation == d.Generation && maps.Equal(held.labels, d.Labels) {
 		return
 	}
-	next := heldWatches{generation: d.Generation}
+	next := heldWatches{generation: d.Generation, labels: d.Labels}
 	for _, request := range s.requests(d) {
 		if handle, err := s.acquire(request); err == nil { // an error means that the process ends
 			next.handles = append(next.handles, handle)

@@ -69,6 +69,32 @@ func TestStandbyReady(t *testing.T) {
 	}
 }
 
+// TestStandbyFollowsLabels: labels decide which engine serves a declaration, and are no part of its generation.
+func TestStandbyFollowsLabels(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	objects, err := objectcache.New(ctx, &rest.Config{Transport: silentTransport{}}, objectcache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer objects.Wait()
+	defer cancel()
+	c := &Controller{Config: Config{TargetSelector: labels.SelectorFromSet(labels.Set{"engine": "this"})}}
+	s := &standby{requests: c.standbyRequests, acquire: objects.Acquire, held: map[types.UID]heldWatches{}, ready: make(chan struct{})}
+	cc := controllerWith()
+	cc.UID = "cc"
+	for _, test := range []struct {
+		engine string
+		want   int
+	}{{"other", 0}, {"this", 2}, {"this", 2}, {"other", 0}} {
+		cc = cc.DeepCopy()
+		cc.Labels = map[string]string{"engine": test.engine}
+		s.observe(declared(cc))
+		if got := len(s.held[cc.UID].handles); got != test.want {
+			t.Errorf("served by %s: %d watches are held, want %d", test.engine, got, test.want)
+		}
+	}
+}
+
 func TestStandbyRequests(t *testing.T) {
 	c := &Controller{Config: Config{Namespace: "ns", TargetSelector: labels.SelectorFromSet(labels.Set{"engine": "this"})}}
 	cc := controllerWith(withLabelSelector)
