@@ -30,7 +30,7 @@ type source struct {
 	stop  context.CancelFunc
 	wake  chan struct{} // ends a wait
 
-	// These two are guarded by the feed's mu.
+	// These are guarded by the feed's mu.
 	synced  bool  // has had its first state
 	problem error // nil while it can list and watch
 	initial bool  // watches, and waits for the initial events

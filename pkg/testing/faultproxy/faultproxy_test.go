@@ -207,12 +207,12 @@ func TestUpgrade(t *testing.T) {
 	_, proxy, _ := setUp(t)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(proxy.cert.authority)
-	conn, err := tls.Dial("tcp", proxy.address, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
+	conn, err := tls.Dial("tcp", proxy.port.Address(), &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+proxy.address+"/api/v1/namespaces/default/pods/x/exec", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+proxy.port.Address()+"/api/v1/namespaces/default/pods/x/exec", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestTokenIsRequired(t *testing.T) {
 	server, proxy, _ := setUp(t)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Get("https://" + proxy.address + "/api/v1/secrets")
+	resp, err := (&http.Client{Transport: transport}).Get("https://" + proxy.port.Address() + "/api/v1/secrets")
 	if err != nil {
 		t.Fatal(err)
 	}

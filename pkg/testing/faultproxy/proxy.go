@@ -8,38 +8,33 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log"
-	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"strconv"
 	"sync"
-	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
+
+	"millwright.dev/pkg/testing/portrange"
 )
 
-const loopback = "127.0.0.1"
-
-// The port is in this range, which is below the ports that operating systems use for outgoing connections: no other process should get
-// the port while connections are refused.
-const firstPort, lastPort = 20000, 26000
+// proxyPorts are those of proxies, which refuse connections for a while.
+var proxyPorts = portrange.Range{First: 20000, Limit: 26000}
 
 // Proxy connects one process to an API server.
 type Proxy struct {
 	name      string
 	journal   *Journal
 	link      *link
-	address   string
+	port      *portrange.Reservation
 	token     string
 	cert      *servingCert
 	transport *http.Transport
@@ -68,9 +63,13 @@ func Start(name string, upstream *rest.Config, journal *Journal) (*Proxy, error)
 	if p.cert, err = newServingCert(); err != nil {
 		return nil, err
 	}
+	if p.port, err = proxyPorts.Reserve(); err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.startServing(); err != nil {
+		p.port.Release()
 		return nil, err
 	}
 	return p, nil
@@ -84,7 +83,7 @@ type servingCert struct {
 
 // newServingCert makes the certificate of all proxies of the process: RSA keys take longer than all else that a proxy does to start.
 var newServingCert = sync.OnceValues(func() (*servingCert, error) {
-	certificate, key, err := cert.GenerateSelfSignedCertKey(loopback, []net.IP{net.ParseIP(loopback)}, nil)
+	certificate, key, err := cert.GenerateSelfSignedCertKey(portrange.Loopback, []net.IP{net.ParseIP(portrange.Loopback)}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
@@ -142,7 +141,7 @@ func (p *Proxy) forwarder(upstream *rest.Config, target *url.URL, transport http
 // WriteKubeconfig writes a kubeconfig for access through this proxy. Only the user can read the file.
 func (p *Proxy) WriteKubeconfig(path string) error {
 	config := clientcmdapi.NewConfig()
-	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "https://" + p.address, CertificateAuthorityData: p.cert.authority}
+	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: "https://" + p.port.Address(), CertificateAuthorityData: p.cert.authority}
 	config.AuthInfos["proxy"] = &clientcmdapi.AuthInfo{Token: p.token}
 	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "proxy"}
 	config.CurrentContext = "proxy"
@@ -154,6 +153,7 @@ func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.stopServing()
+	p.port.Release()
 	p.mu.Unlock()
 	p.handlers.Wait()
 	p.transport.CloseIdleConnections()
@@ -165,11 +165,10 @@ func (p *Proxy) startServing() error {
 	if p.server != nil || p.closed {
 		return nil
 	}
-	l, err := p.listen()
+	l, err := net.Listen("tcp", p.port.Address())
 	if err != nil {
 		return fmt.Errorf("listening for a process: %w", err)
 	}
-	p.address = l.Addr().String()
 	server := &http.Server{
 		Handler:   http.HandlerFunc(p.serve),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{p.cert.Certificate}, MinVersion: tls.VersionTLS12},
@@ -193,19 +192,6 @@ func (p *Proxy) stopServing() {
 	<-p.serving          // no new connections from here on
 	p.link.abort()
 	p.server = nil
-}
-
-// listen listens on the port of the proxy. The first call chooses one.
-func (p *Proxy) listen() (net.Listener, error) {
-	if p.address != "" {
-		return net.Listen("tcp", p.address)
-	}
-	for {
-		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(firstPort+mathrand.IntN(lastPort-firstPort))))
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return l, err
-		}
-	}
 }
 
 type entryKey struct{}

@@ -8,12 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"millwright.dev/pkg/testing/portrange"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 	// stopTimeout is far above the usual duration of a stop (a second), for busy machines.
 	stopTimeout  = 30 * time.Second
 	pollInterval = 20 * time.Millisecond
-	// The port of the API server is in this range, which is below the ports that operating systems use for outgoing connections: no other process
-	// should get the port while the control plane is stopped. The range is not that of faultproxy, nor of NodePorts.
-	firstPort, lastPort = 26000, 30000
 )
+
+// apiServerPorts are those of API servers, which stop and start again in some tests. The range is not that of faultproxy, nor of NodePorts.
+var apiServerPorts = portrange.Range{First: 26000, Limit: 30000}
 
 // process is a running "bin/cluster up". It stops when its standard input ends, and so when this process ends, even by a kill: then only
 // its files are left.
@@ -35,6 +36,7 @@ type process struct {
 	dir     string // all files of this cluster; stop removes it
 	audited bool   // with an audit log
 	node    bool   // with a real node
+	port    *portrange.Reservation
 	command *exec.Cmd
 	stdin   io.Closer
 	ended   chan struct{} // closed when the command has ended
@@ -53,8 +55,11 @@ func startProcess(audited, node bool) (*process, error) {
 	if p.dir, err = os.MkdirTemp("", "mw-"); err != nil {
 		return nil, err
 	}
-	if err := p.start(strconv.Itoa(firstPort + rand.IntN(lastPort-firstPort))); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(p.dir))
+	if p.port, err = apiServerPorts.Reserve(); err == nil {
+		err = p.start(strconv.Itoa(p.port.Port))
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.remove())
 	}
 	if err := p.waitReady(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w; it printed:\n%s", err, p.output()), p.stop())
@@ -112,7 +117,12 @@ func (p *process) stop() error {
 	return errors.Join(p.halt(), p.remove())
 }
 
-func (p *process) remove() error { return os.RemoveAll(p.dir) }
+func (p *process) remove() error {
+	if p.port != nil {
+		p.port.Release()
+	}
+	return os.RemoveAll(p.dir)
+}
 
 // halt is stop without the removal of the files.
 func (p *process) halt() (err error) {
