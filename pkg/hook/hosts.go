@@ -27,7 +27,6 @@ type host struct {
 	slots int
 	// limit is how many calls may wait for long.
 	limit int
-	users int // hooks, guarded by hosts.mu
 
 	mu sync.Mutex
 	// used is how many slots are taken, and waiting how many calls wait for one.
@@ -57,7 +56,6 @@ func (h *hosts) join(u *url.URL, owner string) *tenant {
 		one = &host{name: name, slots: h.perHost, limit: h.waiting}
 		h.known[name] = one
 	}
-	one.users++
 	return one.join(owner)
 }
 
@@ -65,8 +63,7 @@ func (h *hosts) join(u *url.URL, owner string) *tenant {
 func (h *hosts) leave(t *tenant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t.leave()
-	if t.host.users--; t.host.users == 0 {
+	if last := t.leave(); last {
 		delete(h.known, t.host.name)
 	}
 }
@@ -83,11 +80,13 @@ func (h *host) join(owner string) *tenant {
 	return h.tenants[at]
 }
 
-func (t *tenant) leave() {
+// leave records that a hook of the tenant was closed, and reports whether it was the last one of the host.
+func (t *tenant) leave() (last bool) {
 	t.host.mu.Lock()
 	defer t.host.mu.Unlock()
 	t.hooks--
 	t.host.changed()
+	return !slices.ContainsFunc(t.host.tenants, func(other *tenant) bool { return other.hooks > 0 })
 }
 
 // shortPatience is how long a call waits for a slot when too many others already wait.
@@ -96,8 +95,8 @@ const shortPatience = 100 * time.Millisecond
 // acquire waits for a slot, first in, first out among the calls of a tenant, at most as long as a call may take. A call behind too many others waits only
 // shortPatience: a slow host must not hold all workers, and a fast one need not refuse a call.
 func (t *tenant) acquire(ctx context.Context, patience time.Duration) error {
-	turn, waits, isLate := t.enter()
-	if turn == nil {
+	waits, isLate := t.enter()
+	if waits == nil {
 		return nil
 	}
 	if isLate {
@@ -106,7 +105,7 @@ func (t *tenant) acquire(ctx context.Context, patience time.Duration) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-turn:
+	case <-turnOf(waits):
 		return nil
 	case <-timer.C:
 		return t.withdraw(waits, t.host.busy())
@@ -115,8 +114,8 @@ func (t *tenant) acquire(ctx context.Context, patience time.Duration) error {
 	}
 }
 
-// enter takes a slot, or lets the call wait for one: then the turn is not nil, and isLate is whether too many calls wait before it.
-func (t *tenant) enter() (turn chan struct{}, waits *list.Element, isLate bool) {
+// enter takes a slot, or lets the call wait for one: then its place among the turns is not nil, and isLate is whether too many calls wait before it.
+func (t *tenant) enter() (waits *list.Element, isLate bool) {
 	h := t.host
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,12 +124,11 @@ func (t *tenant) enter() (turn chan struct{}, waits *list.Element, isLate bool) 
 	}
 	if t.turns.Len() == 0 && h.mayTake(t) {
 		h.take(t)
-		return nil, nil, false
+		return nil, false
 	}
-	turn = make(chan struct{})
-	waits = t.turns.PushBack(turn)
+	waits = t.turns.PushBack(make(chan struct{}))
 	h.waiting++
-	return turn, waits, h.waiting > h.limit && t.turns.Len() > h.limit/len(h.tenants)
+	return waits, h.waiting > h.limit && t.turns.Len() > h.limit/len(h.tenants)
 }
 
 // withdraw ends the wait of a call with an error, unless it has a slot now.
@@ -139,7 +137,7 @@ func (t *tenant) withdraw(waits *list.Element, err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	select {
-	case <-waits.Value.(chan struct{}):
+	case <-turnOf(waits):
 		return nil
 	default:
 		t.turns.Remove(waits)
@@ -148,6 +146,8 @@ func (t *tenant) withdraw(waits *list.Element, err error) error {
 		return err
 	}
 }
+
+func turnOf(waits *list.Element) chan struct{} { return waits.Value.(chan struct{}) }
 
 // release gives a slot back.
 func (t *tenant) release() {
@@ -189,7 +189,9 @@ func (h *host) changed() {
 		t := h.tenants[next]
 		h.take(t)
 		h.waiting--
-		close(t.turns.Remove(t.turns.Front()).(chan struct{}))
+		turn := turnOf(t.turns.Front())
+		t.turns.Remove(t.turns.Front())
+		close(turn)
 		h.tenants = append(slices.Delete(h.tenants, next, next+1), t) // its next turn is after those of the others
 	}
 	h.tenants = slices.DeleteFunc(h.tenants, func(t *tenant) bool { return t.hooks == 0 && t.used == 0 && t.turns.Len() == 0 })

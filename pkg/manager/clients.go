@@ -108,7 +108,7 @@ func (r restClients) named(component string) *rest.Config {
 	config.UserAgent = fmt.Sprintf("millwright/%s (%s/%s) %s", r.version, runtime.GOOS, runtime.GOARCH, component)
 	// Without compression: between an operator and its API server, CPU time costs more than bytes.
 	config.DisableCompression = true
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &hastyTransport{next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &retryAfterCap{next} })
 	return config
 }
 

@@ -15,12 +15,12 @@ const maxRetryAfter = 10
 // retryAfterHeader is a number of seconds, or a date, which client-go does not read (RFC 9110, section 10.2.3).
 const retryAfterHeader = "Retry-After"
 
-// hastyTransport shortens the pauses that answers ask for.
-type hastyTransport struct{ next http.RoundTripper }
+// retryAfterCap shortens the pauses that answers ask for.
+type retryAfterCap struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (h *hastyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := h.next.RoundTrip(req)
+func (c *retryAfterCap) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(req)
 	if err == nil && retryAfter(resp) > maxRetryAfter {
 		resp.Header.Set(retryAfterHeader, strconv.Itoa(maxRetryAfter))
 	}
@@ -28,7 +28,7 @@ func (h *hastyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // WrappedRoundTripper lets client-go find the transport beneath.
-func (h *hastyTransport) WrappedRoundTripper() http.RoundTripper { return h.next }
+func (c *retryAfterCap) WrappedRoundTripper() http.RoundTripper { return c.next }
 
 // retryAfter returns the pause that an answer asks for, in seconds, 0 for none. It reads what client-go reads.
 func retryAfter(resp *http.Response) int {

@@ -17,7 +17,7 @@ func TestLongPausesAreShortened(t *testing.T) {
 			header = []string{retryAfterHeader, asked}
 		}
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(503, strings.NewReader(""), header...)}}
-		resp, err := (&hastyTransport{server}).RoundTrip(request(t, t.Context(), http.MethodPut, "/api/v1/pods"))
+		resp, err := (&retryAfterCap{server}).RoundTrip(request(t, t.Context(), http.MethodPut, "/api/v1/pods"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,14 +66,14 @@ func (e *StalledError) Unwrap() error { return e.err }
 
 // trouble returns the problem that users of the source are shown. A right or a definition that is missing is a reason by itself.
 func (s *source) trouble() error {
-	if s.stalled != nil && !isRefused(s.problem) {
+	if s.stalled != nil && !IsRefused(s.problem) {
 		return s.stalled
 	}
 	return s.problem
 }
 
-// isRefused reports whether a resource is not served or not allowed.
-func isRefused(problem error) bool {
+// IsRefused reports whether a resource cannot be listed or watched because it is not served or not allowed, whatever is tried again.
+func IsRefused(problem error) bool {
 	return apierrors.IsForbidden(problem) || apierrors.IsNotFound(problem) || apierrors.IsMethodNotSupported(problem)
 }
 
@@ -184,7 +184,7 @@ func explain(resource schema.GroupVersionResource, verb string, err error) error
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("no right to %s %s: add to a ClusterRole of this account the rule {apiGroups: [%q], resources: [%q], verbs: [\"list\", \"watch\"]}: %w",
 			verb, describe(resource), resource.Group, resource.Resource, err)
-	case isRefused(err):
+	case IsRefused(err):
 		return fmt.Errorf("waiting for the API server to serve %s: %w", describe(resource), err)
 	default:
 		return fmt.Errorf("trying to %s %s: %w", verb, describe(resource), err)

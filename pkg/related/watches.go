@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -147,8 +146,7 @@ func (w *Watcher[K]) find(s *scope) *watch {
 // isCurrent reports whether all objects of the watch are there, and their changes come. They stop coming when the right to watch is taken away, or
 // the resource is no longer served. A short interruption is none.
 func (held *watch) isCurrent() bool {
-	lost := apierrors.IsForbidden(held.problem) || apierrors.IsNotFound(held.problem) || apierrors.IsMethodNotSupported(held.problem)
-	return held.synced && !lost
+	return held.synced && !objectcache.IsRefused(held.problem)
 }
 
 // status must be called with w.mu held for reading or writing.

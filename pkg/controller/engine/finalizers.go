@@ -75,7 +75,7 @@ func (c *Controller) clearFormerParents(ctx context.Context, d *parent.Declarati
 // clearAllParents removes the finalizer of a declaration from the parents of all types that may have it, whatever its spec has become.
 func (c *Controller) clearAllParents(ctx context.Context, d *parent.Declaration) error {
 	var errs []error
-	for _, of := range finalizedParents(d) {
+	for _, of := range append(recordedOthers(d), currentParents(d)...) {
 		errs = append(errs, c.clearParents(ctx, of, d.Name))
 	}
 	return errors.Join(errs...)

@@ -41,23 +41,19 @@ func currentParents(d *parent.Declaration) (current []v1alpha1.ResourceRule) {
 	return current
 }
 
-// finalizedParents returns the types of parents that may have the finalizer: the recorded ones, and the current ones.
-func finalizedParents(d *parent.Declaration) []v1alpha1.ResourceRule {
-	types := slices.Clone(d.Status.Finalized)
-	for _, current := range currentParents(d) {
-		if !slices.Contains(types, current) {
-			types = append(types, current)
-		}
+// formerParents returns the recorded types that are not among the current types of parents; none while these are invalid, which may be a mistake.
+func formerParents(d *parent.Declaration) []v1alpha1.ResourceRule {
+	if !isValid(currentParents(d)) {
+		return nil
 	}
-	return types
+	return recordedOthers(d)
 }
 
-// formerParents returns the recorded types that are not among the current types of parents.
-func formerParents(d *parent.Declaration) []v1alpha1.ResourceRule {
-	valid := isValid(currentParents(d))
+// recordedOthers returns the recorded types that are not among the current types of parents, whether these are valid or not.
+func recordedOthers(d *parent.Declaration) []v1alpha1.ResourceRule {
 	return slices.DeleteFunc(slices.Clone(d.Status.Finalized), func(recorded v1alpha1.ResourceRule) bool {
 		of, err := parent.ResourceOf(recorded)
-		return !valid || err != nil || d.HasParents(of.GroupResource())
+		return err != nil || d.HasParents(of.GroupResource())
 	})
 }
 

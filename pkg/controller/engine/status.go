@@ -21,7 +21,7 @@ import (
 
 // health is what the status of a declaration reports.
 type health struct {
-	// problem is why it is not hosted, nil if it is.
+	// problem is why it is not hosted, or why changes are not seen; nil if it is and they are.
 	problem *parent.Problem
 	// synced reports whether the caches of parents and children are filled.
 	synced bool

@@ -66,7 +66,7 @@ func (spec *Spec) adopts(selector labels.Selector) bool {
 // claims are objects of one type: those that the parent owns and keeps, those that it adopts, those that it does not adopt because its selector demands no
 // value of a label or because they are parents themselves, and those that it releases. Each list is sorted by namespace and name.
 type claims struct {
-	children, adopt, refused, fellows, release []object
+	children, adopt, refused, peers, release []object
 }
 
 // claim finds the children of a parent among the objects that it owns and the orphans, by the rules of the controllers of Kubernetes. Objects that
@@ -89,14 +89,14 @@ func (spec *Spec) claim(parent object, selector labels.Selector, owned, orphans 
 		switch {
 		case ownershipOf(parent, selector, o) != controller.Orphaned || parent.Deleting() || isAbove(o, parent) || !spec.mayHaveCreated(o, parent.GetUID()):
 		case isParent(o):
-			c.fellows = append(c.fellows, o)
+			c.peers = append(c.peers, o)
 		case adopts:
 			c.adopt = append(c.adopt, o)
 		default:
 			c.refused = append(c.refused, o)
 		}
 	}
-	for _, list := range [][]object{c.children, c.adopt, c.refused, c.fellows, c.release} {
+	for _, list := range [][]object{c.children, c.adopt, c.refused, c.peers, c.release} {
 		slices.SortFunc(list, byName)
 	}
 	return c

@@ -54,8 +54,8 @@ func TestParentsAreNotAdopted(t *testing.T) {
 		}
 		orphan := []object{candidate("a", "ns", "", "a", "")}
 		c := spec.claim(parent, selector, nil, orphan, func(object) bool { return true })
-		if len(c.adopt) > 0 || len(c.fellows) != 1 {
-			t.Errorf("adopted is %v, not adopted %v", c.adopt, c.fellows)
+		if len(c.adopt) > 0 || len(c.peers) != 1 {
+			t.Errorf("adopted is %v, not adopted %v", c.adopt, c.peers)
 		}
 		problem := adoptionRefused(parent, selector, configMaps, c)
 		if problem == nil || !strings.Contains(problem.Message, "parents themselves, such as ns/a") {

@@ -22,8 +22,8 @@ func adoptionRefused(parent object, selector labels.Selector, of Resource, claim
 	case len(claimed.refused) > 0:
 		return refusal(claimed.refused, "the spec.selector of the parent %s, %q, demands no value of a label, and matches %s without a controller owner, such as %s: they are not "+
 			"adopted, because those that the hook does not desire would be deleted; give the selector matchLabels, or set adoption: any in the CompositeController")
-	case len(claimed.fellows) > 0:
-		return refusal(claimed.fellows, "the spec.selector of the parent %s, %q, matches %s that are parents themselves, such as %s: they are not adopted, because two parents could "+
+	case len(claimed.peers) > 0:
+		return refusal(claimed.peers, "the spec.selector of the parent %s, %q, matches %s that are parents themselves, such as %s: they are not adopted, because two parents could "+
 			"adopt and delete each other; give the parents other labels than their children, or the CompositeController a parentResource.labelSelector")
 	}
 	return nil
