@@ -141,11 +141,5 @@ func (c *Cache) release(user *Handle) {
 	}
 	delete(f.users, user)
 	user.stop()
-	f.separateFromNone()
-	f.steer()
-	if len(f.users) == 0 {
-		delete(c.feeds, f.key)
-		f.objects = newStore() // a handle that is still referenced does not keep the objects
-		c.tidy()
-	}
+	f.settle()
 }

@@ -517,7 +517,16 @@ func TestUsersWhoComeAndGoMissNothing(t *testing.T) {
 			pick := func(of ...string) string { return of[random.Intn(len(of))] }
 			var users []*user
 			for range 400 {
-				switch random.Intn(12) {
+				switch random.Intn(13) {
+				case 12:
+					switch random.Intn(3) {
+					case 0:
+						server.forbid(ofAllNamespaces)
+					case 1:
+						server.forbid(func(within scope) bool { return within.name == "" })
+					default:
+						server.set(func() { server.refuse = nil })
+					}
 				case 0:
 					users = append(users, acquire(t, objects, pick("", "n1", "n1", "n2"), pick("", "", "", "a"), pick("", "", "app=x", "app in (x,y)")))
 				case 1:
@@ -547,8 +556,12 @@ func TestUsersWhoComeAndGoMissNothing(t *testing.T) {
 					}
 				}
 			}
+			server.forbid(func(within scope) bool { return seed%2 == 0 && within.namespace == "" })
 			time.Sleep(3 * time.Minute)
 			for _, u := range users {
+				if seed%2 == 0 && u.scope.namespace == "" {
+					continue // it has not the right
+				}
 				server.wantUpToDate(u)
 				if got := u.LastStoreSyncResourceVersion(); got == "" {
 					t.Error("no version")

@@ -18,11 +18,11 @@
 //
 // Each user sees what it requested. The watch has what all users need: it is limited to a namespace, a name or a selector that all have in
 // common, and narrowed half a minute after they need less. To widen or narrow it, a second watch is started, which takes over when it has
-// its first state (feed.go, state.go): no user misses a change, sees one undone, or gets an object twice. If the watch that all need
-// together is refused, the users that were served before are still served, and the others get the reason.
+// its first state (feed.go, state.go): no user misses a change, sees one undone, or gets an object twice. If the API server forbids the watch
+// that all need together, each user that needs less gets a watch of its own: a Role is enough for one that needs a namespace (own.go).
 //
 // A user that requests objects by name has a watch of its own, and neither widens nor narrows that of others. Only where the shared watch has
-// the object anyway, the user is its guest until that is narrowed (named.go).
+// the object anyway, the user is its guest until that is narrowed.
 //
 // A resource that is not served, or not allowed, is retried, first within half a second and finally every 15 to 30 seconds; its users get the
 // reason ([Handle.Problem]) and keep the objects that they have seen. [Cache.Retry] ends the wait.

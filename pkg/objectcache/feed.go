@@ -12,7 +12,7 @@ import (
 // user that releases its handle often acquires another one immediately.
 const narrowDelay = 30 * time.Second
 
-// feed holds the objects of one resource for all its users, or those of one name, and keeps one watch on it; a second one only while the watch
+// feed holds the objects of one resource for all its users, or those of one scope (own.go), and keeps one watch on it; a second one only while the watch
 // is widened or narrowed.
 type feed struct {
 	cache *Cache
@@ -65,7 +65,7 @@ func (f *feed) admit(user *Handle) {
 }
 
 // wanted returns the narrowest scope with all that the users need. There is at least one user. One that uses a shared watch for an object by name
-// does not count: see named.go.
+// does not count: see own.go.
 func (f *feed) wanted() scope {
 	var all scope
 	first := true

@@ -133,7 +133,7 @@ func (r *reportingListWatch) WatchWithContext(ctx context.Context, options metav
 // failed reports an error, unless it is a normal one.
 func (r *reportingListWatch) failed(ctx context.Context, verb string, err error) {
 	if ctx.Err() == nil && !expired(err) {
-		r.source.feed.report(r.source, explain(r.source.feed.key.resource, verb, err))
+		r.source.feed.report(r.source, explain(r.source.feed.key.resource, &r.source.scope, verb, err))
 	}
 }
 

@@ -178,12 +178,20 @@ func describe(resource schema.GroupVersionResource) string {
 	return resource.Resource + "." + resource.Version + "." + resource.Group
 }
 
-// explain returns what a failed list or watch means and what can be done about it. The error that it had is within.
-func explain(resource schema.GroupVersionResource, verb string, err error) error {
+// explain returns what a failed list or watch of a scope means and what can be done about it. The error that it had is within.
+func explain(resource schema.GroupVersionResource, within *scope, verb string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("no right to %s %s: add to a ClusterRole of this account the rule {apiGroups: [%q], resources: [%q], verbs: [\"list\", \"watch\"]}: %w",
-			verb, describe(resource), resource.Group, resource.Resource, err)
+		role := "a ClusterRole of this account"
+		if within.namespace != "" {
+			role = "a Role of this account in the namespace " + within.namespace
+		}
+		names := ""
+		if within.name != "" {
+			names = fmt.Sprintf(", resourceNames: [%q]", within.name)
+		}
+		return fmt.Errorf("no right to %s %s: add to %s the rule {apiGroups: [%q], resources: [%q]%s, verbs: [\"list\", \"watch\"]}: %w",
+			verb, describe(resource), role, resource.Group, resource.Resource, names, err)
 	case IsRefused(err):
 		return fmt.Errorf("waiting for the API server to serve %s: %w", describe(resource), err)
 	default:

@@ -3,6 +3,8 @@
 
 package objectcache
 
+import apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 // This file is how a source's lists and events get into a feed. A source that has been replaced is not listened to.
 
 // begin records that a source asks for a whole list now: it will be no older than what has been deleted here so far.
@@ -178,8 +180,13 @@ func (f *feed) accept(s *source, initial bool) {
 
 // report records what is wrong with a source.
 func (f *feed) report(s *source, problem error) {
+	f.cache.mu.Lock()
+	defer f.cache.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.problem, s.initial = problem, false
+	if apierrors.IsForbidden(problem) {
+		f.separateForbidden(s)
+	}
 	f.notifyProblems()
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Watches are as narrow as the rules, up to these numbers: above them, one watch that has all of them takes their place. It remains until half
-// of them are left, so that rules that come and go do not start and end watches each time.
+// Watches are as narrow as the rules, up to these numbers: above them, one watch that has all of them takes their place, if the API server allows
+// it. It remains until half of them are left, so that rules that come and go do not start and end watches each time.
 const (
 	// maxOfNamespace is the number of watches of a resource in one namespace, or without a namespace.
 	maxOfNamespace = 10
@@ -106,30 +106,51 @@ func merge(merged bool, watches, most int) bool {
 	return watches > most || merged && watches > most/2
 }
 
-// wanted returns the narrowest watches of a resource that have all that rules need, sorted.
-func (d demand) wanted(resource schema.GroupVersionResource) []scope {
+// wanted returns the narrowest watches of a resource that have all that rules need, sorted. Forbidden watches are wanted as well, because they may
+// be allowed later, but they take no other's place: what they would have is wanted as if they were not there.
+func (d demand) wanted(resource schema.GroupVersionResource, forbidden func(extent) bool) []scope {
 	r := d[resource]
-	switch {
-	case r == nil:
+	if r == nil {
 		return nil
-	case r.merged:
-		return []scope{r.all(resource)}
 	}
 	wanted := make([]scope, 0, r.watches)
+	if r.merged {
+		all := r.all(resource)
+		if wanted = append(wanted, all); !forbidden(all.extent) {
+			return wanted
+		}
+	}
 	for namespace, n := range r.namespaces {
 		if n.merged {
-			wanted = append(wanted, scope{extent: extent{resource: resource, namespace: namespace}})
-			continue
+			whole := scope{extent: extent{resource: resource, namespace: namespace}}
+			if wanted = append(wanted, whole); !forbidden(whole.extent) {
+				continue
+			}
 		}
 		for _, one := range n.scopes {
 			wanted = append(wanted, one.scope)
 		}
 	}
 	slices.SortFunc(wanted, func(a, b scope) int { return compareExtents(a.extent, b.extent) })
-	all := slices.Clone(wanted)
+	wanted = slices.CompactFunc(wanted, func(a, b scope) bool { return a.extent == b.extent })
+	allowed := make(map[extent]bool, len(wanted))
+	for _, s := range wanted {
+		allowed[s.extent] = !forbidden(s.extent)
+	}
 	return slices.DeleteFunc(wanted, func(s scope) bool {
-		return slices.ContainsFunc(all, func(other scope) bool { return other.extent != s.extent && other.covers(&s.extent) })
+		for other := range s.wider() {
+			if allowed[other] {
+				return true
+			}
+		}
+		return false
 	})
+}
+
+// needs reports whether a rule needs just what is in the extent.
+func (d demand) needs(at extent) bool {
+	r := d[at.resource]
+	return r != nil && r.namespaces[at.namespace] != nil && r.namespaces[at.namespace].scopes[at] != nil
 }
 
 // union counts the parts of scopes, so that the narrowest scope with all of them is known: it has the parts on which all agree.

@@ -64,11 +64,11 @@ func TestAMergedWatchIsNarrowedAgain(t *testing.T) {
 	for i := range 2 * maxOfResource {
 		d.add(&scope{extent: extent{resource: configMaps, namespace: fmt.Sprint("n", i), name: "config"}})
 	}
-	if got := d.wanted(configMaps); len(got) != 1 || got[0].String() != "configmaps" {
+	if got := d.wanted(configMaps, allowed); len(got) != 1 || got[0].String() != "configmaps" {
 		t.Errorf("two names in many namespaces are watched by %v", got)
 	}
 	d.remove(&other)
-	if got := d.wanted(configMaps); len(got) != 1 || got[0].String() != "configmaps /config" {
+	if got := d.wanted(configMaps, allowed); len(got) != 1 || got[0].String() != "configmaps /config" {
 		t.Errorf("one name in many namespaces is watched by %v", got)
 	}
 }
@@ -79,7 +79,7 @@ func TestWatchesHaveWhatIsNeeded(t *testing.T) {
 	d := demand{}
 	var needed []scope
 	grow := true
-	for range 4000 {
+	for step := range 4000 {
 		if len(needed) > 400 || len(needed) == 0 {
 			grow = len(needed) == 0
 		}
@@ -100,7 +100,10 @@ func TestWatchesHaveWhatIsNeeded(t *testing.T) {
 			needed[i] = needed[last]
 			needed = needed[:last]
 		}
-		watches := d.wanted(configMaps)
+		if step%50 == 0 {
+			wantServed(t, d, needed)
+		}
+		watches := d.wanted(configMaps, allowed)
 		if len(watches) > maxOfResource {
 			t.Fatalf("%d watches", len(watches))
 		}
@@ -125,10 +128,31 @@ func TestWatchesHaveWhatIsNeeded(t *testing.T) {
 	for i := range needed {
 		d.remove(&needed[i])
 	}
-	if len(d) > 0 || d.wanted(configMaps) != nil {
+	if len(d) > 0 || d.wanted(configMaps, allowed) != nil {
 		t.Error("without rules, something is watched")
 	}
 }
+
+// wantServed checks that what is allowed by itself is watched, where wide watches are forbidden, by a watch that is allowed.
+func wantServed(t *testing.T, d demand, needed []scope) {
+	t.Helper()
+	for _, forbidden := range []func(extent) bool{
+		func(e extent) bool { return e.name == "" },
+		func(e extent) bool { return e.namespace == "" },
+		func(e extent) bool { return e.namespace == "" || e.name == "" && e.namespace < "n2" },
+	} {
+		watches := d.wanted(configMaps, forbidden)
+		for i := range needed {
+			served := slices.ContainsFunc(watches, func(w scope) bool { return w.covers(&needed[i].extent) && !forbidden(w.extent) })
+			exact := slices.ContainsFunc(watches, func(w scope) bool { return w.extent == needed[i].extent })
+			if !served && !(forbidden(needed[i].extent) && exact) {
+				t.Fatalf("%s is not watched", needed[i].String())
+			}
+		}
+	}
+}
+
+func allowed(extent) bool { return false }
 
 // watchesFor returns what must be watched for the rules of all parents.
 func watchesFor(all ...*Rules) []objectcache.Request {
@@ -140,7 +164,7 @@ func watchesFor(all ...*Rules) []objectcache.Request {
 	}
 	var requests []objectcache.Request
 	for _, resource := range slices.SortedFunc(maps.Keys(d), compareResources) {
-		for _, wanted := range d.wanted(resource) {
+		for _, wanted := range d.wanted(resource, allowed) {
 			requests = append(requests, wanted.request())
 		}
 	}

@@ -7,6 +7,7 @@ package related
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -45,6 +46,27 @@ func (e *extent) covers(other *extent) bool {
 		(e.namespace == "" || e.namespace == other.namespace) &&
 		(e.name == "" || e.name == other.name) &&
 		(e.selector == "" || e.selector == other.selector)
+}
+
+// wider yields the other extents that have all of this one: each part is that of this one, or empty.
+func (e *extent) wider() iter.Seq[extent] {
+	return func(yield func(extent) bool) {
+		for without := 1; without < 8; without++ {
+			other := *e
+			if without&1 != 0 {
+				other.selector = ""
+			}
+			if without&2 != 0 {
+				other.name = ""
+			}
+			if without&4 != 0 {
+				other.namespace = ""
+			}
+			if other != *e && !yield(other) {
+				return
+			}
+		}
+	}
 }
 
 // request is what the watch of a scope is acquired with.

@@ -180,14 +180,18 @@ func (w *Watcher[K]) Close() {
 	clear(w.demand)
 }
 
-// Problem returns why one of the watches that rules need cannot be listed or watched, or nil. It is the same one while there are several.
+// Problem returns why one of the watches that rules need cannot be listed or watched, or nil. It is the same one while there are several. A watch
+// in the place of several, which is forbidden, is none: the several are watched.
 func (w *Watcher[K]) Problem() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	var first *watch
 	for _, watches := range w.watches {
 		for _, held := range watches {
-			if held.problem != nil && held.unneeded.IsZero() && (first == nil || compareExtents(held.extent, first.extent) < 0) {
+			if held.problem == nil || !held.unneeded.IsZero() || held.isForbidden() && !w.demand.needs(held.extent) {
+				continue
+			}
+			if first == nil || compareExtents(held.extent, first.extent) < 0 {
 				first = held
 			}
 		}

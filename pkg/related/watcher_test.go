@@ -208,6 +208,100 @@ func TestManyNamesBecomeOneWatch(t *testing.T) {
 	})
 }
 
+func forbidden() error {
+	return apierrors.NewForbidden(configMaps.GroupResource(), "", errors.New("no"))
+}
+
+// TestForbiddenMergeIsWatchedInParts: with the right to many names, and not to all of the namespace, each name is watched.
+func TestForbiddenMergeIsWatchedInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w := newFakeCache(t)
+		const parents = maxOfNamespace + 1
+		rules := func(i int) *Rules {
+			return compile(t, v1Parent, fmt.Sprintf(`{"apiVersion":"v1","resource":"configmaps","names":["c%d"]}`, i))
+		}
+		for i := range parents {
+			w.Ensure(i, rules(i))
+		}
+		wantServed := func() {
+			t.Helper()
+			for i := range parents {
+				if status := w.Ensure(i, rules(i)); !status.Synced {
+					t.Errorf("parent %d is not served: %+v", i, status)
+				}
+			}
+			if problem := w.Problem(); problem != nil {
+				t.Errorf("the problem is %v", problem)
+			}
+		}
+		wide := c.handle("configmaps own/")
+		wide.request.OnProblem(forbidden())
+		for _, h := range c.held() {
+			if h != wide {
+				h.sync()
+			}
+		}
+		if n := len(c.takeQueued()); n != parents {
+			t.Errorf("%d parents are queued", n)
+		}
+		wantServed()
+		time.Sleep(10 * releaseDelay)
+		if n := len(c.names()); n != parents+1 {
+			t.Errorf("%d watches: %q", n, c.names())
+		}
+		wide.sync() // it is allowed
+		time.Sleep(2 * releaseDelay)
+		wantServed()
+		wantWatches(t, c, "configmaps own/")
+
+		c.takeQueued()
+		wide.request.OnProblem(forbidden())
+		if n := len(c.takeQueued()); n != parents {
+			t.Errorf("%d parents are queued when they are not served", n)
+		}
+		for i := range parents {
+			if status := w.Ensure(i, rules(i)); status.Synced || status.Problem != nil {
+				t.Errorf("parent %d, whose watch begins: %+v", i, status)
+			}
+		}
+		for _, h := range c.held() {
+			h.sync()
+		}
+		wantServed()
+		for i := range parents {
+			w.Release(i)
+		}
+		time.Sleep(2 * releaseDelay)
+		wantWatches(t, c)
+	})
+}
+
+// TestForbiddenRuleConcernsNoOther: a rule that needs a whole namespace has the problem of the missing right alone.
+func TestForbiddenRuleConcernsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w := newFakeCache(t)
+		whole, one := compile(t, v1Parent, `{"apiVersion":"v1","resource":"configmaps"}`), compile(t, v1Parent, configRule)
+		w.Ensure(1, whole)
+		w.Ensure(2, one)
+		wantWatches(t, c, "configmaps own/")
+		c.handle("configmaps own/").request.OnProblem(forbidden())
+		c.handle("configmaps own/config").sync()
+		time.Sleep(2 * releaseDelay)
+		if status := w.Ensure(2, one); !status.Synced {
+			t.Errorf("the parent that needs one name: %+v", status)
+		}
+		if status := w.Ensure(1, whole); !apierrors.IsForbidden(status.Problem) || !apierrors.IsForbidden(w.Problem()) {
+			t.Errorf("the parent that needs all: %+v; the problem is %v", status, w.Problem())
+		}
+		c.handle("configmaps own/").sync()
+		time.Sleep(2 * releaseDelay)
+		wantWatches(t, c, "configmaps own/")
+		if _, status := w.Select(2); !status.Synced {
+			t.Errorf("the parent that needs one name: %+v", status)
+		}
+	})
+}
+
 func TestARelabelledNamespaceQueuesItsParents(t *testing.T) {
 	c, w := newFakeCache(t)
 	c.set(configMaps, "n1", "a", object(t, configMaps, "n1", "a", "1", nil))
@@ -281,7 +375,17 @@ func TestNoParentMissesAChange(t *testing.T) {
 				}
 			}
 			for step := range 400 {
-				switch random.Intn(8) {
+				switch random.Intn(9) {
+				case 8:
+					if held := c.held(); len(held) > 0 {
+						h, problem := held[random.Intn(len(held))], error(nil)
+						if random.Intn(3) > 0 && h.request.Name == "" {
+							problem = forbidden()
+						}
+						if problem != nil || h.synced {
+							h.request.OnProblem(problem)
+						}
+					}
 				case 0:
 					key := random.Intn(20)
 					model.rules[key] = compile(t, v2Parent, model.randomRule(), model.randomRule(), model.randomRule())
@@ -324,6 +428,11 @@ func TestNoParentMissesAChange(t *testing.T) {
 			}
 			c.manual = false
 			for range 5 {
+				for _, h := range c.held() {
+					if h.synced {
+						h.request.OnProblem(nil)
+					}
+				}
 				c.settle()
 				syncParents(c.takeQueued())
 				time.Sleep(2 * releaseDelay)

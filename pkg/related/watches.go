@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -45,7 +46,7 @@ func (w *Watcher[K]) adjust(resource schema.GroupVersionResource) {
 		watches = map[extent]*watch{}
 		w.watches[resource] = watches
 	}
-	wanted := w.demand.wanted(resource)
+	wanted := w.demand.wanted(resource, func(at extent) bool { return watches[at] != nil && watches[at].isForbidden() })
 	needed := make(map[extent]struct{}, len(wanted))
 	for _, s := range wanted {
 		needed[s.extent] = struct{}{}
@@ -96,7 +97,7 @@ func (w *Watcher[K]) releaseUnneeded(now time.Time) (next time.Duration) {
 	for resource, watches := range w.watches {
 		serving := true // what takes their place has all that they have
 		for _, held := range watches {
-			serving = serving && (held.synced || !held.unneeded.IsZero())
+			serving = serving && (held.synced || !held.unneeded.IsZero() || held.isForbidden())
 		}
 		for at, held := range watches {
 			if held.unneeded.IsZero() {
@@ -122,26 +123,31 @@ func (w *Watcher[K]) releaseUnneeded(now time.Time) (next time.Duration) {
 	return next
 }
 
-// find returns a synced watch that has all of the scope, or else one that will have.
+// find returns a current watch that has all of the scope, or else one that will have, or else one that shows why there is none.
 func (w *Watcher[K]) find(s *scope) *watch {
 	watches := w.watches[s.resource]
-	if exact := watches[s.extent]; exact != nil && exact.synced {
-		return exact
+	found := watches[s.extent]
+	if found != nil && found.isCurrent() {
+		return found
 	}
-	var found *watch
-	for _, held := range watches {
-		if !held.covers(&s.extent) {
-			continue
-		}
-		if held.synced {
+	for at := range s.wider() {
+		held := watches[at]
+		switch {
+		case held == nil:
+		case held.isCurrent():
 			return held
-		}
-		if found == nil || held.unneeded.IsZero() {
+		case found == nil || held.isExpected() && !found.isExpected():
 			found = held
 		}
 	}
 	return found
 }
+
+// isExpected reports whether the watch will be current, as far as is known.
+func (held *watch) isExpected() bool { return held.unneeded.IsZero() && !held.isForbidden() }
+
+// isForbidden reports whether the API server forbids the watch.
+func (held *watch) isForbidden() bool { return apierrors.IsForbidden(held.problem) }
 
 // isCurrent reports whether all objects of the watch are there, and their changes come. They stop coming when the right to watch is taken away, or
 // the resource is no longer served. A short interruption is none.
@@ -205,11 +211,14 @@ func (w *Watcher[K]) progressed(held *watch, record func()) {
 	if w.closed {
 		return
 	}
-	wasCurrent := held.isCurrent()
+	wasCurrent, wasForbidden := held.isCurrent(), held.isForbidden()
 	record()
+	if held.isForbidden() != wasForbidden && w.watches[held.resource][held.extent] == held {
+		w.adjust(held.resource)
+	}
 	var keys []K
 	if wasCurrent && !held.isCurrent() {
-		keys = w.users(held)
+		keys = w.unserved(held)
 	}
 	for key, problem := range w.waiting[held.resource] {
 		status := w.status(w.rules[key])
@@ -229,10 +238,10 @@ func (w *Watcher[K]) progressed(held *watch, record func()) {
 	}
 }
 
-// users returns the keys whose rules use a watch.
-func (w *Watcher[K]) users(held *watch) (keys []K) {
+// unserved returns the keys without a current watch of what a watch has.
+func (w *Watcher[K]) unserved(held *watch) (keys []K) {
 	for key, rules := range w.rules {
-		if slices.ContainsFunc(rules.scopes, func(s scope) bool { return s.resource == held.resource && w.find(&s) == held }) {
+		if slices.ContainsFunc(rules.scopes, func(s scope) bool { return held.covers(&s.extent) }) && !w.status(rules).Synced {
 			keys = append(keys, key)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +18,6 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/testing/faultproxy"
 	"millwright.dev/pkg/testing/testca"
-	"millwright.dev/pkg/testing/testcluster"
 )
 
 // secure replaces the test's hook by one that serves TLS with this configuration.
@@ -33,23 +31,7 @@ func (e *engineEnv) secure(config *tls.Config) {
 // letEngineRead gives the engine the Role that the guide describes, for all Secrets and ConfigMaps of the test's namespace.
 func (e *engineEnv) letEngineRead() {
 	e.Helper()
-	name := metav1.ObjectMeta{Name: "hook-credentials"}
-	role := &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"list", "watch"}},
-	}}
-	if _, err := e.kube.RbacV1().Roles(e.namespace).Create(e.Context(), role, metav1.CreateOptions{}); err != nil {
-		e.Fatal(err)
-	}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: name,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: string(engine)}},
-	}
-	if _, err := e.kube.RbacV1().RoleBindings(e.namespace).Create(e.Context(), binding, metav1.CreateOptions{}); err != nil {
-		e.Fatal(err)
-	}
-	account := engine.account(e.T, testcluster.Shared(e.T))
-	e.cluster.AwaitRight(e, account, authorizationv1.ResourceAttributes{Verb: "watch", Resource: "secrets", Namespace: e.namespace})
+	e.grantEngineIn(e.namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"list", "watch"}})
 }
 
 // secret creates or replaces a Secret.

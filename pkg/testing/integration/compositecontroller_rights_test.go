@@ -27,6 +27,32 @@ func (e *env) grantEngine(rules ...rbacv1.PolicyRule) {
 	e.awaitRights(rules)
 }
 
+// grantEngineIn gives the engine a Role in a namespace with one rule, and waits until it takes effect.
+func (e *engineEnv) grantEngineIn(namespace string, rule rbacv1.PolicyRule) {
+	e.Helper()
+	name := metav1.ObjectMeta{Name: "engine"}
+	role := &rbacv1.Role{ObjectMeta: name, Rules: []rbacv1.PolicyRule{rule}}
+	if _, err := e.kube.RbacV1().Roles(namespace).Create(e.Context(), role, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: name,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: string(engine)}},
+	}
+	if _, err := e.kube.RbacV1().RoleBindings(namespace).Create(e.Context(), binding, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	for _, r := range rightsOf([]rbacv1.PolicyRule{rule}) {
+		there := r.attributes()
+		there.Namespace = namespace
+		if len(rule.ResourceNames) > 0 {
+			there.Name = rule.ResourceNames[0]
+		}
+		e.cluster.AwaitRight(e, engine.account(e.T, e.cluster), there)
+	}
+}
+
 // awaitRights waits until rights of a new role take effect: the API server adds them to the role of the engine with a delay.
 func (e *env) awaitRights(rules []rbacv1.PolicyRule) {
 	e.Helper()

@@ -6,6 +6,7 @@ package objectcache
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,5 +152,112 @@ func TestARefusedNameDoesNotDisturbOthers(t *testing.T) {
 		synctest.Wait()
 		server.wantUpToDate(b)
 		server.wantUpToDate(shared)
+	})
+}
+
+// forbid makes the server forbid lists and watches, and ends those that there are.
+func (s *fakeServer) forbid(forbidden func(within scope) bool) {
+	s.set(func() {
+		s.refuse = func(within scope) error {
+			if forbidden(within) {
+				return apierrors.NewForbidden(widgets.GroupResource(), "", errors.New("no"))
+			}
+			return nil
+		}
+	})
+	s.cut(false)
+}
+
+func ofAllNamespaces(within scope) bool { return within.namespace == "" }
+
+func TestForbiddenUnionIsWatchedInParts(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		server.forbid(ofAllNamespaces)
+		for _, namespace := range []string{"n1", "n2", "n3"} {
+			server.write(namespace, "a", "x")
+		}
+		together := []*user{acquire(t, objects, "n1", "", ""), acquire(t, objects, "n2", "", "app=x"), acquire(t, objects, "n2", "", "app=x")}
+		wantScopes(t, server, "n1/ ", "n2/ app=x")
+		wide := acquire(t, objects, "", "", "")
+		synctest.Wait()
+		later := acquire(t, objects, "n3", "", "")
+		wantScopes(t, server, "n1/ ", "n2/ app=x", "n3/ ")
+		narrow := append(together, later)
+		for _, u := range narrow {
+			server.wantUpToDate(u)
+			if problem := u.Problem(); problem != nil {
+				t.Errorf("a user of %s has the problem %v", u.scope.namespace, problem)
+			}
+		}
+		if !apierrors.IsForbidden(wide.Problem()) {
+			t.Errorf("the user of all namespaces has the problem %v", wide.Problem())
+		}
+		server.set(func() { server.refuse = nil })
+		time.Sleep(retryMax)
+		server.write("n2", "b", "x")
+		synctest.Wait()
+		server.wantUpToDate(wide)
+		for _, u := range narrow {
+			server.wantUpToDate(u)
+			u.Release()
+		}
+		wantScopes(t, server, "/ ")
+		wide.Release()
+		wantScopes(t, server)
+	})
+}
+
+// The right to watch all namespaces is replaced by Roles: users that need less are served without a gap.
+func TestForbiddenSharedWatchIsWatchedInParts(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		server.write("n1", "kept", "x")
+		server.write("n1", "deleted", "x")
+		server.write("n2", "a", "x")
+		wide := acquire(t, objects, "", "", "")
+		synctest.Wait()
+		narrow := []*user{acquire(t, objects, "n1", "", ""), acquire(t, objects, "n1", "", ""), acquire(t, objects, "n2", "a", "")}
+		wantScopes(t, server, "/ ")
+		for _, u := range narrow {
+			u.takeLog()
+		}
+		server.forbid(ofAllNamespaces)
+		server.write("n1", "deleted", "")
+		server.write("n1", "new", "x")
+		synctest.Wait()
+		time.Sleep(retryMax)
+		wantScopes(t, server, "n1/ ", "n2/a ")
+		for _, u := range narrow {
+			server.wantUpToDate(u)
+			if u.Problem() != nil || u.LastStoreSyncResourceVersion() == "" {
+				t.Errorf("the problem %v, the version %s", u.Problem(), u.LastStoreSyncResourceVersion())
+			}
+		}
+		for i, want := range [][]string{{"added new", "deleted deleted"}, {"added new", "deleted deleted"}, nil} {
+			log := narrow[i].takeLog()
+			slices.Sort(log)
+			if diff := cmp.Diff(want, log); diff != "" {
+				t.Errorf("user %d: %s", i, diff)
+			}
+		}
+		if !apierrors.IsForbidden(wide.Problem()) {
+			t.Errorf("the user of all namespaces has the problem %v", wide.Problem())
+		}
+	})
+}
+
+func TestForbiddenIsExplainedForTheScope(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		server.forbid(func(scope) bool { return true })
+		for _, test := range []struct{ namespace, name, want string }{
+			{"", "", `add to a ClusterRole of this account the rule {apiGroups: ["example.com"], resources: ["widgets"], verbs: ["list", "watch"]}`},
+			{"", "a", `a ClusterRole of this account the rule {apiGroups: ["example.com"], resources: ["widgets"], resourceNames: ["a"], verbs:`},
+			{"ns", "", `add to a Role of this account in the namespace ns the rule {apiGroups: ["example.com"], resources: ["widgets"], verbs:`},
+		} {
+			u := acquire(t, objects, test.namespace, test.name, "")
+			synctest.Wait()
+			if problem := u.Problem(); problem == nil || !strings.Contains(problem.Error(), test.want) {
+				t.Errorf("%s/%s: %v", test.namespace, test.name, problem)
+			}
+		}
 	})
 }
