@@ -5,6 +5,7 @@ package perturbation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/client-go/rest"
@@ -47,16 +48,22 @@ func (r *run) stopInstance() {
 
 // revive starts another instance if the last one was killed. It returns an error if the last one ended by itself.
 func (r *run) revive(ctx context.Context) error {
-	if r.instance.proxy.alive.Err() != nil {
+	// Whether it has ended is asked before whether it was killed: otherwise a kill between the two would be taken for an end by itself.
+	ended := false
+	select {
+	case <-r.instance.done:
+		ended = true
+	default:
+	}
+	switch {
+	case r.instance.proxy.alive.Err() != nil:
 		<-r.instance.done
 		r.history.wrote() // restarts the quiet time
 		r.startInstance(ctx)
-		return nil
-	}
-	select {
-	case <-r.instance.done:
+	case ended && r.instance.err != nil:
 		return fmt.Errorf("the controller ended by itself: %w", r.instance.err)
-	default:
-		return nil
+	case ended:
+		return errors.New("the controller ended by itself, without an error")
 	}
+	return nil
 }
