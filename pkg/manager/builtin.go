@@ -6,6 +6,7 @@ package manager
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/controller"
 )
@@ -55,6 +57,28 @@ type builtIns struct {
 	leases cache.SharedIndexInformer
 	// forbidden is true where this process has no right to watch them.
 	forbidden atomic.Bool
+
+	mu sync.Mutex
+	// seen are the renewals of Leases, by their names.
+	seen map[string]sighting
+}
+
+// sighting is the last renewal of a Lease that this process has seen.
+type sighting struct {
+	// renewal is the time by the clock of the holder, which may be hours away from ours. Another time is another renewal.
+	renewal metav1.MicroTime
+	// at is when this process saw it first.
+	at time.Time
+	// followed is whether this process has seen the renewal before it, too.
+	followed bool
+}
+
+// see returns the sighting of a Lease that has been renewed, given the one before.
+func (s sighting) see(renewal metav1.MicroTime, now time.Time) sighting {
+	if s.renewal.Equal(&renewal) {
+		return s
+	}
+	return sighting{renewal: renewal, at: now, followed: !s.at.IsZero()}
 }
 
 // leasesResource are Leases.
@@ -90,30 +114,49 @@ func (b *builtIns) servedBy(resource schema.GroupResource) (name string, on, kno
 	if b.leases == nil {
 		return name, false, true
 	}
+	on, known = b.runs(name, time.Now())
+	return name, on, on || known && (b.leases.HasSynced() || b.forbidden.Load())
+}
+
+// runs reports whether a process that has a Lease runs the controller.
+func (b *builtIns) runs(name string, now time.Time) (on, known bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	seen := map[string]sighting{}
+	known = true
 	for _, obj := range b.leases.GetStore().List() {
 		var lease coordinationv1.Lease
 		if o, ok := obj.(*unstructured.Unstructured); !ok || runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &lease) != nil {
 			continue
 		}
-		if runs(&lease, name, b.namespace, time.Now()) {
-			return name, true, true
+		if lease.Spec.RenewTime == nil {
+			continue // it was never held
 		}
+		sight := b.seen[lease.Name].see(*lease.Spec.RenewTime, now)
+		seen[lease.Name] = sight
+		if !isOf(&lease, name, b.namespace) {
+			continue
+		}
+		held, heldKnown := isHeld(&lease, sight, now)
+		on, known = on || held, known && heldKnown
 	}
-	return name, false, b.leases.HasSynced() || b.forbidden.Load()
+	b.seen = seen
+	return on, known
 }
 
-// runs reports whether the holder of a Lease runs the controller, in one of the namespaces that matter. One that has not been renewed for
-// its duration, and the time of a handover, is not held.
-func runs(lease *coordinationv1.Lease, name, namespace string, now time.Time) bool {
-	if lease.Labels[runsPrefix+name] != runsOn || lease.Spec.RenewTime == nil {
-		return false
+// isOf reports whether a Lease is that of processes that run the controller, in one of the namespaces that matter.
+func isOf(lease *coordinationv1.Lease, name, namespace string) bool {
+	in := lease.Labels[runsIn]
+	return lease.Labels[runsPrefix+name] == runsOn && (in == "" || namespace == "" || in == namespace)
+}
+
+// isHeld reports whether a process holds a Lease. One that has not been renewed for its duration, and the time of a handover, is not held. That is
+// not known for a duration where this process has only seen a renewal that is old by the wall clock: the clock of the holder may be wrong.
+func isHeld(lease *coordinationv1.Lease, sight sighting, now time.Time) (held, known bool) {
+	duration := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	age := now.Sub(sight.at)
+	if sight.followed || now.Before(sight.renewal.Add(duration+handoverTime)) {
+		return age < duration+handoverTime, true
 	}
-	if in := lease.Labels[runsIn]; in != "" && namespace != "" && in != namespace {
-		return false
-	}
-	held := handoverTime
-	if seconds := lease.Spec.LeaseDurationSeconds; seconds != nil {
-		held += time.Duration(*seconds) * time.Second
-	}
-	return now.Before(lease.Spec.RenewTime.Add(held))
+	return false, age >= duration
 }

@@ -35,29 +35,60 @@ func leaseOf(renewed time.Time, duration int32, namespace string, running ...str
 }
 
 func TestLeaseNamesItsControllers(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
-		lease *coordinationv1.Lease
-		in    string
-		runs  bool
+		namespace string
+		running   []string
+		in        string
+		want      bool
 	}{
-		"it runs all":                               {lease: leaseOf(now, 15, "", "*"), runs: true},
-		"it runs this one":                          {lease: leaseOf(now, 15, "", "immortalcontainer"), runs: true},
-		"it runs others":                            {lease: leaseOf(now, 15, "", "*", "-immortalcontainer")},
-		"it has been renewed a while ago":           {lease: leaseOf(now.Add(-40*time.Second), 15, "", "*"), runs: true},
-		"it has expired":                            {lease: leaseOf(now.Add(-time.Minute), 15, "", "*")},
-		"it is being handed over":                   {lease: leaseOf(now.Add(-10*time.Second), 1, "", "*"), runs: true},
-		"it was given up, and no process has come":  {lease: leaseOf(now.Add(-40*time.Second), 1, "", "*")},
-		"it works in the same namespace":            {lease: leaseOf(now, 15, "ns", "*"), in: "ns", runs: true},
-		"it works in another namespace":             {lease: leaseOf(now, 15, "other", "*"), in: "ns"},
-		"it works in one namespace, and we in all":  {lease: leaseOf(now, 15, "other", "*"), runs: true},
-		"it works in all namespaces, and we in one": {lease: leaseOf(now, 15, "", "*"), in: "ns", runs: true},
-		"it is that of another program":             {lease: &coordinationv1.Lease{Spec: leaseOf(now, 15, "", "*").Spec}},
-		"it was never held":                         {lease: &coordinationv1.Lease{ObjectMeta: leaseOf(now, 15, "", "*").ObjectMeta}},
+		"it runs all":                               {running: []string{"*"}, want: true},
+		"it runs this one":                          {running: []string{"immortalcontainer"}, want: true},
+		"it runs others":                            {running: []string{"*", "-immortalcontainer"}},
+		"it works in the same namespace":            {namespace: "ns", running: []string{"*"}, in: "ns", want: true},
+		"it works in another namespace":             {namespace: "other", running: []string{"*"}, in: "ns"},
+		"it works in one namespace, and we in all":  {namespace: "other", running: []string{"*"}, want: true},
+		"it works in all namespaces, and we in one": {running: []string{"*"}, in: "ns", want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := runs(test.lease, immortalcontainer.ControllerName, test.in, now); got != test.runs {
-				t.Errorf("runs: %t, want %t", got, test.runs)
+			lease := leaseOf(time.Now(), 15, test.namespace, test.running...)
+			if got := isOf(lease, immortalcontainer.ControllerName, test.in); got != test.want {
+				t.Errorf("isOf: %t, want %t", got, test.want)
+			}
+		})
+	}
+	if isOf(&coordinationv1.Lease{}, immortalcontainer.ControllerName, "") {
+		t.Error("a Lease of another program is one of ours")
+	}
+}
+
+// TestLeaseIsHeld: a Lease is held for its duration and 30 seconds more after a renewal, by the clock of this process, however wrong that of its holder is.
+func TestLeaseIsHeld(t *testing.T) {
+	type look struct {
+		after       time.Duration // since the start
+		renewed     time.Duration // the last renewal, by the clock of the holder, since the start by ours
+		held, known bool
+	}
+	for name, looks := range map[string][]look{
+		"it is renewed":                    {{0, 0, true, true}, {20 * time.Second, 20 * time.Second, true, true}},
+		"it is not renewed any more":       {{0, 0, true, true}, {44 * time.Second, 0, true, true}, {45 * time.Second, 0, false, true}},
+		"it has been renewed a while ago":  {{0, -40 * time.Second, true, true}},
+		"it has expired":                   {{0, -time.Minute, false, false}, {14 * time.Second, -time.Minute, false, false}, {15 * time.Second, -time.Minute, false, true}},
+		"the holder's clock is late":       {{0, -time.Hour, false, false}, {2 * time.Second, 2*time.Second - time.Hour, true, true}, {time.Minute, time.Minute - time.Hour, true, true}},
+		"a late one is not renewed":        {{0, -time.Hour, false, false}, {2 * time.Second, 2*time.Second - time.Hour, true, true}, {47 * time.Second, 2*time.Second - time.Hour, false, true}},
+		"the holder's clock is early":      {{0, time.Hour, true, true}, {time.Minute, time.Minute + time.Hour, true, true}},
+		"an early one is not renewed":      {{0, time.Hour, true, true}, {44 * time.Second, time.Hour, true, true}, {45 * time.Second, time.Hour, false, true}},
+		"the holder's clock was set back":  {{0, 0, true, true}, {20 * time.Second, -time.Hour, true, true}, {64 * time.Second, -time.Hour, true, true}},
+		"it is renewed after it was stale": {{0, 0, true, true}, {time.Hour, 0, false, true}, {time.Hour, time.Hour, true, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			var sight sighting
+			for _, at := range looks {
+				lease, now := leaseOf(start.Add(at.renewed), 15, "", "*"), start.Add(at.after)
+				sight = sight.see(*lease.Spec.RenewTime, now)
+				if held, known := isHeld(lease, sight, now); held != at.held || known != at.known {
+					t.Errorf("after %s: held %t, known %t; want %t, %t", at.after, held, known, at.held, at.known)
+				}
 			}
 		})
 	}

@@ -318,8 +318,16 @@ func TestWritesUntilRenewDeadline(t *testing.T) {
 
 func TestSuspendedProcessMayNotWrite(t *testing.T) {
 	// As it is when the process goes on: the deadline has passed, and its timer has not come to run.
-	l := &lease{renewDeadline: 10 * time.Second, renewedAt: time.Now().Add(-11 * time.Second)}
-	if err := l.mayWrite(); err == nil || !strings.Contains(err.Error(), "was renewed 11s ago, which is more than the renew deadline 10s") {
-		t.Errorf("got %v, want it refused", err)
+	stopped := renewalAt(time.Now().Add(-11 * time.Second))
+	// As it is when the machine goes on: only the wall clock has not stood still.
+	suspended := renewalAt(time.Now())
+	suspended.wall = suspended.wall.Add(-11 * time.Second)
+	setBack := renewalAt(time.Now().Add(-11 * time.Second))
+	setBack.wall = setBack.wall.Add(time.Hour)
+	for name, renewed := range map[string]renewal{"the process": stopped, "the machine": suspended, "the process, and the wall clock was set back": setBack} {
+		l := &lease{renewDeadline: 10 * time.Second, renewed: renewed}
+		if err := l.mayWrite(); err == nil || !strings.Contains(err.Error(), "was renewed 11s ago, which is more than the renew deadline 10s") {
+			t.Errorf("%s was suspended: got %v, want it refused", name, err)
+		}
 	}
 }

@@ -36,13 +36,26 @@ type lease struct {
 
 	complaint complaint // used by the elector's goroutine only
 
-	mu        sync.Mutex
-	seen      resourcelock.LeaderElectionRecord
-	seenAt    time.Time
-	expiry    *time.Timer // runs while another process holds the Lease
-	renewedAt time.Time   // when the last renewal that succeeded was sent; zero while we do not lead
-	deadline  *time.Timer // runs while we lead
-	lost      error       // why we do not lead any more; never reset
+	mu       sync.Mutex
+	seen     resourcelock.LeaderElectionRecord
+	seenAt   time.Time
+	expiry   *time.Timer // runs while another process holds the Lease
+	renewed  renewal     // the last one that succeeded; zero while we do not lead
+	deadline *time.Timer // runs while we lead
+	lost     error       // why we do not lead any more; never reset
+}
+
+// renewal is when a renewal was sent, by two clocks: by one that is never set, but stands still while the machine is suspended, and by the wall clock.
+type renewal struct{ at, wall time.Time }
+
+func renewalAt(sent time.Time) renewal { return renewal{sent, sent.Round(0)} }
+
+func (r renewal) isZero() bool { return r.at.IsZero() }
+
+// age returns the time since the renewal by the clock that has gone further. If the wall clock is set forward, nothing is written until the next renewal.
+func (r renewal) age() time.Duration {
+	now := time.Now()
+	return max(now.Sub(r.at), now.Round(0).Sub(r.wall))
 }
 
 // Get implements resourcelock.Interface.
@@ -64,7 +77,7 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 		return nil, nil, err
 	}
 	l.see(*record)
-	if !l.renewedAt.IsZero() && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+	if !l.renewed.isZero() && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
 		l.lose(fmt.Errorf("%s has taken it", record.HolderIdentity))
 	}
 	if record.HolderIdentity != l.Identity() && !l.heldByOther() {
@@ -101,8 +114,8 @@ func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRec
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.see(record)
-	elected := l.renewedAt.IsZero()
-	l.renewedAt = sent
+	elected := l.renewed.isZero()
+	l.renewed = renewalAt(sent)
 	if l.deadline != nil {
 		l.deadline.Stop()
 	}
@@ -114,10 +127,10 @@ func (l *lease) write(ctx context.Context, record resourcelock.LeaderElectionRec
 }
 
 // missed is called a renew deadline after the renewal, or when a later one succeeds just now.
-func (l *lease) missed(renewal time.Time) {
+func (l *lease) missed(sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.renewedAt.Equal(renewal) {
+	if l.renewed.at.Equal(sent) {
 		l.lose(fmt.Errorf("it could not be renewed for %s", l.renewDeadline))
 	}
 }
@@ -135,7 +148,7 @@ func (l *lease) lose(reason error) {
 func (l *lease) observe(record resourcelock.LeaderElectionRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.renewedAt.IsZero() && l.see(record) && record.HolderIdentity == "" {
+	if l.renewed.isZero() && l.see(record) && record.HolderIdentity == "" {
 		l.onFree()
 	}
 }
@@ -145,7 +158,7 @@ func (l *lease) see(record resourcelock.LeaderElectionRecord) bool {
 	if apiequality.Semantic.DeepEqual(l.seen, record) {
 		return false
 	}
-	if other := record.HolderIdentity; l.renewedAt.IsZero() && other != l.seen.HolderIdentity && other != "" && other != l.Identity() {
+	if other := record.HolderIdentity; l.renewed.isZero() && other != l.seen.HolderIdentity && other != "" && other != l.Identity() {
 		l.logger.Info("Standing by, another process leads", "lease", l.Describe(), "leader", other)
 	}
 	l.seen, l.seenAt = record, time.Now()
@@ -162,7 +175,7 @@ func (l *lease) see(record resourcelock.LeaderElectionRecord) bool {
 func (l *lease) expired(record resourcelock.LeaderElectionRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.renewedAt.IsZero() && apiequality.Semantic.DeepEqual(l.seen, record) {
+	if l.renewed.isZero() && apiequality.Semantic.DeepEqual(l.seen, record) {
 		l.logger.Info("The leader has not renewed its Lease in time", "lease", l.Describe(), "leader", record.HolderIdentity)
 		l.onFree()
 	}
@@ -184,10 +197,10 @@ func (l *lease) mayWrite() error {
 	if l.lost != nil {
 		return fmt.Errorf("this process does not lead any more: Lease %s is lost: %w", l.Describe(), l.lost)
 	}
-	if l.renewedAt.IsZero() {
+	if l.renewed.isZero() {
 		return fmt.Errorf("this process does not lead: Lease %s is not ours", l.Describe())
 	}
-	if age := time.Since(l.renewedAt); age >= l.renewDeadline {
+	if age := l.renewed.age(); age >= l.renewDeadline {
 		return fmt.Errorf("this process may not lead any more: Lease %s was renewed %s ago, which is more than the renew deadline %s",
 			l.Describe(), age.Round(time.Millisecond), l.renewDeadline)
 	}
@@ -204,9 +217,9 @@ func (l *lease) isLost() error {
 // has stopped. After it nothing may be written.
 func (l *lease) release(ctx context.Context) (released bool, err error) {
 	l.mu.Lock()
-	led := !l.renewedAt.IsZero() && l.lost == nil
+	led := !l.renewed.isZero() && l.lost == nil
 	record := resourcelock.LeaderElectionRecord{LeaderTransitions: l.seen.LeaderTransitions, LeaseDurationSeconds: 1}
-	l.renewedAt = time.Time{}
+	l.renewed = renewal{}
 	l.stopTimers()
 	l.mu.Unlock()
 	if !led {

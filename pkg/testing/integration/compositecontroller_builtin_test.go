@@ -5,11 +5,14 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -32,18 +35,21 @@ func TestCompositeBuiltInKindWaits(t *testing.T) {
 	e := newEngineEnv(t)
 	e.grantEngine(rightsOnParents("useless.container.training", "machines")...)
 	e.hook.Answers(oneConfigMap)
+	late := func(after time.Duration) *metav1.MicroTime { // by the clock of that process, which is an hour late
+		return ptr.To(metav1.NewMicroTime(time.Now().Add(after - time.Hour)))
+	}
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: e.name, Labels: map[string]string{
 			"app.kubernetes.io/managed-by": "millwright", "controllers.millwright.dev/machine": "on", "millwright.dev/namespace": "",
 		}},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("core"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: ptr.To(metav1.NowMicro())},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("core"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: late(0)},
 	}
 	leases := e.kube.CoordinationV1().Leases(accountNamespace)
 	if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := leases.Delete(context.Background(), e.name, metav1.DeleteOptions{}); err != nil {
+		if err := leases.Delete(context.Background(), e.name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
@@ -53,9 +59,6 @@ func TestCompositeBuiltInKindWaits(t *testing.T) {
 		options.LeaderElection.Namespace, options.LeaderElection.Name = accountNamespace, string(engine)
 	})
 	e.serves(machinesByHook)
-	if message := e.awaitReason(v1alpha1.ReasonServedByBuiltIn); !strings.Contains(message, "controller machine") {
-		t.Errorf("message of the condition: got %q, want the controller machine in it", message)
-	}
 	parent := e.put("{apiVersion: useless.container.training/v1alpha1, kind: Machine, metadata: {name: m, labels: {%s: %s}}, spec: {}}", testLabel, e.namespace)
 	set := func(change func(*coordinationv1.Lease)) {
 		t.Helper()
@@ -71,7 +74,18 @@ func TestCompositeBuiltInKindWaits(t *testing.T) {
 			return ""
 		})
 	}
-	set(func(l *coordinationv1.Lease) { l.Spec.RenewTime = ptr.To(metav1.NowMicro()) })
+	renewals := 0
+	e.eventually(func() string { // the engine has to have seen one before
+		renewals++
+		set(func(l *coordinationv1.Lease) { l.Spec.RenewTime = late(time.Duration(renewals) * time.Second) })
+		if ready := meta.FindStatusCondition(e.controller(e.name).Status.Conditions, v1alpha1.ConditionReady); ready == nil || ready.Reason != v1alpha1.ReasonServedByBuiltIn {
+			return fmt.Sprintf("condition Ready: got %+v, want the reason ServedByBuiltIn", ready)
+		}
+		return ""
+	})
+	if message := e.awaitReason(v1alpha1.ReasonServedByBuiltIn); !strings.Contains(message, "controller machine") {
+		t.Errorf("message of the condition: got %q, want the controller machine in it", message)
+	}
 	if writes := writesOf(&journal, e.namespace); len(writes) > 0 || len(e.hook.Calls()) > 0 {
 		t.Errorf("got writes %v and %d calls of the hook, want none", writes, len(e.hook.Calls()))
 	}
@@ -79,14 +93,14 @@ func TestCompositeBuiltInKindWaits(t *testing.T) {
 	set(func(l *coordinationv1.Lease) { l.Labels["controllers.millwright.dev/machine"] = "off" })
 	e.awaitReason(v1alpha1.ReasonServing)
 	e.awaitChild("ConfigMap", "m", ownedBy(parent))
-	// The controller is on again. Then its process is gone for longer than any change of leader takes.
+	// The controller is on again. Then its Deployment is deleted, and its Lease.
 	set(func(l *coordinationv1.Lease) {
-		l.Labels["controllers.millwright.dev/machine"], l.Spec.RenewTime = "on", ptr.To(metav1.NowMicro())
+		l.Labels["controllers.millwright.dev/machine"], l.Spec.RenewTime = "on", late(time.Minute)
 	})
 	e.awaitReason(v1alpha1.ReasonServedByBuiltIn)
-	set(func(l *coordinationv1.Lease) {
-		l.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
-	})
+	if err := leases.Delete(t.Context(), e.name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	e.awaitReason(v1alpha1.ReasonServing)
 	// The leader publishes which controllers it runs.
 	own, err := leases.Get(t.Context(), string(engine), metav1.GetOptions{})
