@@ -144,6 +144,15 @@ func (n *namespace) createParent(ctx context.Context, name string, labels map[st
 	return nil
 }
 
+// setParentValue changes the value that the first parent wants.
+func (n *namespace) setParentValue(ctx context.Context, value string) error {
+	patch := fmt.Appendf(nil, `{"spec":{"value":%q}}`, value)
+	if _, err := n.parents().Patch(ctx, traffic.ObjectName(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("changing the parent: %w", err)
+	}
+	return nil
+}
+
 // observeParents follows parents, whose mark is the value that they have got.
 func (n *namespace) observeParents(ctx context.Context, o *observer, markOf func(parent *unstructured.Unstructured) string) error {
 	return o.follow(ctx, parentsKind, metav1.ListOptions{}, n.parents().Watch, func(event watch.Event) (name, mark string) {

@@ -68,6 +68,8 @@ type hookCalls struct {
 	seen atomic.Pointer[observer]
 	// last is the body of the last call of the sync hook.
 	last atomic.Pointer[[]byte]
+	// underWay is the number of calls that are not answered yet.
+	underWay atomic.Int64
 }
 
 // hookRequest is what is read of a request.
@@ -87,6 +89,8 @@ type hookParent struct {
 }
 
 func (c *hookCalls) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	c.underWay.Add(1)
+	defer c.underWay.Add(-1)
 	if delay, err := time.ParseDuration(req.URL.Query().Get(delayParameter)); err == nil {
 		time.Sleep(delay)
 	}

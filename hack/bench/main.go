@@ -26,7 +26,7 @@ const (
 // scenarios are measured in this order.
 var scenarios = []*scenario{
 	&immortalContainers, &machines, &helloApps, &actionSets, &leadership,
-	&compositeStart, &compositeChildren, &compositeSync, &compositeResync, &compositeChurn, &compositeRepair, &compositeRolling,
+	&compositeStart, &compositeChildren, &compositeSync, &compositeResync, &compositeChurn, &compositeRepair, &compositeRolling, &compositeNeighbour,
 	&compositeOutage, &compositeMemory,
 	&decoratorNoop, &decoratorStart,
 	&relatedChurn, &relatedShared, &relatedMemory,

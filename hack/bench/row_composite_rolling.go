@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"millwright.dev/hack/bench/traffic"
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
@@ -143,9 +142,8 @@ func inSequence(requests []traffic.Request) (count int) {
 
 // rollTo changes the value of the parent, and waits until all children have it.
 func (h *hosting) rollTo(ctx context.Context, children int, value string) error {
-	patch := fmt.Appendf(nil, `{"spec":{"value":%q}}`, value)
-	if _, err := h.parents().Patch(ctx, traffic.ObjectName(0), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("changing the parent: %w", err)
+	if err := h.setParentValue(ctx, value); err != nil {
+		return err
 	}
 	_, err := h.seen.await(ctx, children, milestone{childrenKind, value})
 	return err
