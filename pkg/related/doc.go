@@ -27,8 +27,8 @@
 // A change of an object queues the keys whose rules select it before or after, at a cost that grows with their number: an [Index] finds
 // them. A Namespace that is relabelled queues those whose namespaceSelector matches it only before or only after. No hook is called for that.
 //
-// Watches are as narrow as the rules, up to a limit (demand.go). Above it, wider ones take their place where the API server allows these. A new watch is acquired before an old one is released, so that a
-// parent that was served is served without a gap.
+// Watches are as narrow as the rules, up to a limit (demand.go). Above it, wider ones take their place where the API server allows these. A new
+// watch is acquired before an old one is released, so that a parent that was served is served without a gap.
 //
 // What is selected is what Metacontroller 4.17 selects: names without a namespace are those of all namespaces, an empty list of names is
 // as good as none, and under v1 a namespaced parent selects in its own namespace. Cluster-scoped objects can be selected with v1 too; the
