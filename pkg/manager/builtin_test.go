@@ -63,22 +63,23 @@ func TestLeaseNamesItsControllers(t *testing.T) {
 
 // TestLeaseIsHeld: a Lease is held for its duration and 30 seconds more after a renewal, by the clock of this process, however wrong that of its holder is.
 func TestLeaseIsHeld(t *testing.T) {
+	const second, minute, hour = time.Second, time.Minute, time.Hour
 	type look struct {
 		after       time.Duration // since the start
 		renewed     time.Duration // the last renewal, by the clock of the holder, since the start by ours
 		held, known bool
 	}
 	for name, looks := range map[string][]look{
-		"it is renewed":                    {{0, 0, true, true}, {20 * time.Second, 20 * time.Second, true, true}},
-		"it is not renewed any more":       {{0, 0, true, true}, {44 * time.Second, 0, true, true}, {45 * time.Second, 0, false, true}},
-		"it has been renewed a while ago":  {{0, -40 * time.Second, true, true}},
-		"it has expired":                   {{0, -time.Minute, false, false}, {14 * time.Second, -time.Minute, false, false}, {15 * time.Second, -time.Minute, false, true}},
-		"the holder's clock is late":       {{0, -time.Hour, false, false}, {2 * time.Second, 2*time.Second - time.Hour, true, true}, {time.Minute, time.Minute - time.Hour, true, true}},
-		"a late one is not renewed":        {{0, -time.Hour, false, false}, {2 * time.Second, 2*time.Second - time.Hour, true, true}, {47 * time.Second, 2*time.Second - time.Hour, false, true}},
-		"the holder's clock is early":      {{0, time.Hour, true, true}, {time.Minute, time.Minute + time.Hour, true, true}},
-		"an early one is not renewed":      {{0, time.Hour, true, true}, {44 * time.Second, time.Hour, true, true}, {45 * time.Second, time.Hour, false, true}},
-		"the holder's clock was set back":  {{0, 0, true, true}, {20 * time.Second, -time.Hour, true, true}, {64 * time.Second, -time.Hour, true, true}},
-		"it is renewed after it was stale": {{0, 0, true, true}, {time.Hour, 0, false, true}, {time.Hour, time.Hour, true, true}},
+		"it is renewed":                   {{0, 0, true, true}, {20 * second, 20 * second, true, true}},
+		"it is not renewed any more":      {{0, 0, true, true}, {44 * second, 0, true, true}, {45 * second, 0, false, true}},
+		"it has been renewed a while ago": {{0, -40 * second, true, true}},
+		"it has expired":                  {{0, -minute, false, false}, {14 * second, -minute, false, false}, {15 * second, -minute, false, true}},
+		"the holder's clock is late":      {{0, -hour, false, false}, {2 * second, 2*second - hour, true, true}, {minute, minute - hour, true, true}},
+		"a late one is not renewed":       {{0, -hour, false, false}, {2 * second, 2*second - hour, true, true}, {47 * second, 2*second - hour, false, true}},
+		"the holder's clock is early":     {{0, hour, true, true}, {minute, minute + hour, true, true}},
+		"an early one is not renewed":     {{0, hour, true, true}, {44 * second, hour, true, true}, {45 * second, hour, false, true}},
+		"the holder's clock was set back": {{0, 0, true, true}, {20 * second, -hour, true, true}, {64 * second, -hour, true, true}},
+		"it is renewed after it expired":  {{0, 0, true, true}, {hour, 0, false, true}, {hour, hour, true, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()

@@ -78,7 +78,8 @@ func TestCompositeBuiltInKindWaits(t *testing.T) {
 	e.eventually(func() string { // the engine has to have seen one before
 		renewals++
 		set(func(l *coordinationv1.Lease) { l.Spec.RenewTime = late(time.Duration(renewals) * time.Second) })
-		if ready := meta.FindStatusCondition(e.controller(e.name).Status.Conditions, v1alpha1.ConditionReady); ready == nil || ready.Reason != v1alpha1.ReasonServedByBuiltIn {
+		ready := meta.FindStatusCondition(e.controller(e.name).Status.Conditions, v1alpha1.ConditionReady)
+		if ready == nil || ready.Reason != v1alpha1.ReasonServedByBuiltIn {
 			return fmt.Sprintf("condition Ready: got %+v, want the reason ServedByBuiltIn", ready)
 		}
 		return ""
