@@ -119,12 +119,15 @@ func (c *Cache) Acquire(request Request) (*Handle, error) {
 }
 
 // Retry ends the wait of a resource that could not be listed or watched. Call it when a CRD has been established.
-func (c *Cache) Retry(resource schema.GroupVersionResource) {
+func (c *Cache) Retry(of schema.GroupResource) { c.each(of, (*source).retry) }
+
+// each calls a function for all sources of a resource, with the feed's mu held.
+func (c *Cache) each(of schema.GroupResource, do func(*source)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, f := range c.feeds {
-		if key.resource == resource {
-			f.retry()
+		if key.resource.GroupResource() == of {
+			f.eachSource(do)
 		}
 	}
 }

@@ -355,7 +355,7 @@ func TestAResourceThatIsNotServedIsWaitedFor(t *testing.T) {
 			t.Errorf("%d lists in an hour", lists)
 		}
 		server.set(func() { server.refuse = nil })
-		objects.Retry(widgets)
+		objects.Retry(widgets.GroupResource())
 		synctest.Wait()
 		server.wantUpToDate(u)
 	})
@@ -517,7 +517,12 @@ func TestUsersWhoComeAndGoMissNothing(t *testing.T) {
 			pick := func(of ...string) string { return of[random.Intn(len(of))] }
 			var users []*user
 			for range 400 {
-				switch random.Intn(13) {
+				switch random.Intn(14) {
+				case 13:
+					for _, namespace := range []string{"n1", "n2"} {
+						server.redefine(namespace, pick("a", "b", "c", "d"), pick("x", "y", "z"))
+					}
+					objects.Reload(widgets.GroupResource())
 				case 12:
 					switch random.Intn(3) {
 					case 0:

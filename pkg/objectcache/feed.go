@@ -42,16 +42,13 @@ func newFeed(cache *Cache, key feedKey) *feed {
 	return &feed{cache: cache, key: key, objects: newStore(), users: map[*Handle]struct{}{}}
 }
 
-// retry ends the wait of a resource that could not be listed or watched.
-func (f *feed) retry() {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
+// eachSource calls a function for the sources, with f.mu held.
+func (f *feed) eachSource(do func(*source)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, s := range []*source{f.current, f.next} {
 		if s != nil {
-			select {
-			case s.wake <- struct{}{}:
-			default:
-			}
+			do(s)
 		}
 	}
 }

@@ -116,10 +116,12 @@ func (r *reportingListWatch) ListWithContext(ctx context.Context, options metav1
 func (r *reportingListWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	if options.SendInitialEvents != nil {
 		r.source.feed.begin(r.source)
+	} else if err := r.source.mayWatch(); err != nil {
+		return nil, err
 	}
 	w, err := cache.ToWatcherWithContext(r.ListerWatcher).WatchWithContext(ctx, options)
 	if err == nil {
-		r.source.feed.accept(r.source, options.SendInitialEvents != nil)
+		r.source.feed.accept(r.source, options.SendInitialEvents != nil, w)
 		return w, nil
 	}
 	r.failed(ctx, "watch", err)

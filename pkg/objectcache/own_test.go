@@ -148,7 +148,7 @@ func TestARefusedNameDoesNotDisturbOthers(t *testing.T) {
 			t.Errorf("problems: %v, %v, %v", a.Problem(), b.Problem(), shared.Problem())
 		}
 		server.set(func() { server.refuse = nil })
-		objects.Retry(widgets)
+		objects.Retry(widgets.GroupResource())
 		synctest.Wait()
 		server.wantUpToDate(b)
 		server.wantUpToDate(shared)

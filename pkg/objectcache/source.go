@@ -35,6 +35,15 @@ type source struct {
 	problem error // nil while it can list and watch
 	initial bool  // watches, and waits for the initial events
 	stalled error // nil unless no list or watch succeeds for long
+	reload
+}
+
+// retry ends the wait after a list or watch that has failed.
+func (s *source) retry() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 // sourceKey is the key of a source in the context of its requests.

@@ -3,7 +3,10 @@
 
 package objectcache
 
-import apierrors "k8s.io/apimachinery/pkg/api/errors"
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+)
 
 // This file is how a source's lists and events get into a feed. A source that has been replaced is not listened to.
 
@@ -11,6 +14,7 @@ import apierrors "k8s.io/apimachinery/pkg/api/errors"
 func (f *feed) begin(s *source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	s.stale, s.listing = false, true
 	if s == f.next {
 		f.deleted = map[objectName]string{}
 	}
@@ -38,7 +42,8 @@ func (f *feed) replace(s *source, items []*RawObject, version string) {
 	f.objects = before.emptied()
 	f.version = version
 	for _, o := range items {
-		if old := before.get(nameOf(o)); old.sameVersion(o) {
+		// The text decides: if the definition has changed, it is another one of the same version.
+		if old := before.get(nameOf(o)); old != nil && old.text == o.text {
 			o = old
 		}
 		f.objects.put(o)
@@ -169,9 +174,10 @@ func (f *feed) stall(s *source, reason error) {
 }
 
 // accept records that a source watches. Before its initial events have come, if it has asked for them, the objects are those from before its problem.
-func (f *feed) accept(s *source, initial bool) {
+func (f *feed) accept(s *source, initial bool, w watch.Interface) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	s.watch, s.listing = w, false
 	if s.initial = initial; !initial {
 		s.problem = nil
 		f.notifyProblems()

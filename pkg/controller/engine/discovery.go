@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,27 +104,31 @@ func definedIn(definitions cache.SharedIndexInformer) func(schema.GroupResource)
 // watchDefinitions queues the declarations whose parents or children a CustomResourceDefinition defines when it is added, changed or
 // deleted. For aggregated APIs the API server is asked in intervals.
 func (c *Controller) watchDefinitions() error {
-	changed := func(obj any, isInInitialList bool) {
-		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = tombstone.Obj
-		}
-		definition, ok := obj.(*metav1.PartialObjectMetadata)
-		if !ok {
-			return
-		}
-		plural, group, _ := strings.Cut(definition.Name, ".")
-		c.definitionChanged(schema.GroupResource{Group: group, Resource: plural}, isInInitialList)
-	}
 	_, err := c.Definitions.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    changed,
-		UpdateFunc: func(_, obj any) { changed(obj, false) },
-		DeleteFunc: func(obj any) { changed(obj, false) },
+		AddFunc:    func(obj any, isInInitialList bool) { c.definitionChanged(nil, definition(obj), isInInitialList) },
+		UpdateFunc: func(before, after any) { c.definitionChanged(definition(before), definition(after), false) },
+		DeleteFunc: func(obj any) { c.definitionChanged(definition(obj), nil, false) },
 	})
 	return err
 }
 
-// definitionChanged queues the declarations that a definition concerns. One that is in the initial list has been there for a while.
-func (c *Controller) definitionChanged(defined schema.GroupResource, isInInitialList bool) {
+// definition returns the metadata of a CustomResourceDefinition, as an informer passes it.
+func definition(obj any) *metav1.PartialObjectMetadata {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	return obj.(*metav1.PartialObjectMetadata)
+}
+
+// definitionChanged reads what a definition defines, and queues the declarations that it concerns. One that is in the initial list has been there for a
+// while.
+func (c *Controller) definitionChanged(before, after *metav1.PartialObjectMetadata, isInInitialList bool) {
+	some := cmp.Or(after, before)
+	plural, group, _ := strings.Cut(some.Name, ".")
+	defined := schema.GroupResource{Group: group, Resource: plural}
+	if c.Objects.Retry(defined); before != nil && after != nil && (before.UID != after.UID || before.Generation != after.Generation) {
+		c.Objects.Reload(defined)
+	}
 	now := time.Now()
 	c.mu.Lock()
 	for _, parents := range c.running {
@@ -133,7 +138,6 @@ func (c *Controller) definitionChanged(defined schema.GroupResource, isInInitial
 	for _, d := range c.Declarations.List() {
 		for _, wanted := range resourcesOf(d) {
 			if wanted.GroupResource() == defined {
-				c.Objects.Retry(wanted)
 				s := c.state(d.Name)
 				if s.rediscover.Store(true); !isInInitialList {
 					s.defined.Store(&now)

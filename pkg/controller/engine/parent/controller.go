@@ -231,11 +231,7 @@ func (c *Controller) acquire(
 
 // Defined takes over that the definition of a resource has changed. Parents that need it for related objects, and have missed it, are queued.
 func (c *Controller) Defined(of schema.GroupResource) {
-	parents, known := c.served.defined(of)
-	for _, resource := range known {
-		c.Objects.Retry(resource)
-	}
-	c.Queue.Enqueue(parents...)
+	c.Queue.Enqueue(c.served.defined(of)...)
 }
 
 // SetMetadata takes over the metadata of the Declaration, which hooks see.

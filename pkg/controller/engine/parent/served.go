@@ -70,20 +70,18 @@ func (r *servedResources) addMissing(of schema.GroupResource, parent Key) {
 	r.missing[of][parent] = struct{}{}
 }
 
-// defined forgets how a resource is served, because its definition has changed. It returns the parents that have missed it, and the versions in which
-// it was known.
-func (r *servedResources) defined(of schema.GroupResource) (parents []Key, known []schema.GroupVersionResource) {
+// defined forgets how a resource is served, because its definition has changed. It returns the parents that have missed it.
+func (r *servedResources) defined(of schema.GroupResource) (parents []Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for resource := range r.known {
 		if resource.GroupResource() == of {
-			known = append(known, resource)
 			delete(r.known, resource)
 		}
 	}
 	parents = slices.Collect(maps.Keys(r.missing[of]))
 	delete(r.missing, of)
-	return parents, known
+	return parents
 }
 
 // forget forgets a parent.

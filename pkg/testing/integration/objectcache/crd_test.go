@@ -59,7 +59,7 @@ func TestCRDRecreated(t *testing.T) {
 		for round := range 2 {
 			cluster.Kubectl(t, "apply", "-f", manifest)
 			cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", manifest)
-			objects.Retry(widgets)
+			objects.Retry(widgets.GroupResource())
 			for i := range 20 {
 				eventually(t, func() string { // the first one may be too early for a CRD that has just been established
 					_, err := client.Resource(widgets).Namespace(namespace).Create(t.Context(), widget(fmt.Sprint("w", i), round), metav1.CreateOptions{})
