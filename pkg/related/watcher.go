@@ -62,7 +62,7 @@ type Status struct {
 	// is true, or when the problem is another one.
 	Synced bool
 	// Problem is why something cannot be listed or watched: it names the RBAC rule that is missing, or the resource that is not served. It
-	// is nil while there is merely no answer yet. It is a *WatchError, unless the Watcher is closed.
+	// is nil while there is merely no answer yet.
 	Problem error
 }
 
@@ -226,13 +226,5 @@ func (held *watch) release() {
 	}
 }
 
-// WatchError is the error of a resource that cannot be listed or watched. It wraps that of the API server.
-type WatchError struct {
-	Resource schema.GroupVersionResource
-	err      error
-}
-
-func (e *WatchError) Error() string { return fmt.Sprintf("related objects: %v", e.err) }
-func (e *WatchError) Unwrap() error { return e.err }
-
-func (held *watch) explain() error { return &WatchError{held.resource, held.problem} }
+// explain returns the problem as one of related objects.
+func (held *watch) explain() error { return fmt.Errorf("related objects: %w", held.problem) }

@@ -21,7 +21,10 @@ import (
 	"millwright.dev/pkg/controller/engine/parent"
 )
 
-// discover asks the API server which of the resources it serves, and how.
+// discoveryTimeout is how long the API server has to answer which resources of a group it serves. It passes the question on to an aggregated API.
+const discoveryTimeout = 10 * time.Second
+
+// discover asks the API server which of the resources it serves, and how. Its error is a *parent.DiscoveryError.
 func (c *Controller) discover(ctx context.Context, wanted []schema.GroupVersionResource) (map[schema.GroupVersionResource]parent.Resource, error) {
 	found := map[schema.GroupVersionResource]parent.Resource{}
 	lists := map[schema.GroupVersion]*metav1.APIResourceList{}
@@ -30,12 +33,9 @@ func (c *Controller) discover(ctx context.Context, wanted []schema.GroupVersionR
 		if _, asked := lists[version]; asked {
 			continue
 		}
-		list, err := c.KubeClient.Discovery().ServerResourcesForGroupVersionWithContext(ctx, version.String())
-		if apierrors.IsNotFound(err) {
-			list, err = &metav1.APIResourceList{}, nil
-		}
+		list, err := c.resourcesIn(ctx, version)
 		if err != nil {
-			return nil, fmt.Errorf("asking the API server which resources of %s it serves: %w", version, err)
+			return nil, &parent.DiscoveryError{Group: version, Err: err}
 		}
 		lists[version] = list
 	}
@@ -45,6 +45,16 @@ func (c *Controller) discover(ctx context.Context, wanted []schema.GroupVersionR
 		}
 	}
 	return found, nil
+}
+
+func (c *Controller) resourcesIn(ctx context.Context, version schema.GroupVersion) (*metav1.APIResourceList, error) {
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	list, err := c.KubeClient.Discovery().ServerResourcesForGroupVersionWithContext(ctx, version.String())
+	if apierrors.IsNotFound(err) {
+		return &metav1.APIResourceList{}, nil
+	}
+	return list, err
 }
 
 func find(wanted schema.GroupVersionResource, list []metav1.APIResource) (parent.Resource, bool) {

@@ -18,6 +18,7 @@ import (
 var readyReasons = []string{
 	v1alpha1.ReasonStarting, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonNotYetSupported, v1alpha1.ReasonParentNotServed,
 	v1alpha1.ReasonStatusSubresourceMissing, v1alpha1.ReasonChildNotServed, v1alpha1.ReasonTargetNotServed, v1alpha1.ReasonAttachmentNotServed,
+	v1alpha1.ReasonGroupUnavailable,
 	v1alpha1.ReasonForbidden, v1alpha1.ReasonWatchStalled, v1alpha1.ReasonAdoptionRefused, v1alpha1.ReasonFinalizersRemain, v1alpha1.ReasonTooLarge,
 	v1alpha1.ReasonParentsOverlap, v1alpha1.ReasonNeverSettles, v1alpha1.ReasonServedByBuiltIn,
 	string(hook.ReasonInvalidConfiguration), string(hook.ReasonCredentials), string(hook.ReasonBusy), string(hook.ReasonNoMemory), string(hook.ReasonSuspended),

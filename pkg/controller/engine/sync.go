@@ -149,6 +149,9 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 	h.SetOverlap(parent.OverlapOf(d, c.selected()))
 	observed := h.Health()
 	after := controller.EarliestDelay(c.untilBuiltIn(d), untilLag)
+	if s.rediscover.Load() {
+		after = controller.EarliestDelay(after, maxDiscoveryInterval)
+	}
 	switch {
 	case observed.Watch != nil:
 		h.Pause() // nothing must be decided from caches that are not updated
@@ -173,6 +176,9 @@ func (c *Controller) replace(ctx context.Context, d *parent.Declaration, s *stat
 	}
 	if problem == nil {
 		problem = builtIn
+	} else if problem.Reason == v1alpha1.ReasonGroupUnavailable && s.hosted.isOf(d) {
+		s.rediscover.Store(true) // what it cannot watch is reported by its health
+		return nil
 	}
 	if problem == nil && s.hosted.isOf(d) && s.hosted.spec.SameResources(spec) {
 		return nil
@@ -228,6 +234,9 @@ func (c *Controller) compile(ctx context.Context, d *parent.Declaration) (*paren
 		return nil, problem, nil
 	}
 	served, err := c.discover(ctx, resourcesOf(d))
+	if unanswered, ok := errors.AsType[*parent.DiscoveryError](err); ok && ctx.Err() == nil {
+		return nil, unanswered.Problem(), nil
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -313,7 +322,7 @@ func (s *state) untilDiscovery() time.Duration {
 	case v1alpha1.ReasonServedByBuiltIn:
 		return builtInInterval
 	case v1alpha1.ReasonParentNotServed, v1alpha1.ReasonChildNotServed, v1alpha1.ReasonTargetNotServed, v1alpha1.ReasonAttachmentNotServed,
-		v1alpha1.ReasonStatusSubresourceMissing:
+		v1alpha1.ReasonStatusSubresourceMissing, v1alpha1.ReasonGroupUnavailable:
 		s.rediscover.Store(true)
 		return min(max(time.Since(s.since), minDiscoveryInterval), maxDiscoveryInterval)
 	default:

@@ -11,9 +11,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller/engine/parent"
@@ -221,6 +224,47 @@ func TestHostRetriesDiscovery(t *testing.T) {
 		t.Error("parents of another generation are still synced")
 	}
 	h.served.Resources = resources
+	h.did = nil
+	h.mustSync()
+	h.wantDid("new generation 8")
+}
+
+// TestHostWaitsForAGroup: an aggregated API that is down is reported by whom it keeps from starting, and what runs goes on.
+func TestHostWaitsForAGroup(t *testing.T) {
+	h := newHost(t, controllerWith())
+	var answer error
+	h.served.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) { return answer != nil, nil, answer })
+	answer = apierrors.NewServiceUnavailable("no endpoints")
+	if after := h.mustSync(); after <= 0 || after > maxDiscoveryInterval {
+		t.Errorf("it is synced again after %s", after)
+	}
+	h.wantDid()
+	h.wantReady(v1alpha1.ReasonGroupUnavailable)
+	ready := meta.FindStatusCondition(h.cc().Status.Conditions, v1alpha1.ConditionReady)
+	for _, want := range []string{"resources of v1 it serves", "no endpoints", "APIService v1."} {
+		if !strings.Contains(ready.Message, want) {
+			t.Errorf("the message is %q, want %q in it", ready.Message, want)
+		}
+	}
+	h.wantEvents("Warning CreateError Cannot create new controller: " + ready.Message)
+	h.mustSync()
+	h.wantEvents()
+	answer = nil
+	h.start()
+
+	answer = apierrors.NewServiceUnavailable("no endpoints")
+	h.state("cc").rediscover.Store(true)
+	if after := h.mustSync(); after <= 0 || after > maxDiscoveryInterval {
+		t.Errorf("while it runs, it is synced again after %s", after)
+	}
+	h.wantReady(v1alpha1.ReasonServing)
+	if h.parents.stopped {
+		t.Error("the parents are not synced any more")
+	}
+	h.edit(func(cc *v1alpha1.CompositeController) { cc.Spec.GenerateSelector = new(bool) })
+	h.mustSync()
+	h.wantReady(v1alpha1.ReasonGroupUnavailable)
+	answer = nil
 	h.did = nil
 	h.mustSync()
 	h.wantDid("new generation 8")

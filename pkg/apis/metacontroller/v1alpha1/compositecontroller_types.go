@@ -227,6 +227,8 @@ const (
 	ReasonTargetNotServed = "TargetNotServed"
 	// ReasonAttachmentNotServed: the API server does not serve a type of the attachments of a DecoratorController.
 	ReasonAttachmentNotServed = "AttachmentNotServed"
+	// ReasonGroupUnavailable is the reason while the API server does not answer which resources of a group it serves.
+	ReasonGroupUnavailable = "GroupUnavailable"
 	// ReasonForbidden: the engine lacks a right on parents or children.
 	ReasonForbidden = "Forbidden"
 	// ReasonWatchStalled is the reason while no list or watch of parents, children or related objects succeeds, so that changes are not seen.

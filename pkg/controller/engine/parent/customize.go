@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/related"
 )
@@ -42,10 +43,9 @@ func (e *relatedError) Unwrap() error { return e.err }
 
 // problem returns what the author of the hook or the administrator of the engine can do about the error, nil if nothing.
 func (e *relatedError) problem() *Problem {
-	failed, ok := errors.AsType[*related.WatchError](e.err)
 	switch {
-	case ok && apierrors.IsForbidden(e.err):
-		return forbidden(Resource{GroupVersionResource: failed.Resource}, "list", "watch")
+	case apierrors.IsForbidden(e.err):
+		return &Problem{v1alpha1.ReasonForbidden, e.Error()} // it names the Role that is enough
 	case apierrors.IsNotFound(e.err), apierrors.IsMethodNotSupported(e.err):
 		return &Problem{string(hook.ReasonRelatedNotServed), e.Error()}
 	}

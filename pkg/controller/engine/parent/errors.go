@@ -28,6 +28,9 @@ func problemOf(err error) *Problem {
 	if unseen, ok := errors.AsType[*relatedError](err); ok {
 		return unseen.problem()
 	}
+	if unanswered, ok := errors.AsType[*DiscoveryError](err); ok {
+		return unanswered.Problem()
+	}
 	if _, ok := errors.AsType[*tooLargeError](err); ok {
 		return &Problem{v1alpha1.ReasonTooLarge, err.Error()}
 	}
