@@ -91,6 +91,31 @@ func TestDecoratorAdoptsNothing(t *testing.T) {
 	}
 }
 
+// A hook that refers to the target itself, without being its controller, gets an attachment that is observed, updated and deleted like any other.
+func TestDecoratorOwnOwnerReference(t *testing.T) {
+	e := decorating(t)
+	e.hook.Answers(func(call *hookCall) any {
+		target := call.subject()
+		metadata := target["metadata"].(tree)
+		if target["spec"].(tree)["gone"] == true {
+			return tree{"annotations": tree{"observed": fmt.Sprint(len(call.Attachments["ConfigMap.v1"]))}}
+		}
+		attachment := configMap("web", tree{"who": target["spec"].(tree)["who"]})
+		attachment["metadata"].(tree)["ownerReferences"] = list{tree{
+			"apiVersion": target["apiVersion"], "kind": target["kind"], "name": metadata["name"], "uid": metadata["uid"],
+		}}
+		return tree{"attachments": list{attachment}, "annotations": tree{"observed": fmt.Sprint(len(call.Attachments["ConfigMap.v1"]))}}
+	})
+	e.decorates(widgets)
+	target := e.parent("web", "{spec: {who: me}}")
+	e.awaitChild("ConfigMap", "web", attachedTo(target, e.name), has("me", "data", "who"))
+	e.awaitChild(widget, "web", has("1", "metadata", "annotations", "observed"))
+	e.change(widget, "web", "{spec: {who: you}}")
+	e.awaitChild("ConfigMap", "web", has("you", "data", "who"))
+	e.change(widget, "web", "{spec: {gone: true}}")
+	e.awaitGone("ConfigMap", "web")
+}
+
 func TestDecoratorNameTaken(t *testing.T) {
 	e := decorating(t)
 	e.hook.Answers(oneAttachment)

@@ -76,13 +76,25 @@ func (spec *Spec) newChild(of *parentType, parent object, desired map[string]any
 	}
 	created["metadata"] = metadata
 	owners, _ := metadata["ownerReferences"].([]any)
-	for _, owner := range owners {
-		if reference, ok := owner.(map[string]any); ok && reference["uid"] == string(parent.GetUID()) {
-			return created, nil
-		}
-	}
-	metadata["ownerReferences"] = append(owners[:len(owners):len(owners)], of.ownerReference(parent))
+	metadata["ownerReferences"] = of.withOwnerReference(owners, parent)
 	return created, nil
+}
+
+// withOwnerReference returns the owner references of a child with the parent as its controller. Where the hook refers to the parent itself, only its choice
+// of blockOwnerDeletion remains: a child whose controller is not the parent would not be observed.
+func (t *parentType) withOwnerReference(owners []any, parent object) []any {
+	own := t.ownerReference(parent)
+	others := slices.DeleteFunc(slices.Clone(owners), func(owner any) bool {
+		reference, _ := owner.(map[string]any)
+		if reference["uid"] != own["uid"] {
+			return false
+		}
+		if blocks, ok := reference["blockOwnerDeletion"].(bool); ok {
+			own["blockOwnerDeletion"] = blocks
+		}
+		return true
+	})
+	return append(others, own)
 }
 
 // ownerReference returns the owner reference that makes the parent the controller of an object.

@@ -4,6 +4,7 @@
 package parent
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -424,4 +425,43 @@ func TestNewChildHasNoSystemFields(t *testing.T) {
 	if want := []string{"annotations", "labels", "name", "namespace", "ownerReferences"}; !slices.Equal(fields, want) {
 		t.Errorf("the metadata has %v, want %v", fields, want)
 	}
+}
+
+// TestNewChildHasItsController: whatever owner references the hook gives, the parent is the controller, once.
+func TestNewChildHasItsController(t *testing.T) {
+	const (
+		own   = `{"apiVersion":"example.com/v1","kind":"Thing","name":"thing","uid":"parent","controller":true,"blockOwnerDeletion":true}`
+		other = `{"apiVersion":"v1","kind":"ConfigMap","name":"other","uid":"other"}`
+	)
+	for name, test := range map[string]struct{ given, want string }{
+		"none":               {`null`, `[` + own + `]`},
+		"another":            {`[` + other + `]`, `[` + other + `,` + own + `]`},
+		"the parent":         {`[` + own + `,` + other + `]`, `[` + other + `,` + own + `]`},
+		"no controller":      {`[{"apiVersion":"example.com/v1","kind":"Thing","name":"thing","uid":"parent"}]`, `[` + own + `]`},
+		"controller false":   {`[{"apiVersion":"example.com/v1","kind":"Thing","name":"thing","uid":"parent","controller":false}]`, `[` + own + `]`},
+		"twice":              {`[` + own + `,` + own + `]`, `[` + own + `]`},
+		"an incomplete one":  {`[{"uid":"parent"}]`, `[` + own + `]`},
+		"an invalid one":     {`["x"]`, `["x",` + own + `]`}, // the API server refuses it
+		"no blocked parents": {`[{"uid":"parent","blockOwnerDeletion":false}]`, `[` + strings.Replace(own, `n":true}`, `n":false}`, 1) + `]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := specWith(t)
+			created, err := spec.newChild(spec.parents[0], parentWith(""), parseTree(t, `{"metadata":{"name":"m","ownerReferences":`+test.given+`}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := created["metadata"].(map[string]any)["ownerReferences"]
+			if diff := cmp.Diff(parseTree(t, `{"o":`+test.want+`}`)["o"], got); diff != "" {
+				t.Errorf("the owner references: %s", diff)
+			}
+		})
+	}
+}
+
+func parseTree(t *testing.T, text string) (tree map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &tree); err != nil {
+		t.Fatal(err)
+	}
+	return tree
 }
