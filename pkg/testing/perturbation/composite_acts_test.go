@@ -137,21 +137,27 @@ var (
 
 // serve creates the CompositeController of the run.
 func (h *widgetHook) serve(with serving) doing {
+	return putController(composites, "CompositeController", h.compositeSpec(with))
+}
+
+func (h *widgetHook) compositeSpec(with serving) spec {
 	parents, children := served, owned
 	if with.rolling {
 		parents, children = maps.Clone(served), rolled
 		parents["revisionHistory"] = map[string]any{"fieldPaths": []any{"spec.value"}}
 	}
-	return putController(composites, "CompositeController", map[string]any{
-		"generateSelector": with.generateSelector, "parentResource": parents, "childResources": children, "hooks": h.hooks(with),
-	})
+	return spec{"generateSelector": with.generateSelector, "parentResource": parents, "childResources": children, "hooks": h.hooks(with)}
 }
 
 // decorate creates the DecoratorController of the run.
 func (h *widgetHook) decorate(with serving) doing {
+	return putController(decorators, "DecoratorController", h.decoratorSpec(with))
+}
+
+func (h *widgetHook) decoratorSpec(with serving) spec {
 	target := maps.Clone(served)
 	target["annotationSelector"] = map[string]any{"matchAnnotations": map[string]any{servedAnnotation: "true"}}
-	return putController(decorators, "DecoratorController", map[string]any{"resources": []any{target}, "attachments": owned, "hooks": h.hooks(with)})
+	return spec{"resources": []any{target}, "attachments": owned, "hooks": h.hooks(with)}
 }
 
 func putController(resource schema.GroupVersionResource, kind string, fields map[string]any) doing {

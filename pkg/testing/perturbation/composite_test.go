@@ -131,6 +131,16 @@ func TestCompositeController(t *testing.T) {
 			},
 			children: map[string]lives{"configmaps/web-0": {{"a"}}},
 		},
+		"invalid for a while": {
+			given: acts{serveFinalizing, parent(finalizing(one)), foreign(finalizing(one))}, finalizer: true,
+			acts:     invalidActs(composites, finalizing(one), hook.compositeForms(serving{finalize: true})),
+			children: map[string]lives{"configmaps/web-0": {{"a", "b"}}, foreignChild: {{foreignState}}},
+		},
+		"CompositeController deleted while it is invalid": {
+			given:    acts{serveFinalizing, parent(finalizing(one)), foreign(finalizing(one))},
+			acts:     deletedWhileInvalidActs(composites, finalizing(one), spec{"parentResource": spec{"apiVersion": "a/b/c", "resource": ""}, "hooks": nil}),
+			children: map[string]lives{"configmaps/web-0": {{"a"}}, foreignChild: {{foreignState}}},
+		},
 		"related objects": {
 			given:    acts{serveCustomizing, act("create the parent", makeWidget(one, named(related)), one.reached)},
 			acts:     relatedActs(one),

@@ -47,6 +47,8 @@ func TestDecoratorController(t *testing.T) {
 		finalizer bool
 		// taken is true if another object has an attachment's name: then the create is repeated.
 		taken bool
+		// invalid is true if nothing is served at times: then no watch starts again after a flicker.
+		invalid bool
 	}{
 		"decorate from nothing": {
 			acts: acts{serve(finalize), target(finalizing(both))}, finalizer: true,
@@ -124,6 +126,17 @@ func TestDecoratorController(t *testing.T) {
 			},
 			children: map[string]lives{"configmaps/web-0": {{"a", "a (no owner)"}, {"a"}}}, taken: true,
 		},
+		"invalid for a while": {
+			given: acts{serve(finalize), target(finalizing(one)), foreign(finalizing(one))}, finalizer: true, invalid: true,
+			acts:     invalidActs(decorators, finalizing(one), hook.decoratorForms(finalize)),
+			children: map[string]lives{"configmaps/web-0": {{"a", "b"}}, foreignChild: {{foreignState}}},
+		},
+		"DecoratorController deleted while it is invalid": {
+			given: acts{serve(finalize), target(finalizing(one)), foreign(finalizing(one))}, invalid: true,
+			acts:     deletedWhileInvalidActs(decorators, finalizing(one), spec{"resources": []any{}, "hooks": nil}),
+			children: map[string]lives{"configmaps/web-0": {{"a"}}, foreignChild: {{foreignState}}},
+			target:   []string{"//", "a/a/", "a/a/a"},
+		},
 		"related objects": {
 			given:    acts{serve(serving{customize: true}), target(one, named(related))},
 			acts:     relatedActs(one),
@@ -152,8 +165,12 @@ func TestDecoratorController(t *testing.T) {
 			if !test.taken {
 				invariants = append(invariants, perturbation.Invariant{Name: "no instance creates an attachment twice", CheckWrites: noChildIsCreatedTwice})
 			}
+			flicker := flickerValue
+			if test.invalid {
+				flicker = nil
+			}
 			perturbation.Test(t, testcluster.Shared(t), perturbation.Scenario{
-				Name: name, Given: test.given, Acts: test.acts, Flicker: flickerValue,
+				Name: name, Given: test.given, Acts: test.acts, Flicker: flicker,
 				Start:         startDecoratorControllers,
 				Resources:     []schema.GroupVersionResource{decorators, widgets, configMaps, secrets},
 				ClusterScoped: []schema.GroupVersionResource{decorators},
