@@ -28,12 +28,13 @@ type widget struct {
 	Spec              widgetSpec `json:"spec"`
 }
 
-// widgetSpec has the numbers of children, their value and their selector, and the rules for related objects.
+// widgetSpec has the numbers of children, their value and their selector, other children as they are, and the rules for related objects.
 type widgetSpec struct {
 	ConfigMaps int                   `json:"configMaps"`
 	Secrets    int                   `json:"secrets"`
 	Value      string                `json:"value"`
 	Selector   *metav1.LabelSelector `json:"selector,omitempty"`
+	Others     []any                 `json:"others,omitempty"`
 	Related    []any                 `json:"related,omitempty"`
 }
 
@@ -134,7 +135,7 @@ func (w *widget) children(value string) (children []any) {
 	for i := range w.Spec.Secrets {
 		child("Secret", i, base64.StdEncoding.EncodeToString([]byte(value)))
 	}
-	return children
+	return append(children, w.Spec.Others...)
 }
 
 // finalizerIsKept checks that no hook is called for a parent without the finalizer, that the sync hook is not called for a parent that is

@@ -111,7 +111,7 @@ func noChildIsCreatedTwice(history []perturbation.Change, writes []perturbation.
 	creates := map[create]int{}
 	var errs []error
 	for _, write := range writes {
-		if write.Verb != "create" {
+		if write.Verb != "create" || write.Resource == ownChildren { // of which there is no history
 			continue
 		}
 		c := create{write.Instance, write.Resource + "/" + write.Name}

@@ -196,6 +196,13 @@ func TestCompositeController(t *testing.T) {
 			})
 		})
 	}
+	for name, scenario := range environmentScenarios(hook) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scenario.Name, scenario.ClusterScoped = name, []schema.GroupVersionResource{composites, clusterWidgets, definitions}
+			perturbation.Test(t, testcluster.Shared(t), scenario)
+		})
+	}
 }
 
 // startCompositeControllers runs one instance of the engine for the CompositeController of a namespace.

@@ -14,7 +14,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testcluster.Main(m, testcluster.WithCRDs("manifests/00-crds"), testcluster.WithCRDs("pkg/testing/perturbation/testdata"),
+	testcluster.Main(m, testcluster.WithCRDs("manifests/00-crds"), testcluster.WithCRDs("pkg/testing/perturbation/testdata/crds"),
+		testcluster.WithManifests("pkg/testing/perturbation/testdata/restricted.yaml"),
 		testcluster.WithKeptNamespaces())
 }
 
