@@ -22,7 +22,7 @@ const (
 	chaosParents = 120
 	// chaosRelated is the number of related objects, and chaosGroups that of their groups: a parent depends on one object, or on one group.
 	chaosRelated, chaosGroups = 40, 20
-	// chaosPhase is how long the hook stays in a mood. The engine is killed in the middle.
+	// chaosPhase is how long the hook stays in a mood. The engine is killed once meanwhile.
 	chaosPhase = 5 * time.Second
 	// chaosCalls is how often the hook is called in each mood, at least.
 	chaosCalls = 20
@@ -30,20 +30,21 @@ const (
 	chaosPause = 10 * time.Millisecond
 )
 
-// Users change parents, children and related objects, the hook misbehaves and the engine is killed. In the end all is as the users want it. The
-// parents are targets of a DecoratorController, too, which has the same hook.
+// Users change parents, children and related objects, the hook misbehaves, what the engine needs goes away for a while, and the engine is killed. In the
+// end all is as the users want it. The parents are targets of a DecoratorController, too, which has the same hook.
 func TestCompositeChaos(t *testing.T) {
 	t.Parallel()
 	first, _ := firstSeed(t)
 	seed := uint64(first)
 	t.Logf("%s=%d repeats the operations", seedVariable, seed)
 	e := newEngineEnv(t)
-	hook := startChaosHook(t, seed)
+	hook := startChaosHook(t, seed, partsOf(e).GroupVersion().String())
 	w := &chaosWorld{
-		engineEnv: e, random: rand.New(rand.NewPCG(seed, 0)), hook: hook, history: recordChaos(e),
+		engineEnv: e, random: rand.New(rand.NewPCG(seed, 0)), hook: hook, part: "Part." + hook.parts,
 		parents: map[string]*chaosSpec{}, related: map[string]chaosObject{}, wanted: map[string]int{}, done: map[string]int{},
 	}
 	w.serve()
+	w.history = recordChaos(e, w.part)
 	for i := range chaosRelated {
 		w.changeRelated(fmt.Sprintf("r%02d", i))
 	}
@@ -51,14 +52,37 @@ func TestCompositeChaos(t *testing.T) {
 		w.create(fmt.Sprintf("p%03d", i))
 	}
 	engine := w.startEngine()
-	for _, mood := range []mood{flaky, slow, gone, wrong, flaky} {
+	for _, phase := range []struct {
+		mood mood
+		trouble
+	}{
+		{flaky, w.takeRight}, {slow, w.makeInvalid}, {gone, w.unserve}, {wrong, w.makeInvalid}, {well, w.makeNamespaceAgain},
+		{flaky, func() func() {
+			give, serve := w.takeRight(), w.unserve()
+			return func() { give(); serve() }
+		}},
+	} {
+		mood := phase.mood
 		hook.setMood(mood)
-		w.churn(chaosPhase / 2)
-		_ = engine.Process.Kill()
-		<-engine.ended
-		w.churn(chaosPhase / 10)
-		engine = w.startEngine()
-		w.churn(chaosPhase / 2)
+		restart := func() {
+			_ = engine.Process.Kill()
+			<-engine.ended
+			w.churn(chaosPhase / 10)
+			engine = w.startEngine()
+		}
+		before := w.random.IntN(2) == 0
+		w.churn(chaosPhase / 4)
+		if before {
+			restart()
+		}
+		mend := phase.trouble()
+		w.churn(chaosPhase / 4)
+		if !before {
+			restart()
+		}
+		w.churn(chaosPhase / 4)
+		mend()
+		w.churn(chaosPhase / 4)
 		for begin := time.Now(); mood != gone && hook.callsIn()[mood] < chaosCalls && time.Since(begin) < patience.Limit; {
 			w.churn(chaosPhase / 10) // the machine is slow
 		}
@@ -105,6 +129,10 @@ type chaosWorld struct {
 	random  *rand.Rand
 	hook    *chaosHook
 	history *chaosHistory
+	// part is the kind of attachments.
+	part string
+	// away is true while the namespace is being deleted: users cannot work in it.
+	away    bool
 	parents map[string]*chaosSpec
 	related map[string]chaosObject
 	// wanted is how often there was a reason to create a child of each name.
@@ -119,10 +147,13 @@ func (w *chaosWorld) startEngine() *process {
 		"--namespace", w.namespace, "--target-label-selector", engineTest+"="+w.servedBy, "--leader-elect=false", "--serving-address", "")
 }
 
-// churn does random operations of users for this long.
+// churn does random operations of users for this long, unless the namespace is away.
 func (w *chaosWorld) churn(howLong time.Duration) {
 	w.Helper()
 	for begin := time.Now(); time.Since(begin) < howLong; time.Sleep(chaosPause) {
+		if w.away {
+			continue
+		}
 		if w.random.IntN(8) == 0 {
 			w.changeRelated(fmt.Sprintf("r%02d", w.random.IntN(chaosRelated)))
 			continue
@@ -204,9 +235,9 @@ func (w *chaosWorld) deleteChild(parent string) {
 	w.Helper()
 	kind, name := "ConfigMap", chaosChild(parent, 0)
 	if w.random.IntN(3) == 0 {
-		kind, name = "Service", parent
+		kind, name = w.part, parent
 	}
-	w.done["delete a "+kind]++
+	w.done["delete a child"]++
 	w.wanted[name]++
 	w.remove(kind, name)
 }
@@ -219,7 +250,7 @@ func (w *chaosWorld) deviation() string {
 		for i := range spec.Count {
 			want = append(want, fmt.Sprintf("ConfigMap %s has %s, owned by %s", chaosChild(name, i), value, name))
 		}
-		want = append(want, fmt.Sprintf("Service %[1]s has %[2]s, owned by %[1]s", name, value), fmt.Sprintf("%s has %d children and the label %s", name, spec.Count, value))
+		want = append(want, fmt.Sprintf("Part %[1]s has %[2]s, owned by %[1]s", name, value), fmt.Sprintf("%s has %d children and the label %s", name, spec.Count, value))
 	}
 	parents, err := w.at(widget).List(w.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -236,7 +267,7 @@ func (w *chaosWorld) deviation() string {
 		uids[string(parent.GetUID())] = parent.GetName()
 		got = append(got, line)
 	}
-	for kind, fields := range map[string][]string{"ConfigMap": {"data", "value"}, "Service": {"spec", "externalName"}} {
+	for kind, fields := range map[string][]string{"ConfigMap": {"data", "value"}, w.part: {"spec", "value"}} {
 		children, err := w.at(kind).List(w.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
@@ -251,7 +282,7 @@ func (w *chaosWorld) deviation() string {
 				owner = uids[string(controller.UID)]
 			}
 			value, _, _ := unstructured.NestedString(child.Object, fields...)
-			got = append(got, fmt.Sprintf("%s %s has %s, owned by %s", kind, child.GetName(), value, owner))
+			got = append(got, fmt.Sprintf("%s %s has %s, owned by %s", child.GetKind(), child.GetName(), value, owner))
 		}
 	}
 	return difference(want, got)

@@ -9,12 +9,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 )
@@ -23,6 +26,7 @@ import (
 type chaosHistory struct {
 	mu      sync.Mutex
 	created []createdChild
+	known   map[types.UID]bool // children that are in created
 	// finalizer is the resourceVersion in which each parent first had a finalizer of ours, by the resource that finalizer is named after.
 	finalizer map[string]map[types.UID]string
 	gone      map[types.UID]bool
@@ -39,43 +43,63 @@ type createdChild struct {
 // The parts of finalizers that name who set them.
 const byComposite, byDecorator = "compositecontroller", "decoratorcontroller"
 
-// recordChaos watches parents, children and attachments until the test ends.
-func recordChaos(e *engineEnv) *chaosHistory {
+// recordChaos watches parents, children and attachments, which are Parts, until the test ends.
+func recordChaos(e *engineEnv, part string) *chaosHistory {
 	e.Helper()
 	h := &chaosHistory{
+		known:     map[types.UID]bool{},
 		finalizer: map[string]map[types.UID]string{byComposite: {}, byDecorator: {}},
 		gone:      map[types.UID]bool{},
 		overtaken: map[types.UID]bool{},
 	}
-	for _, kind := range []string{widget, "ConfigMap", "Service"} {
+	for _, kind := range []string{widget, "ConfigMap", part} {
 		objects := e.at(kind)
-		all, err := objects.List(e.Context(), metav1.ListOptions{})
+		first, err := objects.List(e.Context(), metav1.ListOptions{})
 		if err != nil {
 			e.Fatal(err)
 		}
-		watcher, err := watchtools.NewRetryWatcherWithContext(e.Context(), all.GetResourceVersion(), &cache.ListWatch{
+		ctx, stop := context.WithCancel(e.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			h.follow(ctx, objects, first)
+		}()
+		e.Cleanup(func() {
+			stop()
+			<-ended
+		})
+	}
+	return h
+}
+
+// follow sees all changes after a list. Where a type was not served for a while, it lists once more, and misses what came and went meanwhile.
+func (h *chaosHistory) follow(ctx context.Context, objects dynamic.ResourceInterface, listed *unstructured.UnstructuredList) {
+	for {
+		for i := range listed.Items {
+			h.see(&listed.Items[i], watch.Added)
+		}
+		watcher, err := watchtools.NewRetryWatcherWithContext(ctx, listed.GetResourceVersion(), &cache.ListWatch{
 			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 				return objects.Watch(ctx, options)
 			},
 		})
 		if err != nil {
-			e.Fatal(err)
+			return // the test has ended
 		}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for event := range watcher.ResultChan() {
-				if o, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Bookmark {
-					h.see(o, event.Type)
-				}
+		for event := range watcher.ResultChan() {
+			if o, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Bookmark {
+				h.see(o, event.Type)
 			}
-		}()
-		e.Cleanup(func() {
-			watcher.Stop()
-			<-ended
+		}
+		err = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			var err error
+			listed, err = objects.List(ctx, metav1.ListOptions{})
+			return err == nil, nil
 		})
+		if err != nil {
+			return
+		}
 	}
-	return h
 }
 
 func (h *chaosHistory) see(o *unstructured.Unstructured, event watch.EventType) {
@@ -94,9 +118,10 @@ func (h *chaosHistory) see(o *unstructured.Unstructured, event watch.EventType) 
 			// that a finalizer has held has a deletionTimestamp.
 			h.overtaken[o.GetUID()] = o.GetDeletionTimestamp() == nil
 		}
-	case isChaosChild(o) && event == watch.Added:
+	case isChaosChild(o) && event == watch.Added && !h.known[o.GetUID()]:
+		h.known[o.GetUID()] = true
 		child := createdChild{name: o.GetName(), version: o.GetResourceVersion(), by: byComposite}
-		if o.GetKind() == "Service" {
+		if o.GetKind() == "Part" {
 			child.by = byDecorator
 		}
 		if owner := metav1.GetControllerOf(o); owner != nil {

@@ -29,11 +29,13 @@ const (
 	gone  mood = "gone"  // does not listen
 )
 
-// chaosHook is a hook that wants as many ConfigMaps as the spec of the parent asks for, of a target a label and one Service, and has a mood.
+// chaosHook is a hook that wants as many ConfigMaps as the spec of the parent asks for, of a target a label and one Part, and has a
+// mood.
 type chaosHook struct {
 	t       *testing.T
 	address string
 	stop    func()
+	parts   string // the apiVersion of Parts
 
 	mu     sync.Mutex
 	mood   mood
@@ -51,8 +53,8 @@ type chaosParent struct {
 	uid types.UID
 }
 
-func startChaosHook(t *testing.T, seed uint64) *chaosHook {
-	h := &chaosHook{t: t, address: "127.0.0.1:0", mood: well, random: rand.New(rand.NewPCG(seed, 1)),
+func startChaosHook(t *testing.T, seed uint64, parts string) *chaosHook {
+	h := &chaosHook{t: t, address: "127.0.0.1:0", parts: parts, mood: well, random: rand.New(rand.NewPCG(seed, 1)),
 		calls: map[mood]int{}, synced: map[chaosParent]bool{}, finalized: map[chaosParent]bool{}}
 	h.listen()
 	t.Cleanup(func() { h.stop() })
@@ -149,7 +151,7 @@ func (h *chaosHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case customize:
 		answer["relatedResources"] = list{request.Parent.Spec.rule()}
 	case request.Object != nil:
-		answer = request.decoration()
+		answer = request.decoration(h.parts)
 	default:
 		answer = request.composition()
 	}
@@ -191,13 +193,13 @@ func (r *chaosRequest) composition() tree {
 }
 
 // decoration returns what is desired of a target and its attachment.
-func (r *chaosRequest) decoration() tree {
+func (r *chaosRequest) decoration(parts string) tree {
 	if r.Finalizing {
-		return tree{"labels": tree{chaosLabel: nil}, "attachments": list{}, "finalized": len(r.Attachments["Service.v1"]) == 0}
+		return tree{"labels": tree{chaosLabel: nil}, "attachments": list{}, "finalized": len(r.Attachments["Part."+parts]) == 0}
 	}
 	value := r.value(r.Object.Spec)
 	return tree{"labels": tree{chaosLabel: value}, "attachments": list{tree{
-		"apiVersion": "v1", "kind": "Service", "metadata": tree{"name": r.Object.Name}, "spec": tree{"type": "ExternalName", "externalName": value},
+		"apiVersion": parts, "kind": "Part", "metadata": tree{"name": r.Object.Name}, "spec": tree{"value": value},
 	}}}
 }
 

@@ -22,30 +22,40 @@ const (
 func (w *chaosWorld) serve() {
 	w.Helper()
 	w.grantEngine(rbacv1.PolicyRule{APIGroups: []string{"test.example.com"}, Resources: []string{"widgets", "widgets/status"}, Verbs: []string{"patch"}})
+	w.definition("Part", partsOf(w.engineEnv).Resource, "{}")
+	w.giveRight()
+	w.awaitParts(true)
+	for kind, spec := range w.specs() {
+		o := object(w, "{apiVersion: metacontroller.k8s.io/v1alpha1, metadata: {name: %s, labels: {%s: %s}}}", w.name, engineTest, w.servedBy)
+		o.SetKind(strings.TrimSuffix(kind, ".metacontroller.k8s.io/v1alpha1"))
+		o.Object["spec"] = spec
+		if _, err := w.at(kind).Create(w.Context(), o, metav1.CreateOptions{}); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// specs returns the specs of the CompositeController and of the DecoratorController, by kind.
+func (w *chaosWorld) specs() map[string]tree {
+	w.Helper()
 	hooks := "{"
 	for _, hook := range []string{"sync", "finalize", "customize"} {
 		hooks += fmt.Sprintf(`%[1]s: {webhook: {url: "http://%[2]s/%[1]s", timeout: 2s}}, `, hook, w.hook.address)
 	}
 	hooks += "}"
-	cc := w.composite(w.name, `
+	parents := fmt.Sprintf("apiVersion: test.example.com/v1, resource: widgets, labelSelector: {matchLabels: {%s: %s}}", testLabel, w.namespace)
+	return map[string]tree{
+		composite: object(w, `
 generateSelector: true
-parentResource: {apiVersion: test.example.com/v1, resource: widgets}
+parentResource: {%s}
 childResources: [{apiVersion: v1, resource: configmaps, updateStrategy: {method: InPlace}}]
-hooks: `+hooks)
-	if _, err := w.at(composite).Create(w.Context(), cc, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
-	}
-	dc := object(w, `
-apiVersion: metacontroller.k8s.io/v1alpha1
-kind: DecoratorController
-metadata: {name: %s, labels: {%s: %s}}
-spec:
-  resources: [{apiVersion: test.example.com/v1, resource: widgets, labelSelector: {matchLabels: {%s: %s}}}]
-  attachments: [{apiVersion: v1, resource: services, updateStrategy: {method: InPlace}}]
-  hooks: %s
-`, w.name, engineTest, w.servedBy, testLabel, w.namespace, hooks)
-	if _, err := w.at(decorator).Create(w.Context(), dc, metav1.CreateOptions{}); err != nil {
-		w.Fatal(err)
+hooks: %s
+`, parents, hooks).Object,
+		decorator: object(w, `
+resources: [{%s}]
+attachments: [{apiVersion: %s, resource: parts, updateStrategy: {method: InPlace}}]
+hooks: %s
+`, parents, w.hook.parts, hooks).Object,
 	}
 }
 
