@@ -119,12 +119,15 @@ func TestFlagsOfMetacontroller(t *testing.T) {
 		{"--zap-devel=false", "--logging-format=json", ""},
 		{"--zap-devel --zap-encoder=json --zap-log-level=4", "-v=4 --logging-format=json", ""},
 		{"--zap-devel --logging-format=json -v=4", "", ""},
-		{"--zap-stacktrace-level=error", "", "--zap-stacktrace-level is a flag of Metacontroller: remove it: "},
-		{"--zap-time-encoding=iso8601", "", "--zap-time-encoding is a flag of Metacontroller: remove it: "},
-		{"--discovery-interval=20s", "", "--discovery-interval is a flag of Metacontroller: remove it: changes of the APIs"},
-		{"--cache-flush-interval=30m", "", "--cache-flush-interval is a flag of Metacontroller: remove it, or set resyncPeriodSeconds"},
-		{"--events-qps=0.0033", "", "--events-qps is a flag of Metacontroller: remove it: "},
-		{"--events-burst=25", "", "--events-burst is a flag of Metacontroller: remove it: "},
+		{"--zap-stacktrace-level=error", "", ""},
+		{"--zap-time-encoding=iso8601", "", ""},
+		{"--discovery-interval=20s", "", ""},
+		{"--discovery-interval=20", "", `invalid --discovery-interval "20": must be a duration, such as 20s`},
+		{"--cache-flush-interval=30m", "", ""},
+		{"--cache-flush-interval=", "", `invalid --cache-flush-interval "": must be a duration`},
+		{"--events-qps=0.0033", "", ""},
+		{"--events-qps=few", "", `invalid --events-qps "few": must be a number`},
+		{"--events-burst=25", "", ""},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			args := strings.Fields(test.args)
@@ -165,11 +168,11 @@ func TestDeploymentsOfMetacontroller(t *testing.T) {
 		args    string
 		refused string
 	}{
-		"its manifest for production": {"--zap-log-level=4 --discovery-interval=20s --cache-flush-interval=30m", "discovery-interval cache-flush-interval"},
+		"its manifest for production": {"--zap-log-level=4 --discovery-interval=20s --cache-flush-interval=30m", ""},
 		"all that its chart may set": {
 			"--zap-log-level=4 --zap-devel=false --zap-encoder=json --zap-stacktrace-level=error --discovery-interval=1m --cache-flush-interval=10m " +
 				"--metrics-address=:9999 --client-go-qps=150 --client-go-burst=300 --workers=50 --events-qps=0.0033 --events-burst=25 --pprof-address=:6060",
-			"zap-stacktrace-level discovery-interval cache-flush-interval metrics-address workers events-qps events-burst pprof-address",
+			"metrics-address workers pprof-address",
 		},
 		"its chart with leader election": {"--leader-election", ""},
 		"what is left":                   {"--zap-log-level=4 --zap-devel=false --zap-encoder=json --client-go-qps=150 --client-go-burst=300 --leader-election --pprof-address=0", ""},
@@ -195,7 +198,7 @@ func TestDeploymentsOfMetacontroller(t *testing.T) {
 
 func TestTranslationsAreLogged(t *testing.T) {
 	c := newCommandLine()
-	if err := c.Parse([]string{"--health-probe-bind-address=:8081", "--pprof-address=0", "--zap-log-level=4"}); err != nil {
+	if err := c.Parse([]string{"--health-probe-bind-address=:8081", "--pprof-address=0", "--zap-log-level=4", "--discovery-interval=20s"}); err != nil {
 		t.Fatal(err)
 	}
 	translated, err := c.metacontroller.Translate(c.FlagSet)
@@ -211,6 +214,7 @@ func TestTranslationsAreLogged(t *testing.T) {
 		`Translated a flag of Metacontroller flag="--health-probe-bind-address=:8081" to=["--serving-address=:8081"] note="/metrics is served there too, unless --metrics-address is set"`,
 		`Translated a flag of Metacontroller flag="--zap-log-level=4" to=["-v=4"]`,
 		`Accepted a flag of Metacontroller that changes nothing here flag="--pprof-address=0"`,
+		`Accepted a flag of Metacontroller that changes nothing here flag="--discovery-interval=20s" note="changes of the APIs that the API server serves are detected"`,
 	} {
 		if !strings.Contains(logged, want) {
 			t.Errorf("the log has no line %s:\n%s", want, logged)

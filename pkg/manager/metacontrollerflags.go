@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -41,12 +42,33 @@ var translations = []translation{
 	{name: "zap-log-level", translate: translateLevel},
 	{name: "zap-encoder", translate: translateEncoder},
 	{name: "zap-devel", isBool: true, translate: translateDevel},
-	{name: "zap-stacktrace-level", translate: refused("remove it: only a panic is logged with its stack")},
-	{name: "zap-time-encoding", translate: refused("remove it: --logging-format=json has milliseconds since 1970, and text has the local time")},
-	{name: "discovery-interval", translate: refused("remove it: changes of the APIs that the API server serves are detected")},
-	{name: "cache-flush-interval", translate: refused("remove it, or set resyncPeriodSeconds of the CompositeController or DecoratorController")},
-	{name: "events-qps", translate: refused("remove it: events are aggregated, and limited for each object")},
-	{name: "events-burst", translate: refused("remove it: events are aggregated, and limited for each object")},
+	{name: "zap-stacktrace-level", translate: accepted(anyText), note: "only a panic is logged with its stack"},
+	{name: "zap-time-encoding", translate: accepted(anyText), note: "--logging-format=json has milliseconds since 1970, and text has the local time"},
+	{name: "discovery-interval", translate: accepted(duration), note: "changes of the APIs that the API server serves are detected"},
+	{name: "cache-flush-interval", translate: accepted(duration), note: "caches need no flush; resyncPeriodSeconds of a declaration syncs its parents in intervals"},
+	{name: "events-qps", translate: accepted(number), note: "events are aggregated, and limited for each object"},
+	{name: "events-burst", translate: accepted(number), note: "events are aggregated, and limited for each object"},
+}
+
+// accepted is for a flag without which the same is done here. Its value must be valid nevertheless.
+func accepted(check func(string) error) func(string, givenFlags) ([]setting, error) {
+	return func(value string, _ givenFlags) ([]setting, error) { return nil, check(value) }
+}
+
+func anyText(string) error { return nil }
+
+func duration(value string) error {
+	if _, err := time.ParseDuration(value); err != nil {
+		return errors.New("must be a duration, such as 20s")
+	}
+	return nil
+}
+
+func number(value string) error {
+	if _, err := strconv.ParseFloat(value, 64); err != nil {
+		return errors.New("must be a number")
+	}
+	return nil
 }
 
 // refused is for a flag that has no meaning here.
