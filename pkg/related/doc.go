@@ -32,8 +32,8 @@
 //
 // What is selected is what Metacontroller 4.17 selects: names without a namespace are those of all namespaces, an empty list of names is
 // as good as none, and under v1 a namespaced parent selects in its own namespace. Cluster-scoped objects can be selected with v1 too; the
-// version of the sync hook decides whether the parent sees them. Refused, where Metacontroller selects nothing, are a namespace or
-// namespaceSelector for a cluster-scoped resource, and names that no object can have.
+// version of the sync hook decides whether the parent sees them. Refused, where Metacontroller selects nothing or shows nothing of it, are a namespace
+// or namespaceSelector for a cluster-scoped resource, names that no object can have, and what no hook would see.
 //
 // The files:
 //

@@ -24,6 +24,9 @@ type Bounds struct {
 	// Version is that of the customize hook. With v1, a namespaced parent selects objects of its own namespace alone, and of cluster-scoped
 	// kinds.
 	Version hook.Version
+	// Receiver is the version of the hooks that get the objects, the highest if there are several. With v1, they see of a namespaced parent's related objects
+	// those in its own namespace alone. Empty for unknown.
+	Receiver hook.Version
 	// Strict makes an unknown field of a rule an error. Else it is a warning.
 	Strict bool
 	// ParentNamespace is empty for a cluster-scoped parent.
@@ -150,11 +153,17 @@ func (read *ruleText) contradiction(bounds Bounds) error {
 	case narrow && read.Namespace != "" && read.Namespace != own:
 		return fmt.Errorf("namespace: is %s, and a customize hook of version v1 selects for a namespaced parent in its own namespace alone, which is %q: "+
 			"remove the field, or set version %s of the hook", quote(read.Namespace), own, hook.V2)
+	case bounds.hides() && read.Namespace != "" && read.Namespace != own:
+		return fmt.Errorf("namespace: is %s, and a sync or finalize hook of version v1 sees objects of a namespaced parent's own namespace alone, which is %q: "+
+			"remove the field, or set version %s of that hook", quote(read.Namespace), own, hook.V2)
 	case bounds.EngineNamespace != "" && read.Namespace != "" && read.Namespace != bounds.EngineNamespace:
 		return fmt.Errorf("namespace: is %s, and the controllers read the namespace %q alone (their flag --namespace)", quote(read.Namespace), bounds.EngineNamespace)
 	}
 	return nil
 }
+
+// hides reports whether no hook sees what is not in the namespace of the parent.
+func (b Bounds) hides() bool { return b.Receiver == hook.V1 && b.ParentNamespace != "" }
 
 // compileSelector returns nil for a selector of everything.
 func compileSelector(field string, selector *metav1.LabelSelector) (labels.Selector, error) {

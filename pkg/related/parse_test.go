@@ -139,6 +139,14 @@ func TestRulesThatAreRefusedNameTheirField(t *testing.T) {
 			`{"apiVersion":"v1","resource":"nodes","namespaceSelector":{}}`, clusterParent,
 			hook.ReasonInvalidRelated, "relatedResources[1].namespaceSelector: nodes are cluster-scoped",
 		},
+		"a Node that no hook sees": {
+			`{"apiVersion":"v1","resource":"nodes","names":["n"]}`, Bounds{Version: hook.V2, Receiver: hook.V1, ParentNamespace: "own"},
+			hook.ReasonInvalidRelated, "relatedResources[1].resource: nodes are cluster-scoped, and a sync or finalize hook of version v1 does not see them for a namespaced parent: set version v2",
+		},
+		"another namespace that no hook sees": {
+			`{"apiVersion":"v1","resource":"secrets","namespace":"x"}`, Bounds{Version: hook.V2, Receiver: hook.V1, ParentNamespace: "own"},
+			hook.ReasonInvalidRelated, `relatedResources[1].namespace: is "x", and a sync or finalize hook of version v1 sees objects of a namespaced parent's own namespace alone`,
+		},
 		"resource that is not served": {
 			`{"apiVersion":"v1","resource":"secret"}`, v1Parent,
 			hook.ReasonRelatedNotServed, "relatedResources[1].resource: the API server does not serve secret in version v1",
@@ -206,6 +214,14 @@ func TestRulesNeedWatchesAsNarrowAsTheyAre(t *testing.T) {
 		},
 		"all namespaces":     {[]string{`{"apiVersion":"v1","resource":"secrets","namespaceSelector":{}}`}, v2Parent, []string{"secrets"}},
 		"cluster-scoped, v1": {[]string{`{"apiVersion":"v1","resource":"nodes","names":["n"]}`}, v1Parent, []string{"nodes /n"}},
+		"cluster-scoped, seen by a hook": {
+			[]string{`{"apiVersion":"v1","resource":"nodes"}`},
+			Bounds{Version: hook.V1, Receiver: hook.V2, ParentNamespace: "own"}, []string{"nodes"},
+		},
+		"cluster-scoped parent, v1": {
+			[]string{`{"apiVersion":"v1","resource":"nodes"}`, `{"apiVersion":"v1","resource":"secrets","namespace":"x"}`},
+			Bounds{Version: hook.V1, Receiver: hook.V1}, []string{"nodes", "secrets x/"},
+		},
 		"cluster-scoped, one engine": {
 			[]string{`{"apiVersion":"v1","resource":"nodes"}`},
 			Bounds{Version: hook.V2, EngineNamespace: "mine"}, []string{"nodes"},

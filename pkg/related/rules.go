@@ -107,6 +107,9 @@ func (r *Rule) place(bounds Bounds) error {
 			return fmt.Errorf("namespace: %s are cluster-scoped: remove the field", r.resource.GroupResource())
 		case r.byNamespaces:
 			return fmt.Errorf("namespaceSelector: %s are cluster-scoped: remove the field, or select by labelSelector", r.resource.GroupResource())
+		case bounds.hides():
+			return fmt.Errorf("resource: %s are cluster-scoped, and a sync or finalize hook of version v1 does not see them for a namespaced parent: set version %s of that hook",
+				r.resource.GroupResource(), hook.V2)
 		}
 		return nil
 	}

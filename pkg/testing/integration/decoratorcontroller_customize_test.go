@@ -315,12 +315,13 @@ func TestCustomizeInvalidRules(t *testing.T) {
 		"no resource":                     {"v1", "[{apiVersion: v1}]", "HookRelatedInvalid", "relatedResources[0].resource"},
 		"namespaceSelector of a cluster-scoped kind": {"v2", "[{apiVersion: test.example.com/v1, resource: clusterwidgets, namespaceSelector: {matchLabels: {a: b}}}]",
 			"HookRelatedInvalid", "relatedResources[0].namespaceSelector"},
-		"not served":                {"v1", "[{apiVersion: test.example.com/v1, resource: gadgets}]", "HookRelatedNotServed", "gadgets.test.example.com"},
-		"rules are an object":       {"v1", "{}", "HookResponseInvalid", "relatedResources"},
-		"rule is a text":            {"v1", "[configmaps]", "HookResponseInvalid", "relatedResources[0]"},
-		"unknown field in strict":   {"v2", rule(", label: {}"), "HookResponseUnknownField", "label"},
-		"names are not texts":       {"v1", "[{apiVersion: v1, resource: services, names: [1]}]", "HookResponseInvalid", "relatedResources[0].names"},
-		"the hook answers with 500": {"v1", "", "HookFailed", "the rules are lost"},
+		"cluster-scoped kind with v1": {"v1", "[{apiVersion: v1, resource: namespaces, names: [default]}]", "HookRelatedInvalid", "set version v2 of that hook"},
+		"not served":                  {"v1", "[{apiVersion: test.example.com/v1, resource: gadgets}]", "HookRelatedNotServed", "gadgets.test.example.com"},
+		"rules are an object":         {"v1", "{}", "HookResponseInvalid", "relatedResources"},
+		"rule is a text":              {"v1", "[configmaps]", "HookResponseInvalid", "relatedResources[0]"},
+		"unknown field in strict":     {"v2", rule(", label: {}"), "HookResponseUnknownField", "label"},
+		"names are not texts":         {"v1", "[{apiVersion: v1, resource: services, names: [1]}]", "HookResponseInvalid", "relatedResources[0].names"},
+		"the hook answers with 500":   {"v1", "", "HookFailed", "the rules are lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := decorating(t)

@@ -133,7 +133,7 @@ func (s *parentSync) callCustomize(ctx context.Context, v *view, known *customiz
 		return nil, 0, err
 	}
 	parsed, err := related.Parse(response.RelatedResources, related.Bounds{
-		Version: rules.Version, Strict: rules.Strict, ParentNamespace: s.key.Namespace, EngineNamespace: s.Namespace,
+		Version: rules.Version, Receiver: s.receiver(), Strict: rules.Strict, ParentNamespace: s.key.Namespace, EngineNamespace: s.Namespace,
 	})
 	if err != nil {
 		return nil, 0, err
@@ -147,4 +147,14 @@ func (s *parentSync) callCustomize(ctx context.Context, v *view, known *customiz
 	}
 	compiled, err := parsed.Resolve(served)
 	return compiled, answer.Sum, err
+}
+
+// receiver returns the version of the hooks that get the related objects, the highest if there are two.
+func (c *Controller) receiver() (highest hook.Version) {
+	for _, called := range []phase{phaseSync, phaseFinalize} {
+		if of := c.hooks[called]; of != nil {
+			highest = max(highest, of.Rules().Version)
+		}
+	}
+	return highest
 }
