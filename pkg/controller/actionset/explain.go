@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"millwright.dev/pkg/blueprint"
@@ -17,24 +18,72 @@ import (
 // ofSubject finds the fields in an expression of a template that exist only for subjects of one kind, and the Profile.
 var ofSubject = regexp.MustCompile(`\.(StatefulSet|DeploymentConfig|Deployment|PVC|Namespace|Profile)\b`)
 
-// explainSubject explains the rendering error of a template that uses what the action does not have: a subject of another kind, or a Profile.
-// The template engine reports a nil pointer for both.
-func explainSubject(err error, action *snapshotAction) error {
+// unknownName finds what a map of the templates does not have.
+var unknownName = regexp.MustCompile(`^"(.*)" not found$`)
+
+// explainRendering explains the rendering error of a template that uses what the action does not have.
+func explainRendering(err error, action *snapshotAction) error {
 	var failed *blueprint.RenderError
-	if !errors.As(err, &failed) || !strings.Contains(failed.Reason, "nil pointer evaluating") {
+	if !errors.As(err, &failed) {
 		return err
 	}
-	found := ofSubject.FindStringSubmatch(failed.Expression)
-	if found == nil {
+	reason := ""
+	if strings.Contains(failed.Reason, "nil pointer evaluating") {
+		reason = whyNoSubject(failed.Expression, action)
+	} else if found := unknownName.FindStringSubmatch(failed.Reason); found != nil {
+		reason = whyNotRead(found[1], failed.Expression, action)
+	}
+	if reason == "" {
 		return err
 	}
 	explained := *failed
-	if asked := found[1]; asked == "Profile" {
-		explained.Reason = "the action names no profile, and the template uses .Profile"
-	} else {
-		object := action.Spec.Object
-		explained.Reason = fmt.Sprintf("the subject of the action is the %s %q: the template uses .%s, which exists only for subjects of kind %s; .Object exists for all subjects",
-			object.Kind, object.Name, asked, asked)
-	}
+	explained.Reason = reason
 	return &explained
+}
+
+// whyNoSubject returns why there is no subject of the kind that an expression uses, or no Profile: the template engine reports a nil pointer for both. It
+// returns "" for another expression.
+func whyNoSubject(expression string, action *snapshotAction) string {
+	found := ofSubject.FindStringSubmatch(expression)
+	if found == nil {
+		return ""
+	}
+	asked, object := found[1], action.Spec.Object
+	if asked == "Profile" {
+		return "the action names no profile, and the template uses .Profile"
+	}
+	return fmt.Sprintf("the subject of the action is the %s %q: the template uses .%s, which exists only for subjects of kind %s; .Object exists for all subjects",
+		object.Kind, object.Name, asked, asked)
+}
+
+// whyNotRead returns why an object of a phase is not where an expression looks for it: it is not read if it has another kind, or none. It returns "" if
+// no phase has such an object.
+func whyNotRead(name, expression string, action *snapshotAction) string {
+	wantsSecret, wantsConfigMap := strings.Contains(expression, ".Secrets."), strings.Contains(expression, ".ConfigMaps.")
+	if !wantsSecret && !wantsConfigMap {
+		return ""
+	}
+	phases := action.Blueprint.Phases
+	if deferred := action.Blueprint.DeferPhase; deferred != nil {
+		phases = append(slices.Clone(phases), *deferred)
+	}
+	for _, p := range phases {
+		reference, found := p.Objects[name]
+		if !found {
+			continue
+		}
+		secrets, configMaps := referencesOf(&p)
+		_, isSecret := secrets[name]
+		_, isConfigMap := configMaps[name]
+		what := fmt.Sprintf("%q not found: objects.%s of phase %s", name, name, p.Name)
+		switch {
+		case !isSecret && !isConfigMap:
+			return fmt.Sprintf("%s has the kind %q, and only Secrets and ConfigMaps are read: set its kind to Secret or ConfigMap", what, reference.Kind)
+		case isConfigMap && wantsSecret:
+			return what + " is a ConfigMap: use .ConfigMaps"
+		case isSecret && wantsConfigMap:
+			return what + " is a Secret: use .Secrets"
+		}
+	}
+	return ""
 }

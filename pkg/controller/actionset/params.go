@@ -101,7 +101,7 @@ func renderObjects(b *blueprint.Budget, action *snapshotAction, f inputs) (map[i
 				"apiVersion": r.APIVersion, "group": r.Group, "resource": r.Resource, "kind": r.Kind, "name": r.Name, "namespace": r.Namespace,
 			})
 			if err != nil {
-				return explainSubject(err, action)
+				return explainRendering(err, action)
 			}
 			references[name] = v1alpha1.ObjectReference{
 				APIVersion: texts["apiVersion"], Group: texts["group"], Resource: texts["resource"],
@@ -168,7 +168,7 @@ func renderArgs(b *blueprint.Budget, r *snapshot, key phaseKey, status *v1alpha1
 		return nil, err
 	}
 	rendered, err := renderer.Args(called.Name, function, args)
-	return rendered, explainSubject(err, &r.Actions[key.action])
+	return rendered, explainRendering(err, &r.Actions[key.action])
 }
 
 // renderOutput renders the output artifacts of an action that has succeeded.
@@ -186,11 +186,11 @@ func renderOutput(b *blueprint.Budget, r *snapshot, i int, status *v1alpha1.Acti
 	for _, name := range slices.Sorted(maps.Keys(templates)) {
 		values, err := renderer.Texts("", "outputArtifacts."+name+".keyValue", templates[name].KeyValue)
 		if err != nil {
-			return nil, explainSubject(err, &r.Actions[i])
+			return nil, explainRendering(err, &r.Actions[i])
 		}
 		snapshot, err := renderer.Texts("", "outputArtifacts."+name, map[string]string{"kopiaSnapshot": templates[name].KopiaSnapshot})
 		if err != nil {
-			return nil, explainSubject(err, &r.Actions[i])
+			return nil, explainRendering(err, &r.Actions[i])
 		}
 		if len(values) == 0 {
 			values = nil

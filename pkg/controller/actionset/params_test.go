@@ -99,6 +99,25 @@ func TestMissingOutputIsNamed(t *testing.T) {
 	}
 }
 
+// TestObjectThatIsNotReadIsExplained: an object of a phase that has no kind, or another one than the template expects.
+func TestObjectThatIsNotReadIsExplained(t *testing.T) {
+	for _, test := range []struct{ kind, template, want string }{
+		{"", "{{ .Phases.two.Secrets.own.Data.key }}", `"own" not found: objects.own of phase two has the kind "", and only Secrets and ConfigMaps are read`},
+		{"Pod", "{{ .Phases.two.ConfigMaps.own.Data.key }}", `objects.own of phase two has the kind "Pod", and only Secrets and ConfigMaps are read`},
+		{"ConfigMap", "{{ .Phases.two.Secrets.own.Data.key }}", `objects.own of phase two is a ConfigMap: use .ConfigMaps`},
+		{"secret", "{{ .Phases.two.ConfigMaps.own.Data.key }}", `objects.own of phase two is a Secret: use .Secrets`},
+		{"", "{{ .Options.own }}", `"own" not found (`},
+		{"", "{{ .Phases.two.Secrets.other.Data.key }}", `"other" not found (`},
+	} {
+		r, status := rendering(`{"operation":"` + test.template + `"}`)
+		r.Actions[0].Blueprint.Phases[1].Objects = map[string]v1alpha1.ObjectReference{"own": {Kind: test.kind, Name: "x"}}
+		_, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, inputs{objects: map[int]phaseObjects{1: {}}})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s of an object of kind %q: got %v, want %s", test.template, test.kind, err, test.want)
+		}
+	}
+}
+
 func TestRenderPhaseObjects(t *testing.T) {
 	r, _ := rendering(`{"operation":"create"}`)
 	action := &r.Actions[0]
