@@ -43,6 +43,15 @@ func (m *Memory[T]) Update(key cache.ObjectName, uid types.UID, change func(*T))
 	change(&k.value)
 }
 
+// UpdateKnown changes what is known of the object of this name, if anything is, whatever its UID.
+func (m *Memory[T]) UpdateKnown(key cache.ObjectName, change func(*T)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.byKey[key]; k != nil {
+		change(&k.value)
+	}
+}
+
 // Of returns what is known of the object, and whether it is new. Only the syncs of the key may use it, of which one runs at a time.
 func (m *Memory[T]) Of(key cache.ObjectName, uid types.UID) (value *T, isNew bool) {
 	m.mu.Lock()

@@ -30,14 +30,12 @@ func (m *memories) watched(key cache.ObjectName, pod *corev1.Pod) {
 	})
 }
 
-// unwatched remembers that a Pod of ours is no longer in our watch, and whether it is gone.
+// unwatched remembers that a Pod of ours is no longer in our watch, and whether it is gone. It may have lost its owner before.
 func (m *memories) unwatched(key cache.ObjectName, pod *corev1.Pod, gone bool) {
-	m.update(key, pod, func(memory *podMemory) {
-		memory.watched = 0
-		if gone {
-			memory.gone = max(memory.gone, startOf(pod))
-		}
-	})
+	m.UpdateKnown(key, func(memory *podMemory) { memory.watched = 0 })
+	if gone {
+		m.update(key, pod, func(memory *podMemory) { memory.gone = max(memory.gone, startOf(pod)) })
+	}
 }
 
 // recreated remembers that a Pod was created in the place of a deleted one.

@@ -98,6 +98,21 @@ func TestMemoryIsPerObject(t *testing.T) {
 	}
 }
 
+// TestOrphanLeavesTheWatch: which Pod is in the watch does not depend on its owner, which may have been removed since.
+func TestOrphanLeavesTheWatch(t *testing.T) {
+	key := cache.NewObjectName("default", "x")
+	var m memories
+	m.watched(key, podOf(2))
+	m.unwatched(key, podOf(2, podOrphan), true)
+	if got, want := m.Get(key, "uid-x"), (podMemory{seen: 2}); got != want {
+		t.Errorf("remembers %+v, want %+v", got, want)
+	}
+	m.unwatched(cache.NewObjectName("default", "unknown"), podOf(2, podOrphan), true)
+	if n := m.Len(); n != 1 {
+		t.Errorf("remembers %d objects, want 1", n)
+	}
+}
+
 func TestProofThatAPodIsGone(t *testing.T) {
 	key := cache.NewObjectName("default", "x")
 	for name, tc := range map[string]struct {

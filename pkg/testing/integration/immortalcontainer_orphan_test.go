@@ -18,9 +18,10 @@ func TestImmortalContainerAdoptsOrphans(t *testing.T) {
 	cluster := testcluster.Shared(t)
 	runManager(t, cluster)
 	for name, test := range map[string]func(*env){
-		"same spec":             orphanIsKept,
-		"another spec":          orphanOfAnotherSpec,
-		"Pod without our marks": orphanWithoutMarks,
+		"same spec":              orphanIsKept,
+		"another spec":           orphanOfAnotherSpec,
+		"Pod without our marks":  orphanWithoutMarks,
+		"orphan that is deleted": orphanIsDeleted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,4 +92,24 @@ func orphanWithoutMarks(e *env) {
 	if err := e.client.ImmortalcontainersV1alpha1().ImmortalContainers(e.namespace).Delete(e.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		e.Error(err)
 	}
+}
+
+// orphanIsDeleted: the Pod loses its owner while it is being deleted, so that it is not adopted again.
+func orphanIsDeleted(e *env) {
+	e.create(immortal("web"))
+	_, pod := e.awaitReady("web", 1)
+	patch := func(text string) {
+		e.Helper()
+		if _, err := e.kube.CoreV1().Pods(e.namespace).Patch(e.Context(), pod.Name, types.MergePatchType, []byte(text), metav1.PatchOptions{}); err != nil {
+			e.Fatal(err)
+		}
+	}
+	patch(`{"metadata":{"finalizers":["example.com/holds"]}}`)
+	if err := e.kube.CoreV1().Pods(e.namespace).Delete(e.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	patch(`{"metadata":{"ownerReferences":null}}`)
+	e.awaitCondition("web", v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonWaitingForTermination)
+	patch(`{"metadata":{"finalizers":null}}`)
+	e.awaitReady("web", 2)
 }
