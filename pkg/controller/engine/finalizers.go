@@ -99,7 +99,10 @@ func (c *Controller) clearParents(ctx context.Context, rule v1alpha1.ResourceRul
 		return err
 	}
 	if found {
-		return c.removeFinalizers(ctx, served, name)
+		// Another API server than the one that was asked may not serve the type yet, or not any more.
+		if err := c.removeFinalizers(ctx, served, name); !apierrors.IsNotFound(err) {
+			return err
+		}
 	}
 	defined, err := c.isDefined(of.GroupResource())
 	if err == nil && defined {

@@ -123,6 +123,7 @@ func TestFormerParents(t *testing.T) {
 	for name, test := range map[string]struct {
 		clearErr error
 		broken   bool // whether the new parents cannot be hosted
+		defined  bool // whether a definition of the former parents exists
 		cleared  []string
 		record   []v1alpha1.ResourceRule
 		fails    bool
@@ -132,6 +133,13 @@ func TestFormerParents(t *testing.T) {
 		"are kept until others are hosted":   {broken: true, record: others, reason: v1alpha1.ReasonChildNotServed},
 		"are kept if a right is missing":     {clearErr: forbiddenThings(), cleared: []string{"v1 others.example.com of cc"}, record: others, reason: v1alpha1.ReasonForbidden},
 		"are kept if they cannot be cleared": {clearErr: errors.New("no"), cleared: []string{"v1 others.example.com of cc"}, record: others, fails: true, reason: v1alpha1.ReasonFinalizersRemain},
+		"are kept if one API server does not serve them": {
+			clearErr: apierrors.NewNotFound(schema.GroupResource{}, ""), defined: true, cleared: []string{"v1 others.example.com of cc"}, record: others,
+			reason: v1alpha1.ReasonFinalizersRemain,
+		},
+		"are gone if nothing defines them": {
+			clearErr: apierrors.NewNotFound(schema.GroupResource{}, ""), cleared: []string{"v1 others.example.com of cc"}, reason: v1alpha1.ReasonServing,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, withFinalizer(withFormer(controllerWith(), "others")))
@@ -141,6 +149,9 @@ func TestFormerParents(t *testing.T) {
 			}
 			h.newParentController = hostedImmediately(h)
 			h.clearErr = test.clearErr
+			if test.defined {
+				h.defined = sets.New("others.example.com")
+			}
 			after, err := h.sync()
 			if (err != nil) != test.fails {
 				t.Fatalf("the error is %v", err)

@@ -21,6 +21,15 @@ type failures struct {
 	suspended map[phase]map[Key]struct{}
 }
 
+// conclude records the end of a sync with its error, and the problem that is reported for it. An error without one, such as an API server that does not answer,
+// changes nothing: what was wrong with the parent before is not known to be mended.
+func (f *failures) conclude(parent Key, called phase, err error, p *Problem) (changed bool, wake []Key) {
+	if err != nil && p == nil {
+		return false, nil
+	}
+	return f.report(parent, called, p)
+}
+
 // report records the problem of a sync, nil for a success. It reports whether current has changed. wake are the parents that waited for the hook
 // to answer again, which it now does.
 func (f *failures) report(parent Key, called phase, p *Problem) (changed bool, wake []Key) {

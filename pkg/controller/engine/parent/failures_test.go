@@ -4,6 +4,7 @@
 package parent
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -58,6 +59,20 @@ func TestFailsAgainBeforeTheReport(t *testing.T) {
 	}
 	if f.current() != badAnswer {
 		t.Errorf("reported is %v, want %v", f.current(), badAnswer)
+	}
+}
+
+// TestUnknownErrorMendsNothing: a parent whose hook is broken is not mended by an API server that does not answer.
+func TestUnknownErrorMendsNothing(t *testing.T) {
+	var f failures
+	f.conclude(parentNamed("a"), phaseSync, errors.New("broken"), broken)
+	f.conclude(parentNamed("b"), phaseSync, errors.New("suspended"), suspended)
+	changed, wake := f.conclude(parentNamed("a"), phaseSync, errors.New("internal error"), nil)
+	if changed || len(wake) > 0 || f.current() != broken {
+		t.Errorf("changed %t, synced again are %v, reported is %v, want %v as before", changed, wake, f.current(), broken)
+	}
+	if changed, wake = f.conclude(parentNamed("a"), phaseSync, nil, nil); !changed || len(wake) != 1 {
+		t.Errorf("after a success: changed %t, synced again are %v, want b", changed, wake)
 	}
 }
 

@@ -33,16 +33,13 @@ type FinalizerRemover struct {
 }
 
 // Remove removes the finalizer of a Declaration from all parents of a type. It lists them from the API server: a watch may not have
-// shown the last write yet.
+// shown the last write yet. A type that the API server does not serve is an error that apierrors.IsNotFound recognizes: it may be served again.
 func (r FinalizerRemover) Remove(ctx context.Context, of schema.GroupVersionResource, name string) error {
 	finalizer := r.Kind.finalizer(name)
 	options := metav1.ListOptions{Limit: pageSize}
 	removed := 0
 	for {
 		page, err := r.Metadata.Resource(of).Namespace(r.Namespace).List(ctx, options)
-		if apierrors.IsNotFound(err) {
-			return nil // the API server does not serve such parents any more
-		}
 		if err != nil {
 			return fmt.Errorf("listing %s, to remove finalizers from them: %w", of.GroupResource(), err)
 		}

@@ -98,7 +98,7 @@ func (s *parentSync) finish(ctx context.Context, after time.Duration, err error)
 	if err == nil {
 		problem = cmp.Or(s.problem, s.refused)
 	}
-	changed, wake := s.failures.report(s.key, s.called, problem)
+	changed, wake := s.failures.conclude(s.key, s.called, err, problem)
 	if changed {
 		s.Changed()
 	}
