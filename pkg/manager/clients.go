@@ -23,6 +23,8 @@ type clientBuilder interface {
 	clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error)
 	// informerClients are the same for informers: they wait while the API server cannot be reached or fails.
 	informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error)
+	// optionalClient is one for informers of resources that the process can do without.
+	optionalClient(component string, mayWrite func() error) (kubernetes.Interface, error)
 	// restConfig is the configuration of the clients of one component, for clients of objects of any kind; informerConfig is the same
 	// for informers, of resources that need not be served or allowed.
 	restConfig(component string, mayWrite func() error) *rest.Config
@@ -53,6 +55,11 @@ func (r restClients) clients(component string, mayWrite func() error) (versioned
 
 func (r restClients) informerClients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
 	return build(r.steadyConfig(component, mayWrite, false), component)
+}
+
+func (r restClients) optionalClient(component string, mayWrite func() error) (kubernetes.Interface, error) {
+	_, kubeClient, err := build(r.informerConfig(component, mayWrite), component)
+	return kubeClient, err
 }
 
 func (r restClients) restConfig(component string, mayWrite func() error) *rest.Config {

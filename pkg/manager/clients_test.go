@@ -14,10 +14,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/deadline"
 	"millwright.dev/pkg/objectcache/objectwriter"
@@ -132,4 +134,31 @@ func TestUnansweredListAndWatch(t *testing.T) {
 	stop()
 	<-ended
 	<-ended
+}
+
+// TestOptionalWatchMayBeForbidden: a process polls the Lease of its leader election if it may not watch it, and is ready nevertheless.
+func TestOptionalWatchMayBeForbidden(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer server.Close()
+	for _, test := range []struct {
+		optional bool
+		failing  int
+	}{{true, 0}, {false, 1}} {
+		clients := newRESTClients(&rest.Config{Host: server.URL}, "test")
+		client, err := clients.optionalClient("leader-election", always)
+		if !test.optional {
+			_, client, err = clients.informerClients("informers", always)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.CoordinationV1().Leases("x").Watch(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+			t.Fatalf("got error %v, want it forbidden", err)
+		}
+		clients.stalls.mu.Lock()
+		if n := len(clients.stalls.open); n != test.failing {
+			t.Errorf("optional %t: %d watches fail, want %d", test.optional, n, test.failing)
+		}
+		clients.stalls.mu.Unlock()
+	}
 }

@@ -91,7 +91,7 @@ func newLeadership(ctx context.Context, c *Config, onLost, onBackwards func(erro
 		},
 		onLost: onLost,
 	}
-	_, kubeClient, err := c.clients.informerClients("leader-election", l.lease.mayWrite)
+	kubeClient, err := c.clients.optionalClient("leader-election", l.lease.mayWrite)
 	if err != nil {
 		return nil, err
 	}

@@ -174,6 +174,10 @@ func (p *process) informerClients(component string, mayWrite func() error) (vers
 	return p.clients(component, mayWrite)
 }
 
+func (p *process) optionalClient(string, func() error) (kubernetes.Interface, error) {
+	return p.cluster, nil
+}
+
 func (p *process) restConfig(string, func() error) *rest.Config {
 	return &rest.Config{Transport: silent{}}
 }
