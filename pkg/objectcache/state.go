@@ -4,6 +4,8 @@
 package objectcache
 
 import (
+	"time"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -178,6 +180,9 @@ func (f *feed) accept(s *source, initial bool, w watch.Interface) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.watch, s.listing = w, false
+	if s.stale { // the definition changed after the list had begun
+		time.AfterFunc(reloadDelay, s.reloadLate)
+	}
 	if s.initial = initial; !initial {
 		s.problem = nil
 		f.notifyProblems()

@@ -174,9 +174,10 @@ func (c *Controller) replace(ctx context.Context, d *parent.Declaration, s *stat
 	if err != nil {
 		return err
 	}
-	if problem == nil {
+	unavailable := problem != nil && problem.Reason == v1alpha1.ReasonGroupUnavailable
+	if builtIn != nil && (problem == nil || unavailable) {
 		problem = builtIn
-	} else if problem.Reason == v1alpha1.ReasonGroupUnavailable && s.hosted.isOf(d) {
+	} else if unavailable && s.hosted.isOf(d) {
 		s.rediscover.Store(true) // what it cannot watch is reported by its health
 		return nil
 	}
