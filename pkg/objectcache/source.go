@@ -199,11 +199,22 @@ func explain(resource schema.GroupVersionResource, within *scope, verb string, e
 		if within.name != "" {
 			names = fmt.Sprintf(", resourceNames: [%q]", within.name)
 		}
-		return fmt.Errorf("no right to %s %s: add to %s the rule {apiGroups: [%q], resources: [%q]%s, verbs: [\"list\", \"watch\"]}: %w",
-			verb, describe(resource), role, resource.Group, resource.Resource, names, err)
+		return &ForbiddenError{fmt.Sprintf("no right to list and watch %s: add to %s the rule {apiGroups: [%q], resources: [%q]%s, verbs: [\"list\", \"watch\"]}",
+			describe(resource), role, resource.Group, resource.Resource, names), err}
 	case IsRefused(err):
 		return fmt.Errorf("waiting for the API server to serve %s: %w", describe(resource), err)
 	default:
 		return fmt.Errorf("trying to %s %s: %w", verb, describe(resource), err)
 	}
 }
+
+// ForbiddenError is the problem of a resource that the account may not list or watch. Its text is the same for both, because they are tried in turn.
+type ForbiddenError struct {
+	advice string
+	err    error
+}
+
+func (e *ForbiddenError) Error() string { return e.advice }
+
+// Unwrap returns the answer of the API server.
+func (e *ForbiddenError) Unwrap() error { return e.err }

@@ -81,7 +81,7 @@ func TestDecoratorEngineSelector(t *testing.T) {
 }
 
 // namedRule matches the rule in the message of the condition, for targets and attachments, and for related objects.
-var namedRule = regexp.MustCompile(`rule \{?apiGroups: \["(.*)"\], resources: \["(.*?)"\], verbs: \[(.*?)\]`)
+var namedRule = regexp.MustCompile(`rule \{?apiGroups: \["(.*?)"\], resources: \["(.*?)"\](?:, resourceNames: \["(.*?)"\])?, verbs: \[(.*?)\]`)
 
 // A user who grants the rules that the condition names, one after the other, ends with a DecoratorController that works.
 func TestDecoratorMissingRights(t *testing.T) {
@@ -140,8 +140,13 @@ hooks: {sync: {webhook: {url: HOOK/sync}}, customize: {webhook: {url: HOOK/custo
 		if len(messages) > 12 {
 			t.Fatalf("the engine still misses rights: %s", strings.Join(messages, "\n"))
 		}
-		verbs := strings.Split(strings.ReplaceAll(rule[3], `"`, ""), ", ")
-		e.grantEngine(rbacv1.PolicyRule{APIGroups: []string{rule[1]}, Resources: []string{rule[2]}, Verbs: verbs})
+		granted := rbacv1.PolicyRule{APIGroups: []string{rule[1]}, Resources: []string{rule[2]}, Verbs: strings.Split(strings.ReplaceAll(rule[4], `"`, ""), ", ")}
+		if strings.Contains(message, "a Role of this account in the namespace "+e.namespace) {
+			granted.ResourceNames = []string{rule[3]}
+			e.grantEngineIn(e.namespace, granted)
+		} else {
+			e.grantEngine(granted)
+		}
 		// The engine tries again within a minute. An edit of the target makes it try immediately.
 		e.change(target, "web", fmt.Sprintf("{metadata: {annotations: {rights: '%d'}}}", len(messages)))
 	}
