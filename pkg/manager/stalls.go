@@ -38,6 +38,8 @@ type stalls struct {
 type collection struct {
 	client                             http.RoundTripper
 	path, labelSelector, fieldSelector string
+	// source is that of an object cache, which may have several of a path: each is reported to.
+	source any
 }
 
 // attempt is what has been tried, since the last success, to list or watch a collection.
@@ -64,7 +66,7 @@ func (s *stalls) begin(client http.RoundTripper, req *http.Request) *attempt {
 		return nil
 	}
 	query := req.URL.Query()
-	at := collection{client, req.URL.Path, query.Get("labelSelector"), query.Get("fieldSelector")}
+	at := collection{client, req.URL.Path, query.Get("labelSelector"), query.Get("fieldSelector"), objectcache.SourceOf(req.Context())}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.open[at]
@@ -77,11 +79,7 @@ func (s *stalls) begin(client http.RoundTripper, req *http.Request) *attempt {
 		a.unbind()
 	}
 	ctx := req.Context()
-	moved := a.ctx != ctx
 	a.ctx = ctx
-	if a.stalled && moved {
-		a.report()
-	}
 	a.unbind = context.AfterFunc(ctx, func() { a.abandon(ctx) })
 	return a
 }
@@ -173,6 +171,7 @@ func (s *stalls) check(*http.Request) error {
 		return nil
 	}
 	slices.Sort(texts)
+	texts = slices.Compact(texts)
 	if more := len(texts) - maxStallsNamed; more > 0 {
 		texts = append(texts[:maxStallsNamed], fmt.Sprintf("and %d more", more))
 	}

@@ -13,6 +13,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"millwright.dev/pkg/objectcache"
 )
 
 // stallServer is an API server that gives one answer until that is changed.
@@ -180,4 +185,45 @@ func TestResourceOfPath(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
+}
+
+// TestEachSourceIsReportedTo: two users of object caches watch the same, each for itself.
+func TestEachSourceIsReportedTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failing := func() (*http.Response, error) { return answer(500, strings.NewReader(conversionFailed))() }
+		server := stallServerWith(failing)
+		ctx, stop := context.WithCancel(t.Context())
+		config := &rest.Config{Host: "http://test", Transport: newSteady(server)}
+		var caches []*objectcache.Cache
+		var handles []*objectcache.Handle
+		for range 2 {
+			objects, err := objectcache.New(ctx, config, objectcache.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			handle, err := objects.Acquire(objectcache.Request{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			caches, handles = append(caches, objects), append(handles, handle)
+		}
+		wantStalled := func(want bool) {
+			t.Helper()
+			synctest.Wait()
+			for i, handle := range handles {
+				if _, stalled := errors.AsType[*objectcache.StalledError](handle.Problem()); stalled != want {
+					t.Errorf("the problem of user %d is %v, want it stalled: %t", i, handle.Problem(), want)
+				}
+			}
+		}
+		time.Sleep(stallLimit + time.Second)
+		wantStalled(true)
+		server.set(func() (*http.Response, error) { return answer(200, strings.NewReader(""))() })
+		time.Sleep(2 * steadyPause)
+		wantStalled(false)
+		stop()
+		for _, objects := range caches {
+			objects.Wait()
+		}
+	})
 }

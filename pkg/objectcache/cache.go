@@ -15,14 +15,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cache holds objects of any kind for its users, with one watch per resource, and one per object that is requested by name. Its methods may
-// be called concurrently.
+// Cache holds objects of any kind for its users, with as few watches as they need and the API server allows. Its methods may be called
+// concurrently.
 type Cache struct {
 	ctx  context.Context
 	open openFunc
 
 	mu    sync.Mutex // before that of any feed
 	feeds map[feedKey]*feed
+
+	definitions definitions
 
 	tidying atomic.Bool
 	// received is the number of bytes since the garbage collector was adapted, and tidied the size when the cache was tidied after it had grown.

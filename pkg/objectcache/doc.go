@@ -1,8 +1,8 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objectcache holds objects of any kind in little memory, with one watch per resource for all its users, and one for each name that a
-// user requests.
+// Package objectcache holds objects of any kind in little memory, with one watch per resource for all its users where the API server allows it,
+// and one for each name that a user requests.
 //
 // A [RawObject] is an object as compact JSON, with a small header of the fields that controllers need; nothing is decoded to a tree. A [Cache]
 // lists and watches, through client-go's Reflector, what its users acquire:

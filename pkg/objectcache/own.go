@@ -32,10 +32,14 @@ func ownKey(resource schema.GroupVersionResource, within *scope) feedKey {
 
 // feedFor returns the feed for a new user. c.mu is held.
 func (c *Cache) feedFor(resource schema.GroupVersionResource, within *scope) *feed {
+	own := ownKey(resource, within)
+	if c.feeds[own] != nil {
+		return c.feeds[own]
+	}
 	key := feedKey{resource: resource}
 	shared := c.feeds[key]
 	if within.name != "" && !shared.has(within) || shared.forbids(within) {
-		key = ownKey(resource, within)
+		key = own
 	}
 	return c.feed(key)
 }

@@ -261,3 +261,43 @@ func TestForbiddenIsExplainedForTheScope(t *testing.T) {
 		}
 	})
 }
+
+// A user joins the watch that another one has of its own.
+func TestWatchOfOneScopeIsShared(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		server.forbid(ofAllNamespaces)
+		server.write("n1", "a", "x")
+		acquire(t, objects, "n1", "", "")
+		acquire(t, objects, "n2", "", "")
+		wantScopes(t, server, "n1/ ", "n2/ ")
+		lists := server.listsAnswered()
+		later := acquire(t, objects, "n1", "", "")
+		wantScopes(t, server, "n1/ ", "n2/ ")
+		server.wantUpToDate(later)
+		if again := server.listsAnswered() - lists; again != 0 {
+			t.Errorf("%d more lists", again)
+		}
+	})
+}
+
+// What is forbidden stays so for its users while the API server gives other errors.
+func TestRefusalLastsUntilTheNextWatch(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		u := acquire(t, objects, "", "", "")
+		synctest.Wait()
+		server.forbid(ofAllNamespaces)
+		time.Sleep(retryMax)
+		server.set(func() {
+			server.refuse = func(scope) error { return apierrors.NewTimeoutError("behind", 1) }
+		})
+		time.Sleep(2 * retryMax)
+		if !apierrors.IsForbidden(u.Problem()) {
+			t.Errorf("the problem is %v", u.Problem())
+		}
+		server.set(func() { server.refuse = nil })
+		time.Sleep(retryMax)
+		if u.Problem() != nil {
+			t.Errorf("the problem is %v", u.Problem())
+		}
+	})
+}

@@ -4,6 +4,8 @@
 package objectcache
 
 import (
+	"maps"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,10 +24,34 @@ const (
 	reloadPeriod = 3 * time.Minute
 )
 
-// reload is what a source knows of changes of the definition. It is guarded by the feed's mu.
+// definitions knows which resources had a change of their definition in the last reloadPeriod. A source that starts meanwhile may get its first list
+// and watch in the old definition, too.
+type definitions struct {
+	mu      sync.Mutex
+	changed map[schema.GroupResource]time.Time
+}
+
+func (d *definitions) change(of schema.GroupResource) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(d.changed, func(_ schema.GroupResource, at time.Time) bool { return now.Sub(at) > reloadPeriod })
+	if d.changed == nil {
+		d.changed = map[schema.GroupResource]time.Time{}
+	}
+	d.changed[of] = now
+}
+
+func (d *definitions) hasChanged(of schema.GroupResource) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at, found := d.changed[of]
+	return found && time.Since(at) <= reloadPeriod
+}
+
+// reload is what a source knows of the last change of the definition. It is guarded by the feed's mu.
 type reload struct {
-	changed time.Time // when the definition changed last
-	// stale is set from then until a list begins, and listing from there until a watch begins.
+	// stale is set from the change until a list begins, and listing from there until a watch begins.
 	stale, listing bool
 	watch          watch.Interface // the last one that has begun; nil if there was none
 }
@@ -33,8 +59,9 @@ type reload struct {
 // Reload lists the objects of a resource again when the API server has taken over the change of its definition. Users are notified of objects that
 // differ. Call it when the spec of a CRD has changed.
 func (c *Cache) Reload(of schema.GroupResource) {
+	c.definitions.change(of)
 	c.each(of, func(s *source) {
-		s.changed, s.stale = time.Now(), true
+		s.stale = true
 		time.AfterFunc(reloadDelay, s.reloadLate)
 	})
 }
@@ -52,9 +79,10 @@ func (s *source) reloadLate() {
 func (s *source) mayWatch() error {
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
-	if s.listing || !s.stale && (s.changed.IsZero() || time.Since(s.changed) > reloadPeriod) {
+	resource := s.feed.key.resource
+	if s.listing || !s.stale && !s.feed.cache.definitions.hasChanged(resource.GroupResource()) {
 		return nil
 	}
 	s.retry() // without a delay
-	return apierrors.NewResourceExpired("the definition of " + describe(s.feed.key.resource) + " has changed")
+	return apierrors.NewResourceExpired("the definition of " + describe(resource) + " has changed")
 }

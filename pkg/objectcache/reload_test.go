@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // redefine gives an object another app, as a new default of a definition does: its version stays, and watches do not show it.
@@ -102,5 +103,25 @@ func TestReloadIsNoStorm(t *testing.T) {
 			t.Errorf("the user was notified: %s", diff)
 		}
 		server.wantUpToDate(u)
+	})
+}
+
+// TestReloadOfLaterUser: the API server takes over the change after a user has come.
+func TestReloadOfLaterUser(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		server.write("ns", "a", "x")
+		objects.Reload(widgets.GroupResource())
+		u := acquire(t, objects, "ns", "", "")
+		synctest.Wait()
+		server.redefine("ns", "a", "y")
+		server.cut(false)
+		time.Sleep(time.Second)
+		server.wantUpToDate(u)
+		objects.Reload(schema.GroupResource{Resource: "others"})
+		time.Sleep(2 * reloadPeriod)
+		objects.Reload(schema.GroupResource{Resource: "others"})
+		if n := len(objects.definitions.changed); n != 1 {
+			t.Errorf("%d changes are kept", n)
+		}
 	})
 }

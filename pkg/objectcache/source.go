@@ -49,10 +49,13 @@ func (s *source) retry() {
 // sourceKey is the key of a source in the context of its requests.
 type sourceKey struct{}
 
+// SourceOf identifies the list and watch of a Cache that a request with a context is part of. It returns nil for a context that is not of a Cache.
+func SourceOf(ctx context.Context) any { return ctx.Value(sourceKey{}) }
+
 // ReportStalled reports why no list or watch has succeeded for long by the requests with a context, or with nil that one has. It does nothing for a context
 // that is not of a Cache. A transport that repeats requests by itself calls it: it alone knows why they fail.
 func ReportStalled(ctx context.Context, reason error) {
-	if s, ok := ctx.Value(sourceKey{}).(*source); ok {
+	if s, ok := SourceOf(ctx).(*source); ok {
 		if reason != nil {
 			reason = &StalledError{s.feed.key.resource, reason}
 		}

@@ -189,13 +189,17 @@ func (f *feed) accept(s *source, initial bool, w watch.Interface) {
 	}
 }
 
-// report records what is wrong with a source.
+// report records what is wrong with a source. What is refused stays so until the source lists and watches again: another error in between does not
+// mean that changes are seen.
 func (f *feed) report(s *source, problem error) {
 	f.cache.mu.Lock()
 	defer f.cache.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s.problem, s.initial = problem, false
+	s.initial = false
+	if IsRefused(problem) || !IsRefused(s.problem) {
+		s.problem = problem
+	}
 	if apierrors.IsForbidden(problem) {
 		f.separateForbidden(s)
 	}
