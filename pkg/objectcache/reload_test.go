@@ -112,7 +112,7 @@ func TestReloadOfLaterUser(t *testing.T) {
 		server.write("ns", "a", "x")
 		objects.Reload(widgets.GroupResource())
 		u := acquire(t, objects, "ns", "", "")
-		synctest.Wait()
+		time.Sleep(2 * time.Second) // a shorter watch is listed again anyway
 		server.redefine("ns", "a", "y")
 		server.cut(false)
 		time.Sleep(time.Second)

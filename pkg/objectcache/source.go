@@ -194,16 +194,7 @@ func describe(resource schema.GroupVersionResource) string {
 func explain(resource schema.GroupVersionResource, within *scope, verb string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		role := "a ClusterRole of this account"
-		if within.namespace != "" {
-			role = "a Role of this account in the namespace " + within.namespace
-		}
-		names := ""
-		if within.name != "" {
-			names = fmt.Sprintf(", resourceNames: [%q]", within.name)
-		}
-		return &ForbiddenError{fmt.Sprintf("no right to list and watch %s: add to %s the rule {apiGroups: [%q], resources: [%q]%s, verbs: [\"list\", \"watch\"]}",
-			describe(resource), role, resource.Group, resource.Resource, names), err}
+		return &ForbiddenError{resource, within.namespace, within.name, err}
 	case IsRefused(err):
 		return fmt.Errorf("waiting for the API server to serve %s: %w", describe(resource), err)
 	default:
@@ -213,11 +204,26 @@ func explain(resource schema.GroupVersionResource, within *scope, verb string, e
 
 // ForbiddenError is the problem of a resource that the account may not list or watch. Its text is the same for both, because they are tried in turn.
 type ForbiddenError struct {
-	advice string
-	err    error
+	resource schema.GroupVersionResource
+	// Namespace is the one in which a Role is enough; "" for all, where only a ClusterRole is.
+	Namespace string
+	name      string
+	err       error
 }
 
-func (e *ForbiddenError) Error() string { return e.advice }
+// Error returns the rule that is missing, and what has to have it.
+func (e *ForbiddenError) Error() string {
+	role := "a ClusterRole of this account"
+	if e.Namespace != "" {
+		role = "a Role of this account in the namespace " + e.Namespace
+	}
+	names := ""
+	if e.name != "" {
+		names = fmt.Sprintf(", resourceNames: [%q]", e.name)
+	}
+	return fmt.Sprintf("no right to list and watch %s: add to %s the rule {apiGroups: [%q], resources: [%q]%s, verbs: [\"list\", \"watch\"]}",
+		describe(e.resource), role, e.resource.Group, e.resource.Resource, names)
+}
 
 // Unwrap returns the answer of the API server.
 func (e *ForbiddenError) Unwrap() error { return e.err }

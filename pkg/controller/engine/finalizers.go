@@ -52,7 +52,7 @@ func (c *Controller) syncDeleted(ctx context.Context, d *parent.Declaration, s *
 	return 0, err
 }
 
-// clearFormerParents removes the finalizer of a declaration from parents of former types, once the current ones are hosted: until then the edit may be a
+// clearFormerParents removes the finalizer of a declaration from parents of former types, once the current ones are synced: until then the edit may be a
 // mistake. A type stays recorded while the finalizer cannot be removed from all of its parents: remaining is why.
 func (c *Controller) clearFormerParents(ctx context.Context, d *parent.Declaration) (_ *parent.Declaration, remaining, err error) {
 	var cleared []v1alpha1.ResourceRule

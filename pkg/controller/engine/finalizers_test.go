@@ -257,6 +257,17 @@ func TestDeletedControllerOfUnservedParents(t *testing.T) {
 	}
 }
 
+// TestFormerParentsWhileCachesAreFilled: until the new parents are synced, the edit may be a mistake.
+func TestFormerParentsWhileCachesAreFilled(t *testing.T) {
+	h := newHost(t, withFinalizer(withFormer(controllerWith(), "others")))
+	h.served.Resources[0].APIResources = append(h.served.Resources[0].APIResources, metav1.APIResource{Name: "others", Kind: "Other", Namespaced: true})
+	h.mustSync()
+	h.wantCleared()
+	h.parents.health.Synced = true
+	h.mustSync()
+	h.wantCleared("v1 others.example.com of cc")
+}
+
 // TestFormerParentsThatAreNotServed: the record keeps them, and what is hosted now goes on.
 func TestFormerParentsThatAreNotServed(t *testing.T) {
 	h := newHost(t, withFinalizer(withFormer(controllerWith(), "others")))

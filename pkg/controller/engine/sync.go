@@ -106,7 +106,7 @@ func (c *Controller) syncDeclaration(ctx context.Context, name string) (time.Dur
 		return 0, err
 	}
 	var remaining error
-	if health.problem == nil && len(formerParents(d)) > 0 {
+	if health.problem == nil && health.synced && len(formerParents(d)) > 0 {
 		if d, remaining, err = c.clearFormerParents(ctx, d); err != nil {
 			return 0, err
 		}

@@ -25,12 +25,15 @@ type adoption struct {
 func (s *parentSync) adopt(ctx context.Context, adoptions []adoption) (map[int][]object, error) {
 	of := s.of.Resource
 	live, err := s.Writer.Get(ctx, of.at(s.key.Namespace, s.key.Name))
-	if apierrors.IsNotFound(err) || err == nil && (live.GetUID() != s.parent.GetUID() || live.Deleting()) {
+	switch {
+	case apierrors.IsNotFound(err):
+		s.lost()
+		return nil, nil
+	case err != nil:
+		return nil, s.denied(of, "get", doing("getting before an adoption the live", of, s.parent, err))
+	case live.GetUID() != s.parent.GetUID() || live.Deleting():
 		s.parent = nil // our watch will show it
 		return nil, nil
-	}
-	if err != nil {
-		return nil, s.denied(of, "get", doing("getting before an adoption the live", of, s.parent, err))
 	}
 	adopted := make([]*objectcache.RawObject, len(adoptions))
 	errs := make([]error, len(adoptions))
@@ -39,9 +42,12 @@ func (s *parentSync) adopt(ctx context.Context, adoptions []adoption) (map[int][
 	})
 	found := map[int][]object{}
 	for i, o := range adopted {
-		if o != nil {
+		switch {
+		case o != nil:
 			found[adoptions[i].child] = append(found[adoptions[i].child], o)
 			s.recordChildWrite(adoptions[i].child, o, changeAdopted)
+		case errs[i] == nil:
+			s.again = RightsRetryInterval
 		}
 	}
 	return found, errors.Join(errs...)
@@ -50,8 +56,11 @@ func (s *parentSync) adopt(ctx context.Context, adoptions []adoption) (map[int][
 // releaseChild removes the parent from the owners of an object.
 func (s *parentSync) releaseChild(ctx context.Context, child int, of Resource, o object) error {
 	released, err := s.setOwner(ctx, of, o, false)
-	if released != nil {
+	switch {
+	case released != nil:
 		s.recordChildWrite(child, released, changeReleased)
+	case err == nil:
+		s.again = RightsRetryInterval
 	}
 	return err
 }
@@ -63,7 +72,7 @@ func (s *parentSync) recordChildWrite(child int, o *objectcache.RawObject, chang
 }
 
 // setOwner makes the parent the controller of an object, or removes it from its owners, with the observed resourceVersion as a precondition. It
-// returns nil if the object was deleted.
+// returns nil if the API server does not find the object: it was deleted, or its type is not served for a while, which no event shows.
 func (s *parentSync) setOwner(ctx context.Context, of Resource, o object, own bool) (*objectcache.RawObject, error) {
 	body, err := s.of.withOwner(o, s.parent, own)
 	if err != nil {

@@ -80,6 +80,8 @@ func (s *parentSync) recordResult(p *plan, step childStep, r stepResult) []child
 		}
 	case r.terminating && step.child.namespace != s.key.Namespace:
 		p.requeue(namespaceRetryInterval)
+	case r.lost:
+		s.again = RightsRetryInterval
 	case r.futile:
 		if s.state.history.recordFutile(step) {
 			return []childEvent{{eventStuck, step.child}}

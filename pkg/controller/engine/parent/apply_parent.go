@@ -13,6 +13,12 @@ import (
 	"millwright.dev/pkg/objectcache"
 )
 
+// lost takes over that the API server does not find the parent. Our watch shows that it was deleted; no event shows that its type is served again.
+func (s *parentSync) lost() {
+	s.parent = nil
+	s.again = RightsRetryInterval
+}
+
 // setFinalizer adds or removes our finalizer, and takes over the written parent. The parent is nil afterwards if it was deleted.
 func (s *parentSync) setFinalizer(ctx context.Context, add, remove bool) error {
 	if !add && !remove {
@@ -25,7 +31,7 @@ func (s *parentSync) setFinalizer(ctx context.Context, add, remove bool) error {
 	of := s.of.Resource
 	written, err := s.spec.kind.writeFinalizers(ctx, s.Writer, of.at(s.key.Namespace, s.key.Name), s.parent, finalizers)
 	if apierrors.IsNotFound(err) {
-		s.parent = nil
+		s.lost()
 		return nil
 	}
 	if err != nil {
@@ -74,7 +80,7 @@ func (s *parentSync) patchTarget(ctx context.Context, change *metadataChange, st
 	written, err := s.Writer.Patch(ctx, of.at(s.key.Namespace, s.key.Name), body)
 	if apierrors.IsNotFound(err) {
 		s.again = RightsRetryInterval
-		return nil // our watch will show it
+		return nil
 	}
 	if err != nil {
 		return asRejected(hook.ReasonInvalidResponse, asTooLarge(s.denied(of, "patch", doing("writing what the hook desires of", of, s.parent, err))))
@@ -95,7 +101,7 @@ func (s *parentSync) writeStatus(ctx context.Context, status map[string]any) err
 	before := s.parent.GetResourceVersion()
 	written, err := s.putStatus(ctx, of, status)
 	if apierrors.IsNotFound(err) {
-		s.again = RightsRetryInterval // the parent is gone, which our watch will show, or its type has no status for a while
+		s.again = RightsRetryInterval // the parent is gone, or its type has no status for a while
 		return nil
 	}
 	if controller.IsTooLarge(err) {

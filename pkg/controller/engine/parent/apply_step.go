@@ -29,6 +29,8 @@ type stepResult struct {
 	foreign, stale bool
 	// terminating reports whether the namespace of the child is being deleted, so that nothing is created there.
 	terminating bool
+	// lost reports whether the API server does not find the child: it was deleted, or its type is not served for a while, which no event shows.
+	lost bool
 	// futile reports whether a recreation would change nothing. Then the child was not deleted.
 	futile bool
 	err    error
@@ -63,7 +65,7 @@ func (s *parentSync) applyStep(ctx context.Context, step childStep) stepResult {
 	case step.verb == verbCreate && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return stepResult{terminating: true}
 	case step.verb == verbUpdate && apierrors.IsNotFound(err):
-		return stepResult{}
+		return stepResult{lost: true}
 	}
 	return s.failed(step, string(step.verb), err)
 }
@@ -89,7 +91,9 @@ func (s *parentSync) deleteChild(ctx context.Context, step childStep, name objec
 	switch {
 	case err == nil:
 		return stepResult{done: true}
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone, or another object has its name
+	case apierrors.IsNotFound(err):
+		return stepResult{lost: true}
+	case apierrors.IsConflict(err): // another object has its name
 		return stepResult{}
 	}
 	return s.failed(step, "delete", err)

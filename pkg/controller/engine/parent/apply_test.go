@@ -97,6 +97,15 @@ func TestSetFinalizer(t *testing.T) {
 	if err := s.setFinalizer(t.Context(), false, true); err != nil || s.parent != nil {
 		t.Errorf("the parent is %v, %v", s.parent, err)
 	}
+	s.wantAgain(true)
+}
+
+// wantAgain checks that what the API server does not find is looked for again.
+func (s *syncTest) wantAgain(want bool) {
+	s.api.t.Helper()
+	if (s.again == RightsRetryInterval) != want {
+		s.api.t.Errorf("it is synced again after %s, want that: %t", s.again, want)
+	}
 }
 
 // wantWritten checks that the parent is not synced until the caches have observed the writes.
@@ -213,6 +222,7 @@ func TestDeleteOfGoneChild(t *testing.T) {
 			t.Error(err)
 		}
 		s.wantEvents()
+		s.wantAgain(code == http.StatusNotFound)
 	}
 }
 
@@ -224,6 +234,7 @@ func TestUpdateOfGoneChild(t *testing.T) {
 		t.Error(err)
 	}
 	s.wantEvents()
+	s.wantAgain(true)
 }
 
 func TestCreateInTerminatingNamespace(t *testing.T) {
@@ -418,6 +429,7 @@ func TestAdoptionError(t *testing.T) {
 	if found, err := s.gather(t.Context()); err != nil || len(found.byKey) != 0 {
 		t.Errorf("an orphan that is gone: %v, %v", found, err)
 	}
+	s.wantAgain(true)
 }
 
 // TestLostStatusIsWrittenLater: the parent is gone, which the watch will show, or its type has no status subresource for a while, which no event shows.
@@ -428,9 +440,7 @@ func TestLostStatusIsWrittenLater(t *testing.T) {
 	if err := s.writeStatus(t.Context(), map[string]any{"a": "b"}); err != nil {
 		t.Fatal(err)
 	}
-	if s.again != RightsRetryInterval {
-		t.Errorf("it is synced again after %s", s.again)
-	}
+	s.wantAgain(true)
 }
 
 // TestErrorsOfParentThatIsGone: a release has failed, too. There is no object to report it on.
@@ -442,6 +452,7 @@ func TestErrorsOfParentThatIsGone(t *testing.T) {
 	if _, err := s.gather(t.Context()); err != nil || s.parent != nil {
 		t.Errorf("the error is %v, and the sync continues: %t", err, s.parent != nil)
 	}
+	s.wantAgain(true)
 }
 
 func TestRelease(t *testing.T) {
@@ -462,6 +473,12 @@ func TestRelease(t *testing.T) {
 	if _, err := s.gather(t.Context()); err == nil {
 		t.Error("a release that failed is no error")
 	}
+	s.wantAgain(false)
+	api.fails("PUT", http.StatusNotFound, "gone")
+	if _, err := s.gather(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.wantAgain(true)
 }
 
 func TestObservedHash(t *testing.T) {

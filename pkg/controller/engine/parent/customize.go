@@ -14,6 +14,7 @@ import (
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/hook"
+	"millwright.dev/pkg/objectcache"
 	"millwright.dev/pkg/related"
 )
 
@@ -45,7 +46,11 @@ func (e *relatedError) Unwrap() error { return e.err }
 func (e *relatedError) problem() *Problem {
 	switch {
 	case apierrors.IsForbidden(e.err):
-		return &Problem{v1alpha1.ReasonForbidden, e.Error()} // it names the Role that is enough
+		message := e.Error() // it names the role that is enough
+		if missing, ok := errors.AsType[*objectcache.ForbiddenError](e.err); ok && missing.Namespace == "" {
+			message += "; the rules of ClusterRoles with the label " + aggregationLabel + " are added to it"
+		}
+		return &Problem{v1alpha1.ReasonForbidden, message}
 	case apierrors.IsNotFound(e.err), apierrors.IsMethodNotSupported(e.err):
 		return &Problem{string(hook.ReasonRelatedNotServed), e.Error()}
 	}

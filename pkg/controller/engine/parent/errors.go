@@ -51,11 +51,14 @@ func hookProblem(err error) *Problem {
 	return nil
 }
 
+// aggregationLabel is the label of the ClusterRoles whose rules the engine's account has.
+const aggregationLabel = "millwright.dev/aggregate-to-engine=true"
+
 // forbidden is the problem of missing rights on a resource, as the rule of a role that grants them.
 func forbidden(of Resource, verbs ...string) *Problem {
 	return &Problem{v1alpha1.ReasonForbidden, fmt.Sprintf(
-		"the engine may not %s %s: add a ClusterRole with the label millwright.dev/aggregate-to-engine=true and the rule apiGroups: [%q], resources: [%q], verbs: [%s]",
-		strings.Join(verbs, ", "), of.GroupResource(), of.Group, of.Resource, strings.Join(verbs, ", "))}
+		"the engine may not %s %s: add a ClusterRole with the label %s and the rule apiGroups: [%q], resources: [%q], verbs: [%s]",
+		strings.Join(verbs, ", "), of.GroupResource(), aggregationLabel, of.Group, of.Resource, strings.Join(verbs, ", "))}
 }
 
 // deniedError is the error of a request for which the engine lacks a right.

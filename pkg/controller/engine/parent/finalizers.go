@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/klog/v2"
@@ -67,10 +68,24 @@ func (r FinalizerRemover) removeFrom(
 	ctx context.Context, of schema.GroupVersionResource, listed *metav1.PartialObjectMetadata, finalizer string,
 ) error {
 	name := objectwriter.Name{Resource: of, Namespace: listed.Namespace, Name: listed.Name}
-	if err := r.release(ctx, name, listed, finalizer); err != nil && !apierrors.IsNotFound(err) {
+	err := r.release(ctx, name, listed, finalizer)
+	if apierrors.IsNotFound(err) {
+		err = r.checkGone(ctx, name, err)
+	}
+	if err != nil {
 		return fmt.Errorf("removing the finalizer from %s %s/%s: %w", name.Resource.GroupResource(), name.Namespace, name.Name, err)
 	}
 	return nil
+}
+
+// checkGone returns nil if an object that the API server did not find does not exist, and else the error: the API server did not serve its type.
+func (r FinalizerRemover) checkGone(ctx context.Context, name objectwriter.Name, notFound error) error {
+	byName := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()}
+	found, err := r.Metadata.Resource(name.Resource).Namespace(name.Namespace).List(ctx, byName)
+	if err == nil && len(found.Items) > 0 {
+		err = notFound
+	}
+	return err
 }
 
 // release removes the finalizer from a target as it was listed, which the engine has no right to get, and from any other parent as it is.

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/metadata"
 
 	"millwright.dev/pkg/objectcache/objectwriter"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
 // removerFor returns a FinalizerRemover for an API server.
@@ -80,9 +82,25 @@ func TestRemoveKeepsForeignFinalizers(t *testing.T) {
 
 func TestRemoveToleratesDeletedParents(t *testing.T) {
 	api := startFakeAPI(t, thing("thing", held))
-	api.fails("GET things/thing", http.StatusNotFound, "gone")
+	api.FailIf(func(r *fakeapi.Request) error {
+		if requestText(r) == "GET things/thing" {
+			api.drop("things/thing")
+		}
+		return nil
+	})
 	if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "cc"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRemoveFromUnservedParents: the API server, or one of several, does not serve parents any more when they have been listed.
+func TestRemoveFromUnservedParents(t *testing.T) {
+	for _, request := range []string{"GET things/thing", "PUT things/thing"} {
+		api := startFakeAPI(t, thing("thing", held))
+		api.fails(request, http.StatusNotFound, "the server could not find the requested resource")
+		if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "cc"); !apierrors.IsNotFound(err) {
+			t.Errorf("%s: the error is %v", request, err)
+		}
 	}
 }
 

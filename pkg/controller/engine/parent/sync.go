@@ -38,7 +38,8 @@ type parentSync struct {
 	again time.Duration
 }
 
-// RightsRetryInterval is how often an operation is tried again for which the engine lacks a right: no event shows that it was granted.
+// RightsRetryInterval is how often an operation is tried again for which the engine lacks a right, or whose object the API server does not find: no event
+// shows that the right was granted, or that the type is served again.
 const RightsRetryInterval = 15 * time.Second
 
 // Sync reconciles the children and the status of a parent with what its hook answers. A positive duration requeues the parent.

@@ -16,13 +16,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/merge"
+	"millwright.dev/pkg/objectcache"
 	"millwright.dev/pkg/related"
 )
 
@@ -366,5 +369,12 @@ func TestRelatedProblem(t *testing.T) {
 	objects := &relatedError{errors.New("connection refused")}
 	if problem := objects.problem(); problem != nil {
 		t.Errorf("nothing can be done about an interruption, got %+v", problem)
+	}
+	for namespace, byClusterRole := range map[string]bool{"": true, "ns": false} {
+		missing := errors.Join(&objectcache.ForbiddenError{Namespace: namespace}, apierrors.NewForbidden(schema.GroupResource{}, "", nil))
+		problem := (&relatedError{missing}).problem()
+		if problem == nil || problem.Reason != v1alpha1.ReasonForbidden || strings.Contains(problem.Message, aggregationLabel) != byClusterRole {
+			t.Errorf("a right in the namespace %q: got %+v, want the label of ClusterRoles in it: %t", namespace, problem, byClusterRole)
+		}
 	}
 }
