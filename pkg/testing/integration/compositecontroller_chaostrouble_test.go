@@ -74,20 +74,8 @@ func (w *chaosWorld) takeRight() (mend func()) {
 	if err := w.kube.RbacV1().ClusterRoles().Delete(w.Context(), w.roleOfParts(), metav1.DeleteOptions{}); err != nil {
 		w.Fatal(err)
 	}
-	w.eventually(func() string {
-		review, err := w.kube.AuthorizationV1().SubjectAccessReviews().Create(w.Context(), &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:               engine.user(),
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: w.namespace, Verb: "update", Group: of.Group, Resource: of.Resource},
-			},
-		}, metav1.CreateOptions{})
-		switch {
-		case err != nil:
-			return err.Error()
-		case review.Status.Allowed:
-			return "the engine has a right that was taken away"
-		}
-		return ""
+	w.cluster.AwaitNoRight(w, engine.account(w.T, w.cluster), authorizationv1.ResourceAttributes{
+		Namespace: w.namespace, Verb: "update", Group: of.Group, Resource: of.Resource,
 	})
 	return w.giveRight
 }

@@ -72,15 +72,26 @@ func (a *Account) WriteKubeconfigTo(path string) error {
 // AwaitRight waits until the account has the right. The API server watches bindings, so a new one takes effect with a delay.
 func (c *Cluster) AwaitRight(t testing.TB, account *Account, right authorizationv1.ResourceAttributes) {
 	t.Helper()
+	c.awaitRight(t, account, right, true)
+}
+
+// AwaitNoRight waits until the account does not have the right any more.
+func (c *Cluster) AwaitNoRight(t testing.TB, account *Account, right authorizationv1.ResourceAttributes) {
+	t.Helper()
+	c.awaitRight(t, account, right, false)
+}
+
+func (c *Cluster) awaitRight(t testing.TB, account *Account, right authorizationv1.ResourceAttributes, want bool) {
+	t.Helper()
 	reviews := c.client(t).AuthorizationV1().SubjectAccessReviews()
 	err := wait.PollUntilContextTimeout(t.Context(), pollInterval, requestTimeout, true, func(ctx context.Context) (bool, error) {
 		review, err := reviews.Create(ctx, &authorizationv1.SubjectAccessReview{
 			Spec: authorizationv1.SubjectAccessReviewSpec{User: account.User, ResourceAttributes: &right},
 		}, metav1.CreateOptions{})
-		return err == nil && review.Status.Allowed, err
+		return err == nil && review.Status.Allowed == want, err
 	})
 	if err != nil {
-		t.Fatalf("waiting until %s may %s %s: %v", account.User, right.Verb, right.Resource, err)
+		t.Fatalf("waiting until %s may %s %s, or not (%t): %v", account.User, right.Verb, right.Resource, want, err)
 	}
 }
 
