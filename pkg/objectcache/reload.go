@@ -22,6 +22,8 @@ const (
 	reloadDelay = 5 * time.Second
 	// reloadPeriod is how long after a change of the definition objects are listed again whenever the API server has ended a watch.
 	reloadPeriod = 3 * time.Minute
+	// reloadPatience is how long after a change of the definition users had better wait for a list. What fails for longer is a problem of another kind.
+	reloadPatience = 2 * reloadDelay
 )
 
 // definitions knows which resources had a change of their definition in the last reloadPeriod. A source that starts meanwhile may get its first list
@@ -53,6 +55,8 @@ func (d *definitions) hasChanged(of schema.GroupResource) bool {
 type reload struct {
 	// stale is set from the change until a list begins, and listing from there until a watch begins.
 	stale, listing bool
+	// until is set from the change until its list has come, to the time when users wait no more for it.
+	until time.Time
 	watch          watch.Interface // the last one that has begun; nil if there was none
 }
 
@@ -61,9 +65,17 @@ type reload struct {
 func (c *Cache) Reload(of schema.GroupResource) {
 	c.definitions.change(of)
 	c.each(of, func(s *source) {
-		s.stale = true
+		s.stale, s.until = true, time.Now().Add(reloadPatience)
 		time.AfterFunc(reloadDelay, s.reloadLate)
 	})
+}
+
+// Reloading reports whether the objects may still be as an old definition has them, so that what is written as a whole would lose fields that a user has
+// set meanwhile. It lasts for seconds, until they are listed again, or for reloadPatience.
+func (h *Handle) Reloading() bool {
+	f := h.view()
+	defer f.mu.RUnlock()
+	return f.current != nil && time.Now().Before(f.current.until)
 }
 
 // reloadLate ends the watch, if nothing has been listed since the definition changed.

@@ -61,6 +61,9 @@ func TestReloadShowsWhatTheDefinitionChanged(t *testing.T) {
 				all.takeLog()
 				selected.takeLog()
 				objects.Reload(widgets.GroupResource())
+				if !all.Reloading() || !one.Reloading() {
+					t.Error("users are not advised to wait")
+				}
 				test.takesOver(server, func() {
 					server.redefine("ns", "a", "y")
 					server.redefine("ns", "b", "y")
@@ -68,6 +71,9 @@ func TestReloadShowsWhatTheDefinitionChanged(t *testing.T) {
 				time.Sleep(time.Second)
 				for _, u := range []*user{all, one, selected} {
 					server.wantUpToDate(u)
+					if u.Reloading() {
+						t.Error("a user of what is up to date is advised to wait")
+					}
 				}
 				if log := all.takeLog(); len(log) != 2 {
 					t.Errorf("the user was notified of %q, want a and b", log)
@@ -122,6 +128,24 @@ func TestReloadOfLaterUser(t *testing.T) {
 		objects.Reload(schema.GroupResource{Resource: "others"})
 		if n := len(objects.definitions.changed); n != 1 {
 			t.Errorf("%d changes are kept", n)
+		}
+	})
+}
+
+// TestReloadIsNotWaitedForLong: the lists fail, which is another problem.
+func TestReloadIsNotWaitedForLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		u := acquire(t, objects, "", "", "")
+		synctest.Wait()
+		server.forbid(ofAllNamespaces)
+		objects.Reload(widgets.GroupResource())
+		time.Sleep(reloadPatience - time.Second)
+		if !u.Reloading() {
+			t.Error("the user does not wait")
+		}
+		time.Sleep(time.Second)
+		if u.Reloading() {
+			t.Error("the user still waits")
 		}
 	})
 }

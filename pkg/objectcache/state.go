@@ -37,6 +37,9 @@ func (f *feed) replace(s *source, items []*RawObject, version string) {
 		f.current, f.next, f.deleted = s, nil, nil
 	}
 	s.synced = true
+	if !s.stale {
+		s.until = time.Time{}
+	}
 	if s.initial {
 		s.initial, s.problem = false, nil
 	}

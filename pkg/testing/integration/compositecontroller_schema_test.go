@@ -31,12 +31,12 @@ func TestCompositeFieldsAddedToADefinition(t *testing.T) {
 	group := e.name + ".example.com"
 	gizmo, part := "Gizmo."+group+"/v1", "Part."+group+"/v1"
 	e.grantEngine(append(rightsOnParents(group, "gizmos"), rightsOnChildren(group, "parts")...)...)
-	const before, after = "{v: {type: integer}}", "{v: {type: integer}, f: {type: string}, d: {type: string, default: given}}"
+	const old, new = "{v: {type: integer}}", "{v: {type: integer}, f: {type: string}, d: {type: string, default: given}}"
 	define := func(properties string) {
 		e.structural("Gizmo", "gizmos", properties)
 		e.structural("Part", "parts", properties)
 	}
-	define(before)
+	define(old)
 	e.hook.Answers(func(call *hookCall) any {
 		return tree{"children": list{tree{"apiVersion": group + "/v1", "kind": "Part", "metadata": tree{"name": call.name()}, "spec": call.Parent["spec"]}}}
 	})
@@ -53,7 +53,8 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 		e.put("{apiVersion: %s/v1, kind: Gizmo, metadata: {name: %s}, spec: {v: 1}}", group, name)
 		e.awaitChild(part, name, hasSpec(tree{"v": int64(1)}))
 	}
-	define(after)
+	before := e.look(part, "stored")
+	define(new)
 	e.eventually(func() string { // the API server drops the field until it has taken over the definition
 		return hasSpec(tree{"v": int64(2), "f": "x", "d": "given"})(e.change(gizmo, "edited", "{spec: {v: 2, f: x}}"))
 	})
@@ -72,6 +73,9 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 	}
 	e.calm()
 	e.awaitReason(v1alpha1.ReasonServing)
+	if stored.GetUID() != before.GetUID() {
+		t.Error("Part stored, which has the default as desired, was created again")
+	}
 	for _, child := range []*unstructured.Unstructured{edited, stored} {
 		if now := e.look(part, child.GetName()); now == nil || now.GetUID() != child.GetUID() {
 			t.Errorf("Part %s was created again", child.GetName())

@@ -184,7 +184,7 @@ func newSyncTestOf(t *testing.T, api *fakeAPI, spec *Spec) *syncTest {
 	}
 	events := record.NewFakeRecorder(100)
 	c := &Controller{
-		Config: Config{Recorder: events, Writer: writer}, name: t.Name(), spec: spec,
+		Config: Config{Objects: objects, Recorder: events, Writer: writer}, name: t.Name(), spec: spec,
 		orphans: newOrphanIndex(), blocked: newBlockedParents(),
 	}
 	acquire := func(of Resource) *objectcache.Handle {

@@ -5,6 +5,7 @@ package parent
 
 import (
 	"errors"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -80,6 +81,11 @@ type watch struct {
 	of            Resource
 	handle        *objectcache.Handle
 	missing, hint string
+}
+
+// isReloading reports whether the definition of parents or children has changed, and they may not be as it has them yet.
+func (c *Controller) isReloading() bool {
+	return slices.ContainsFunc(c.watches(), func(w watch) bool { return w.handle.Reloading() })
 }
 
 // watches returns all watches, those of parents last.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/objectcache"
 )
 
@@ -107,4 +108,17 @@ func TestParentsThatChangeDuringStart(t *testing.T) {
 	api.put(thingOf("later"))
 	eventually(t, func() bool { return c.parents[0].handle.Get("ns", "later") != nil })
 	eventually(t, func() bool { return slices.Contains(queue.take(), "later") })
+}
+
+// TestReloadPostponesSyncs: what is written as a whole must not be made of an object in its old definition.
+func TestReloadPostponesSyncs(t *testing.T) {
+	for _, changed := range []Resource{things, configMaps} {
+		s := newSyncTest(t, startFakeAPI(t, string(parentWith("")), childWith("a", owned)))
+		s.started.Store(true)
+		s.Objects.Reload(changed.GroupResource())
+		if after, err := s.Sync(t.Context(), s.key); after != controller.StaleCacheDelay || err != nil {
+			t.Errorf("%s: it is synced again after %s, %v", changed.Resource, after, err)
+		}
+		s.wantDid()
+	}
 }

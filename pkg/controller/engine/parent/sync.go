@@ -56,6 +56,9 @@ func (c *Controller) Sync(ctx context.Context, k Key) (time.Duration, error) {
 		c.written.RequeueUnlessReady(k, c.Queue.Enqueue)
 		return 0, nil
 	}
+	if c.isReloading() {
+		return controller.StaleCacheDelay, nil
+	}
 	of := c.parentsOf(k.Resource)
 	if of == nil {
 		return 0, nil // its type was one of an earlier generation of the spec
