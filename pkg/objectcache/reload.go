@@ -57,7 +57,7 @@ type reload struct {
 	stale, listing bool
 	// until is set from the change until its list has come, to the time when users wait no more for it.
 	until time.Time
-	watch          watch.Interface // the last one that has begun; nil if there was none
+	watch watch.Interface // the last one that has begun; nil if there was none
 }
 
 // Reload lists the objects of a resource again when the API server has taken over the change of its definition. Users are notified of objects that

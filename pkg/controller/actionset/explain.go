@@ -12,11 +12,15 @@ import (
 	"slices"
 	"strings"
 
+	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
 )
 
 // ofSubject finds the fields in an expression of a template that exist only for subjects of one kind, and the Profile.
 var ofSubject = regexp.MustCompile(`\.(StatefulSet|DeploymentConfig|Deployment|PVC|Namespace|Profile)\b`)
+
+// ofPhase finds the phase whose objects an expression uses, "" for the deferred one, and where it looks for them.
+var ofPhase = regexp.MustCompile(`\.(?:Phases\.([^.\s]+)|DeferPhase)\.(Secrets|ConfigMaps)\.`)
 
 // unknownName finds what a map of the templates does not have.
 var unknownName = regexp.MustCompile(`^"(.*)" not found$`)
@@ -57,33 +61,36 @@ func whyNoSubject(expression string, action *snapshotAction) string {
 }
 
 // whyNotRead returns why an object of a phase is not where an expression looks for it: it is not read if it has another kind, or none. It returns "" if
-// no phase has such an object.
+// the expression is about no such object.
 func whyNotRead(name, expression string, action *snapshotAction) string {
-	wantsSecret, wantsConfigMap := strings.Contains(expression, ".Secrets."), strings.Contains(expression, ".ConfigMaps.")
-	if !wantsSecret && !wantsConfigMap {
+	found := ofPhase.FindStringSubmatch(expression)
+	if found == nil {
 		return ""
 	}
-	phases := action.Blueprint.Phases
-	if deferred := action.Blueprint.DeferPhase; deferred != nil {
-		phases = append(slices.Clone(phases), *deferred)
+	phase, wanted := found[1], found[2]
+	used := action.Blueprint.DeferPhase
+	if phase != "" {
+		at := slices.IndexFunc(action.Blueprint.Phases, func(p v1alpha1.BlueprintPhase) bool { return p.Name == phase })
+		if at < 0 {
+			return ""
+		}
+		used = &action.Blueprint.Phases[at]
 	}
-	for _, p := range phases {
-		reference, found := p.Objects[name]
-		if !found {
-			continue
-		}
-		secrets, configMaps := referencesOf(&p)
-		_, isSecret := secrets[name]
-		_, isConfigMap := configMaps[name]
-		what := fmt.Sprintf("%q not found: objects.%s of phase %s", name, name, p.Name)
-		switch {
-		case !isSecret && !isConfigMap:
-			return fmt.Sprintf("%s has the kind %q, and only Secrets and ConfigMaps are read: set its kind to Secret or ConfigMap", what, reference.Kind)
-		case isConfigMap && wantsSecret:
-			return what + " is a ConfigMap: use .ConfigMaps"
-		case isSecret && wantsConfigMap:
-			return what + " is a Secret: use .Secrets"
-		}
+	if used == nil {
+		return ""
+	}
+	reference, has := used.Objects[name]
+	if !has {
+		return ""
+	}
+	what := fmt.Sprintf("%q not found: objects.%s of phase %s", name, name, used.Name)
+	switch kind := strings.ToLower(reference.Kind); {
+	case kind != "secret" && kind != "configmap":
+		return fmt.Sprintf("%s has the kind %q, and only Secrets and ConfigMaps are read: set its kind to Secret or ConfigMap", what, reference.Kind)
+	case kind == "configmap" && wanted == "Secrets":
+		return what + " is a ConfigMap: use .ConfigMaps"
+	case kind == "secret" && wanted == "ConfigMaps":
+		return what + " is a Secret: use .Secrets"
 	}
 	return ""
 }

@@ -108,6 +108,8 @@ func TestObjectThatIsNotReadIsExplained(t *testing.T) {
 		{"secret", "{{ .Phases.two.ConfigMaps.own.Data.key }}", `objects.own of phase two is a Secret: use .Secrets`},
 		{"", "{{ .Options.own }}", `"own" not found (`},
 		{"", "{{ .Phases.two.Secrets.other.Data.key }}", `"other" not found (`},
+		{"ConfigMap", "{{ .Secrets.own.Data.key }}", `"own" not found (`},
+		{"ConfigMap", "{{ .Phases.one.Secrets.own.Data.key }}", `"own" not found (`},
 	} {
 		r, status := rendering(`{"operation":"` + test.template + `"}`)
 		r.Actions[0].Blueprint.Phases[1].Objects = map[string]v1alpha1.ObjectReference{"own": {Kind: test.kind, Name: "x"}}

@@ -24,7 +24,7 @@ import (
 // discoveryTimeout is how long the API server has to answer which resources of a group it serves. It passes the question on to an aggregated API.
 const discoveryTimeout = 10 * time.Second
 
-// discover asks the API server which of the resources it serves, and how. Its error is a *parent.DiscoveryError.
+// discover asks the API server which of the resources it serves, and how. Its error is a *parent.DiscoveryError if that does not answer for one group.
 func (c *Controller) discover(ctx context.Context, wanted []schema.GroupVersionResource) (map[schema.GroupVersionResource]parent.Resource, error) {
 	found := map[schema.GroupVersionResource]parent.Resource{}
 	lists := map[schema.GroupVersion]*metav1.APIResourceList{}
@@ -34,8 +34,11 @@ func (c *Controller) discover(ctx context.Context, wanted []schema.GroupVersionR
 			continue
 		}
 		list, err := c.resourcesIn(ctx, version)
-		if err != nil {
+		switch {
+		case isUnavailable(err):
 			return nil, &parent.DiscoveryError{Group: version, Err: err}
+		case err != nil:
+			return nil, fmt.Errorf("asking the API server which resources of %s it serves: %w", version, err)
 		}
 		lists[version] = list
 	}
@@ -57,6 +60,13 @@ func (c *Controller) resourcesIn(ctx context.Context, version schema.GroupVersio
 	return list, err
 }
 
+// isUnavailable reports whether an error is about the group that was asked for: no connection, and an API server with too many requests, concern every
+// request.
+func isUnavailable(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && !apierrors.IsTooManyRequests(err) || errors.Is(err, context.DeadlineExceeded)
+}
+
 func find(wanted schema.GroupVersionResource, list []metav1.APIResource) (parent.Resource, bool) {
 	at := slices.IndexFunc(list, func(r metav1.APIResource) bool { return r.Name == wanted.Resource })
 	if at < 0 {
@@ -74,7 +84,9 @@ func find(wanted schema.GroupVersionResource, list []metav1.APIResource) (parent
 // there is none.
 func (c *Controller) inServedVersion(ctx context.Context, of schema.GroupVersionResource) (schema.GroupVersionResource, bool, error) {
 	candidates := []schema.GroupVersionResource{of}
-	groups, err := c.KubeClient.Discovery().ServerGroupsWithContext(ctx)
+	asking, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	groups, err := c.KubeClient.Discovery().ServerGroupsWithContext(asking)
 	if err != nil {
 		return of, false, fmt.Errorf("asking the API server in which versions it serves %s: %w", of.GroupResource(), err)
 	}
@@ -130,13 +142,14 @@ func definition(obj any) *metav1.PartialObjectMetadata {
 	return obj.(*metav1.PartialObjectMetadata)
 }
 
-// definitionChanged reads what a definition defines, and queues the declarations that it concerns. One that is in the initial list has been there for a
+// definitionChanged lists what a definition defines again, unless only its status has changed, and queues the declarations that it concerns. One that is in the initial list has been there for a
 // while.
 func (c *Controller) definitionChanged(before, after *metav1.PartialObjectMetadata, isInInitialList bool) {
 	some := cmp.Or(after, before)
 	plural, group, _ := strings.Cut(some.Name, ".")
 	defined := schema.GroupResource{Group: group, Resource: plural}
-	if c.Objects.Retry(defined); before != nil && after != nil && (before.UID != after.UID || before.Generation != after.Generation) {
+	c.Objects.Retry(defined)
+	if before != nil && after != nil && (before.UID != after.UID || before.Generation != after.Generation) {
 		c.Objects.Reload(defined)
 	}
 	now := time.Now()

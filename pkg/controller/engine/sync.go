@@ -46,6 +46,8 @@ type state struct {
 	// lagOf is the change after which the API server is asked again, and askAt when.
 	lagOf *time.Time
 	askAt time.Time
+	// unansweredUntil is when a group is asked for again that did not answer while the declaration is hosted, zero if all did.
+	unansweredUntil time.Time
 	// hooksReported is when the status last reported on hooks.
 	hooksReported time.Time
 }
@@ -128,9 +130,11 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 	if !known {
 		return health{}, syncedInterval, nil
 	}
-	untilLag, ask := s.discoveryLag(time.Now())
-	rediscover := s.rediscover.Swap(false) || ask || builtIn != nil && s.hosted != nil
-	if rediscover || !s.hosted.isOf(d) {
+	now := time.Now()
+	untilLag, ask := s.discoveryLag(now)
+	ask = ask || !s.unansweredUntil.IsZero() && !now.Before(s.unansweredUntil)
+	if s.rediscover.Swap(false) || ask || builtIn != nil && s.hosted != nil || !s.hosted.isOf(d) {
+		s.unansweredUntil = time.Time{}
 		if err := c.replace(ctx, d, s, builtIn); err != nil {
 			s.rediscover.Store(true)
 			return health{}, 0, err
@@ -149,8 +153,8 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 	h.SetOverlap(parent.OverlapOf(d, c.selected()))
 	observed := h.Health()
 	after := controller.EarliestDelay(c.untilBuiltIn(d), untilLag)
-	if s.rediscover.Load() {
-		after = controller.EarliestDelay(after, maxDiscoveryInterval)
+	if !s.unansweredUntil.IsZero() {
+		after = controller.EarliestDelay(after, time.Until(s.unansweredUntil))
 	}
 	switch {
 	case observed.Watch != nil:
@@ -171,15 +175,17 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 // replace hosts a declaration instead of its former version, unless both are the same, or records why it cannot be hosted.
 func (c *Controller) replace(ctx context.Context, d *parent.Declaration, s *state, builtIn *parent.Problem) error {
 	spec, problem, err := c.compile(ctx, d)
-	if err != nil {
-		return err
-	}
-	unavailable := problem != nil && problem.Reason == v1alpha1.ReasonGroupUnavailable
-	if builtIn != nil && (problem == nil || unavailable) {
-		problem = builtIn
-	} else if unavailable && s.hosted.isOf(d) {
-		s.rediscover.Store(true) // what it cannot watch is reported by its health
+	unanswered, isUnanswered := errors.AsType[*parent.DiscoveryError](err)
+	switch {
+	case isUnanswered && builtIn == nil && s.hosted.isOf(d):
+		s.unansweredUntil = time.Now().Add(maxDiscoveryInterval) // what it cannot watch is reported by its health
 		return nil
+	case isUnanswered:
+		problem = cmp.Or(builtIn, unanswered.Problem())
+	case err != nil:
+		return err
+	case problem == nil:
+		problem = builtIn
 	}
 	if problem == nil && s.hosted.isOf(d) && s.hosted.spec.SameResources(spec) {
 		return nil
@@ -235,9 +241,6 @@ func (c *Controller) compile(ctx context.Context, d *parent.Declaration) (*paren
 		return nil, problem, nil
 	}
 	served, err := c.discover(ctx, resourcesOf(d))
-	if unanswered, ok := errors.AsType[*parent.DiscoveryError](err); ok && ctx.Err() == nil {
-		return nil, unanswered.Problem(), nil
-	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,7 +4,9 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -233,7 +235,11 @@ func TestHostRetriesDiscovery(t *testing.T) {
 func TestHostWaitsForAGroup(t *testing.T) {
 	h := newHost(t, controllerWith())
 	var answer error
-	h.served.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) { return answer != nil, nil, answer })
+	asked := 0
+	h.served.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
+		asked++
+		return answer != nil, nil, answer
+	})
 	answer = apierrors.NewServiceUnavailable("no endpoints")
 	if after := h.mustSync(); after <= 0 || after > maxDiscoveryInterval {
 		t.Errorf("it is synced again after %s", after)
@@ -261,7 +267,27 @@ func TestHostWaitsForAGroup(t *testing.T) {
 	if h.parents.stopped {
 		t.Error("the parents are not synced any more")
 	}
+	before := asked
+	h.parents.health.Synced = false
+	for range 10 {
+		h.mustSync()
+	}
+	if asked != before {
+		t.Errorf("the API server is asked %d more times within 15 seconds", asked-before)
+	}
+	h.parents.health.Synced = true
+	h.state("cc").unansweredUntil = time.Now()
+	if h.mustSync(); asked != before+1 {
+		t.Errorf("the API server is asked %d times later", asked-before)
+	}
 	h.edit(func(cc *v1alpha1.CompositeController) { cc.Spec.GenerateSelector = new(bool) })
+	for _, transient := range []error{errors.New("connection refused"), apierrors.NewTooManyRequests("busy", 1)} {
+		answer = transient
+		if _, err := h.sync(); err == nil || h.parents.stopped {
+			t.Errorf("%v: the error is %v, and the parents are stopped: %t", transient, err, h.parents.stopped)
+		}
+	}
+	answer = fmt.Errorf("reading: %w", context.DeadlineExceeded)
 	h.mustSync()
 	h.wantReady(v1alpha1.ReasonGroupUnavailable)
 	answer = nil

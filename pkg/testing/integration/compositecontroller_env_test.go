@@ -97,7 +97,19 @@ func (s *sharedEngine) use(t *testing.T) {
 // run starts an engine for this test alone. It runs until stop is called. The journal records its requests.
 func (e *engineEnv) run(journal *faultproxy.Journal, changes ...func(*manager.Options)) (stop func()) {
 	e.Helper()
-	proxy, kubeconfig := startProxy(e, "engine", engine.account(e.T, e.cluster).Config, journal)
+	proxy, kubeconfig := e.startProxy(journal)
+	return e.runVia(proxy, kubeconfig, changes...)
+}
+
+// startProxy starts a proxy for runVia: what it is to do from the beginning comes between the two.
+func (e *engineEnv) startProxy(journal *faultproxy.Journal) (proxy *faultproxy.Proxy, kubeconfig string) {
+	e.Helper()
+	return startProxy(e, "engine", engine.account(e.T, e.cluster).Config, journal)
+}
+
+// runVia is run with a proxy.
+func (e *engineEnv) runVia(proxy *faultproxy.Proxy, kubeconfig string, changes ...func(*manager.Options)) (stop func()) {
+	e.Helper()
 	stopEngine := startEngine(e.T, e.servedBy, kubeconfig, changes...)
 	stop = sync.OnceFunc(func() {
 		if err := stopEngine(); err != nil {

@@ -555,14 +555,9 @@ func TestCompositeRollsWithoutWatchList(t *testing.T) {
 	t.Parallel()
 	e := newEngineEnv(t)
 	journal := &faultproxy.Journal{}
-	proxy, kubeconfig := startProxy(t, "engine", engine.account(t, e.cluster).Config, journal)
+	proxy, kubeconfig := e.startProxy(journal)
 	refuseWatchLists(proxy)
-	stop := startEngine(t, e.servedBy, kubeconfig)
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Errorf("engine: %v", err)
-		}
-	})
+	e.runVia(proxy, kubeconfig)
 	e.hook.Answers(setOfConfigMaps)
 	e.serves(rolling)
 	e.parent("web", "{spec: {size: 2, template: one}}")

@@ -144,13 +144,8 @@ func TestCompositeDeadParentsStayDead(t *testing.T) {
 	e.hook.Answers(func(call *hookCall) any {
 		return tree{"children": list{object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}", call.name()).Object}}
 	})
-	proxy, kubeconfig := startProxy(e, "engine", engine.account(t, e.cluster).Config, &faultproxy.Journal{})
-	stop := startEngine(t, e.servedBy, kubeconfig)
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Errorf("engine: %v", err)
-		}
-	})
+	proxy, kubeconfig := e.startProxy(&faultproxy.Journal{})
+	e.runVia(proxy, kubeconfig)
 	e.serves(`
 generateSelector: true
 parentResource: {apiVersion: ` + group + `/v1, resource: gizmos, labelSelector: {}}

@@ -4,6 +4,8 @@
 package integration
 
 import (
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -23,19 +25,14 @@ func TestCompositeGroupUnavailable(t *testing.T) {
 	e.definition("Part", "parts", "{}")
 	e.hook.Answers(func(call *hookCall) any {
 		children := list{object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}", call.name()).Object}
-		if call.Children["Part."+group+"/v1"] != nil {
+		if call.Children[part] != nil {
 			children = append(children, object(t, "{apiVersion: %s/v1, kind: Part, metadata: {name: %s}}", group, call.name()).Object)
 		}
 		return tree{"children": children}
 	})
-	proxy, kubeconfig := startProxy(e, "engine", engine.account(t, e.cluster).Config, &faultproxy.Journal{})
+	proxy, kubeconfig := e.startProxy(&faultproxy.Journal{})
 	mend := proxy.Answer(func(r faultproxy.Request) bool { return strings.HasPrefix(r.Path, "/apis/"+group) }, apierrors.NewServiceUnavailable("no endpoints"))
-	stop := startEngine(t, e.servedBy, kubeconfig)
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Errorf("engine: %v", err)
-		}
-	})
+	e.runVia(proxy, kubeconfig)
 	const configMaps = "{apiVersion: v1, resource: configmaps}"
 	parts := "{apiVersion: " + group + "/v1, resource: parts}"
 	cc := e.serves(`
@@ -60,4 +57,28 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 	mend()
 	e.awaitReason(v1alpha1.ReasonServing)
 	e.awaitChild(part, "web")
+}
+
+// TestCompositeAnswerMendsHook: the condition does not blame a hook that has answered, while its children cannot be written for another reason.
+func TestCompositeAnswerMendsHook(t *testing.T) {
+	t.Parallel()
+	e := newEngineEnv(t)
+	proxy, kubeconfig := e.startProxy(&faultproxy.Journal{})
+	e.runVia(proxy, kubeconfig)
+	e.hook.Says(says(http.StatusInternalServerError, "down"))
+	e.serves(configMaps)
+	e.parent("web")
+	e.awaitReason("HookFailed")
+	isCreate := func(r faultproxy.Request) bool { return r.Verb == "create" && r.Resource == "configmaps" }
+	mend := proxy.Answer(isCreate, apierrors.NewInternalError(errors.New("an admission webhook does not answer")))
+	e.hook.Answers(func(call *hookCall) any {
+		return tree{"children": list{object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}", call.name()).Object}}
+	})
+	e.change(widget, "web", "{spec: {new: true}}")
+	e.awaitReason(v1alpha1.ReasonServing)
+	if e.look("ConfigMap", "web") != nil {
+		t.Error("the ConfigMap exists")
+	}
+	mend()
+	e.awaitChild("ConfigMap", "web")
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 // DiscoveryError is the error of a group of which the API server does not answer which resources it serves: an aggregated API that is down, for instance.
@@ -26,6 +27,7 @@ func (e *DiscoveryError) Unwrap() error { return e.Err }
 
 // Problem returns what the administrator of the cluster can do about it.
 func (e *DiscoveryError) Problem() *Problem {
-	return &Problem{v1alpha1.ReasonGroupUnavailable, fmt.Sprintf(
-		"the API server does not answer which resources of %s it serves: look at the APIService %s.%s, if the group has one: %v", e.Group, e.Group.Version, e.Group.Group, e.Err)}
+	message := fmt.Sprintf("the API server does not answer which resources of %s it serves: look at the APIService %s.%s, if the group has one: %v",
+		e.Group, e.Group.Version, e.Group.Group, e.Err)
+	return &Problem{v1alpha1.ReasonGroupUnavailable, controller.WithoutPorts(controller.Truncate(message, MaxMessage))}
 }

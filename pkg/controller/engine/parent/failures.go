@@ -21,13 +21,32 @@ type failures struct {
 	suspended map[phase]map[Key]struct{}
 }
 
-// conclude records the end of a sync with its error, and the problem that is reported for it. An error without one, such as an API server that does not answer,
-// changes nothing: what was wrong with the parent before is not known to be mended.
-func (f *failures) conclude(parent Key, called phase, err error, p *Problem) (changed bool, wake []Key) {
-	if err != nil && p == nil {
-		return false, nil
+// conclude records the end of a sync with its error, and the problem that is reported for it. After an error without one, such as an API server that does not
+// answer, it is only known whether the hook has answered: then what was wrong with the hook is mended.
+func (f *failures) conclude(parent Key, called phase, answered bool, err error, p *Problem) (changed bool, wake []Key) {
+	switch {
+	case err == nil || p != nil:
+		return f.report(parent, called, p)
+	case answered:
+		return f.answered(parent, called)
 	}
-	return f.report(parent, called, p)
+	return false, nil
+}
+
+// reasonsOfCalls are those of a hook without an answer.
+var reasonsOfCalls = []hook.Reason{
+	hook.ReasonCredentials, hook.ReasonBusy, hook.ReasonNoMemory, hook.ReasonSuspended, hook.ReasonUnreachable, hook.ReasonTooManyRequests, hook.ReasonStatus,
+}
+
+// answered forgets why a hook had not answered.
+func (f *failures) answered(parent Key, called phase) (changed bool, wake []Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if before := f.failing[parent]; before != nil && slices.Contains(reasonsOfCalls, hook.Reason(before.Reason)) {
+		delete(f.failing, parent)
+		changed = f.shown == parent
+	}
+	return changed, f.takeSuspended(called)
 }
 
 // report records the problem of a sync, nil for a success. It reports whether current has changed. wake are the parents that waited for the hook

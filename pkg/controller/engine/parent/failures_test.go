@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/hook"
 )
 
@@ -62,17 +63,27 @@ func TestFailsAgainBeforeTheReport(t *testing.T) {
 	}
 }
 
-// TestUnknownErrorMendsNothing: a parent whose hook is broken is not mended by an API server that does not answer.
+// TestUnknownErrorMendsNothing: a parent whose hook is broken is not mended by an API server that does not answer, but by a hook that does.
 func TestUnknownErrorMendsNothing(t *testing.T) {
 	var f failures
-	f.conclude(parentNamed("a"), phaseSync, errors.New("broken"), broken)
-	f.conclude(parentNamed("b"), phaseSync, errors.New("suspended"), suspended)
-	changed, wake := f.conclude(parentNamed("a"), phaseSync, errors.New("internal error"), nil)
+	a, b, unknown := parentNamed("a"), parentNamed("b"), errors.New("internal error")
+	f.conclude(a, phaseSync, false, errors.New("broken"), broken)
+	f.conclude(b, phaseSync, false, errors.New("suspended"), suspended)
+	changed, wake := f.conclude(a, phaseSync, false, unknown, nil)
 	if changed || len(wake) > 0 || f.current() != broken {
 		t.Errorf("changed %t, synced again are %v, reported is %v, want %v as before", changed, wake, f.current(), broken)
 	}
-	if changed, wake = f.conclude(parentNamed("a"), phaseSync, nil, nil); !changed || len(wake) != 1 {
-		t.Errorf("after a success: changed %t, synced again are %v, want b", changed, wake)
+	if changed, wake = f.conclude(a, phaseSync, true, unknown, nil); !changed || len(wake) != 1 {
+		t.Errorf("after an answer of the hook: changed %t, synced again are %v, want b", changed, wake)
+	}
+	denied := &Problem{v1alpha1.ReasonForbidden, "no"}
+	f.conclude(b, phaseSync, true, nil, nil)
+	f.conclude(a, phaseSync, true, unknown, denied)
+	if changed, _ = f.conclude(a, phaseSync, true, unknown, nil); changed || f.current() != denied {
+		t.Errorf("what the hook does not mend: changed %t, reported is %v", changed, f.current())
+	}
+	if changed, _ = f.conclude(a, phaseSync, true, nil, nil); !changed || f.current() != nil {
+		t.Errorf("after a success: changed %t, reported is %v", changed, f.current())
 	}
 }
 

@@ -70,7 +70,7 @@ func (r FinalizerRemover) removeFrom(
 	name := objectwriter.Name{Resource: of, Namespace: listed.Namespace, Name: listed.Name}
 	err := r.release(ctx, name, listed, finalizer)
 	if apierrors.IsNotFound(err) {
-		err = r.checkGone(ctx, name, err)
+		err = r.checkGone(ctx, name)
 	}
 	if err != nil {
 		return fmt.Errorf("removing the finalizer from %s %s/%s: %w", name.Resource.GroupResource(), name.Namespace, name.Name, err)
@@ -78,12 +78,15 @@ func (r FinalizerRemover) removeFrom(
 	return nil
 }
 
-// checkGone returns nil if an object that the API server did not find does not exist, and else the error: the API server did not serve its type.
-func (r FinalizerRemover) checkGone(ctx context.Context, name objectwriter.Name, notFound error) error {
+// errUnserved is the error of an object that the API server has listed and does not find. It is no error that apierrors.IsNotFound recognizes: the object exists.
+var errUnserved = errors.New("the API server has listed it, and does not find it: perhaps it does not serve the type for a while")
+
+// checkGone returns nil if an object that the API server did not find is not listed any more.
+func (r FinalizerRemover) checkGone(ctx context.Context, name objectwriter.Name) error {
 	byName := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()}
 	found, err := r.Metadata.Resource(name.Resource).Namespace(name.Namespace).List(ctx, byName)
-	if err == nil && len(found.Items) > 0 {
-		err = notFound
+	if apierrors.IsNotFound(err) || err == nil && len(found.Items) > 0 {
+		return errUnserved
 	}
 	return err
 }

@@ -4,6 +4,7 @@
 package parent
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -98,7 +99,7 @@ func TestRemoveFromUnservedParents(t *testing.T) {
 	for _, request := range []string{"GET things/thing", "PUT things/thing"} {
 		api := startFakeAPI(t, thing("thing", held))
 		api.fails(request, http.StatusNotFound, "the server could not find the requested resource")
-		if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "cc"); !apierrors.IsNotFound(err) {
+		if err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "cc"); !errors.Is(err, errUnserved) || apierrors.IsNotFound(err) {
 			t.Errorf("%s: the error is %v", request, err)
 		}
 	}

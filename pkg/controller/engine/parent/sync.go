@@ -30,6 +30,8 @@ type parentSync struct {
 	called phase
 	// strays are ControllerRevisions of the parent that record no revision of it.
 	strays []object
+	// answered reports whether the hook has answered.
+	answered bool
 	// changed reports whether anything was written.
 	changed bool
 	// problem is what the author of the hook has to know of a sync that has not failed, and refused the same of orphans that were not adopted.
@@ -102,7 +104,7 @@ func (s *parentSync) finish(ctx context.Context, after time.Duration, err error)
 	if err == nil {
 		problem = cmp.Or(s.problem, s.refused)
 	}
-	changed, wake := s.failures.conclude(s.key, s.called, err, problem)
+	changed, wake := s.failures.conclude(s.key, s.called, s.answered, err, problem)
 	if changed {
 		s.Changed()
 	}
@@ -184,6 +186,7 @@ func (s *parentSync) reconcile(ctx context.Context) (time.Duration, error) {
 	if err := s.callHooks(ctx, children, views); err != nil {
 		return 0, err
 	}
+	s.answered = true
 	return s.followAnswers(ctx, children, views)
 }
 
