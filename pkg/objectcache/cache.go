@@ -120,7 +120,7 @@ func (c *Cache) Acquire(request Request) (*Handle, error) {
 	return user, nil
 }
 
-// Retry ends the wait of a resource that could not be listed or watched. Call it when a CRD has been established.
+// Retry ends the wait of a resource that could not be listed or watched. Call it when its CRD has changed.
 func (c *Cache) Retry(of schema.GroupResource) { c.each(of, (*source).retry) }
 
 // each calls a function for all sources of a resource, with the feed's mu held.

@@ -129,7 +129,7 @@ func (s syncedChecker) Done() <-chan struct{} { return s.handle.queue.synced }
 func (h *Handle) Problem() error { return h.queue.currentProblem() }
 
 // LastStoreSyncResourceVersion returns the resourceVersion up to which changes can be read here, for a consistency store. It may decrease
-// when the watch is widened or narrowed.
+// when the watch is widened or narrowed, or the user moves to another one.
 func (h *Handle) LastStoreSyncResourceVersion() string {
 	f := h.view()
 	defer f.mu.RUnlock()

@@ -119,7 +119,9 @@ func (f *feed) separateForbidden(s *source) {
 	if s != f.current && s != f.next {
 		return
 	}
-	f.moveIf(func(user *Handle) bool { return !user.scope.equals(&s.scope) && !(s == f.next && user.active) })
+	f.moveIf(func(user *Handle) bool {
+		return s.scope.covers(&user.scope) && !user.scope.equals(&s.scope) && !(s == f.next && user.active)
+	})
 	f.settle()
 }
 

@@ -301,3 +301,32 @@ func TestRefusalLastsUntilTheNextWatch(t *testing.T) {
 		}
 	})
 }
+
+// A user that needs more than what is forbidden waits for the watch that is being widened for it, which then serves all.
+func TestForbiddenWatchIsWidenedNevertheless(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		server.write("n1", "a", "x")
+		narrow := acquire(t, objects, "n1", "", "")
+		synctest.Wait()
+		server.set(func() { server.refuse = func(scope) error { return apierrors.NewTimeoutError("behind", 1) } })
+		wide := acquire(t, objects, "", "", "")
+		synctest.Wait()
+		server.set(func() {
+			server.refuse = func(within scope) error {
+				if within.namespace == "n1" {
+					return apierrors.NewForbidden(widgets.GroupResource(), "", errors.New("no"))
+				}
+				return apierrors.NewTimeoutError("behind", 1)
+			}
+		})
+		server.cut(false)
+		time.Sleep(retryMax)
+		server.forbid(func(within scope) bool { return within.namespace == "n1" })
+		time.Sleep(2 * retryMax)
+		wantScopes(t, server, "/ ")
+		server.write("n1", "b", "x")
+		synctest.Wait()
+		server.wantUpToDate(wide)
+		server.wantUpToDate(narrow)
+	})
+}

@@ -80,10 +80,11 @@ func (h *Handle) Reloading() bool {
 
 // reloadLate ends the watch, if nothing has been listed since the definition changed.
 func (s *source) reloadLate() {
-	s.feed.mu.Lock()
-	defer s.feed.mu.Unlock()
-	if s.watch != nil && s.stale {
-		s.watch.Stop()
+	s.feed.mu.RLock()
+	w, stale := s.watch, s.stale
+	s.feed.mu.RUnlock()
+	if w != nil && stale {
+		w.Stop() // without the lock, because it closes a connection
 	}
 }
 

@@ -142,8 +142,8 @@ func definition(obj any) *metav1.PartialObjectMetadata {
 	return obj.(*metav1.PartialObjectMetadata)
 }
 
-// definitionChanged lists what a definition defines again, unless only its status has changed, and queues the declarations that it concerns. One that is in the initial list has been there for a
-// while.
+// definitionChanged lists what a definition defines again, unless only its status has changed, and queues the declarations that it concerns.
+// One that is in the initial list has been there for a while.
 func (c *Controller) definitionChanged(before, after *metav1.PartialObjectMetadata, isInInitialList bool) {
 	some := cmp.Or(after, before)
 	plural, group, _ := strings.Cut(some.Name, ".")

@@ -78,7 +78,8 @@ func (r FinalizerRemover) removeFrom(
 	return nil
 }
 
-// errUnserved is the error of an object that the API server has listed and does not find. It is no error that apierrors.IsNotFound recognizes: the object exists.
+// errUnserved is the error of an object that the API server has listed and does not find. It is no error that apierrors.IsNotFound recognizes: the
+// object exists.
 var errUnserved = errors.New("the API server has listed it, and does not find it: perhaps it does not serve the type for a while")
 
 // checkGone returns nil if an object that the API server did not find is not listed any more.
