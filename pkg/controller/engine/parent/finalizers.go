@@ -33,35 +33,36 @@ type FinalizerRemover struct {
 	Namespace string
 }
 
-// Remove removes the finalizer of a Declaration from all parents of a type. It lists them from the API server: a watch may not have
-// shown the last write yet. A type that the API server does not serve is an error that apierrors.IsNotFound recognizes: it may be served again.
+// Remove removes the finalizer of a Declaration from all parents of a type, and returns the errors of those that keep it. It lists them from the
+// API server: a watch may not have shown the last write yet. A type that the API server does not serve is an error that apierrors.IsNotFound
+// recognizes: it may be served again.
 func (r FinalizerRemover) Remove(ctx context.Context, of schema.GroupVersionResource, name string) error {
 	finalizer := r.Kind.finalizer(name)
 	options := metav1.ListOptions{Limit: pageSize}
 	removed := 0
+	var errs []error
 	for {
 		page, err := r.Metadata.Resource(of).Namespace(r.Namespace).List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("listing %s, to remove finalizers from them: %w", of.GroupResource(), err)
 		}
 		having := slices.DeleteFunc(page.Items, func(parent metav1.PartialObjectMetadata) bool { return !slices.Contains(parent.Finalizers, finalizer) })
-		if err := r.removeFromPage(ctx, of, having, finalizer); err != nil {
-			return err
-		}
-		removed += len(having)
-		if options.Continue = page.Continue; options.Continue == "" {
-			klog.FromContext(ctx).Info("Removed the finalizers from parents", "kind", r.Kind, "name", name, "resource", of.GroupResource(), "parents", removed)
-			return nil
+		failed := r.removeFromPage(ctx, of, having, finalizer)
+		errs = append(errs, failed...)
+		removed += len(having) - len(failed)
+		if options.Continue = page.Continue; options.Continue == "" || isDenied(join(failed)) {
+			klog.FromContext(ctx).Info("Removed the finalizers from parents", "kind", r.Kind, "name", name, "resource", of.GroupResource(), "parents", removed, "failed", len(errs))
+			return join(errs)
 		}
 	}
 }
 
 func (r FinalizerRemover) removeFromPage(
 	ctx context.Context, of schema.GroupVersionResource, parents []metav1.PartialObjectMetadata, finalizer string,
-) error {
+) (failed []error) {
 	errs := make([]error, len(parents))
 	controller.Parallel(len(parents), maxParallelWrites, func(i int) { errs[i] = r.removeFrom(ctx, of, &parents[i], finalizer) })
-	return errors.Join(errs...)
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
 func (r FinalizerRemover) removeFrom(

@@ -114,3 +114,19 @@ func TestRemoveReturnsErrorsOfParents(t *testing.T) {
 		}
 	}
 }
+
+// TestRemoveGoesOnAfterErrors: admission refuses the write of one parent. A missing right ends it: it would be missing for each.
+func TestRemoveGoesOnAfterErrors(t *testing.T) {
+	for message, want := range map[string]int{"denied by a policy": 3, `User "engine" cannot update resource "things"`: 1} {
+		api := startFakeAPI(t, thing("a", ours), thing("b", ours), thing("c", ours))
+		api.fails("PUT things/a", http.StatusForbidden, message)
+		err := removerFor(t, api).Remove(t.Context(), things.GroupVersionResource, "cc")
+		if err == nil || !strings.Contains(err.Error(), "ns/a") {
+			t.Errorf("the error is %v", err)
+		}
+		writes := slices.DeleteFunc(api.did(), func(request string) bool { return !strings.HasPrefix(request, "PUT") })
+		if len(writes) != want {
+			t.Errorf("%s: the writes are %v, want %d", message, writes, want)
+		}
+	}
+}
