@@ -21,7 +21,7 @@ import (
 const (
 	// stateNew: its status has no Ready condition yet.
 	stateNew = "New"
-	// stateReady: its Ready condition is True.
+	// stateReady: its Ready condition is True, for a reason that is no state of its own.
 	stateReady = "Ready"
 	// stateConflict: its Conflict condition is True, whatever it is otherwise.
 	stateConflict = "Conflict"
@@ -76,8 +76,9 @@ type objectCache interface {
 // tally of the objects in one state.
 type tally struct {
 	objects int
-	// unready is how long the first of them has not been Ready, or has been in conflict.
-	unready time.Duration
+	// isUnready reports whether any of them is not Ready, or in conflict, and unready for how long the first of those.
+	isUnready bool
+	unready   time.Duration
 }
 
 func tallies[T metav1.Object](listed []any, conditions func(T) []metav1.Condition, reasons []string, now time.Time) map[string]tally {
@@ -85,33 +86,41 @@ func tallies[T metav1.Object](listed []any, conditions func(T) []metav1.Conditio
 	for _, object := range listed {
 		object := object.(T)
 		state, since := stateOf(conditions(object), reasons)
-		if since.IsZero() {
-			since = object.GetCreationTimestamp()
-		}
 		t := counted[state]
 		t.objects++
-		t.unready = max(t.unready, now.Sub(since.Time))
+		if since != nil {
+			if since.IsZero() {
+				*since = object.GetCreationTimestamp()
+			}
+			t.isUnready, t.unready = true, max(t.unready, now.Sub(since.Time))
+		}
 		counted[state] = t
 	}
 	return counted
 }
 
-// stateOf returns the state of an object with these conditions, and since when its condition has that status; zero if there is none.
-func stateOf(conditions []metav1.Condition, reasons []string) (state string, since metav1.Time) {
+// stateOf returns the state of an object with these conditions, and since when it is not Ready, or in conflict: nil if it is Ready, and zero for its creation.
+func stateOf(conditions []metav1.Condition, reasons []string) (state string, unready *metav1.Time) {
 	if conflict := meta.FindStatusCondition(conditions, "Conflict"); conflict != nil && conflict.Status == metav1.ConditionTrue {
-		return stateConflict, conflict.LastTransitionTime
+		return stateConflict, conflict.LastTransitionTime.DeepCopy()
 	}
 	ready := meta.FindStatusCondition(conditions, "Ready")
-	switch {
-	case ready == nil:
-		return stateNew, since
-	case ready.Status == metav1.ConditionTrue:
-		return stateReady, ready.LastTransitionTime
-	case slices.Contains(reasons, ready.Reason):
-		return ready.Reason, ready.LastTransitionTime
-	default:
-		return stateOther, ready.LastTransitionTime
+	if ready == nil {
+		return stateNew, &metav1.Time{}
 	}
+	isReady := ready.Status == metav1.ConditionTrue
+	switch {
+	case slices.Contains(reasons, ready.Reason):
+		state = ready.Reason
+	case isReady:
+		state = stateReady
+	default:
+		state = stateOther
+	}
+	if isReady {
+		return state, nil
+	}
+	return state, ready.LastTransitionTime.DeepCopy()
 }
 
 // objectSource counts the objects of one kind; not if they are not known yet.
@@ -162,7 +171,7 @@ func (c *objectCollector) CollectWithStability(collected chan<- metrics.Metric) 
 		for _, state := range source.states {
 			t := counted[state]
 			collected <- metrics.NewLazyConstMetric(objectsDesc, metrics.GaugeValue, float64(t.objects), kind, state)
-			if t.objects > 0 && state != stateReady {
+			if t.isUnready {
 				collected <- metrics.NewLazyConstMetric(unreadyDesc, metrics.GaugeValue, t.unready.Seconds(), kind, state)
 			}
 		}

@@ -80,6 +80,7 @@ func TestObjectsByState(t *testing.T) {
 		CountObjects(t.Context(), cacheOf(t,
 			containerWith("ready", 50, saying("Ready", "True", "PodReady")),
 			containerWith("ready-too", 60, saying("Ready", "True", "PodReady"), saying("Conflict", "False", "Resolved")),
+			containerWith("ready-in-part", 500, saying("Ready", "True", "Suspended")),
 			containerWith("waiting", 7, saying("Ready", "False", "BackingOff")),
 			containerWith("waiting-longer", 70, saying("Ready", "False", "BackingOff")),
 			containerWith("odd", 8, saying("Ready", "False", "SomeWebhookSays")),
@@ -87,7 +88,7 @@ func TestObjectsByState(t *testing.T) {
 			containerWith("untouched", 0),
 			containerWith("in-the-way", 20, saying("Conflict", "True", "ErrResourceExists"), saying("Ready", "True", "PodReady")),
 		), "A", conditionsOf, "BackingOff", "Suspended")
-		want := map[string]float64{"Ready": 2, "BackingOff": 3, "Suspended": 0, "Other": 1, "New": 1, "Conflict": 1}
+		want := map[string]float64{"Ready": 2, "BackingOff": 3, "Suspended": 1, "Other": 1, "New": 1, "Conflict": 1}
 		if diff := cmp.Diff(want, scrapedStates(t, "millwright_objects", "A")); diff != "" {
 			t.Errorf("objects by state (-want +got):\n%s", diff)
 		}

@@ -101,8 +101,9 @@ type parentController interface {
 	AnyFinalizer() bool
 	SetMetadata(d *parent.Declaration) error
 	SetOverlap(overlap parent.Overlap)
-	// Defined takes over that the definition of a resource has changed.
+	// Defined takes over that the definition of a resource was added, changed or deleted, or its status was, and Redefined that it has another spec.
 	Defined(of schema.GroupResource)
+	Redefined(of schema.GroupResource)
 }
 
 // declarationKey returns the key of a declaration itself, as opposed to one of its parents.

@@ -149,13 +149,16 @@ func (c *Controller) definitionChanged(before, after *metav1.PartialObjectMetada
 	plural, group, _ := strings.Cut(some.Name, ".")
 	defined := schema.GroupResource{Group: group, Resource: plural}
 	c.Objects.Retry(defined)
-	if before != nil && after != nil && (before.UID != after.UID || before.Generation != after.Generation) {
+	redefined := before != nil && after != nil && (before.UID != after.UID || before.Generation != after.Generation)
+	if redefined {
 		c.Objects.Reload(defined)
 	}
 	now := time.Now()
 	c.mu.Lock()
 	for _, parents := range c.running {
-		parents.Defined(defined)
+		if parents.Defined(defined); redefined {
+			parents.Redefined(defined) // after Reload: it queues parents that must not be synced before it has ended
+		}
 	}
 	c.mu.Unlock()
 	for _, d := range c.Declarations.List() {

@@ -19,4 +19,4 @@ const (
 
 // warningReasons are the reasons of the condition Ready for which an event is recorded, too, when they appear.
 var warningReasons = []string{v1alpha1.ReasonParentsOverlap, v1alpha1.ReasonNeverSettles, v1alpha1.ReasonWatchStalled, v1alpha1.ReasonAdoptionRefused,
-	v1alpha1.ReasonFinalizersRemain}
+	v1alpha1.ReasonFinalizersRemain, v1alpha1.ReasonParentsFailing}

@@ -73,6 +73,9 @@ func (p *fakeParents) Health() parent.Health           { return p.health }
 func (p *fakeParents) AnyFinalizer() bool              { return p.anyFinalizer }
 func (p *fakeParents) SetOverlap(parent.Overlap)       { p.overlaps++ }
 func (p *fakeParents) Defined(of schema.GroupResource) { p.record("defined " + of.String() + " for") }
+func (p *fakeParents) Redefined(of schema.GroupResource) {
+	p.record("redefined " + of.String() + " for")
+}
 
 func (p *fakeParents) SetMetadata(d *parent.Declaration) error {
 	p.metadata = d

@@ -16,7 +16,7 @@ import (
 
 // readyReasons are the reasons that are states of their own in millwright_objects: those of the controller, and those of its hooks.
 var readyReasons = []string{
-	v1alpha1.ReasonStarting, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonNotYetSupported, v1alpha1.ReasonParentNotServed,
+	v1alpha1.ReasonParentsFailing, v1alpha1.ReasonStarting, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonNotYetSupported, v1alpha1.ReasonParentNotServed,
 	v1alpha1.ReasonStatusSubresourceMissing, v1alpha1.ReasonChildNotServed, v1alpha1.ReasonTargetNotServed, v1alpha1.ReasonAttachmentNotServed,
 	v1alpha1.ReasonGroupUnavailable,
 	v1alpha1.ReasonForbidden, v1alpha1.ReasonWatchStalled, v1alpha1.ReasonAdoptionRefused, v1alpha1.ReasonFinalizersRemain, v1alpha1.ReasonTooLarge,

@@ -27,8 +27,8 @@ type health struct {
 	synced bool
 	// overlap is why no parent is synced although the caches are filled, nil if some are.
 	overlap *parent.Problem
-	// hook is why the last sync of a parent failed, nil if it did not.
-	hook *parent.Problem
+	// failures are the parents whose last sync failed.
+	failures parent.Failures
 	// finalizers is why parents of a former type still have our finalizer, nil if none has.
 	finalizers *parent.Problem
 }
@@ -51,13 +51,21 @@ func statusOf(d *parent.Declaration, h health, now time.Time) parent.Status {
 		why = h.finalizers
 	case h.overlap != nil:
 		why = h.overlap
-	case h.hook != nil:
-		why = h.hook
+	case h.failures.General:
+		why = h.failures.Problem
+	case h.failures.Problem != nil:
+		ready, why = metav1.ConditionTrue, failing(d, h.failures)
 	default:
 		ready, why = metav1.ConditionTrue, &parent.Problem{Reason: v1alpha1.ReasonServing, Message: d.Kind.Parents() + " are synced"}
 	}
 	controller.SetCondition(&status.Conditions, now, d.Generation, v1alpha1.ConditionReady, ready, why.Reason, why.Message)
 	return status
+}
+
+// failing returns the reason of a declaration that serves, apart from some parents.
+func failing(d *parent.Declaration, f parent.Failures) *parent.Problem {
+	return &parent.Problem{Reason: v1alpha1.ReasonParentsFailing, Message: controller.Truncate(fmt.Sprintf("%d of %d %s cannot be synced, such as %s: %s: %s",
+		f.Failing, f.Parents, d.Kind.Parents(), f.Parent, f.Problem.Reason, f.Problem.Message), parent.MaxMessage)}
 }
 
 // column returns types for a column of kubectl.

@@ -17,6 +17,7 @@ import (
 
 func TestReadyReportsHealth(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	of := func(p *parent.Problem) parent.Failures { return parent.Failures{Problem: p, General: true} }
 	problem := func(reason string) *parent.Problem { return &parent.Problem{Reason: reason, Message: "why"} }
 	for name, test := range map[string]struct {
 		health health
@@ -24,10 +25,11 @@ func TestReadyReportsHealth(t *testing.T) {
 	}{
 		"parents are synced":             {health{synced: true}, "True Serving"},
 		"caches are being filled":        {health{}, "False Starting"},
-		"a hook fails":                   {health{synced: true, hook: problem("HookUnreachable")}, "False HookUnreachable"},
-		"an older one has all parents":   {health{synced: true, overlap: problem("ParentsOverlap"), hook: problem("HookUnreachable")}, "False ParentsOverlap"},
+		"a hook fails":                   {health{synced: true, failures: of(problem("HookUnreachable"))}, "False HookUnreachable"},
+		"one parent fails":               {health{synced: true, failures: parent.Failures{Problem: problem("HookFailed")}}, "True ParentsFailing"},
+		"an older one has all parents":   {health{synced: true, overlap: problem("ParentsOverlap"), failures: of(problem("HookUnreachable"))}, "False ParentsOverlap"},
 		"finalizers cannot be removed":   {health{synced: true, finalizers: problem("Forbidden"), overlap: problem("ParentsOverlap")}, "False Forbidden"},
-		"the spec is invalid":            {health{synced: true, problem: problem("InvalidSpec"), hook: problem("HookFailed")}, "False InvalidSpec"},
+		"the spec is invalid":            {health{synced: true, problem: problem("InvalidSpec"), failures: of(problem("HookFailed"))}, "False InvalidSpec"},
 		"a right is missing for a watch": {health{problem: problem("Forbidden")}, "False Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,5 +47,13 @@ func TestReadyReportsHealth(t *testing.T) {
 				t.Errorf("the same health has another status an hour later:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestFailingParentsAreCounted(t *testing.T) {
+	problem := &parent.Problem{Reason: "HookChildInvalid", Message: "it has no name"}
+	got := failing(declared(controllerWith()), parent.Failures{Problem: problem, Parent: "things.example.com ns/a", Failing: 3, Parents: 40})
+	if want := "3 of 40 parents cannot be synced, such as things.example.com ns/a: HookChildInvalid: it has no name"; got.Message != want {
+		t.Errorf("got %q, want %q", got.Message, want)
 	}
 }

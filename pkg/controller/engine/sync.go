@@ -169,7 +169,8 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 			c.Enqueue(c.declarationKey(d.Name)) // perhaps no parent has the finalizer any more: see syncFinalizer
 		}
 	}
-	return health{problem: cmp.Or(observed.Watch, observed.Stalled), synced: observed.Synced, overlap: observed.Overlap, hook: observed.Parent}, after, nil
+	problem := cmp.Or(observed.Watch, observed.Stalled)
+	return health{problem: problem, synced: observed.Synced, overlap: observed.Overlap, failures: observed.Failures}, after, nil
 }
 
 // replace hosts a declaration instead of its former version, unless both are the same, or records why it cannot be hosted.

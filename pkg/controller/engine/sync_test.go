@@ -337,7 +337,7 @@ func TestHostFollowsLateDiscovery(t *testing.T) {
 func TestStatusReportsOnHooksOncePerInterval(t *testing.T) {
 	h := newHost(t, controllerWith())
 	h.start()
-	h.parents.health.Parent = &parent.Problem{Reason: "HookUnreachable", Message: "refused"}
+	h.parents.health.Failures = parent.Failures{Problem: &parent.Problem{Reason: "HookUnreachable", Message: "refused"}, General: true}
 	if after := h.mustSync(); after <= 0 || after > hooksReportInterval {
 		t.Errorf("the next report is due after %v", after)
 	}
@@ -354,7 +354,7 @@ func TestStatusWarnsOncePerReason(t *testing.T) {
 	h := newHost(t, controllerWith())
 	h.start()
 	for _, message := range []string{"one", "two"} {
-		h.parents.health.Parent = &parent.Problem{Reason: v1alpha1.ReasonNeverSettles, Message: message}
+		h.parents.health.Failures = parent.Failures{Problem: &parent.Problem{Reason: v1alpha1.ReasonNeverSettles, Message: message}, General: true}
 		h.reportedLongAgo()
 		h.mustSync()
 	}
@@ -373,7 +373,7 @@ func TestStatusWriteErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, controllerWith())
 			h.start()
-			h.parents.health.Parent = &parent.Problem{Reason: v1alpha1.ReasonNeverSettles, Message: "why"}
+			h.parents.health.Failures = parent.Failures{Problem: &parent.Problem{Reason: v1alpha1.ReasonNeverSettles, Message: "why"}, General: true}
 			h.reportedLongAgo()
 			h.api.Fail("update compositecontrollers/status", test.err)
 			if _, err := h.sync(); (err != nil) != test.fails || apierrors.IsConflict(test.err) != apierrors.IsConflict(err) {

@@ -54,6 +54,9 @@ func TestCompositeInvalidChild(t *testing.T) {
 	e.awaitEventOn(parent, "SyncError", "Not_A_Name")
 	e.parent("other")
 	e.awaitChild("ConfigMap", "good-other")
+	if message := e.awaitReason(v1alpha1.ReasonParentsFailing); !strings.HasPrefix(message, "1 of 2 parents ") || !strings.Contains(message, "Not_A_Name") {
+		t.Errorf("message of the condition: got %q", message)
+	}
 	begin := time.Now()
 	before := len(e.callsFor("web"))
 	e.stays(3*time.Second, func() string { return "" })

@@ -235,6 +235,9 @@ func (e *engineEnv) controllerVersion() string {
 	return e.controller(e.name).ResourceVersion
 }
 
+// servingReasons are those of the condition Ready when it is True.
+var servingReasons = []string{v1alpha1.ReasonServing, v1alpha1.ReasonParentsFailing}
+
 // awaitReason waits until the condition Ready of the test's CompositeController has the reason, and returns its message.
 func (e *engineEnv) awaitReason(reason string) (message string) {
 	e.Helper()
@@ -249,7 +252,7 @@ func (e *engineEnv) awaitReasonOf(name, reason string) (message string) {
 		if ready == nil || ready.Reason != reason || ready.ObservedGeneration != cc.Generation {
 			return fmt.Sprintf("condition Ready of CompositeController %s: got %+v, want reason %s", name, ready, reason)
 		}
-		if (ready.Status == metav1.ConditionTrue) != (reason == v1alpha1.ReasonServing) {
+		if (ready.Status == metav1.ConditionTrue) != slices.Contains(servingReasons, reason) {
 			e.Fatalf("condition Ready: got %+v, want it true only with the reason Serving", ready)
 		}
 		message = ready.Message

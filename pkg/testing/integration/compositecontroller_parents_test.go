@@ -11,6 +11,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
@@ -27,15 +28,55 @@ func TestCompositeBuiltInParent(t *testing.T) {
 		e.serves(strings.Replace(configMaps, "apiVersion: test.example.com/v1, resource: widgets", "apiVersion: v1, resource: namespaces", 1))
 		e.awaitChild("ConfigMap", "quota", ownedBy(e.look("Namespace", e.namespace)))
 		e.awaitReason(v1alpha1.ReasonServing)
-		// The status of a Namespace does not keep what hooks return. The engine does not write it again and again.
-		version := e.look("Namespace", e.namespace).GetResourceVersion()
-		e.change("ConfigMap", "quota", "{data: {note: a}}")
-		e.stays(300*time.Millisecond, func() string {
-			if e.look("Namespace", e.namespace).GetResourceVersion() != version {
-				return "the Namespace was written"
+	})
+	t.Run("Service", func(t *testing.T) { // its load balancer belongs to another controller
+		e := inSharedEngine(t)
+		e.grantEngine(rightsOnParents("", "services")...)
+		e.hook.Answers(oneConfigMapWithoutStatus)
+		e.serves(strings.Replace(configMaps, "apiVersion: test.example.com/v1, resource: widgets", "apiVersion: v1, resource: services", 1))
+		e.put("{apiVersion: v1, kind: Service, metadata: {name: web, labels: {%s: %s}}, spec: {type: LoadBalancer, ports: [{port: 80}]}}", testLabel, e.namespace)
+		e.change("Service", "web", "{status: {loadBalancer: {ingress: [{ip: 192.0.2.1}]}}}", "status")
+		e.awaitChild("ConfigMap", "web")
+		e.calm()
+		shows := func(part string) func(*unstructured.Unstructured) string {
+			return func(o *unstructured.Unstructured) string {
+				if status := fmt.Sprint(o.Object["status"]); !strings.Contains(status, part) {
+					return fmt.Sprintf("the status is %s, without %s", status, part)
+				}
+				return ""
 			}
-			return ""
+		}
+		e.awaitChild("Service", "web", shows("ip:192.0.2.1"))
+		condition := tree{"type": "Seen", "status": "True", "reason": "ByHook", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+		e.hook.Answers(func(call *hookCall) any {
+			answer := oneConfigMapWithoutStatus(call).(tree)
+			answer["status"] = tree{"conditions": list{condition}}
+			return answer
 		})
+		e.change("Service", "web", "{metadata: {annotations: {a: b}}}")
+		e.awaitChild("Service", "web", shows("type:Seen"), shows("ip:192.0.2.1"))
+		e.awaitReason(v1alpha1.ReasonServing)
+	})
+	t.Run("Namespace that is being deleted", func(t *testing.T) {
+		e := inSharedEngine(t)
+		e.grantEngine(rightsOnParents("", "namespaces")...)
+		e.hook.Answers(func(call *hookCall) any { return tree{"status": tree{"phase": "Active"}} })
+		e.serves(strings.Replace(configMaps, "apiVersion: test.example.com/v1, resource: widgets", "apiVersion: v1, resource: namespaces", 1))
+		dying := e.put("{apiVersion: v1, kind: Namespace, metadata: {name: %s-dying, labels: {%s: %s}, finalizers: [example.com/held]}}", e.name, testLabel, e.namespace)
+		e.awaitCall(0, func(call *hookCall) bool { return call.name() == dying.GetName() })
+		e.remove("Namespace", dying.GetName())
+		defer func() {
+			e.change("Namespace", dying.GetName(), "{metadata: {finalizers: null}}")
+			e.awaitGone("Namespace", dying.GetName())
+		}()
+		e.awaitCall(0, func(call *hookCall) bool {
+			return call.name() == dying.GetName() && call.Parent["status"].(tree)["phase"] == "Terminating"
+		})
+		e.calm()
+		if failed := e.countEvents(dying, "SyncError"); failed > 0 {
+			t.Errorf("%d events SyncError on a Namespace that is being deleted", failed)
+		}
+		e.awaitReason(v1alpha1.ReasonServing)
 	})
 	t.Run("Deployment", func(t *testing.T) {
 		e := inSharedEngine(t)
@@ -57,6 +98,12 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 		e.remove("Deployment.apps/v1", "web")
 		e.awaitGone("Service", "web")
 	})
+}
+
+func oneConfigMapWithoutStatus(call *hookCall) any {
+	answer := oneConfigMap(call).(tree)
+	delete(answer, "status")
+	return answer
 }
 
 func TestCompositeParentLabelSelector(t *testing.T) {
@@ -88,9 +135,7 @@ func TestCompositeTwoControllersOneParent(t *testing.T) {
 		if call.path == "/services" {
 			return tree{"children": list{tree{"apiVersion": "v1", "kind": "Service", "metadata": tree{"name": call.name()}, "spec": tree{"ports": list{tree{"port": 80}}}}}}
 		}
-		answer := oneConfigMap(call).(tree)
-		delete(answer, "status")
-		return answer
+		return oneConfigMapWithoutStatus(call)
 	})
 	e.serves(configMaps)
 	second := e.composite(e.name+"-2", strings.Replace(with("InPlace", "v1", "services"), "/sync", "/services", 1))

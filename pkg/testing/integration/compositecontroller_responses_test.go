@@ -115,7 +115,9 @@ func TestCompositeOneInvalidResponse(t *testing.T) {
 		e.awaitChild("ConfigMap", name)
 	}
 	e.awaitEventOn(bad, "SyncError", "children[0]")
-	e.awaitReason("HookChildInvalid")
+	if message := e.awaitReason(v1alpha1.ReasonParentsFailing); !strings.HasPrefix(message, "1 of 4 parents ") || !strings.Contains(message, "/bad: HookChildInvalid: ") {
+		t.Errorf("message of the condition: got %q", message)
+	}
 	e.remove(widget, "bad")
 	e.awaitReason(v1alpha1.ReasonServing)
 }

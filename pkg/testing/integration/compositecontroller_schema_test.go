@@ -12,11 +12,16 @@ import (
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
 
-// structural creates or changes a CustomResourceDefinition in a group of the test, with the properties of its spec.
+// structural creates or changes a CustomResourceDefinition in a group of the test, with the properties of its spec. Its status keeps everything.
 func (e *engineEnv) structural(kind, plural, properties string) {
 	e.Helper()
-	schema := "{type: object, properties: {spec: {type: object, properties: " + properties + "}, " +
-		"status: {type: object, x-kubernetes-preserve-unknown-fields: true}}}"
+	e.schema(kind, plural, "{spec: {type: object, properties: "+properties+"}, status: {type: object, x-kubernetes-preserve-unknown-fields: true}}")
+}
+
+// schema does the same with the properties of the whole object.
+func (e *engineEnv) schema(kind, plural, properties string) {
+	e.Helper()
+	schema := "{type: object, properties: " + properties + "}"
 	versions := "[{name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: " + schema + "}}]"
 	name := plural + "." + e.name + ".example.com"
 	if e.look(definitions, name) == nil {
@@ -85,5 +90,43 @@ hooks: {sync: {webhook: {url: HOOK/sync}}}
 				t.Errorf("event on Gizmo %s: %s: %s", child.GetName(), event.Reason, event.Message)
 			}
 		}
+	}
+}
+
+// TestCompositeIgnoredFieldsAreWrittenLater: a hook desires fields that the definitions of parent and child lack. They are written as soon as those have them.
+func TestCompositeIgnoredFieldsAreWrittenLater(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"InPlace", "Recreate"} {
+		t.Run(method, func(t *testing.T) {
+			e := inSharedEngine(t)
+			group := e.name + ".example.com"
+			gizmo, part := "Gizmo."+group+"/v1", "Part."+group+"/v1"
+			e.grantEngine(append(rightsOnParents(group, "gizmos"), rightsOnChildren(group, "parts")...)...)
+			define := func(properties string) {
+				e.schema("Gizmo", "gizmos", "{status: {type: object, properties: "+properties+"}}")
+				e.schema("Part", "parts", "{spec: {type: object, properties: "+properties+"}}")
+			}
+			define("{v: {type: integer}, observedGeneration: {type: integer}}")
+			e.hook.Answers(func(call *hookCall) any {
+				fields := tree{"v": 1, "f": "x"}
+				return tree{"status": fields, "children": list{tree{"apiVersion": group + "/v1", "kind": "Part", "metadata": tree{"name": call.name()}, "spec": fields}}}
+			})
+			e.serves(`
+generateSelector: true
+parentResource: {apiVersion: ` + group + `/v1, resource: gizmos, labelSelector: {}}
+childResources: [{apiVersion: ` + group + `/v1, resource: parts, updateStrategy: {method: ` + method + `}}]
+hooks: {sync: {webhook: {url: HOOK/sync}}}
+`)
+			e.put("{apiVersion: %s/v1, kind: Gizmo, metadata: {name: web}}", group)
+			ignored := map[string]any{"v": 1}
+			e.awaitChild(part, "web", has(ignored, "spec"))
+			e.awaitChild(gizmo, "web", has(map[string]any{"v": 1, "observedGeneration": 1}, "status"))
+			e.calm()
+			e.awaitChild(part, "web", has(ignored, "spec"))
+			define("{v: {type: integer}, f: {type: string}, observedGeneration: {type: integer}}")
+			e.awaitChild(part, "web", has(map[string]any{"v": 1, "f": "x"}, "spec"))
+			e.awaitChild(gizmo, "web", has(map[string]any{"v": 1, "f": "x", "observedGeneration": 1}, "status"))
+			e.awaitReason(v1alpha1.ReasonServing)
+		})
 	}
 }

@@ -157,7 +157,7 @@ func (e decoratorEnv) awaitDecoratorOf(name, reason string) (message string) {
 		if ready == nil || ready.Reason != reason || ready.ObservedGeneration != dc.Generation {
 			return fmt.Sprintf("condition Ready of DecoratorController %s: got %+v, want reason %s", name, ready, reason)
 		}
-		if (ready.Status == metav1.ConditionTrue) != (reason == v1alpha1.ReasonServing) {
+		if (ready.Status == metav1.ConditionTrue) != slices.Contains(servingReasons, reason) {
 			e.Fatalf("condition Ready: got %+v, want it true only with the reason Serving", ready)
 		}
 		message = ready.Message

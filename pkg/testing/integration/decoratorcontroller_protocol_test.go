@@ -134,7 +134,9 @@ func TestDecoratorRefusedLabel(t *testing.T) {
 	e.awaitEventOn(bad, "SyncError", "no label")
 	e.parent("good")
 	e.awaitChild(widget, "good", has("a-label", "metadata", "labels", "text"))
-	e.awaitDecorator("HookResponseInvalid")
+	if message := e.awaitDecorator(v1alpha1.ReasonParentsFailing); !strings.HasPrefix(message, "1 of 2 targets ") || !strings.Contains(message, "/bad: HookResponseInvalid: ") {
+		t.Errorf("message of the condition: got %q", message)
+	}
 	e.remove(widget, "bad")
 	e.awaitDecorator(v1alpha1.ReasonServing)
 }

@@ -211,6 +211,8 @@ const (
 const (
 	// ReasonServing: parents and children are watched, and the hooks answer.
 	ReasonServing = "Serving"
+	// ReasonParentsFailing is the reason while some parents cannot be synced, for reasons of their own, and the others are: Ready is True.
+	ReasonParentsFailing = "ParentsFailing"
 	// ReasonStarting: the watches are being filled.
 	ReasonStarting = "Starting"
 	// ReasonInvalidSpec: the spec has something that can never work.

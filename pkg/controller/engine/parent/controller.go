@@ -101,9 +101,10 @@ type Controller struct {
 	release []func()
 
 	// started reports whether parents may be synced. Before that, changes of them are not queued.
-	started  atomic.Bool
-	written  controller.ConsistencyStore[Key]
-	failures failures
+	started       atomic.Bool
+	written       controller.ConsistencyStore[Key]
+	failures      failures
+	redefinitions redefinitions
 
 	mu sync.Mutex
 	// syncs counts the running syncs. None begins when stopped is true.
@@ -229,7 +230,8 @@ func (c *Controller) acquire(
 	return handle, err
 }
 
-// Defined takes over that the definition of a resource has changed. Parents that need it for related objects, and have missed it, are queued.
+// Defined takes over that the definition of a resource was added, changed or deleted, or its status was. Parents that need it for related objects,
+// and have missed it, are queued.
 func (c *Controller) Defined(of schema.GroupResource) {
 	c.Queue.Enqueue(c.served.defined(of)...)
 }

@@ -8,78 +8,131 @@ import (
 	"slices"
 	"sync"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/hook"
 )
+
+// Failures are what the failing parents of a Controller mean for it. The zero value is none.
+type Failures struct {
+	// Problem is why one of them fails, the same one as long as it does.
+	Problem *Problem
+	// General reports whether the problem concerns all parents: it is one of the hook or of rights, or each of them fails. Otherwise Parent is the name
+	// of the one that the Problem is of, and Failing of the Parents fail.
+	General          bool
+	Parent           string
+	Failing, Parents int
+}
+
+func (f Failures) equal(other Failures) bool {
+	if f.Problem == nil || other.Problem == nil {
+		return f.Problem == other.Problem
+	}
+	same := *f.Problem == *other.Problem
+	f.Problem, other.Problem = nil, nil
+	return same && f == other
+}
+
+// generalReasons are those of problems that concern all parents, even if only some have failed until now.
+var generalReasons = append([]string{
+	v1alpha1.ReasonForbidden, v1alpha1.ReasonGroupUnavailable, v1alpha1.ReasonParentsOverlap, string(hook.ReasonRelatedNotServed),
+	string(hook.ReasonInvalidConfiguration)}, reasonsWithoutAnswer...)
+
+// reasonsWithoutAnswer are those of a hook that has not answered at all.
+var reasonsWithoutAnswer = []string{
+	string(hook.ReasonCredentials), string(hook.ReasonBusy), string(hook.ReasonNoMemory), string(hook.ReasonSuspended), string(hook.ReasonUnreachable),
+	string(hook.ReasonTooManyRequests),
+}
+
+// isGeneral reports whether a problem concerns all parents. A nil one does not.
+func (p *Problem) isGeneral() bool { return p != nil && slices.Contains(generalReasons, p.Reason) }
+
+// isOfCall reports whether a problem is mended as soon as the hook answers.
+func (p *Problem) isOfCall() bool {
+	return slices.Contains(reasonsWithoutAnswer, p.Reason) || p.Reason == string(hook.ReasonStatus)
+}
 
 // failures are the parents whose last sync failed for a reason that the author of the hook, or the administrator of the engine, can do
 // something about.
 type failures struct {
 	mu      sync.Mutex
 	failing map[Key]*Problem
+	general int // how many of them have a general problem
 	shown   Key // the parent whose problem is reported: the same one as long as it fails
+	// reported is what current returned last.
+	reported Failures
 	// suspended are those whose hook was not called, because its circuit breaker is open.
 	suspended map[phase]map[Key]struct{}
 }
 
 // conclude records the end of a sync with its error, and the problem that is reported for it. After an error without one, such as an API server that does not
-// answer, it is only known whether the hook has answered: then what was wrong with the hook is mended.
-func (f *failures) conclude(parent Key, called phase, answered bool, err error, p *Problem) (changed bool, wake []Key) {
+// answer, it is only known whether the hook has answered: then what was wrong with the hook is mended. wake are the parents that waited for the hook to
+// answer again, which it now does.
+func (f *failures) conclude(parent Key, called phase, answered bool, err error, p *Problem) (wake []Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch {
 	case err == nil || p != nil:
-		return f.report(parent, called, p)
-	case answered:
-		return f.answered(parent, called)
+		return f.record(parent, called, p)
+	case !answered:
+		return nil
 	}
-	return false, nil
-}
-
-// reasonsOfCalls are those of a hook without an answer.
-var reasonsOfCalls = []hook.Reason{
-	hook.ReasonCredentials, hook.ReasonBusy, hook.ReasonNoMemory, hook.ReasonSuspended, hook.ReasonUnreachable, hook.ReasonTooManyRequests, hook.ReasonStatus,
-}
-
-// answered forgets why a hook had not answered.
-func (f *failures) answered(parent Key, called phase) (changed bool, wake []Key) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if before := f.failing[parent]; before != nil && slices.Contains(reasonsOfCalls, hook.Reason(before.Reason)) {
-		delete(f.failing, parent)
-		changed = f.shown == parent
+	if before := f.failing[parent]; before != nil && before.isOfCall() {
+		f.set(parent, nil)
 	}
-	return changed, f.takeSuspended(called)
+	return f.takeSuspended(called)
 }
 
-// report records the problem of a sync, nil for a success. It reports whether current has changed. wake are the parents that waited for the hook
-// to answer again, which it now does.
-func (f *failures) report(parent Key, called phase, p *Problem) (changed bool, wake []Key) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	before := f.failing[parent]
+// record records the problem of a sync, nil for a success.
+func (f *failures) record(parent Key, called phase, p *Problem) (wake []Key) {
 	for _, waiting := range f.suspended {
 		delete(waiting, parent)
 	}
 	if p == nil {
-		delete(f.failing, parent)
-		return before != nil && f.shown == parent, f.takeSuspended(called)
-	}
-	if f.failing == nil {
-		f.failing, f.suspended = map[Key]*Problem{}, map[phase]map[Key]struct{}{}
+		f.set(parent, nil)
+		return f.takeSuspended(called)
 	}
 	if p.Reason == string(hook.ReasonSuspended) {
+		if f.suspended == nil {
+			f.suspended = map[phase]map[Key]struct{}{}
+		}
 		if f.suspended[called] == nil {
 			f.suspended[called] = map[Key]struct{}{}
 		}
 		f.suspended[called][parent] = struct{}{}
-		if before != nil {
+		if before := f.failing[parent]; before != nil {
 			p = before // the cause, which is reported already: it does not change as long as the hook is only probed
 		}
 	}
-	f.failing[parent] = p
-	if len(f.failing) == 1 {
-		f.shown = parent
+	f.set(parent, p)
+	return nil
+}
+
+// set sets the problem of a parent, nil for none.
+func (f *failures) set(parent Key, p *Problem) {
+	if f.failing[parent].isGeneral() {
+		f.general--
 	}
-	// There is no problem before if the parent has been synced and has failed again since current was called.
-	return f.shown == parent && (before == nil || *before != *p), nil
+	if p.isGeneral() {
+		f.general++
+	}
+	switch {
+	case p == nil:
+		delete(f.failing, parent)
+	case f.failing == nil:
+		f.failing = map[Key]*Problem{parent: p}
+	default:
+		f.failing[parent] = p
+	}
+}
+
+// forget forgets a parent that is gone.
+func (f *failures) forget(parent Key) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, waiting := range f.suspended {
+		delete(waiting, parent)
+	}
+	f.set(parent, nil)
 }
 
 // wake returns the parents that waited for a hook, which has answered.
@@ -95,17 +148,43 @@ func (f *failures) takeSuspended(called phase) []Key {
 	return wake
 }
 
-// current returns the problem to be reported, nil if there is none.
-func (f *failures) current() *Problem {
+// current returns what is to be reported of a Controller with that many parents.
+func (f *failures) current(parents int) Failures {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, still := f.failing[f.shown]; !still {
-		f.shown = Key{}
-		for parent := range f.failing {
-			if f.shown == (Key{}) || parent.String() < f.shown.String() {
-				f.shown = parent
-			}
+	f.reported = f.of(parents)
+	return f.reported
+}
+
+// haveChanged reports whether current returns something else than it did last.
+func (f *failures) haveChanged(parents int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.reported.equal(f.of(parents))
+}
+
+func (f *failures) of(parents int) Failures {
+	if len(f.failing) == 0 {
+		return Failures{}
+	}
+	f.show()
+	problem := f.failing[f.shown]
+	if problem.isGeneral() || len(f.failing) >= parents {
+		return Failures{Problem: problem, General: true}
+	}
+	return Failures{Problem: problem, Parent: f.shown.String(), Failing: len(f.failing), Parents: parents}
+}
+
+// show chooses the parent that is shown: the first one by name, of those with a general problem if there are any, unless the one before is as good.
+func (f *failures) show() {
+	isGood := func(p *Problem) bool { return p != nil && (f.general == 0 || p.isGeneral()) }
+	if isGood(f.failing[f.shown]) {
+		return
+	}
+	f.shown = Key{}
+	for parent, p := range f.failing {
+		if isGood(p) && (f.shown == (Key{}) || parent.String() < f.shown.String()) {
+			f.shown = parent
 		}
 	}
-	return f.failing[f.shown]
 }

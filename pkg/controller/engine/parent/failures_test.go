@@ -20,6 +20,15 @@ var (
 	suspended = &Problem{string(hook.ReasonSuspended), "not answering"}
 )
 
+// few is a number of parents of which not all fail.
+const few = 10
+
+// report records the end of a sync, and reports whether something else is reported now.
+func (f *failures) report(parent string, p *Problem) (changed bool) {
+	f.conclude(parentNamed(parent), phaseSync, true, nil, p)
+	return f.haveChanged(few)
+}
+
 func TestReportedProblemIsStable(t *testing.T) {
 	var f failures
 	for i, step := range []struct {
@@ -27,39 +36,66 @@ func TestReportedProblemIsStable(t *testing.T) {
 		problem  *Problem
 		changed  bool
 		reported *Problem
+		failing  int
 	}{
-		{"b", broken, true, broken},
-		{"b", broken, false, broken},
-		{"a", badAnswer, false, broken},
-		{"b", badAnswer, true, badAnswer},
-		{"b", broken, true, broken},
-		{"c", broken, false, broken},
-		{"c", nil, false, broken},
-		{"b", nil, true, badAnswer}, // a still fails
-		{"a", nil, true, nil},
-		{"a", nil, false, nil},
+		{"b", broken, true, broken, 1},
+		{"b", broken, false, broken, 1},
+		{"a", badAnswer, true, broken, 2},
+		{"b", badAnswer, true, badAnswer, 2},
+		{"b", broken, true, broken, 2},
+		{"c", broken, true, broken, 3},
+		{"c", nil, true, broken, 2},
+		{"b", nil, true, badAnswer, 1}, // a still fails
+		{"a", nil, true, nil, 0},
+		{"a", nil, false, nil, 0},
 	} {
-		changed, _ := f.report(parentNamed(step.parent), phaseSync, step.problem)
-		if changed != step.changed {
+		if changed := f.report(step.parent, step.problem); changed != step.changed {
 			t.Errorf("step %d: changed is %t, want %t", i, changed, step.changed)
 		}
-		if reported := f.current(); reported != step.reported {
-			t.Errorf("step %d: reported is %v, want %v", i, reported, step.reported)
+		if got := f.current(few); got.Problem != step.reported || got.Failing != step.failing || got.General {
+			t.Errorf("step %d: reported is %+v, want %v of %d", i, got, step.reported, step.failing)
 		}
 	}
+}
+
+// TestGeneralProblems: a problem of the hook or of rights concerns all parents, any other one only if each parent has one.
+func TestGeneralProblems(t *testing.T) {
+	unreachable, denied := &Problem{string(hook.ReasonUnreachable), "refused"}, &Problem{v1alpha1.ReasonForbidden, "no"}
+	var f failures
+	want := func(what string, parents int, want Failures) {
+		t.Helper()
+		if got := f.current(parents); !got.equal(want) {
+			t.Errorf("%s: reported is %+v, want %+v", what, got, want)
+		}
+	}
+	a := parentNamed("a").String()
+	f.report("a", badAnswer)
+	want("one of two fails", 2, Failures{Problem: badAnswer, Parent: a, Failing: 1, Parents: 2})
+	if !f.haveChanged(3) {
+		t.Error("there is one more parent, and nothing has changed")
+	}
+	want("the only one fails", 1, Failures{Problem: badAnswer, General: true})
+	f.report("b", unreachable)
+	want("the hook cannot be reached", few, Failures{Problem: unreachable, General: true})
+	f.report("c", denied)
+	want("a right is missing, too", few, Failures{Problem: unreachable, General: true})
+	f.report("b", nil)
+	want("the hook has answered", few, Failures{Problem: denied, General: true})
+	f.forget(parentNamed("c"))
+	want("the parent is gone for which a right was missing", few, Failures{Problem: badAnswer, Parent: a, Failing: 1, Parents: few})
 }
 
 // Syncs may end faster than the status of the controller is written.
 func TestFailsAgainBeforeTheReport(t *testing.T) {
 	var f failures
-	f.report(parentNamed("a"), phaseSync, broken)
-	f.report(parentNamed("b"), phaseSync, broken)
-	f.report(parentNamed("a"), phaseSync, nil)
-	if changed, _ := f.report(parentNamed("a"), phaseSync, badAnswer); !changed {
+	f.report("a", broken)
+	f.current(few)
+	f.report("a", nil)
+	if !f.report("a", badAnswer) {
 		t.Error("the problem of the parent that is reported has changed, and is not reported")
 	}
-	if f.current() != badAnswer {
-		t.Errorf("reported is %v, want %v", f.current(), badAnswer)
+	if got := f.current(few).Problem; got != badAnswer {
+		t.Errorf("reported is %v, want %v", got, badAnswer)
 	}
 }
 
@@ -69,21 +105,21 @@ func TestUnknownErrorMendsNothing(t *testing.T) {
 	a, b, unknown := parentNamed("a"), parentNamed("b"), errors.New("internal error")
 	f.conclude(a, phaseSync, false, errors.New("broken"), broken)
 	f.conclude(b, phaseSync, false, errors.New("suspended"), suspended)
-	changed, wake := f.conclude(a, phaseSync, false, unknown, nil)
-	if changed || len(wake) > 0 || f.current() != broken {
-		t.Errorf("changed %t, synced again are %v, reported is %v, want %v as before", changed, wake, f.current(), broken)
+	f.current(few)
+	if wake := f.conclude(a, phaseSync, false, unknown, nil); f.haveChanged(few) || len(wake) > 0 {
+		t.Errorf("synced again are %v, reported is %+v, want it as before", wake, f.current(few))
 	}
-	if changed, wake = f.conclude(a, phaseSync, true, unknown, nil); !changed || len(wake) != 1 {
-		t.Errorf("after an answer of the hook: changed %t, synced again are %v, want b", changed, wake)
+	if wake := f.conclude(a, phaseSync, true, unknown, nil); f.current(few).Problem != suspended || len(wake) != 1 {
+		t.Errorf("after an answer of the hook: reported is %+v, synced again are %v, want b", f.current(few), wake)
 	}
 	denied := &Problem{v1alpha1.ReasonForbidden, "no"}
 	f.conclude(b, phaseSync, true, nil, nil)
 	f.conclude(a, phaseSync, true, unknown, denied)
-	if changed, _ = f.conclude(a, phaseSync, true, unknown, nil); changed || f.current() != denied {
-		t.Errorf("what the hook does not mend: changed %t, reported is %v", changed, f.current())
+	if f.conclude(a, phaseSync, true, unknown, nil); f.current(few).Problem != denied {
+		t.Errorf("what the hook does not mend: reported is %+v", f.current(few))
 	}
-	if changed, _ = f.conclude(a, phaseSync, true, nil, nil); !changed || f.current() != nil {
-		t.Errorf("after a success: changed %t, reported is %v", changed, f.current())
+	if f.conclude(a, phaseSync, true, nil, nil); f.current(few).Problem != nil {
+		t.Errorf("after a success: reported is %+v", f.current(few))
 	}
 }
 
@@ -92,38 +128,39 @@ func TestOutageIsOneProblem(t *testing.T) {
 	changes := 0
 	for range 10 {
 		for _, problem := range []*Problem{broken, suspended, {suspended.Reason, "not answering for 8s"}} {
-			if changed, _ := f.report(parentNamed("a"), phaseSync, problem); changed {
+			if f.report("a", problem) {
 				changes++
 			}
+			f.current(few)
 		}
 	}
-	if changes != 1 || f.current() != broken {
-		t.Errorf("an outage was reported %d times, at last as %v, want once, as %v", changes, f.current(), broken)
+	if changes != 1 || f.current(few).Problem != broken {
+		t.Errorf("an outage was reported %d times, at last as %v, want once, as %v", changes, f.current(few), broken)
 	}
-	if _, wake := f.report(parentNamed("b"), phaseSync, nil); !slices.Equal(wake, []Key{parentNamed("a")}) {
+	if wake := f.conclude(parentNamed("b"), phaseSync, true, nil, nil); !slices.Equal(wake, []Key{parentNamed("a")}) {
 		t.Errorf("when the hook answers, synced again are %v, want a", wake)
 	}
 }
 
 func TestHookAnswersAgain(t *testing.T) {
 	var f failures
-	f.report(parentNamed("a"), phaseSync, suspended)
-	f.report(parentNamed("b"), phaseSync, suspended)
-	f.report(parentNamed("c"), phaseSync, broken)
-	f.report(parentNamed("d"), phaseFinalize, suspended)
+	f.conclude(parentNamed("a"), phaseSync, true, nil, suspended)
+	f.conclude(parentNamed("b"), phaseSync, true, nil, suspended)
+	f.conclude(parentNamed("c"), phaseSync, true, nil, broken)
+	f.conclude(parentNamed("d"), phaseFinalize, true, nil, suspended)
 
-	_, wake := f.report(parentNamed("e"), phaseSync, nil)
+	wake := f.conclude(parentNamed("e"), phaseSync, true, nil, nil)
 	slices.SortFunc(wake, func(a, b Key) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) })
 	if want := []Key{parentNamed("a"), parentNamed("b")}; !slices.Equal(wake, want) {
 		t.Errorf("synced again are %v, want %v", wake, want)
 	}
-	if _, wake := f.report(parentNamed("f"), phaseSync, nil); len(wake) > 0 {
+	if wake := f.conclude(parentNamed("f"), phaseSync, true, nil, nil); len(wake) > 0 {
 		t.Errorf("synced again are %v, once more", wake)
 	}
-	if f.current() == nil {
+	if f.current(few).Problem == nil {
 		t.Error("no problem is reported, though parents that were reported to try again have not succeeded yet")
 	}
-	if _, wake := f.report(parentNamed("g"), phaseFinalize, nil); !slices.Equal(wake, []Key{parentNamed("d")}) {
+	if wake := f.conclude(parentNamed("g"), phaseFinalize, true, nil, nil); !slices.Equal(wake, []Key{parentNamed("d")}) {
 		t.Errorf("when the other hook answers, synced again are %v, want d", wake)
 	}
 }

@@ -17,6 +17,7 @@ import (
 func (s *parentSync) readSelector() error {
 	isNew := false
 	s.state, isNew = s.Controller.state(s.of, s.key.objectName(), s.parent.GetUID())
+	s.takeOverDefinitions()
 	version := specVersionOf(s.parent)
 	if s.state.selector != nil && s.state.specVersion == version {
 		return nil

@@ -22,13 +22,16 @@ type Health struct {
 	Watch, Stalled *Problem
 	// Overlap is why no parent is synced: an older CompositeController has all of them.
 	Overlap *Problem
-	// Parent is why the last sync of a parent failed.
-	Parent *Problem
+	// Failures are the parents whose last sync failed.
+	Failures Failures
 }
 
 // Health returns how the Controller does. SetOverlap must have been called.
 func (c *Controller) Health() Health {
-	return Health{Synced: c.hasSynced(), Watch: c.watchProblem(), Stalled: c.stalled(), Overlap: c.overlap.Load().always(), Parent: c.failures.current()}
+	return Health{
+		Synced: c.hasSynced(), Watch: c.watchProblem(), Stalled: c.stalled(), Overlap: c.overlap.Load().always(),
+		Failures: c.failures.current(c.parentCount()),
+	}
 }
 
 // hasSynced reports whether parents, children and credentials are all observed.

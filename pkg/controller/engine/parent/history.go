@@ -21,6 +21,8 @@ type history struct {
 	now        time.Time
 	// recorded is whether this process has written the ControllerRevisions of the parent, or found them as it would write them.
 	recorded bool
+	// ignored reports whether the API server has ignored something that was written, or would be, to the parent or a child.
+	ignored bool
 	// parent is a status whose write has changed nothing, and the version of the parent.
 	parent version
 	// refused is a status that was too large.
@@ -45,6 +47,18 @@ func (h history) of(parent object, now time.Time) history {
 		child.rewrites = controller.RewriteBackoff{}
 		h.children.set(key, child)
 	}
+	return h
+}
+
+// redefined returns the history after a change of definitions: what was ignored or refused, or seemed to be as desired, may not be so any more.
+func (h history) redefined() history {
+	h.ignored, h.parent, h.refused = false, version{}, refusal{}
+	children := make(childHistories, len(h.children))
+	for key, known := range h.children {
+		synced := version{desired: known.synced.desired}
+		children.set(key, childHistory{synced: synced, foreign: known.foreign, existed: known.existed, rewrites: known.rewrites})
+	}
+	h.children = children
 	return h
 }
 
@@ -148,7 +162,7 @@ func (h childHistory) wait(verb verb, a attempt, now time.Time) (wait time.Durat
 }
 
 // recordDone records a step that has succeeded. The resourceVersion is that of the object which an update returned.
-func (h history) recordDone(s childStep, resourceVersion string) {
+func (h *history) recordDone(s childStep, resourceVersion string) {
 	if s.verb == verbDelete {
 		return // it is not desired
 	}
@@ -161,6 +175,7 @@ func (h history) recordDone(s childStep, resourceVersion string) {
 		known.last = s.attempt
 		if resourceVersion == s.resourceVersion {
 			known.synced = version{s.attempt.desired, resourceVersion} // the API server ignores the change
+			h.ignored = true
 		}
 	case verbRecreate:
 		known.last = s.attempt
@@ -171,7 +186,8 @@ func (h history) recordDone(s childStep, resourceVersion string) {
 }
 
 // recordFutile records that a trial has shown the recreation of a child to change nothing. It reports whether that is news.
-func (h history) recordFutile(s childStep) (news bool) {
+func (h *history) recordFutile(s childStep) (news bool) {
+	h.ignored = true
 	news = !h.children.of(s.child).reported
 	h.children.set(s.child, childHistory{
 		synced:   version{s.attempt.desired, s.trial.resourceVersion},
@@ -182,7 +198,8 @@ func (h history) recordFutile(s childStep) (news bool) {
 }
 
 // recordRemaining records the differences that a child has although it was just written: an update for the same would change nothing.
-func (h history) recordRemaining(s childStep, remaining differences) {
+func (h *history) recordRemaining(s childStep, remaining differences) {
+	h.ignored = true
 	known := h.children.of(s.child)
 	known.futile = change{s.attempt.desired, remaining.hash()}
 	h.children.set(s.child, known)

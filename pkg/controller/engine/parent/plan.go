@@ -119,8 +119,8 @@ func (spec *Spec) decide(o observed, update merger) (plan, error) {
 	if err := p.planMetadata(o); err != nil {
 		return plan{}, err
 	}
-	status, err := spec.statusOf(o.parent, o.answer.Status)
-	if err == nil && p.rollout != nil {
+	status, err := spec.statusOf(o)
+	if err == nil && p.rollout != nil && !o.of.isOfKubernetes() {
 		err = setUpdated(status, p.rollout, o)
 	}
 	if err != nil {

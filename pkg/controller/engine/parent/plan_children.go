@@ -189,7 +189,10 @@ func (c *childPlanner) planDifference(child differingChild, known childHistory) 
 		return err // it could not be created again
 	}
 	if !child.verdict.DesiredChanged {
-		differs := differencesOf(child.tree, child.verdict.Object).sinceCreation(child.observed.GetGeneration())
+		differs := differencesOf(child.tree, child.verdict.Object)
+		if child.in.isOfKubernetes() {
+			differs = differs.sinceCreation(child.observed.GetGeneration())
+		}
 		if len(differs) == 0 || known.futile == (change{child.hash, differs.hash()}) {
 			p.leaveAsIs(child, known)
 			return nil
@@ -202,6 +205,7 @@ func (c *childPlanner) planDifference(child differingChild, known childHistory) 
 
 // leaveAsIs does nothing about a child although it differs: that would change nothing.
 func (p *plan) leaveAsIs(child differingChild, known childHistory) {
+	p.history.ignored = true
 	if !known.reported {
 		p.stuck = append(p.stuck, child.key())
 	}
@@ -218,8 +222,9 @@ func (p *plan) planChange(step childStep, known childHistory, now time.Time) {
 	p.history.children.set(step.child, known)
 	switch wait, never := known.wait(step.verb, step.attempt, now); {
 	case never:
+		p.history.ignored = true
 	case wait > 0:
-		p.delayed = true
+		p.history.ignored, p.delayed = true, true
 		p.requeue(wait)
 	default:
 		p.addUnlessContested(step, known, known.synced.desired == step.attempt.desired, now)

@@ -19,7 +19,7 @@ import (
 // API server (defaulting, admission) has changed it when it was created. A recreation repairs the first, and not the second. The child itself
 // shows which one it is, so that a restart decides the same: an object whose spec was never edited has generation 1. What the
 // generation does not show (labels, annotations, kinds without a generation, an edit of another field) is found by a dry run, which
-// creates the child under another name.
+// creates the child under another name. So is everything of kinds that Kubernetes does not define: their definition may have changed since the creation.
 
 // createdGeneration is the metadata.generation of a new object. Kinds without a generation have 0.
 const createdGeneration = 1

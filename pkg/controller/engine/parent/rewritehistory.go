@@ -14,7 +14,7 @@ import (
 // rewriteHistory is what one process has learned of a part of a parent that it writes: of its status, or of its labels and annotations. Others
 // may write it, too.
 type rewriteHistory struct {
-	// written is a hash of what our last write was, 0 before the first, and pending one of what the next write is.
+	// written is a hash of what our last write was, 0 before the first, and pending one of what the next write is, 0 if only its result shows that.
 	written, pending uint64
 	// repairs reports whether another client has changed it since.
 	repairs bool

@@ -18,6 +18,8 @@ type parentState struct {
 	specVersion specVersion
 	history     history
 	lastAnswer  lastAnswer
+	// definitions is the number of changes of definitions that the rest is later than.
+	definitions uint64
 	// customized are the answers of the customize hook, by the name of an older revision, and "" for the parent as it is.
 	customized map[string]*customized
 	// children are those of the last sync, nil if the parent does not roll, or if they have to be gathered again.
@@ -67,16 +69,18 @@ func (c *Controller) state(of *parents, name cache.ObjectName, uid types.UID) (s
 	return state, isNew
 }
 
-func (c *Controller) countParents() {
-	n := 0
+func (c *Controller) countParents() { setParentCount(c.spec.kind, c.name, c.parentCount()) }
+
+// parentCount returns the number of parents of which something is known.
+func (c *Controller) parentCount() (n int) {
 	for _, of := range c.parents {
 		n += of.states.Len()
 	}
-	setParentCount(c.spec.kind, c.name, n)
+	return n
 }
 
-// forget drops what is known of a parent that was deleted, or is none any more. It reports whether Health has changed.
-func (c *Controller) forget(of *parents, k Key) (changed bool) {
+// forget drops what is known of a parent that was deleted, or is none any more.
+func (c *Controller) forget(of *parents, k Key) {
 	c.mu.Lock()
 	uid := of.states.Forget(k.objectName())
 	c.countParents()
@@ -96,7 +100,9 @@ func (c *Controller) forget(of *parents, k Key) (changed bool) {
 	}
 	c.releaseRelated(k, "")
 	c.served.forget(k)
+	c.redefinitions.forget(k)
 	c.written.Clear(k)
-	changed, _ = c.failures.report(k, "", nil)
-	return changed
+	if c.failures.forget(k); c.failures.haveChanged(c.parentCount()) {
+		c.Changed()
+	}
 }

@@ -7,6 +7,7 @@ package parent
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,19 +19,24 @@ import (
 )
 
 // statusOf returns the status that the hook desires of the parent, nil if that is to keep its status. For a CompositeController no status is an
-// empty one, and it has the generation of the parent that the hook has seen.
-func (spec *Spec) statusOf(parent object, wanted []byte) (map[string]any, error) {
-	if wanted == nil && spec.kind == Decorator {
+// empty one, and it has the generation of the parent that the hook has seen. Other components write the status of a type of Kubernetes: the hook gives
+// fields of it. So they do while another one finalizes the parent.
+func (spec *Spec) statusOf(o observed) (map[string]any, error) {
+	given, shared := o.answer.Status, o.of.isOfKubernetes()
+	switch {
+	case given == nil && (spec.kind == Decorator || shared):
+		return nil, nil
+	case o.parent.Deleting() && !hasFinalizer(o.parent, spec.finalizer):
 		return nil, nil
 	}
 	status := map[string]any{}
-	if wanted != nil {
-		if err := utiljson.Unmarshal(wanted, &status); err != nil {
+	if given != nil {
+		if err := utiljson.Unmarshal(given, &status); err != nil {
 			return nil, fmt.Errorf("reading the status in the answer of the hook: %w", err)
 		}
 	}
-	if spec.kind == Composite {
-		status["observedGeneration"] = parent.GetGeneration()
+	if spec.kind == Composite && !shared {
+		status["observedGeneration"] = o.parent.GetGeneration()
 	}
 	return status, nil
 }
@@ -41,8 +47,15 @@ func (p *plan) planStatus(o observed, status map[string]any) {
 	if status == nil {
 		return
 	}
-	wanted := withoutNulls(status)
+	known := &p.history.status
 	tree, err := treeOf(o.parent)
+	known.pending = 0
+	if o.of.isOfKubernetes() {
+		known.pending = merge.HashTree(status)
+		present, _ := tree["status"].(map[string]any)
+		status = merged(present, status)
+	}
+	wanted := withoutNulls(status)
 	if err == nil && equality.Semantic.DeepEqual(withoutNulls(tree["status"]), wanted) {
 		return
 	}
@@ -60,8 +73,11 @@ func (p *plan) planStatus(o observed, status map[string]any) {
 		p.problem = p.leaveStatus(o.parent, o.statusBy)
 		return
 	}
-	known := &p.history.status
-	known.repairs = known.written != 0 && err == nil && known.written != merge.HashTree(withoutNulls(tree["status"]))
+	if known.pending != 0 {
+		known.repairs = known.written == known.pending
+	} else {
+		known.repairs = known.written != 0 && err == nil && known.written != merge.HashTree(withoutNulls(tree["status"]))
+	}
 	if !p.isDue(known, o) {
 		p.status = nil
 	}
@@ -76,9 +92,11 @@ func (h *history) recordStatusTooLarge(status map[string]any, resourceVersion, t
 // recordStatusDone records a status that was written to a parent of the version before.
 func (h *history) recordStatusDone(status map[string]any, before string, written object) {
 	if before == written.GetResourceVersion() {
-		h.parent = version{merge.HashTree(withoutNulls(status)), before}
+		h.ignored, h.parent = true, version{merge.HashTree(withoutNulls(status)), before}
 	}
-	if tree, err := treeOf(written); err == nil {
+	if h.status.pending != 0 {
+		h.status.written = h.status.pending
+	} else if tree, err := treeOf(written); err == nil {
 		h.status.written = merge.HashTree(withoutNulls(tree["status"]))
 	}
 	h.status.recordDone(h.now)
@@ -102,6 +120,26 @@ func setUpdated(status map[string]any, state *rollout.State, o observed) error {
 		return &rejectedError{hook.ReasonInvalidResponse, fmt.Errorf("the answer of the hook: %w", err)}
 	}
 	return nil
+}
+
+// merged returns a status with the fields that a hook gives: like a JSON merge patch (RFC 7386), which removes those that are null.
+func merged(present, given map[string]any) map[string]any {
+	result := maps.Clone(present)
+	if result == nil {
+		result = map[string]any{}
+	}
+	for field, value := range given {
+		inner, isObject := value.(map[string]any)
+		switch before, _ := result[field].(map[string]any); {
+		case value == nil:
+			delete(result, field)
+		case isObject:
+			result[field] = merged(before, inner)
+		default:
+			result[field] = value
+		}
+	}
+	return result
 }
 
 // withoutNulls returns a tree as an API server stores it: members that are null are absent, and whole numbers are integers.

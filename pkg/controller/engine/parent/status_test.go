@@ -187,3 +187,79 @@ func TestRetryAfterLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusOfKubernetes: other components write the status of a Namespace. The hook changes the fields that it gives.
+func TestStatusOfKubernetes(t *testing.T) {
+	const phase = `{"phase":"Active","load":{"a":1}}`
+	for name, test := range map[string]struct {
+		answer string
+		want   map[string]any
+	}{
+		"no status":       {`{}`, nil},
+		"null":            {`{"status":null}`, nil},
+		"an empty status": {`{"status":{}}`, nil},
+		"as it is":        {`{"status":{"load":{"a":1.0}}}`, nil},
+		"another field":   {`{"status":{"load":{"b":2}}}`, map[string]any{"phase": "Active", "load": map[string]any{"a": int64(1), "b": int64(2)}}},
+		"a field less":    {`{"status":{"load":{"a":null}}}`, map[string]any{"phase": "Active", "load": map[string]any{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(s *v1alpha1.CompositeControllerSpec) {
+				s.ParentResource.ResourceRule = v1alpha1.ResourceRule{APIVersion: "v1", Resource: "namespaces"}
+				s.GenerateSelector = ptr(true)
+			})
+			w.parent = text(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ns","uid":"parent","resourceVersion":"1"},"status":` + phase + `}`)
+			p, err := w.decide(phaseSync, test.answer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, p.status); diff != "" {
+				t.Errorf("another status is written (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestStatusOfKubernetesRepairs: what others write of the status does not slow the hook's writes, and what undoes them does.
+func TestStatusOfKubernetesRepairs(t *testing.T) {
+	w := newWorld(t, func(s *v1alpha1.CompositeControllerSpec) {
+		s.ParentResource.ResourceRule = v1alpha1.ResourceRule{APIVersion: "v1", Resource: "namespaces"}
+		s.GenerateSelector = ptr(true)
+	})
+	w.parent = text(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ns","uid":"parent","resourceVersion":"1"}}`)
+	w.want(`{"status":{"mine":1}}`, "status")
+	w.setStatus(map[string]any{"theirs": 1, "mine": 1})
+	w.want(`{"status":{"mine":99}}`, "status")
+	if w.history.status.repairs {
+		t.Error("another field has changed, and the write of this one counts as a repair")
+	}
+	writes := 0
+	for i := range 100 {
+		w.setStatus(map[string]any{"theirs": i})
+		writes += len(w.sync(`{"status":{"mine":99}}`))
+	}
+	if writes > 20 || writes == 0 {
+		t.Errorf("a field that another client removes each time was written %d of 100 times in one moment", writes)
+	}
+}
+
+func TestNoStatusOfDyingParent(t *testing.T) {
+	for name, test := range map[string]struct {
+		metadata string
+		edits    []edit
+		want     bool
+	}{
+		"left to the garbage collector": {deleting, nil, false},
+		"finalized by others":           {deleting + `,"finalizers":["example.com/theirs"]`, []edit{withFinalize}, false},
+		"finalized by us":               {deleting + "," + held, []edit{withFinalize}, true},
+	} {
+		w := newWorld(t, test.edits...)
+		w.parent = parentWith(test.metadata)
+		p, err := w.decide(phaseSync, `{"status":{"a":1}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.status != nil; got != test.want {
+			t.Errorf("%s: the status is written: %t", name, got)
+		}
+	}
+}

@@ -23,6 +23,8 @@ type parentSync struct {
 	*Controller
 	key Key
 	of  *parents
+	// definitions is the number of changes of definitions when the sync began.
+	definitions uint64
 	// parent as it was observed, or as our last write left it.
 	parent *objectcache.RawObject
 	state  *parentState
@@ -58,6 +60,7 @@ func (c *Controller) Sync(ctx context.Context, k Key) (time.Duration, error) {
 		c.written.RequeueUnlessReady(k, c.Queue.Enqueue)
 		return 0, nil
 	}
+	definitions := c.redefinitions.current() // before it is checked whether all is as they have it
 	if c.isReloading() {
 		return controller.StaleCacheDelay, nil
 	}
@@ -67,13 +70,12 @@ func (c *Controller) Sync(ctx context.Context, k Key) (time.Duration, error) {
 	}
 	parent := of.handle.Get(k.Namespace, k.Name)
 	if parent == nil || !c.spec.isParent(of.parentType, parent) {
-		if c.forget(of, k) {
-			c.Changed()
-		}
+		c.forget(of, k)
 		return 0, nil
 	}
-	s := &parentSync{Controller: c, key: k, of: of, parent: parent}
+	s := &parentSync{Controller: c, key: k, of: of, definitions: definitions, parent: parent}
 	after, err := s.reconcile(ctx)
+	s.waitForDefinitions()
 	switch {
 	case errors.Is(err, errNotRelated):
 		return 0, nil
@@ -104,11 +106,10 @@ func (s *parentSync) finish(ctx context.Context, after time.Duration, err error)
 	if err == nil {
 		problem = cmp.Or(s.problem, s.refused)
 	}
-	changed, wake := s.failures.conclude(s.key, s.called, s.answered, err, problem)
-	if changed {
+	s.Queue.EnqueueResync(s.failures.conclude(s.key, s.called, s.answered, err, problem)...)
+	if s.failures.haveChanged(s.parentCount()) {
 		s.Changed()
 	}
-	s.Queue.EnqueueResync(wake...)
 	if s.resync > 0 {
 		// With jitter, so that parents which were created together are not synced together for ever.
 		after = controller.EarliestDelay(after, wait.Jitter(s.resync*9/10, 0.2))
