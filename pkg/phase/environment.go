@@ -4,7 +4,6 @@
 package phase
 
 import (
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -14,8 +13,6 @@ import (
 type Environment struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
-	// Mapper maps kinds and resources that the API server serves.
-	Mapper meta.ResettableRESTMapper
 	// RESTConfig is for the streams of commands.
 	RESTConfig *rest.Config
 	// ServiceAccount of Pods for which none is named; "" for the default of the API server.

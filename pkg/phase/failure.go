@@ -31,6 +31,12 @@ func FailureOf(err error) (message string, ok bool) {
 	return failure.Message, true
 }
 
+// WaitError is an error of a method that cannot do anything yet. It is called again until what it waits for has happened. The error has no cause: that
+// of the API server may be one that ends a phase, such as a missing right of an aggregated API.
+type WaitError struct{ Waiting Waiting }
+
+func (w *WaitError) Error() string { return "waiting for " + w.Waiting.For + ": " + w.Waiting.Details }
+
 // Definitive converts an error of the API server that a retry does not change to a *Failure. Its text is that of the API server, without
 // what the operator was doing.
 func Definitive(err error) error {

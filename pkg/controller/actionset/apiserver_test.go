@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -207,7 +206,7 @@ func (a *apiServer) build(ctx context.Context, options ...externalversions.Share
 	c, err := newController(ctx, Config{
 		Client: client, KubeClient: kube, ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(),
 		Recorder: &recorder{FakeRecorder: record.FakeRecorder{}, a: a},
-	}, dynamic.NewForConfigOrDie(a.Config()), mapper{meta.NewDefaultRESTMapper(nil)})
+	}, dynamic.NewForConfigOrDie(a.Config()))
 	a.must(err)
 	a.controller = c
 	return factory, c
@@ -302,17 +301,6 @@ func (r *recorder) Event(object runtime.Object, eventType, reason, message strin
 	defer r.a.mu.Unlock()
 	of, _ := meta.Accessor(object)
 	r.a.events = append(r.a.events, fmt.Sprintf("%s: %s %s: %s", of.GetName(), eventType, reason, message))
-}
-
-// mapper maps ConfigMaps.
-type mapper struct{ *meta.DefaultRESTMapper }
-
-func (mapper) Reset() {}
-
-func (mapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
-	return &meta.RESTMapping{
-		Resource: configMapsResource.GroupVersionResource, GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Scope: meta.RESTScopeNamespace,
-	}, nil
 }
 
 // configMapPhase returns a phase that creates the ConfigMap of that name.

@@ -211,9 +211,9 @@ func (s *syncer) start(ctx context.Context, key phaseKey) (again bool, _ error) 
 	}
 	if err != nil {
 		if s.memory.unstarted == nil {
-			s.memory.unstarted = map[phaseKey]string{}
+			s.memory.unstarted = map[phaseKey]phase.Waiting{}
 		}
-		s.memory.unstarted[key] = err.Error()
+		s.memory.unstarted[key] = waitingForRetry(err)
 		return false, fmt.Errorf("starting phase %s of ActionSet %s: %w", key, s.key, err)
 	}
 	delete(s.memory.unstarted, key)

@@ -13,14 +13,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	discoverycache "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -88,11 +85,10 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client of all kinds: %w", err)
 	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(discoverycache.NewMemCacheClient(config.KubeClient.Discovery()))
-	return newController(ctx, config, objects, mapper)
+	return newController(ctx, config, objects)
 }
 
-func newController(ctx context.Context, config Config, objects dynamic.Interface, mapper meta.ResettableRESTMapper) (*Controller, error) {
+func newController(ctx context.Context, config Config, objects dynamic.Interface) (*Controller, error) {
 	c := &Controller{
 		Config:     config,
 		sets:       config.ActionSets.Lister(),
@@ -109,7 +105,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 	functionsCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopFunctions = stop
 	c.functions = function.New(functionsCtx, phase.Environment{
-		Client: config.KubeClient, Dynamic: objects, Mapper: mapper, RESTConfig: config.RESTConfig,
+		Client: config.KubeClient, Dynamic: objects, RESTConfig: config.RESTConfig,
 		ServiceAccount: config.ServiceAccount, OperatorNamespace: phase.OperatorNamespace(config.OperatorNamespace),
 		Wake: func(id phase.ID) { c.Enqueue(cache.NewObjectName(id.Namespace, id.Name)) },
 	})

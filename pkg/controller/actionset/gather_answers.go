@@ -22,7 +22,7 @@ func (s *syncer) Answer(ctx context.Context, a controller.Ask) error {
 		s.o.subjects = s.lookUpSubjects(ctx)
 	case preparePhase:
 		s.o.prepared[a.key] = s.preparePhase(ctx, a)
-		s.memory.rememberWaiting(&s.o, a.key, waitingForRetry(s.o.prepared[a.key].why))
+		s.memory.rememberWaiting(&s.o, a.key, s.o.prepared[a.key].waiting)
 	case pollPhase:
 		s.o.polled[a.key] = s.pollPhase(ctx, a.key)
 		s.memory.rememberWaiting(&s.o, a.key, s.o.polled[a.key].Waiting)
@@ -41,15 +41,16 @@ func (s *syncer) resultOf(doing string, err error) lookupResult {
 		return lookupResult{failure: message}
 	}
 	s.problem = errors.Join(s.problem, fmt.Errorf("%s: %w", doing, err))
-	return lookupResult{retry: true, why: err.Error()}
+	return lookupResult{retry: true, waiting: waitingForRetry(err)}
 }
 
-// waitingForRetry returns what a phase waits for if a request for it is retried; nothing if there is no reason.
-func waitingForRetry(why string) (w phase.Waiting) {
-	if why != "" {
-		w = phase.Waiting{For: "a request to succeed", Details: why}
+// waitingForRetry returns what a phase waits for if a request for it is retried because of an error.
+func waitingForRetry(err error) phase.Waiting {
+	var known *phase.WaitError
+	if errors.As(err, &known) {
+		return known.Waiting
 	}
-	return w
+	return phase.Waiting{For: "a request to succeed", Details: err.Error()}
 }
 
 // preparePhase renders the arguments of a phase, and returns the intent of its function.
@@ -92,9 +93,9 @@ func (s *syncer) pollPhase(ctx context.Context, key phaseKey) phase.Observation 
 	case result.failure != "":
 		return phase.Observation{State: phase.Failed, Message: result.failure}
 	case result.retry:
-		return phase.Observation{Waiting: waitingForRetry(result.why)}
+		return phase.Observation{Waiting: result.waiting}
 	case found.State == phase.Idle || found.State == phase.Ready:
-		found.Waiting = waitingForRetry(s.memory.unstarted[key])
+		found.Waiting = s.memory.unstarted[key]
 	}
 	return found
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
 )
 
 // memory is what this process remembers of an ActionSet. It saves requests; everything works without it, as after a restart.
@@ -33,8 +34,8 @@ type memory struct {
 	args map[phaseKey]map[string]any
 	// waiting is what phases wait for.
 	waiting map[phaseKey]phaseWait
-	// unstarted is why phases could not be started whose start is retried.
-	unstarted map[phaseKey]string
+	// unstarted is what phases wait for whose start is retried.
+	unstarted map[phaseKey]phase.Waiting
 }
 
 // startedFrom reports whether the snapshot in memory is the one in the status. Another process may have started the run from another snapshot.

@@ -65,9 +65,9 @@ func (k phaseKey) String() string { return phase.ID{Action: k.action, Phase: k.p
 type lookupResult struct {
 	// failure is why what was read cannot be used.
 	failure string
-	// retry: the look-up has to be retried, for the reason why.
-	retry bool
-	why   string
+	// retry: the look-up has to be retried, until what it waits for has happened.
+	retry   bool
+	waiting phase.Waiting
 }
 
 // foundSubject is the subject of one action, with the references of the objects of its phases, by the index of the phase. Everything that

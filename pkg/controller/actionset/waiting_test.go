@@ -4,6 +4,7 @@
 package actionset
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -104,11 +105,11 @@ func TestWaitingLines(t *testing.T) {
 }
 
 func TestWaitingShowsError(t *testing.T) {
-	of := waitingForRetry("the webhook fails")
+	of := waitingForRetry(errors.New("the webhook fails"))
 	for name, state := range map[string]string{"prepared": "pending", "polled": "running"} {
 		o := inRun(t, "KubeOps", statusWith(state, "pending", "pending"))
 		o.waiting = map[phaseKey]phaseWait{}
-		o.prepared[phaseKey{0, 0}] = preparation{lookupResult: lookupResult{retry: true, why: "the webhook fails"}}
+		o.prepared[phaseKey{0, 0}] = preparation{lookupResult: lookupResult{retry: true, waiting: of}}
 		o.polled[phaseKey{0, 0}] = phase.Observation{Waiting: of}
 		var m memory
 		m.rememberWaiting(&o, phaseKey{0, 0}, of)
@@ -124,6 +125,18 @@ func TestWaitingShowsError(t *testing.T) {
 		if want := "phase one waits for a request to succeed since 2026-11-20T12:00:00Z: the webhook fails"; progressing.Message != want {
 			t.Errorf("%s: the message is %q", name, progressing.Message)
 		}
+	}
+}
+
+func TestWaitingForAPIGroup(t *testing.T) {
+	waits := phase.Waiting{For: "the API group g.example.com to be available", Details: "no endpoints"}
+	err := fmt.Errorf("looking for the resource of kind Gadget: %w", &phase.WaitError{Waiting: waits})
+	if found := waitingForRetry(err); found != waits {
+		t.Errorf("the phase waits for %+v", found)
+	}
+	s := &syncer{}
+	if result := s.resultOf("preparing phase 0.0", err); !result.retry || result.failure != "" || result.waiting != waits || s.problem == nil {
+		t.Errorf("the result is %+v, the problem %v", result, s.problem)
 	}
 }
 

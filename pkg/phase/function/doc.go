@@ -8,5 +8,6 @@
 //	kubeexec.go                                         KubeExec and KubeExecAll, by package exec
 //	kubeops*.go                                         KubeOps: creates, deletes and patches objects
 //	scaleworkload*.go, workload.go                      ScaleWorkload: scales the workload itself, or the scale subresource of its owner
+//	mapper.go, discovered.go                            which resources the API server serves, for all functions that take any kind
 //	wait*.go                                            Wait and WaitV2
 package function

@@ -28,16 +28,17 @@ type Functions struct {
 func New(ctx context.Context, env phase.Environment) *Functions {
 	pods := podrun.New(ctx, env)
 	commands := exec.New(ctx, exec.NewExecutor(env), env.Wake)
-	kubeOps := &KubeOps{Client: env.Dynamic, Mapper: env.Mapper, Wake: env.Wake, operator: env.OperatorNamespace}
+	mapper := NewMapper(env.Client.Discovery())
+	kubeOps := &KubeOps{Client: env.Dynamic, Mapper: mapper, Wake: env.Wake, operator: env.OperatorNamespace}
 	wait := func(language blueprint.ConditionLanguage) *Wait {
-		return &Wait{Client: env.Dynamic, Mapper: env.Mapper, Language: language, Wake: env.Wake, operator: env.OperatorNamespace}
+		return &Wait{Client: env.Dynamic, Mapper: mapper, Language: language, Wake: env.Wake, operator: env.OperatorNamespace}
 	}
 	return &Functions{
 		byName: map[string]phase.Function{
 			"KubeExec":          kubeExec{commands, env.OperatorNamespace, kubeExecArgs},
 			"KubeExecAll":       kubeExec{commands, env.OperatorNamespace, kubeExecAllArgs},
 			"KubeOps":           kubeOps,
-			"ScaleWorkload":     &ScaleWorkload{Client: env.Client, Dynamic: env.Dynamic, Mapper: env.Mapper, Wake: env.Wake, operator: env.OperatorNamespace},
+			"ScaleWorkload":     &ScaleWorkload{Client: env.Client, Dynamic: env.Dynamic, Mapper: mapper, Wake: env.Wake, operator: env.OperatorNamespace},
 			"Wait":              wait(blueprint.WaitLanguage{}),
 			"WaitV2":            wait(blueprint.WaitV2Language{}),
 			"KubeTask":          pods.Function(planKubeTask),

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,8 +36,7 @@ const (
 // Only an object that was created and then deleted may be created again by a late request.
 type KubeOps struct {
 	Client dynamic.Interface
-	// Mapper maps what the API server serves. If it does not know a kind, it is reset and used again.
-	Mapper meta.ResettableRESTMapper
+	Mapper *Mapper
 	Wake   func(phase.ID)
 
 	operator phase.OperatorNamespace
@@ -67,7 +65,7 @@ func (k *KubeOps) Validate(ctx context.Context, call phase.Call) (map[string]any
 			return nil, err
 		}
 		for _, object := range objects {
-			t, err := k.newTarget(object, args.Namespace)
+			t, err := k.newTarget(ctx, object, args.Namespace)
 			if err != nil {
 				return nil, err
 			}
@@ -165,7 +163,11 @@ func (k *KubeOps) Poll(ctx context.Context, call phase.Call) (phase.Observation,
 
 // get reads an object; nil if it does not exist, or if another object has its name.
 func (k *KubeOps) get(ctx context.Context, t target) (*unstructured.Unstructured, error) {
-	object, err := k.on(t).Get(ctx, t.Name, metav1.GetOptions{})
+	var object *unstructured.Unstructured
+	err := k.Mapper.inServedVersion(ctx, t, isFound, func(t target) (err error) {
+		object, err = k.on(t).Get(ctx, t.Name, metav1.GetOptions{})
+		return err
+	})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && t.UID != "" && object.GetUID() != t.UID:
 		return nil, nil
@@ -243,7 +245,9 @@ func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOp
 }
 
 func (k *KubeOps) delete(ctx context.Context, t target) error {
-	err := k.on(t).Delete(ctx, t.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(t.UID)}})
+	err := k.Mapper.inServedVersion(ctx, t, isFound, func(t target) error {
+		return k.on(t).Delete(ctx, t.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(t.UID)}})
+	})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // a conflict means that an object with another UID has its name: ours is gone
 	}

@@ -53,29 +53,20 @@ func (t target) output() map[string]any {
 }
 
 // newTarget returns the target of an object that is to be created.
-func (k *KubeOps) newTarget(object *unstructured.Unstructured, namespace string) (target, error) {
+func (k *KubeOps) newTarget(ctx context.Context, object *unstructured.Unstructured, namespace string) (target, error) {
 	kind := object.GroupVersionKind()
-	mapping, err := k.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if meta.IsNoMatchError(err) {
-		k.Mapper.Reset()
-		mapping, err = k.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	found, err := k.Mapper.ofKind(ctx, kind, isFound)
+	if err != nil {
+		return target{}, unlessServed(fmt.Sprintf("looking for the resource of kind %s", kind.Kind), err)
 	}
-	switch {
-	case meta.IsNoMatchError(err):
-		return target{}, phase.Failf("%v", err)
-	case err != nil:
-		return target{}, fmt.Errorf("looking for the resource of kind %s: %w", kind.Kind, err)
-	}
-	t := target{
-		Group: mapping.Resource.Group, APIVersion: mapping.Resource.Version, Resource: mapping.Resource.Resource, Name: object.GetName(),
-	}
+	t := target{Group: found.Group, APIVersion: found.Version, Resource: found.Resource, Name: object.GetName()}
 	if t.Name == "" && object.GetGenerateName() != "" {
 		t.Name = object.GetGenerateName() + rand.String(5)
 	}
 	if t.Name == "" {
 		return target{}, phase.Failf("the object of kind %s in the spec has no name", kind.Kind)
 	}
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+	if found.namespaced {
 		t.Namespace = cmp.Or(object.GetNamespace(), namespace, defaultNamespace)
 	}
 	return t, t.check(fmt.Sprintf("the %s in the spec", kind.Kind))
@@ -87,12 +78,12 @@ func (k *KubeOps) existing(ctx context.Context, args blueprint.KubeOpsArgs) (tar
 	if reference.Name == "" || reference.APIVersion == "" || reference.Resource == "" {
 		return target{}, phase.Failf("missing one or more required fields name/apiVersion/resource in objectReference")
 	}
-	t, err := targetOf(k.Mapper, reference, args.Namespace)
+	t, err := targetOf(ctx, k.Mapper, reference, args.Namespace)
 	if err != nil {
 		return target{}, err
 	}
 	object, err := k.on(t).Get(ctx, t.Name, metav1.GetOptions{})
-	if err != nil {
+	if err = k.Mapper.stillServed(t.resource(), err); err != nil {
 		return target{}, fmt.Errorf("reading %s %s: %w", t.resource().GroupResource(), t.Name, phase.Definitive(err))
 	}
 	t.UID = object.GetUID()
@@ -103,26 +94,24 @@ func (k *KubeOps) existing(ctx context.Context, args blueprint.KubeOpsArgs) (tar
 }
 
 // targetOf returns the target of a reference. The namespace is used if the reference has none.
-func targetOf(mapper meta.ResettableRESTMapper, reference blueprint.ObjectReference, namespace string) (target, error) {
+func targetOf(ctx context.Context, mapper *Mapper, reference blueprint.ObjectReference, namespace string) (target, error) {
 	t := target{Group: reference.Group, APIVersion: reference.APIVersion, Resource: reference.Resource, Name: reference.Name}
-	kind, err := mapper.KindFor(t.resource())
-	if meta.IsNoMatchError(err) {
-		mapper.Reset()
-		kind, err = mapper.KindFor(t.resource())
+	found, err := mapper.ofResource(ctx, t.resource())
+	if err != nil {
+		return target{}, unlessServed(fmt.Sprintf("looking for the resource %s", t.resource()), err)
 	}
-	var mapping *meta.RESTMapping
-	if err == nil {
-		mapping, err = mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	}
-	switch {
-	case meta.IsNoMatchError(err):
-		return target{}, phase.Failf("%v", err)
-	case err != nil:
-		return target{}, fmt.Errorf("looking for the resource %s: %w", t.resource(), err)
-	case mapping.Scope.Name() == meta.RESTScopeNameNamespace:
+	if found.namespaced {
 		t.Namespace = cmp.Or(reference.Namespace, namespace, defaultNamespace)
 	}
 	return t, t.check("the objectReference")
+}
+
+// unlessServed returns a *Failure for a kind or resource that the API server does not serve. Any other error does not end a phase.
+func unlessServed(doing string, err error) error {
+	if meta.IsNoMatchError(err) {
+		return phase.Failf("%v", err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // check returns a *Failure if the name or the namespace of the target is invalid.

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/phase"
 )
@@ -32,16 +33,10 @@ type opsWorld struct {
 	answerIsLost bool
 }
 
-type staticMapper struct{ meta.RESTMapper }
-
-func (staticMapper) Reset() {}
-
 func newOpsWorld(t *testing.T) *opsWorld {
 	t.Helper()
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 	client := fake.NewSimpleDynamicClient(runtime.NewScheme())
-	w := &opsWorld{T: t, function: &KubeOps{Client: client, Mapper: staticMapper{mapper}, Wake: func(phase.ID) {}}}
+	w := &opsWorld{T: t, function: &KubeOps{Client: client, Mapper: NewMapper(serverWith(served("v1", "ConfigMap"))), Wake: func(phase.ID) {}}}
 	w.object = &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"namespace": "ns", "name": "c", "uid": "c-uid", "resourceVersion": "10"},
@@ -171,4 +166,45 @@ func TestPatchOfRecreatedObjectFails(t *testing.T) {
 	if got := w.start(call); got.State != phase.Failed || got.Message != `configmaps "c" not found` || w.value() != "first" {
 		t.Errorf("it is %q: %s, and the value is %q", got.State, got.Message, w.value())
 	}
+}
+
+// A version that is no longer served does not mean that its objects are gone.
+func TestDeletedInAnotherVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOpsWorld(t)
+		server := serverWith(served("g.example.com/v1", "Gadget"))
+		client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+		w.function.Client, w.function.Mapper = client, NewMapper(server)
+		held := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": "x-uid", "finalizers": []any{"of/others"}}}}
+		deleted := ""
+		client.PrependReactor("*", "gadgets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			version := action.GetResource().Version
+			if server.Resources[0].GroupVersion != "g.example.com/"+version {
+				return true, nil, apierrors.NewGenericServerResponse(404, action.GetVerb(), gadgets(version).GroupResource(), "x", "404 page not found", 0, true)
+			}
+			if action.GetVerb() == "delete" {
+				deleted = version
+				held.SetDeletionTimestamp(ptr.To(metav1.Now()))
+			}
+			return true, held.DeepCopy(), nil
+		})
+		call := phase.Call{ID: phase.ID{UID: "set"}, Args: map[string]any{"operation": "delete", "objectReference": map[string]any{
+			"group": "g.example.com", "apiVersion": "v1", "resource": "gadgets", "name": "x", "namespace": "ns",
+		}}}
+		intent, err := w.function.Validate(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call.Intent = intent
+		time.Sleep(time.Second)
+		server.Resources[0] = served("g.example.com/v2", "Gadget")
+		if got := w.start(call); got.State != phase.Running || deleted != "v2" {
+			t.Errorf("it is deleted in version %q, and the phase is %s: %s", deleted, got.State, got.Message)
+		}
+		time.Sleep(time.Second)
+		server.Resources[0] = served("other.example.com/v1", "Other")
+		if got, err := w.function.Poll(t.Context(), call); err != nil || got.State != phase.Succeeded {
+			t.Errorf("its kind is gone, and the phase is %s: %v", got.State, err)
+		}
+	})
 }

@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
@@ -94,10 +93,7 @@ func TestOperatorNamespaceIsRefused(t *testing.T) {
 			claim, deployment := claimOf("data", "ReadWriteOnce"), deploymentOf("system", "d")
 			claim.Namespace = "system"
 			client := fake.NewClientset(claim, deployment)
-			mapper := meta.NewDefaultRESTMapper(nil)
-			mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
-			mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-			mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+			client.Resources = []*metav1.APIResourceList{served("v1", "ConfigMap", "Secret", "Namespace")}
 			scheme := runtime.NewScheme()
 			if err := corev1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
@@ -106,7 +102,7 @@ func TestOperatorNamespaceIsRefused(t *testing.T) {
 			for operatorNamespace, refused := range map[phase.OperatorNamespace]bool{"system": true, "elsewhere": false, "": false} {
 				ctx, stop := context.WithCancel(t.Context())
 				functions := New(ctx, phase.Environment{
-					Client: client, Dynamic: dynamicfake.NewSimpleDynamicClient(scheme, there...), Mapper: staticMapper{mapper},
+					Client: client, Dynamic: dynamicfake.NewSimpleDynamicClient(scheme, there...),
 					OperatorNamespace: operatorNamespace, Wake: func(phase.ID) {},
 				})
 				intent, err := functions.Get(c.function).Validate(ctx, c.call)
@@ -118,7 +114,7 @@ func TestOperatorNamespaceIsRefused(t *testing.T) {
 				}
 				// What an older version has recorded is refused too.
 				if c.call.Intent = intent; refused && c.function != "WaitV2" && c.function != "KubeExec" && c.function != "KubeExecAll" {
-					c.call.Intent = recordedBefore(t, c.function, c.call, client, dynamicfake.NewSimpleDynamicClient(scheme, there...), staticMapper{mapper})
+					c.call.Intent = recordedBefore(t, c.function, c.call, client, dynamicfake.NewSimpleDynamicClient(scheme, there...))
 					found, err := functions.Get(c.function).Start(ctx, c.call)
 					if err != nil || found.State != phase.Failed {
 						t.Errorf("its start is %q: %v", found.State, err)
@@ -133,11 +129,11 @@ func TestOperatorNamespaceIsRefused(t *testing.T) {
 
 // recordedBefore is the intent of a process that does not know which namespace is the operator's.
 func recordedBefore(
-	t *testing.T, function string, call phase.Call, client kubernetes.Interface, objects dynamic.Interface, mapper meta.ResettableRESTMapper,
+	t *testing.T, function string, call phase.Call, client kubernetes.Interface, objects dynamic.Interface,
 ) map[string]any {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	functions := New(ctx, phase.Environment{Client: client, Dynamic: objects, Mapper: mapper, Wake: func(phase.ID) {}})
+	functions := New(ctx, phase.Environment{Client: client, Dynamic: objects, Wake: func(phase.ID) {}})
 	defer functions.Wait()
 	defer stop()
 	intent, err := functions.Get(function).Validate(ctx, call)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -44,9 +43,8 @@ const (
 type ScaleWorkload struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
-	// Mapper maps the kinds that the API server serves.
-	Mapper meta.ResettableRESTMapper
-	Wake   func(phase.ID)
+	Mapper  *Mapper
+	Wake    func(phase.ID)
 
 	operator phase.OperatorNamespace
 	stopped  stoppedCalls

@@ -6,8 +6,6 @@ package function
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,22 +31,20 @@ func (s *ScaleWorkload) scaledOwner(ctx context.Context, object metav1.Object) (
 		if err != nil {
 			break // the kind is invalid
 		}
-		mapping, err := s.Mapper.RESTMapping(schema.GroupKind{Group: group.Group, Kind: reference.Kind}, group.Version)
+		kind, err := s.Mapper.ofOwner(ctx, group.WithKind(reference.Kind))
 		if meta.IsNoMatchError(err) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("looking for the resource of kind %s: %w", reference.Kind, err)
+			return nil, fmt.Errorf("looking for the resource of kind %s, which owns %s: %w", reference.Kind, object.GetName(), err)
 		}
-		owner, err := s.scaleTargetOf(mapping, object.GetNamespace(), reference.Name)
-		if err != nil {
-			return nil, err
-		}
-		found, err := s.Dynamic.Resource(mapping.Resource).Namespace(owner.Namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+		owner := kind.target(object.GetNamespace(), reference.Name)
+		found, err := s.Dynamic.Resource(kind.GroupVersionResource).Namespace(owner.Namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+		err = s.Mapper.stillServed(kind.GroupVersionResource, err)
 		switch {
 		case apierrors.IsForbidden(err):
-			if owner.scalable {
-				highest = &owner.target
+			if kind.scalable {
+				highest = &owner
 			}
 			return highest, nil
 		case apierrors.IsNotFound(err), err == nil && found.GetUID() != reference.UID:
@@ -56,54 +52,12 @@ func (s *ScaleWorkload) scaledOwner(ctx context.Context, object metav1.Object) (
 		case err != nil:
 			return nil, fmt.Errorf("reading %s, which owns %s: %w", owner, object.GetName(), err)
 		}
-		if owner.scalable {
-			highest = &owner.target
+		if kind.scalable {
+			highest = &owner
 		}
 		object = found
 	}
 	return highest, nil
-}
-
-// scaleTargetOf returns the target of an object, and whether its kind has a scale subresource.
-func (s *ScaleWorkload) scaleTargetOf(mapping *meta.RESTMapping, namespace, name string) (found struct {
-	target
-	scalable bool
-}, _ error) {
-	served, err := s.Client.Discovery().ServerResourcesForGroupVersion(mapping.Resource.GroupVersion().String())
-	if err != nil {
-		return found, fmt.Errorf("looking whether %s can be scaled: %w", mapping.Resource.GroupResource(), err)
-	}
-	found.target = target{Group: mapping.Resource.Group, APIVersion: mapping.Resource.Version, Resource: mapping.Resource.Resource, Name: name}
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		found.Namespace = namespace
-	}
-	found.scalable = slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == mapping.Resource.Resource+"/scale" })
-	return found, nil
-}
-
-// mappingOf returns the mapping of a kind as users write it: HelloApp, helloapps, helloapps.apps.anupam.com. It returns a *Failure if there is
-// none.
-func (s *ScaleWorkload) mappingOf(kind string) (*meta.RESTMapping, error) {
-	named := schema.ParseGroupResource(strings.ToLower(kind))
-	look := func() (*meta.RESTMapping, error) {
-		found, err := s.Mapper.KindFor(named.WithVersion(""))
-		if err != nil {
-			return nil, err
-		}
-		return s.Mapper.RESTMapping(found.GroupKind(), found.Version)
-	}
-	mapping, err := look()
-	if meta.IsNoMatchError(err) {
-		s.Mapper.Reset()
-		mapping, err = look()
-	}
-	switch {
-	case meta.IsNoMatchError(err):
-		return nil, phase.Failf("Workload type not supported %s: the API server serves no such kind", kind)
-	case err != nil:
-		return nil, fmt.Errorf("looking for the kind %s: %w", kind, err)
-	}
-	return mapping, nil
 }
 
 // scale is the scale subresource of an object.
@@ -112,13 +66,17 @@ type scale struct {
 	replicas, current int32
 }
 
-func (s *ScaleWorkload) getScale(ctx context.Context, t target) (scale, error) {
-	found, err := s.Dynamic.Resource(t.resource()).Namespace(t.Namespace).Get(ctx, t.Name, metav1.GetOptions{}, "scale")
-	return scaleOf(t, found), scaleRefused(t, err)
+func (s *ScaleWorkload) getScale(ctx context.Context, t target) (found scale, _ error) {
+	err := s.Mapper.inServedVersion(ctx, t, isScalable, func(t target) error {
+		object, err := s.Dynamic.Resource(t.resource()).Namespace(t.Namespace).Get(ctx, t.Name, metav1.GetOptions{}, "scale")
+		found = scaleOf(t, object)
+		return err
+	})
+	return found, scaleRefused(t, err)
 }
 
 // putScale sets the replicas, with the UID and the resourceVersion of the target as preconditions.
-func (s *ScaleWorkload) putScale(ctx context.Context, t target, replicas int32) (scale, error) {
+func (s *ScaleWorkload) putScale(ctx context.Context, t target, replicas int32) (written scale, _ error) {
 	body := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "autoscaling/v1", "kind": "Scale",
 		"metadata": map[string]any{"name": t.Name, "namespace": t.Namespace, "uid": string(t.UID), "resourceVersion": t.ResourceVersion},
@@ -127,8 +85,12 @@ func (s *ScaleWorkload) putScale(ctx context.Context, t target, replicas int32) 
 	if t.Namespace == "" {
 		unstructured.RemoveNestedField(body.Object, "metadata", "namespace")
 	}
-	found, err := s.Dynamic.Resource(t.resource()).Namespace(t.Namespace).Update(ctx, body, metav1.UpdateOptions{FieldManager: scaleManager}, "scale")
-	return scaleOf(t, found), scaleRefused(t, err)
+	err := s.Mapper.inServedVersion(ctx, t, isScalable, func(t target) error {
+		object, err := s.Dynamic.Resource(t.resource()).Namespace(t.Namespace).Update(ctx, body, metav1.UpdateOptions{FieldManager: scaleManager}, "scale")
+		written = scaleOf(t, object)
+		return err
+	})
+	return written, scaleRefused(t, err)
 }
 
 func scaleOf(t target, object *unstructured.Unstructured) scale {

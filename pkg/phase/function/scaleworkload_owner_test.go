@@ -5,17 +5,20 @@ package function
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	fakediscovery "k8s.io/client-go/discovery/fake"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -65,17 +68,14 @@ func newOwnerWorld(t *testing.T, scalable ...string) *ownerWorld {
 	deployment.OwnerReferences = owned(appKind, "", &appKind).GetOwnerReferences()
 	deployment.Spec = appsv1.DeploymentSpec{Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 	w.client = fake.NewClientset(deployment)
-	served := &metav1.APIResourceList{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{{Name: "apps"}, {Name: "platforms"}}}
-	for _, resource := range scalable {
-		served.APIResources = append(served.APIResources, metav1.APIResource{Name: resource + "/scale"})
+	kinds := []string{"App", "Platform"}
+	for _, kind := range scalable {
+		kinds = append(kinds, kind+"/scale")
 	}
-	w.client.Resources = []*metav1.APIResourceList{served}
+	w.client.Resources = []*metav1.APIResourceList{served("example.com/v1", kinds...)}
 	w.objects = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), owned(appKind, "web", &platformKind), owned(platformKind, "web", nil))
 	w.objects.PrependReactor("*", "*", w.react)
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(appKind, meta.RESTScopeNamespace)
-	mapper.Add(platformKind, meta.RESTScopeNamespace)
-	w.ScaleWorkload = &ScaleWorkload{Client: w.client, Dynamic: w.objects, Mapper: staticMapper{mapper}, Wake: func(phase.ID) {}}
+	w.ScaleWorkload = &ScaleWorkload{Client: w.client, Dynamic: w.objects, Mapper: NewMapper(w.client.Discovery()), Wake: func(phase.ID) {}}
 	return w
 }
 
@@ -162,7 +162,7 @@ func (w *ownerWorld) run(call *phase.Call) phase.Observation {
 }
 
 func TestScaleThroughOwner(t *testing.T) {
-	w := newOwnerWorld(t, "apps")
+	w := newOwnerWorld(t, "App")
 	call := w.call("deployment", true)
 	if found := w.run(&call); found.State != phase.Running {
 		t.Errorf("before the owner's controller has done anything: %+v", found)
@@ -183,13 +183,13 @@ func TestHighestScalableOwner(t *testing.T) {
 		want     string
 	}{
 		"none":                          {nil, "", ""},
-		"the first":                     {[]string{"apps"}, "", "apps.example.com shop/web"},
-		"the second":                    {[]string{"platforms"}, "", "platforms.example.com shop/web"},
-		"both":                          {[]string{"apps", "platforms"}, "", "platforms.example.com shop/web"},
-		"of which one may not be read":  {[]string{"apps", "platforms"}, "get apps", "apps.example.com shop/web"},
-		"none, and it may not be read":  {[]string{"platforms"}, "get apps", ""},
-		"the second may not be read":    {[]string{"apps"}, "get platforms", "apps.example.com shop/web"},
-		"it may not be read and scaled": {[]string{"platforms"}, "get platforms", "platforms.example.com shop/web"},
+		"the first":                     {[]string{"App"}, "", "apps.example.com shop/web"},
+		"the second":                    {[]string{"Platform"}, "", "platforms.example.com shop/web"},
+		"both":                          {[]string{"App", "Platform"}, "", "platforms.example.com shop/web"},
+		"of which one may not be read":  {[]string{"App", "Platform"}, "get apps", "apps.example.com shop/web"},
+		"none, and it may not be read":  {[]string{"Platform"}, "get apps", ""},
+		"the second may not be read":    {[]string{"App"}, "get platforms", "apps.example.com shop/web"},
+		"it may not be read and scaled": {[]string{"Platform"}, "get platforms", "platforms.example.com shop/web"},
 	} {
 		w := newOwnerWorld(t, c.scalable...)
 		if c.denied != "" {
@@ -209,7 +209,7 @@ func TestHighestScalableOwner(t *testing.T) {
 
 func TestScaleCustomKind(t *testing.T) {
 	for _, kind := range []string{"App", "apps.example.com"} {
-		w := newOwnerWorld(t, "apps")
+		w := newOwnerWorld(t, "App")
 		call := w.call(kind, true)
 		if diff := cmp.Diff(succeededFrom(2), w.run(&call)); diff != "" || w.puts != 1 {
 			t.Errorf("%s, after %d writes (-want +got):\n%s", kind, w.puts, diff)
@@ -226,7 +226,7 @@ func TestScaleCustomKind(t *testing.T) {
 	}
 	custom := &phase.Custom{Group: "example.com", Kind: "App", Namespace: "shop", Name: "web"}
 	subject := phase.Call{ID: testID, Args: map[string]any{"replicas": 0}, Action: phase.Action{Custom: custom}}
-	w = newOwnerWorld(t, "apps")
+	w = newOwnerWorld(t, "App")
 	if found := w.run(&subject); found.State != phase.Succeeded || w.size != 0 {
 		t.Errorf("the subject: %+v", found)
 	}
@@ -234,7 +234,7 @@ func TestScaleCustomKind(t *testing.T) {
 
 func TestForbiddenScaleNamesRule(t *testing.T) {
 	const rule = "the operator needs the verbs get and update on apps.example.com/scale"
-	w := newOwnerWorld(t, "apps")
+	w := newOwnerWorld(t, "App")
 	call := w.call("deployment", false)
 	w.denied["update apps/scale"] = apierrors.NewForbidden(apps.GroupResource(), "web", errors.New("no right"))
 	found := w.run(&call)
@@ -247,13 +247,13 @@ func TestForbiddenScaleNamesRule(t *testing.T) {
 }
 
 func TestLostAnswerWithChangeScalesOnce(t *testing.T) {
-	w := newOwnerWorld(t, "apps")
+	w := newOwnerWorld(t, "App")
 	w.lost = true
 	call := w.call("deployment", false)
 	if found := w.run(&call); found.State != phase.Succeeded || w.puts != 1 {
 		t.Errorf("the answer is lost: %d writes, %+v", w.puts, found)
 	}
-	w = newOwnerWorld(t, "apps")
+	w = newOwnerWorld(t, "App")
 	call = w.call("deployment", true)
 	intent, err := w.Validate(t.Context(), call)
 	if err != nil {
@@ -268,4 +268,97 @@ func TestLostAnswerWithChangeScalesOnce(t *testing.T) {
 	if found := w.run(&call); found.State != phase.Failed || w.puts != 1 {
 		t.Errorf("another client scales it: %d writes, %+v", w.puts, found)
 	}
+}
+
+// The CustomResourceDefinition of the owner is installed, or gets its scale subresource, after discovery was cached.
+func TestOwnerIsServedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOwnerWorld(t)
+		all := w.client.Resources
+		w.objects.PrependReactor("get", "apps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			inV2 := action.GetResource().Version == "v2" && action.GetSubresource() == ""
+			return inV2, owned(appKind, "web", &platformKind), nil
+		})
+		scaled := func() string {
+			t.Helper()
+			time.Sleep(time.Millisecond)
+			raw, err := w.Validate(t.Context(), w.call("deployment", false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var intent scaleIntent
+			if err := phase.DecodeIntent(raw, &intent); err != nil {
+				t.Fatal(err)
+			}
+			if intent.Scale == nil {
+				return "itself"
+			}
+			return intent.Scale.String()
+		}
+		wantText(t, "without a scale subresource, what is scaled", scaled(), "itself")
+		w.client.Resources = []*metav1.APIResourceList{served("v1", "ConfigMap")}
+		wantText(t, "without a definition, what is scaled", scaled(), "itself")
+		w.client.Resources = []*metav1.APIResourceList{served("example.com/v2", "App", "App/scale")}
+		wantText(t, "in another version, what is scaled", scaled(), "apps.example.com shop/web")
+		w.client.Resources = all
+		wantText(t, "without a scale subresource again, what is scaled", scaled(), "itself")
+		w.client.Resources = []*metav1.APIResourceList{served("example.com/v1", "App", "App/scale")}
+		wantText(t, "with a scale subresource, what is scaled", scaled(), "apps.example.com shop/web")
+	})
+}
+
+func TestOwnerOfUnavailableGroup(t *testing.T) {
+	w := newOwnerWorld(t, "App")
+	server := &fakeServer{FakeDiscovery: w.client.Discovery().(*fakediscovery.FakeDiscovery), down: map[string]error{
+		"example.com/v1": apierrors.NewServiceUnavailable("no endpoints"),
+	}}
+	w.Mapper = NewMapper(server)
+	for what, call := range map[string]phase.Call{"the Deployment": w.call("deployment", false), "the App": w.call("app.example.com", false)} {
+		_, err := w.Validate(t.Context(), call)
+		wantWait(t, what, err, "the API group example.com")
+	}
+	server.down = nil
+	call := w.call("deployment", false)
+	if found := w.run(&call); found.State != phase.Succeeded || w.puts != 1 {
+		t.Errorf("it is available again: %d writes, %+v", w.puts, found)
+	}
+}
+
+// The version of the App gives way to another one, just after it was found.
+func TestVersionOfOwnerIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOwnerWorld(t, "App")
+		w.objects.PrependReactor("*", "apps", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			version := action.GetResource().GroupVersion().String()
+			if version != w.client.Resources[0].GroupVersion {
+				return true, nil, apierrors.NewGenericServerResponse(404, "get", apps.GroupResource(), "web", "404 page not found", 0, true)
+			}
+			return action.GetSubresource() == "", owned(appKind, "web", &platformKind), nil
+		})
+		for _, kind := range []string{"deployment", "app"} {
+			w.client.Resources = []*metav1.APIResourceList{served("example.com/v1", "App", "App/scale")}
+			call := w.call(kind, false)
+			time.Sleep(answerAge)
+			intent, err := w.Validate(t.Context(), call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+			w.client.Resources = []*metav1.APIResourceList{served("example.com/v2", "App", "App/scale")}
+			_, err = w.Validate(t.Context(), call)
+			wantText(t, "the first error", fmt.Sprint(err), "no longer serves example.com/v1")
+			if message, failed := phase.FailureOf(phase.Definitive(err)); failed {
+				t.Fatalf("%s: the phase fails: %s", kind, message)
+			}
+			begun := call
+			begun.Intent = intent
+			for when, call := range map[string]*phase.Call{"before the phase": &call, "after its intent was recorded": &begun} {
+				writes := w.puts
+				w.size = 2
+				if found := w.run(call); found.State != phase.Succeeded || w.puts != writes+1 || w.size != 0 {
+					t.Errorf("%s, %s: %d writes, %+v", kind, when, w.puts-writes, found)
+				}
+			}
+		}
+	})
 }

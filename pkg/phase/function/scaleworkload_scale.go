@@ -6,10 +6,13 @@ package function
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/blueprint"
@@ -18,19 +21,19 @@ import (
 
 // validateOther returns the intent for an object that is neither a Deployment nor a StatefulSet.
 func (s *ScaleWorkload) validateOther(ctx context.Context, intent scaleIntent) (map[string]any, error) {
-	mapping, err := s.mappingOf(intent.Kind)
-	if err != nil {
-		return nil, err
-	}
-	named, err := s.scaleTargetOf(mapping, intent.Namespace, intent.Name)
-	if err != nil {
-		return nil, err
-	}
-	if !named.scalable {
+	found, err := s.Mapper.named(ctx, schema.ParseGroupResource(strings.ToLower(intent.Kind)))
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil, phase.Failf("Workload type not supported %s: the API server serves no such kind", intent.Kind)
+	case err != nil:
+		return nil, fmt.Errorf("looking for the kind %s: %w", intent.Kind, err)
+	case !found.scalable:
 		return nil, phase.Failf("Workload type not supported %s: it has no scale subresource", intent.Kind)
 	}
-	intent.Kind, intent.Namespace = mapping.Resource.GroupResource().String(), named.Namespace
-	object, err := s.Dynamic.Resource(mapping.Resource).Namespace(named.Namespace).Get(ctx, named.Name, metav1.GetOptions{})
+	named := found.target(intent.Namespace, intent.Name)
+	intent.Kind, intent.Namespace = found.GroupResource().String(), named.Namespace
+	object, err := s.Dynamic.Resource(found.GroupVersionResource).Namespace(named.Namespace).Get(ctx, named.Name, metav1.GetOptions{})
+	err = s.Mapper.stillServed(found.GroupVersionResource, err)
 	switch {
 	case apierrors.IsForbidden(err): // its owners cannot be read
 	case err != nil:
@@ -41,7 +44,7 @@ func (s *ScaleWorkload) validateOther(ctx context.Context, intent scaleIntent) (
 		}
 	}
 	if intent.Scale == nil {
-		intent.Scale = &named.target
+		intent.Scale = &named
 	}
 	return s.validateScale(ctx, intent)
 }

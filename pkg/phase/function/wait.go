@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/dynamic"
 
 	"millwright.dev/pkg/blueprint"
@@ -27,8 +26,7 @@ const (
 // Wait waits until conditions on objects of any kind hold. It implements WaitV2, too, whose conditions are in another language.
 type Wait struct {
 	Client dynamic.Interface
-	// Mapper maps the resources that the API server serves.
-	Mapper meta.ResettableRESTMapper
+	Mapper *Mapper
 	// Language of the conditions.
 	Language blueprint.ConditionLanguage
 	Wake     func(phase.ID)

@@ -138,7 +138,7 @@ func (w *Wait) render(budget *blueprint.Budget, i item, object map[string]any) (
 }
 
 func (w *Wait) read(ctx context.Context, reference blueprint.ObjectReference) (map[string]any, error) {
-	t, err := targetOf(w.Mapper, reference, "")
+	t, err := targetOf(ctx, w.Mapper, reference, "")
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,40 +27,17 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// fakeMapper maps some kinds, and more of them after a reset.
-type fakeMapper struct {
-	*meta.DefaultRESTMapper
-	later  []schema.GroupVersionKind
-	resets int
-}
-
-func (m *fakeMapper) Reset() {
-	m.resets++
-	for _, kind := range m.later {
-		m.Add(kind, meta.RESTScopeNamespace)
-	}
-}
-
-func newFakeMapper() *fakeMapper {
-	m := &fakeMapper{DefaultRESTMapper: meta.NewDefaultRESTMapper(nil)}
-	for kind, scope := range map[string]meta.RESTScope{
-		"Pod": meta.RESTScopeNamespace, "ConfigMap": meta.RESTScopeNamespace, "Secret": meta.RESTScopeNamespace, "Node": meta.RESTScopeRoot,
-	} {
-		m.Add(corev1.SchemeGroupVersion.WithKind(kind), scope)
-	}
-	return m
-}
-
 // waitWorld is a Wait or WaitV2, and the cluster that it waits for.
 type waitWorld struct {
 	*Wait
 	cluster *dynamicfake.FakeDynamicClient
+	server  *fakeServer
 	woken   []phase.ID
 }
 
 func newWaitWorld(language blueprint.ConditionLanguage, objects ...runtime.Object) *waitWorld {
-	w := &waitWorld{cluster: dynamicfake.NewSimpleDynamicClient(scheme.Scheme, objects...)}
-	w.Wait = &Wait{Client: w.cluster, Mapper: newFakeMapper(), Language: language, Wake: func(id phase.ID) { w.woken = append(w.woken, id) }}
+	w := &waitWorld{cluster: dynamicfake.NewSimpleDynamicClient(scheme.Scheme, objects...), server: serverWith(served("v1", "Pod", "ConfigMap", "Secret", "Node"))}
+	w.Wait = &Wait{Client: w.cluster, Mapper: NewMapper(w.server), Language: language, Wake: func(id phase.ID) { w.woken = append(w.woken, id) }}
 	return w
 }
 
@@ -270,14 +246,18 @@ func TestWaitSurvivesRestart(t *testing.T) {
 func TestKindServedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitWorld(blueprint.WaitV2Language{})
-		mapper := w.Mapper.(*fakeMapper)
-		mapper.later = []schema.GroupVersionKind{{Group: "acme.example", Version: "v1", Kind: "Widget"}}
-		_, why, _ := w.evaluate(t.Context(), blueprint.NewBudget(t.Context()), blueprint.Conditions{AnyOf: []blueprint.Condition{{
-			Condition: "true", ObjectReference: blueprint.ObjectReference{Group: "acme.example", APIVersion: "v1", Resource: "widgets", Name: "w"},
-		}}})
-		if want := `widgets.acme.example "w" not found`; !strings.Contains(why, want) || mapper.resets != 1 {
-			t.Errorf("after %d resets: %s", mapper.resets, why)
+		why := func() string {
+			_, why, _ := w.evaluate(t.Context(), blueprint.NewBudget(t.Context()), blueprint.Conditions{AnyOf: []blueprint.Condition{{
+				Condition: "true", ObjectReference: blueprint.ObjectReference{Group: "acme.example", APIVersion: "v1", Resource: "widgets", Name: "w"},
+			}}})
+			return why
 		}
+		w.server.down["acme.example/v1"] = apierrors.NewServiceUnavailable("no endpoints")
+		wantText(t, "its server is down", why(), "waiting for the API group acme.example to be available: no endpoints")
+		delete(w.server.down, "acme.example/v1")
+		wantText(t, "it is not served", why(), "no matches for acme.example/v1, Resource=widgets")
+		w.server.Resources = append(w.server.Resources, served("acme.example/v1", "Widget"))
+		wantText(t, "it is served", why(), `widgets.acme.example "w" not found`)
 	})
 }
 

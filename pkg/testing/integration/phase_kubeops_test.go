@@ -12,11 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/restmapper"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/generated/clientset/versioned"
@@ -39,19 +36,17 @@ func newKubeOps(t *testing.T) *kubeOps {
 	t.Helper()
 	cluster := testcluster.Shared(t)
 	k := &kubeOps{T: t, namespace: cluster.Namespace(t)}
-	var errs [4]error
-	var discoverer discovery.DiscoveryInterface
+	var errs [3]error
 	k.function = &function.KubeOps{}
 	k.function.Client, errs[0] = dynamic.NewForConfig(cluster.Config())
 	k.kube, errs[1] = kubernetes.NewForConfig(cluster.Config())
 	k.ours, errs[2] = versioned.NewForConfig(cluster.Config())
-	discoverer, errs[3] = discovery.NewDiscoveryClientForConfig(cluster.Config())
 	for _, err := range errs {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	k.function.Mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))
+	k.function.Mapper = function.NewMapper(k.kube.Discovery())
 	return k
 }
 
