@@ -105,10 +105,25 @@ func (c *Controller) clearParents(ctx context.Context, rule v1alpha1.ResourceRul
 		}
 	}
 	defined, err := c.isDefined(of.GroupResource())
-	if err == nil && defined {
-		err = &notServedError{of.GroupResource()}
+	switch {
+	case err != nil:
+		return err
+	case defined:
+		return &notServedError{of.GroupResource()}
+	case found:
+		return c.checkGone(ctx, of)
 	}
-	return err // without a definition there are no objects any more
+	return nil // without a definition there are no objects any more
+}
+
+// checkGone returns nil if the API server does not serve a type any more that it did not find although it served it. The objects of an aggregated API have
+// no definition, and exist while it does not work.
+func (c *Controller) checkGone(ctx context.Context, of schema.GroupVersionResource) error {
+	served, found, err := c.inServedVersion(ctx, of)
+	if err == nil && found {
+		err = fmt.Errorf("the API server serves %s, and does not find them: look at the APIService %s.%s", of.GroupResource(), served.Version, served.Group)
+	}
+	return err
 }
 
 // uncleared returns the problem of a finalizer that remains on parents; nil if it is removed soon.

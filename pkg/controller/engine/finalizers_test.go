@@ -126,6 +126,7 @@ func TestFormerParents(t *testing.T) {
 		defined  bool // whether a definition of the former parents exists
 		cleared  []string
 		record   []v1alpha1.ResourceRule
+		unserved bool // whether the API server does not serve them any more when it does not find them
 		fails    bool
 		reason   string
 	}{
@@ -137,8 +138,13 @@ func TestFormerParents(t *testing.T) {
 			clearErr: apierrors.NewNotFound(schema.GroupResource{}, ""), defined: true, cleared: []string{"v1 others.example.com of cc"}, record: others,
 			reason: v1alpha1.ReasonFinalizersRemain,
 		},
-		"are gone if nothing defines them": {
-			clearErr: apierrors.NewNotFound(schema.GroupResource{}, ""), cleared: []string{"v1 others.example.com of cc"}, reason: v1alpha1.ReasonServing,
+		"are gone if nothing defines or serves them": {
+			clearErr: apierrors.NewNotFound(schema.GroupResource{}, ""), unserved: true, cleared: []string{"v1 others.example.com of cc"},
+			reason: v1alpha1.ReasonServing,
+		},
+		"are kept if an aggregated API does not find them": {
+			clearErr: apierrors.NewNotFound(schema.GroupResource{}, ""), cleared: []string{"v1 others.example.com of cc"}, record: others,
+			fails: true, reason: v1alpha1.ReasonFinalizersRemain,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,6 +155,9 @@ func TestFormerParents(t *testing.T) {
 			}
 			h.newParentController = hostedImmediately(h)
 			h.clearErr = test.clearErr
+			if test.unserved {
+				h.clearing = func() { h.served.Resources[0].APIResources = h.served.Resources[0].APIResources[:2] }
+			}
 			if test.defined {
 				h.defined = sets.New("others.example.com")
 			}

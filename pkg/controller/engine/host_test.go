@@ -97,6 +97,8 @@ type host struct {
 	// did are the calls of fakes, and cleared the types of parents whose finalizers were removed.
 	did, cleared []string
 	clearErr     error
+	// clearing is called when finalizers are removed, nil for nothing.
+	clearing func()
 	// defined are the resources that a CustomResourceDefinition defines.
 	defined    sets.Set[string]
 	definedErr error
@@ -136,6 +138,9 @@ func newHost(t *testing.T, cc *v1alpha1.CompositeController) *host {
 	}
 	h.removeFinalizers = func(_ context.Context, of schema.GroupVersionResource, name string) error {
 		h.cleared = append(h.cleared, fmt.Sprintf("%s %s of %s", of.Version, of.GroupResource(), name))
+		if h.clearing != nil {
+			h.clearing()
+		}
 		return h.clearErr
 	}
 	h.isDefined = func(of schema.GroupResource) (bool, error) { return h.defined.Has(of.String()), h.definedErr }
