@@ -164,7 +164,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if err := c.watchDefinitions(); err != nil {
 		return nil, err
 	}
-	config.Declarations.count(ctx)
+	config.Declarations.count(ctx, c.conditionsOf)
 	return c, nil
 }
 

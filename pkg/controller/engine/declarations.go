@@ -37,8 +37,8 @@ type Declarations interface {
 
 	// watch makes a loop sync the keys after an event, as controller.Watch does.
 	watch(ctx context.Context, loop *controller.Loop[parent.Key], on handlers) error
-	// count publishes how many there are in each state, until the context ends.
-	count(ctx context.Context)
+	// count publishes how many there are in each state, by their conditions, until the context ends.
+	count(ctx context.Context, conditions func(*parent.Declaration) []metav1.Condition)
 }
 
 // handlers are called with declarations that have changed, as those of a controller.Source are.

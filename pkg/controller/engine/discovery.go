@@ -131,7 +131,10 @@ func (c *Controller) watchDefinitions() error {
 		UpdateFunc: func(before, after any) { c.definitionChanged(definition(before), definition(after), false) },
 		DeleteFunc: func(obj any) { c.definitionChanged(definition(obj), nil, false) },
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return c.watchOwnDefinition()
 }
 
 // definition returns the metadata of a CustomResourceDefinition, as an informer passes it.

@@ -16,6 +16,9 @@
 //	overlap.go         which CompositeControllers the change of one affects
 //	builtin.go         which parents are left to another controller of Millwright
 //	finalizers.go      the finalizers of a declaration and of its parents
+//	unstored.go        what the API server has dropped of a status, because the definition is another one (pure)
+//	redefined.go       the definition of the declarations themselves: when it changes, and what is wrong with it
+//	lag.go             when the API server is asked again after a definition has changed (pure)
 //	formerparents.go   the former types of parents, whose finalizers are removed (pure)
 //	status.go          the status (pure)
 //	events.go          event reasons (pure)

@@ -23,9 +23,9 @@ func (c *Controller) syncFinalizer(ctx context.Context, d *parent.Declaration, s
 	wanted, has := d.Finalizes(), hasFinalizer(d)
 	switch {
 	case wanted && !has:
-		return c.patchFinalizers(ctx, d, append(slices.Clone(d.Finalizers), finalizerOf(d.Kind)))
+		return c.patchFinalizers(ctx, d, s, append(slices.Clone(d.Finalizers), finalizerOf(d.Kind)))
 	case has && !wanted && len(formerParents(d)) == 0 && s.hosted.isOf(d) && s.hosted.Started() && !s.hosted.AnyFinalizer():
-		return c.patchFinalizers(ctx, d, without(d.Finalizers, finalizerOf(d.Kind)))
+		return c.patchFinalizers(ctx, d, s, without(d.Finalizers, finalizerOf(d.Kind)))
 	}
 	return d, nil
 }
@@ -34,7 +34,7 @@ func (c *Controller) syncFinalizer(ctx context.Context, d *parent.Declaration, s
 // may be deleted as well.
 func (c *Controller) syncDeleted(ctx context.Context, d *parent.Declaration, s *state) (time.Duration, error) {
 	c.stop(s)
-	s.problem = nil
+	s.setProblem(nil)
 	if !hasFinalizer(d) {
 		return 0, nil
 	}
@@ -45,7 +45,7 @@ func (c *Controller) syncDeleted(ctx context.Context, d *parent.Declaration, s *
 		}
 		return 0, err
 	}
-	_, err := c.patchFinalizers(ctx, d, without(d.Finalizers, finalizerOf(d.Kind)))
+	_, err := c.patchFinalizers(ctx, d, s, without(d.Finalizers, finalizerOf(d.Kind)))
 	if apierrors.IsNotFound(err) {
 		return 0, nil
 	}
@@ -54,7 +54,7 @@ func (c *Controller) syncDeleted(ctx context.Context, d *parent.Declaration, s *
 
 // clearFormerParents removes the finalizer of a declaration from parents of former types, once the current ones are synced: until then the edit may be a
 // mistake. A type stays recorded while the finalizer cannot be removed from all of its parents: remaining is why.
-func (c *Controller) clearFormerParents(ctx context.Context, d *parent.Declaration) (_ *parent.Declaration, remaining, err error) {
+func (c *Controller) clearFormerParents(ctx context.Context, d *parent.Declaration, s *state) (_ *parent.Declaration, remaining, err error) {
 	var cleared []v1alpha1.ResourceRule
 	var errs []error
 	for _, of := range formerParents(d) {
@@ -65,7 +65,7 @@ func (c *Controller) clearFormerParents(ctx context.Context, d *parent.Declarati
 		}
 	}
 	isCleared := func(of v1alpha1.ResourceRule) bool { return slices.Contains(cleared, of) }
-	updated, err := c.updateRecord(ctx, d, slices.DeleteFunc(slices.Clone(d.Status.Finalized), isCleared))
+	updated, err := c.updateRecord(ctx, d, s, slices.DeleteFunc(slices.Clone(d.Status.Finalized), isCleared))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -86,7 +86,7 @@ func TestFinalizerKeepsOthers(t *testing.T) {
 func TestFinalizerAndRecordPrecedeParents(t *testing.T) {
 	h := newHost(t, controllerWith(withFinalize))
 	failed := errors.New("no")
-	for _, request := range []string{"patch compositecontrollers", "update compositecontrollers/status"} {
+	for _, request := range []string{"update compositecontrollers/status", "patch compositecontrollers"} {
 		h.api.Fail(request, apierrors.NewInternalError(failed))
 		if _, err := h.sync(); err == nil {
 			t.Errorf("%s: no error", request)

@@ -38,7 +38,7 @@ func TestObjectMetrics(t *testing.T) {
 	}
 	declarations[*v1alpha1.CompositeController]{Source[*v1alpha1.CompositeController]{
 		Kind: parent.Composite, Informer: syncedInformer{store: store}, From: parent.FromComposite,
-	}}.count(t.Context())
+	}}.count(t.Context(), func(d *parent.Declaration) []metav1.Condition { return d.Status.Conditions })
 	if diff := cmp.Diff(map[string]float64{"Ready": 1, "HookUnreachable": 2, "Forbidden": 1}, metricstest.States(t, "CompositeController")); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}

@@ -28,11 +28,9 @@ const (
 	// minDiscoveryInterval and maxDiscoveryInterval bound how often the API server is asked for a resource that it does not serve. For what a
 	// CustomResourceDefinition defines it is asked as soon as the definition changes.
 	minDiscoveryInterval, maxDiscoveryInterval = 100 * time.Millisecond, 15 * time.Second
-	// minDiscoveryLag and maxDiscoveryLag are when the API server is asked again, at first and at last, after a definition has changed.
-	minDiscoveryLag, maxDiscoveryLag = 2 * time.Second, 30 * time.Second
 )
 
-// state is what is known of the declaration of a name. Only its syncs use it, one at a time, except for rediscover.
+// state is what is known of the declaration of a name. Only its syncs use it, one at a time, except for what is safe for concurrent use.
 type state struct {
 	// hosted is nil while the declaration is not hosted.
 	hosted *hostedController
@@ -41,15 +39,27 @@ type state struct {
 	since   time.Time
 	// rediscover reports whether the API server may serve other resources than when it was asked. It is safe for concurrent use.
 	rediscover atomic.Bool
-	// defined is when a definition of its resources changed last, nil for never. It is safe for concurrent use.
-	defined atomic.Pointer[time.Time]
-	// lagOf is the change after which the API server is asked again, and askAt when.
-	lagOf *time.Time
-	askAt time.Time
+	// defined is when a definition of its resources changed last.
+	defined lag
 	// unansweredUntil is when a group is asked for again that did not answer while the declaration is hosted, zero if all did.
 	unansweredUntil time.Time
 	// hooksReported is when the status last reported on hooks.
 	hooksReported time.Time
+
+	// redefined is when the definition of the declaration itself changed last. Then verify is set: what the API server stores of the status is verified
+	// again. It is safe for concurrent use.
+	redefined lag
+	verify    atomic.Bool
+	// recordUnverified and statusUnverified are set until that is done for the record of parents, and for the rest of the status.
+	recordUnverified, statusUnverified bool
+	// unstored is what the API server has dropped of the status. It is safe for concurrent use.
+	unstored atomic.Pointer[unstored]
+	// unstoredReported reports whether the user knows that there are no conditions.
+	unstoredReported bool
+	// unrecorded is the generation of which the API server has not stored the record of parents, nil if it has. notStored reports whether it is not hosted
+	// for that reason. It is safe for concurrent use.
+	unrecorded *unrecorded
+	notStored  atomic.Bool
 }
 
 // hostedController is a declaration that is hosted, as it was when that began, except for its metadata.
@@ -92,24 +102,31 @@ func (c *Controller) syncDeclaration(ctx context.Context, name string) (time.Dur
 	s := c.state(name)
 	if !c.TargetSelector.Matches(labels.Set(d.Labels)) {
 		c.stop(s)
+		s.setProblem(nil)
 		return 0, nil
 	}
+	untilVerified := s.verifyStored(time.Now())
+	d = s.unstored.Load().over(d)
 	if d.DeletionTimestamp != nil {
 		return c.syncDeleted(ctx, d, s)
 	}
-	if d, err = c.syncFinalizer(ctx, d, s); err != nil {
-		return 0, err
-	}
-	if d, err = c.recordParents(ctx, d); err != nil {
-		return 0, err
-	}
-	health, after, err := c.host(ctx, d, s)
+	d, unrecorded, err := c.recordParents(ctx, d, s)
 	if err != nil {
 		return 0, err
 	}
+	if unrecorded == nil {
+		if d, err = c.syncFinalizer(ctx, d, s); err != nil {
+			return 0, err
+		}
+	}
+	health, after, err := c.host(ctx, d, s, unrecorded)
+	if err != nil {
+		return 0, err
+	}
+	after = controller.EarliestDelay(after, untilVerified)
 	var remaining error
 	if health.problem == nil && health.synced && len(formerParents(d)) > 0 {
-		if d, remaining, err = c.clearFormerParents(ctx, d); err != nil {
+		if d, remaining, err = c.clearFormerParents(ctx, d, s); err != nil {
 			return 0, err
 		}
 		health.finalizers = uncleared(remaining)
@@ -124,18 +141,19 @@ func (c *Controller) syncDeclaration(ctx context.Context, name string) (time.Dur
 	return controller.EarliestDelay(after, untilReported), errors.Join(remaining, err)
 }
 
-// host hosts a declaration with its current spec, and returns its health.
-func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) (health, time.Duration, error) {
+// host hosts a declaration with its current spec, and returns its health. unrecorded is why its parents cannot get finalizers, nil if they can.
+func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state, unrecorded *parent.Problem) (health, time.Duration, error) {
 	builtIn, known := c.builtInFor(d)
 	if !known {
 		return health{}, syncedInterval, nil
 	}
+	blocked := cmp.Or(builtIn, unrecorded)
 	now := time.Now()
-	untilLag, ask := s.discoveryLag(now)
+	untilLag, ask := s.defined.next(now)
 	ask = ask || !s.unansweredUntil.IsZero() && !now.Before(s.unansweredUntil)
-	if s.rediscover.Swap(false) || ask || builtIn != nil && s.hosted != nil || !s.hosted.isOf(d) {
+	if s.rediscover.Swap(false) || ask || blocked != nil && s.hosted != nil || !s.hosted.isOf(d) {
 		s.unansweredUntil = time.Time{}
-		if err := c.replace(ctx, d, s, builtIn); err != nil {
+		if err := c.replace(ctx, d, s, blocked); err != nil {
 			s.rediscover.Store(true)
 			return health{}, 0, err
 		}
@@ -173,20 +191,21 @@ func (c *Controller) host(ctx context.Context, d *parent.Declaration, s *state) 
 	return health{problem: problem, synced: observed.Synced, overlap: observed.Overlap, failures: observed.Failures}, after, nil
 }
 
-// replace hosts a declaration instead of its former version, unless both are the same, or records why it cannot be hosted.
-func (c *Controller) replace(ctx context.Context, d *parent.Declaration, s *state, builtIn *parent.Problem) error {
+// replace hosts a declaration instead of its former version, unless both are the same, or records why it cannot be hosted: blocked, if it is not nil, or
+// what is wrong with its spec.
+func (c *Controller) replace(ctx context.Context, d *parent.Declaration, s *state, blocked *parent.Problem) error {
 	spec, problem, err := c.compile(ctx, d)
 	unanswered, isUnanswered := errors.AsType[*parent.DiscoveryError](err)
 	switch {
-	case isUnanswered && builtIn == nil && s.hosted.isOf(d):
+	case isUnanswered && blocked == nil && s.hosted.isOf(d):
 		s.unansweredUntil = time.Now().Add(maxDiscoveryInterval) // what it cannot watch is reported by its health
 		return nil
 	case isUnanswered:
-		problem = cmp.Or(builtIn, unanswered.Problem())
+		problem = cmp.Or(blocked, unanswered.Problem())
 	case err != nil:
 		return err
 	case problem == nil:
-		problem = builtIn
+		problem = blocked
 	}
 	if problem == nil && s.hosted.isOf(d) && s.hosted.spec.SameResources(spec) {
 		return nil
@@ -296,29 +315,7 @@ func (s *state) setProblem(problem *parent.Problem) {
 		s.since = time.Now()
 	}
 	s.problem = problem
-}
-
-// discoveryLag reports whether the API server is to be asked again because it may not have served yet what a changed definition defines, and when next, 0 for
-// never: of several API servers each follows by itself.
-func (s *state) discoveryLag(now time.Time) (again time.Duration, ask bool) {
-	defined := s.defined.Load()
-	if defined == nil {
-		return 0, false
-	}
-	if s.lagOf != defined {
-		s.lagOf, s.askAt = defined, now.Add(minDiscoveryLag)
-	}
-	if wait := s.askAt.Sub(now); wait > 0 {
-		return wait, false
-	}
-	passed := now.Sub(*defined)
-	if passed >= maxDiscoveryLag {
-		s.defined.CompareAndSwap(defined, nil)
-		return 0, true
-	}
-	again = max(passed, minDiscoveryLag)
-	s.askAt = now.Add(again)
-	return again, true
+	s.notStored.Store(problem != nil && problem.Reason == v1alpha1.ReasonStatusNotStored)
 }
 
 // untilDiscovery returns when to ask the API server again for what it does not serve now, 0 for never.

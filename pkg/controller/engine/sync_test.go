@@ -300,13 +300,13 @@ func TestHostWaitsForAGroup(t *testing.T) {
 func TestDiscoveryLag(t *testing.T) {
 	s := &state{}
 	begin := time.Now()
-	if again, ask := s.discoveryLag(begin); ask || again != 0 {
+	if again, ask := s.defined.next(begin); ask || again != 0 {
 		t.Errorf("before any change: %v, %t", again, ask)
 	}
 	s.defined.Store(&begin)
 	var asked []time.Duration
 	for passed := time.Duration(0); passed < time.Minute; passed += 20 * time.Millisecond {
-		again, ask := s.discoveryLag(begin.Add(passed))
+		again, ask := s.defined.next(begin.Add(passed))
 		if ask {
 			asked = append(asked, passed)
 		}
@@ -329,7 +329,7 @@ func TestHostFollowsLateDiscovery(t *testing.T) {
 		t.Errorf("it is synced again after %s", after)
 	}
 	h.served.Resources = h.served.Resources[1:] // without things
-	h.state("cc").askAt = time.Now()
+	h.state("cc").defined.askAt = time.Now()
 	h.mustSync()
 	h.wantReady(v1alpha1.ReasonParentNotServed)
 }

@@ -47,13 +47,19 @@ type engineEnv struct {
 // newEngineEnv returns an environment in which no engine runs yet.
 func newEngineEnv(t *testing.T) *engineEnv {
 	t.Helper()
-	cluster := testcluster.Shared(t)
+	e := newEngineEnvIn(t, testcluster.Shared(t))
+	installParents(e.env)
+	return e
+}
+
+// newEngineEnvIn returns an environment in a cluster in which there need not be parents or rights to them.
+func newEngineEnvIn(t *testing.T, cluster *testcluster.Cluster) *engineEnv {
+	t.Helper()
 	e := newEnv(t, cluster)
 	client, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	installParents(e)
 	return &engineEnv{env: e, dynamic: client, hook: startHook(t), name: "test" + e.namespace[len(e.namespace)-6:], servedBy: e.namespace}
 }
 

@@ -231,6 +231,8 @@ const (
 	ReasonAttachmentNotServed = "AttachmentNotServed"
 	// ReasonGroupUnavailable is the reason while the API server does not answer which resources of a group it serves.
 	ReasonGroupUnavailable = "GroupUnavailable"
+	// ReasonStatusNotStored is the reason while the CustomResourceDefinition of the controller itself lacks the record of finalizers in the status.
+	ReasonStatusNotStored = "StatusNotStored"
 	// ReasonForbidden: the engine lacks a right on parents or children.
 	ReasonForbidden = "Forbidden"
 	// ReasonWatchStalled is the reason while no list or watch of parents, children or related objects succeeds, so that changes are not seen.
