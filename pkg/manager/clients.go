@@ -10,6 +10,7 @@ import (
 	"time"
 
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -31,6 +32,8 @@ type clientBuilder interface {
 	informerConfig(component string, mayWrite func() error) *rest.Config
 	// checkWatches names the lists and watches of informers that do not succeed. It is a health check.
 	checkWatches(*http.Request) error
+	// lacks reports whether informers were answered that a resource of ours is not served.
+	lacks(schema.GroupVersionResource) bool
 	// electionClient may always write. Each of its requests ends within the timeout, or else a single slow one could
 	// outlast the renew deadline.
 	electionClient(timeout time.Duration) (coordinationv1client.LeasesGetter, error)
@@ -48,6 +51,10 @@ func newRESTClients(config *rest.Config, version string) restClients {
 }
 
 func (r restClients) checkWatches(req *http.Request) error { return r.stalls.check(req) }
+
+func (r restClients) lacks(resource schema.GroupVersionResource) bool {
+	return r.stalls.lacks(resource)
+}
 
 func (r restClients) clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {
 	return build(r.restConfig(component, mayWrite), component)

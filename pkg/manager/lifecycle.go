@@ -160,6 +160,11 @@ func (l *life) check(*http.Request) error {
 	if l.waiting != "" {
 		return errors.New(l.waiting)
 	}
+	for _, resource := range l.Requires {
+		if l.shared.clients.lacks(resource) {
+			return errors.New(notInstalled(resource)) // it was there when the controller was built
+		}
+	}
 	var missing []string
 	for _, checker := range l.synced {
 		if !cache.IsDone(checker) {

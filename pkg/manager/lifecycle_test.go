@@ -134,6 +134,14 @@ func TestAControllerIsReadyWhenItsCachesAreFilled(t *testing.T) {
 		if got := check(); got != "" {
 			t.Errorf("with warm caches: %q", got)
 		}
+		p.lacking.Store(true)
+		if got := check(); !strings.Contains(got, "Waiting for the CustomResourceDefinition widgets.example.org") {
+			t.Errorf("after its CRD is deleted: %q", got)
+		}
+		p.lacking.Store(false)
+		if got := check(); got != "" {
+			t.Errorf("when its CRD is there again: %q", got)
+		}
 		p.stop(nil)
 		if hanging := group.join(p.ctx, time.Second); len(hanging) > 0 {
 			t.Errorf("%v hang", hanging)

@@ -123,6 +123,7 @@ type process struct {
 	err     error       // once it has ended
 	exited  atomic.Bool // Run called exit
 	cut     atomic.Bool // while true the API server does not answer the election's requests
+	lacking atomic.Bool // while true informers are answered that widgets are not served
 	cluster *fakeCluster
 }
 
@@ -186,6 +187,10 @@ func (p *process) informerConfig(string, func() error) *rest.Config {
 }
 
 func (p *process) checkWatches(*http.Request) error { return nil }
+
+func (p *process) lacks(resource schema.GroupVersionResource) bool {
+	return p.lacking.Load() && resource == widgets
+}
 
 // silent is the API server for objects of any kind, of which fakes have none: it does not answer.
 type silent struct{}

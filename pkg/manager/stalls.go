@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/objectcache"
@@ -49,9 +50,11 @@ type attempt struct {
 	resource string
 	since    time.Time
 	// err is the last error, nil while there is no answer.
-	err     error
-	stalled bool
-	timer   *time.Timer
+	err error
+	// notServed reports whether it is that a resource of ours is not served.
+	notServed bool
+	stalled   bool
+	timer     *time.Timer
 	// ctx is the context of the last request. When it ends, no user waits for the collection any more, and the attempt ends, unless unbind was called.
 	ctx    context.Context
 	unbind func() bool
@@ -85,14 +88,17 @@ func (s *stalls) begin(client http.RoundTripper, req *http.Request) *attempt {
 }
 
 // failed records an error.
-func (a *attempt) failed(err error) {
+func (a *attempt) failed(err error) { a.fail(err, false) }
+
+// fail records an error, and whether it is that a resource of ours is not served.
+func (a *attempt) fail(err error, notServed bool) {
 	if a == nil {
 		return
 	}
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
 	first := a.err == nil
-	a.err = err
+	a.err, a.notServed = err, notServed
 	if a.stalled && first {
 		a.report()
 	}
@@ -176,6 +182,19 @@ func (s *stalls) check(*http.Request) error {
 		texts = append(texts[:maxStallsNamed], fmt.Sprintf("and %d more", more))
 	}
 	return errors.New(strings.Join(texts, "; "))
+}
+
+// lacks reports whether the last answer to a list or watch of a resource of ours was that it is not served.
+func (s *stalls) lacks(resource schema.GroupVersionResource) bool {
+	name := fmt.Sprintf("%s.%s.%s", resource.Resource, resource.Version, resource.Group)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.open {
+		if a.notServed && a.resource == name {
+			return true
+		}
+	}
+	return false
 }
 
 // resourceOf returns the resource whose objects a path is that of, as in widgets.v1.example.com, "" for any other path.

@@ -97,7 +97,6 @@ func TestRefusedWatchIsNamed(t *testing.T) {
 			want    string
 		}{
 			"refused":                {code: 403, want: "Forbidden"},
-			"not served":             {code: 404, want: "Not Found"},
 			"refused, declared":      {lenient: true, code: 403},
 			"not served, declared":   {lenient: true, code: 404},
 			"unauthorized, declared": {lenient: true, code: 401, want: "Unauthorized"},
@@ -119,6 +118,43 @@ func TestRefusedWatchIsNamed(t *testing.T) {
 			client.stalls.wantCheck(t, test.want)
 			cancel()
 			client.stalls.wantCheck(t, "")
+		}
+	})
+}
+
+// TestUnservedResourceIsNamed: the CustomResourceDefinition of a kind of ours is deleted, and installed again. Its informer learns of nothing.
+func TestUnservedResourceIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
+		server := stallServerWith(func() (*http.Response, error) { return answer(404, strings.NewReader("404 page not found"))() })
+		client := newSteady(server)
+		var code atomic.Int32
+		go func() {
+			if resp, err := client.RoundTrip(request(t, t.Context(), http.MethodGet, "/apis/example.com/v1/widgets?watch=true")); err == nil {
+				code.Store(int32(resp.StatusCode))
+				_ = resp.Body.Close()
+			}
+		}()
+		synctest.Wait()
+		if !client.stalls.lacks(widgets) || client.stalls.lacks(widgets.GroupResource().WithVersion("v2")) {
+			t.Error("the resource that is not served is not the one that is named")
+		}
+		server.set(noAnswer)
+		time.Sleep(2 * steadyPause)
+		if client.stalls.lacks(widgets) {
+			t.Error("an API server that does not answer counts as one that does not serve the resource")
+		}
+		server.set(answer(404, strings.NewReader("")))
+		time.Sleep(stallLimit)
+		client.stalls.wantCheck(t, "widgets.v1.example.com")
+		if !client.stalls.lacks(widgets) {
+			t.Error("the resource is not named any more")
+		}
+		server.set(answer(200, strings.NewReader("")))
+		time.Sleep(2 * steadyPause)
+		client.stalls.wantCheck(t, "")
+		if client.stalls.lacks(widgets) || code.Load() != http.StatusOK {
+			t.Errorf("when it is served again the informer got %d", code.Load())
 		}
 	})
 }

@@ -35,6 +35,8 @@ const (
 // breaks look like one that has ended normally, so that the reflector resumes it immediately. A process has only a few informers; one
 // try per second of each is no load.
 //
+// A resource of ours that is not served is tried again likewise: its CustomResourceDefinition was deleted, and may be installed again.
+//
 // Other errors (no permission, a version that is gone, ...) are passed to the reflector.
 type steadyTransport struct {
 	next   http.RoundTripper
@@ -54,7 +56,8 @@ func (s *steadyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	attempt := s.stalls.begin(s, req)
 	for {
 		resp, err := s.next.RoundTrip(req)
-		if err == nil && !passes(resp.StatusCode) {
+		notServed := err == nil && resp.StatusCode == http.StatusNotFound && attempt != nil && !s.lenient
+		if err == nil && !passes(resp.StatusCode) && !notServed {
 			s.settle(req.Context())
 			s.conclude(attempt, req, resp)
 			return resp, nil
@@ -67,8 +70,8 @@ func (s *steadyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Context().Err() != nil {
 			return nil, err
 		}
-		attempt.failed(err)
-		s.complain(req, err)
+		attempt.fail(err, notServed)
+		s.complain(req, err, notServed)
 		select {
 		case <-time.After(pause):
 		case <-req.Context().Done():
@@ -137,10 +140,14 @@ func peekError(resp *http.Response) error {
 	return errorOf(resp.Status, body)
 }
 
-func (s *steadyTransport) complain(req *http.Request, err error) {
+func (s *steadyTransport) complain(req *http.Request, err error, notServed bool) {
+	message := "The API server does not answer lists and watches; retrying"
+	if notServed {
+		message = "The API server does not serve a resource any more: install its CustomResourceDefinition; retrying"
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.complaint.say(klog.FromContext(req.Context()), "The API server does not answer lists and watches; retrying", fmt.Errorf("%s: %w", req.URL.Path, err))
+	s.complaint.say(klog.FromContext(req.Context()), message, fmt.Errorf("%s: %w", req.URL.Path, err))
 }
 
 func (s *steadyTransport) settle(ctx context.Context) {

@@ -109,7 +109,7 @@ func TestErrorReasons(t *testing.T) {
 }
 
 func TestPermanentErrorsAreReportedImmediately(t *testing.T) {
-	for _, code := range []int{401, 403, 404, 410, 422, 504} {
+	for _, code := range []int{401, 403, 410, 422, 504} {
 		server := &answers{t: t, left: []func() (*http.Response, error){answer(code, strings.NewReader(""))}}
 		resp, err := newSteady(server).RoundTrip(request(t, t.Context(), http.MethodGet, "/api/v1/pods?watch=true"))
 		if err != nil || resp.StatusCode != code {
