@@ -62,9 +62,9 @@ func statusOf(d *parent.Declaration, h health, now time.Time) parent.Status {
 	return status
 }
 
-// failing returns the reason of a declaration that serves, apart from some parents.
+// failing returns the reason of a declaration of which some parents have a problem, and the others do not.
 func failing(d *parent.Declaration, f parent.Failures) *parent.Problem {
-	return &parent.Problem{Reason: v1alpha1.ReasonParentsFailing, Message: controller.Truncate(fmt.Sprintf("%d of %d %s cannot be synced, such as %s: %s: %s",
+	return &parent.Problem{Reason: v1alpha1.ReasonParentsFailing, Message: controller.Truncate(fmt.Sprintf("%d of %d %s have a problem, such as %s: %s: %s",
 		f.Failing, f.Parents, d.Kind.Parents(), f.Parent, f.Problem.Reason, f.Problem.Message), parent.MaxMessage)}
 }
 

@@ -53,7 +53,7 @@ func TestReadyReportsHealth(t *testing.T) {
 func TestFailingParentsAreCounted(t *testing.T) {
 	problem := &parent.Problem{Reason: "HookChildInvalid", Message: "it has no name"}
 	got := failing(declared(controllerWith()), parent.Failures{Problem: problem, Parent: "things.example.com ns/a", Failing: 3, Parents: 40})
-	if want := "3 of 40 parents cannot be synced, such as things.example.com ns/a: HookChildInvalid: it has no name"; got.Message != want {
+	if want := "3 of 40 parents have a problem, such as things.example.com ns/a: HookChildInvalid: it has no name"; got.Message != want {
 		t.Errorf("got %q, want %q", got.Message, want)
 	}
 }

@@ -362,8 +362,8 @@ func TestCompositeTerminatingParent(t *testing.T) {
 		}
 		return ""
 	})
-	e.remove(widget, "web")
 	calls := len(e.hook.Calls())
+	e.remove(widget, "web")
 	e.awaitCall(calls, func(call *hookCall) bool { return true })
 	e.put("{apiVersion: v1, kind: ConfigMap, metadata: {name: late, labels: {app: web}}}")
 	e.change("ConfigMap", "mine", "{metadata: {labels: {app: other}}}")

@@ -211,7 +211,7 @@ const (
 const (
 	// ReasonServing: parents and children are watched, and the hooks answer.
 	ReasonServing = "Serving"
-	// ReasonParentsFailing is the reason while some parents cannot be synced, for reasons of their own, and the others are: Ready is True.
+	// ReasonParentsFailing is the reason while some parents have a problem of their own, and the others have none: Ready is True.
 	ReasonParentsFailing = "ParentsFailing"
 	// ReasonStarting: the watches are being filled.
 	ReasonStarting = "Starting"

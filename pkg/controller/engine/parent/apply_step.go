@@ -6,6 +6,7 @@ package parent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,6 +112,9 @@ func (s *parentSync) dryRun(ctx context.Context, step childStep) (futile bool, e
 		return false, fmt.Errorf("encoding %s: %w", step.child, err)
 	}
 	created, err := s.Writer.TryCreate(ctx, step.in.at(step.child.namespace, ""), body)
+	if step.trial.dropped && isRefusal(err) {
+		return true, nil
+	}
 	if err != nil {
 		return false, s.denied(step.in, "create", fmt.Errorf("creating %s in a dry run, to see whether it would differ: %w", step.child, err))
 	}
@@ -119,6 +123,12 @@ func (s *parentSync) dryRun(ctx context.Context, step childStep) (futile bool, e
 		return false, fmt.Errorf("reading the result of a dry run of %s: %w", step.child, err)
 	}
 	return step.trial.futile(tree, merge.Update)
+}
+
+// isRefusal reports whether the API server, admission or a quota refuses a request, which a retry does not change.
+func isRefusal(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && answer.Status().Code/100 == 4 && !apierrors.IsTooManyRequests(err)
 }
 
 // checkOwnership gets an object that exists although it was not observed as a child.

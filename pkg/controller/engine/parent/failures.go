@@ -16,19 +16,21 @@ import (
 type Failures struct {
 	// Problem is why one of them fails, the same one as long as it does.
 	Problem *Problem
-	// General reports whether the problem concerns all parents: it is one of the hook or of rights, or each of them fails. Otherwise Parent is the name
-	// of the one that the Problem is of, and Failing of the Parents fail.
+	// General reports whether the problem concerns all parents: it is one of the hook or of rights, or each of them has one. Otherwise Parent is the name
+	// of the one whose it is, and Failing of the Parents have one.
 	General          bool
 	Parent           string
 	Failing, Parents int
 }
 
+// equal reports whether both report the same. Parents come and go: their number alone is no news.
 func (f Failures) equal(other Failures) bool {
 	if f.Problem == nil || other.Problem == nil {
 		return f.Problem == other.Problem
 	}
 	same := *f.Problem == *other.Problem
 	f.Problem, other.Problem = nil, nil
+	f.Parents, other.Parents = 0, 0
 	return same && f == other
 }
 
@@ -57,7 +59,9 @@ type failures struct {
 	mu      sync.Mutex
 	failing map[Key]*Problem
 	general int // how many of them have a general problem
-	shown   Key // the parent whose problem is reported: the same one as long as it fails
+	// unanswered are those for which the hook has failed since it has answered about any: perhaps it fails for all.
+	unanswered map[Key]struct{}
+	shown      Key // the parent whose problem is reported: the same one as long as it fails
 	// reported is what current returned last.
 	reported Failures
 	// suspended are those whose hook was not called, because its circuit breaker is open.
@@ -66,16 +70,25 @@ type failures struct {
 
 // conclude records the end of a sync with its error, and the problem that is reported for it. After an error without one, such as an API server that does not
 // answer, it is only known whether the hook has answered: then what was wrong with the hook is mended. wake are the parents that waited for the hook to
-// answer again, which it now does.
-func (f *failures) conclude(parent Key, called phase, answered bool, err error, p *Problem) (wake []Key) {
+// answer again, which it now does. doubtful reports whether the hook has to be called about another parent, to know whether it fails for all.
+func (f *failures) conclude(parent Key, called phase, answered bool, err error, p *Problem) (wake []Key, doubtful bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if answered {
+		clear(f.unanswered)
+	}
+	before := len(f.unanswered)
 	switch {
 	case err == nil || p != nil:
-		return f.record(parent, called, p)
-	case !answered:
-		return nil
+		wake = f.record(parent, called, p)
+	case answered:
+		wake = f.recordAnswer(parent, called)
 	}
+	return wake, before == 0 && len(f.unanswered) > 0
+}
+
+// recordAnswer records that the hook has answered.
+func (f *failures) recordAnswer(parent Key, called phase) (wake []Key) {
 	if before := f.failing[parent]; before != nil && before.isOfCall() {
 		f.set(parent, nil)
 	}
@@ -109,8 +122,17 @@ func (f *failures) record(parent Key, called phase, p *Problem) (wake []Key) {
 
 // set sets the problem of a parent, nil for none.
 func (f *failures) set(parent Key, p *Problem) {
-	if f.failing[parent].isGeneral() {
+	before := f.failing[parent]
+	if before.isGeneral() {
 		f.general--
+	}
+	_, unanswered := f.unanswered[parent]
+	delete(f.unanswered, parent)
+	if p != nil && p.Reason == string(hook.ReasonStatus) && (unanswered || before == nil || !before.isOfCall()) {
+		if f.unanswered == nil {
+			f.unanswered = map[Key]struct{}{}
+		}
+		f.unanswered[parent] = struct{}{}
 	}
 	if p.isGeneral() {
 		f.general++
@@ -169,21 +191,35 @@ func (f *failures) of(parents int) Failures {
 	}
 	f.show()
 	problem := f.failing[f.shown]
-	if problem.isGeneral() || len(f.failing) >= parents {
+	if problem.isGeneral() || len(f.unanswered) > 0 || f.isSuspended() || len(f.failing) >= parents {
 		return Failures{Problem: problem, General: true}
 	}
 	return Failures{Problem: problem, Parent: f.shown.String(), Failing: len(f.failing), Parents: parents}
 }
 
-// show chooses the parent that is shown: the first one by name, of those with a general problem if there are any, unless the one before is as good.
+// isSuspended reports whether a hook is not called.
+func (f *failures) isSuspended() bool {
+	for _, waiting := range f.suspended {
+		if len(waiting) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// show chooses the parent that is shown: the first one by name, of those whose problem concerns all if there are any, unless the one before is as good.
 func (f *failures) show() {
-	isGood := func(p *Problem) bool { return p != nil && (f.general == 0 || p.isGeneral()) }
-	if isGood(f.failing[f.shown]) {
+	isGood := func(parent Key) bool {
+		p, fails := f.failing[parent]
+		_, unanswered := f.unanswered[parent]
+		return fails && (f.general == 0 && len(f.unanswered) == 0 || p.isGeneral() || f.general == 0 && unanswered)
+	}
+	if isGood(f.shown) {
 		return
 	}
 	f.shown = Key{}
-	for parent, p := range f.failing {
-		if isGood(p) && (f.shown == (Key{}) || parent.String() < f.shown.String()) {
+	for parent := range f.failing {
+		if isGood(parent) && (f.shown == (Key{}) || parent.String() < f.shown.String()) {
 			f.shown = parent
 		}
 	}

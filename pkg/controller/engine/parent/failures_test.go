@@ -17,6 +17,7 @@ func parentNamed(name string) Key { return Key{Controller: "cc", Namespace: "ns"
 var (
 	broken    = &Problem{string(hook.ReasonStatus), "500"}
 	badAnswer = &Problem{string(hook.ReasonInvalidJSON), "{"}
+	refused   = &Problem{string(hook.ReasonInvalidChild), "no name"}
 	suspended = &Problem{string(hook.ReasonSuspended), "not answering"}
 )
 
@@ -25,7 +26,7 @@ const few = 10
 
 // report records the end of a sync, and reports whether something else is reported now.
 func (f *failures) report(parent string, p *Problem) (changed bool) {
-	f.conclude(parentNamed(parent), phaseSync, true, nil, p)
+	f.conclude(parentNamed(parent), phaseSync, p == nil || !p.isOfCall(), nil, p)
 	return f.haveChanged(few)
 }
 
@@ -38,13 +39,13 @@ func TestReportedProblemIsStable(t *testing.T) {
 		reported *Problem
 		failing  int
 	}{
-		{"b", broken, true, broken, 1},
-		{"b", broken, false, broken, 1},
-		{"a", badAnswer, true, broken, 2},
+		{"b", refused, true, refused, 1},
+		{"b", refused, false, refused, 1},
+		{"a", badAnswer, true, refused, 2},
 		{"b", badAnswer, true, badAnswer, 2},
-		{"b", broken, true, broken, 2},
-		{"c", broken, true, broken, 3},
-		{"c", nil, true, broken, 2},
+		{"b", refused, true, refused, 2},
+		{"c", refused, true, refused, 3},
+		{"c", nil, true, refused, 2},
 		{"b", nil, true, badAnswer, 1}, // a still fails
 		{"a", nil, true, nil, 0},
 		{"a", nil, false, nil, 0},
@@ -71,8 +72,8 @@ func TestGeneralProblems(t *testing.T) {
 	a := parentNamed("a").String()
 	f.report("a", badAnswer)
 	want("one of two fails", 2, Failures{Problem: badAnswer, Parent: a, Failing: 1, Parents: 2})
-	if !f.haveChanged(3) {
-		t.Error("there is one more parent, and nothing has changed")
+	if f.haveChanged(3) || !f.haveChanged(1) {
+		t.Error("it has to be reported again when no other parent is left, and not for one more")
 	}
 	want("the only one fails", 1, Failures{Problem: badAnswer, General: true})
 	f.report("b", unreachable)
@@ -81,8 +82,49 @@ func TestGeneralProblems(t *testing.T) {
 	want("a right is missing, too", few, Failures{Problem: unreachable, General: true})
 	f.report("b", nil)
 	want("the hook has answered", few, Failures{Problem: denied, General: true})
+	if f.haveChanged(few + 1) {
+		t.Error("a problem of all parents is reported again for one more parent")
+	}
 	f.forget(parentNamed("c"))
 	want("the parent is gone for which a right was missing", few, Failures{Problem: badAnswer, Parent: a, Failing: 1, Parents: few})
+}
+
+// TestFailureOfHookIsOfAllUntilItAnswers: a hook that fails for one parent is called about another one, which shows whether it fails for all.
+func TestFailureOfHookIsOfAllUntilItAnswers(t *testing.T) {
+	var f failures
+	fails := func(parent string) (doubtful bool) {
+		_, doubtful = f.conclude(parentNamed(parent), phaseSync, false, errors.New("500"), broken)
+		return doubtful
+	}
+	want := func(what string, general bool, failing int) {
+		t.Helper()
+		if got := f.current(few); got.General != general || got.Failing != failing || got.Problem != broken {
+			t.Errorf("%s: reported is %+v", what, got)
+		}
+	}
+	f.report("b", refused)
+	if !fails("a") {
+		t.Error("no other parent is asked about")
+	}
+	want("nothing is known of others", true, 0)
+	f.report("other", nil)
+	f.report("b", nil)
+	want("the hook has answered about another one", false, 1)
+	if fails("a") {
+		t.Error("the same parent fails once more, and is in doubt again")
+	}
+	want("the same parent fails once more", false, 1)
+	if !fails("c") {
+		t.Error("one more parent fails, and no other is asked about")
+	}
+	if got := f.current(few); !got.General {
+		t.Errorf("one more parent fails: reported is %+v", got)
+	}
+	f.report("other", nil)
+	f.conclude(parentNamed("a"), phaseSync, false, errors.New("suspended"), suspended)
+	if got := f.current(few); !got.General || got.Problem != broken {
+		t.Errorf("the hook is not called any more: reported is %+v", got)
+	}
 }
 
 // Syncs may end faster than the status of the controller is written.
@@ -106,10 +148,10 @@ func TestUnknownErrorMendsNothing(t *testing.T) {
 	f.conclude(a, phaseSync, false, errors.New("broken"), broken)
 	f.conclude(b, phaseSync, false, errors.New("suspended"), suspended)
 	f.current(few)
-	if wake := f.conclude(a, phaseSync, false, unknown, nil); f.haveChanged(few) || len(wake) > 0 {
+	if wake, _ := f.conclude(a, phaseSync, false, unknown, nil); f.haveChanged(few) || len(wake) > 0 {
 		t.Errorf("synced again are %v, reported is %+v, want it as before", wake, f.current(few))
 	}
-	if wake := f.conclude(a, phaseSync, true, unknown, nil); f.current(few).Problem != suspended || len(wake) != 1 {
+	if wake, _ := f.conclude(a, phaseSync, true, unknown, nil); f.current(few).Problem != suspended || len(wake) != 1 {
 		t.Errorf("after an answer of the hook: reported is %+v, synced again are %v, want b", f.current(few), wake)
 	}
 	denied := &Problem{v1alpha1.ReasonForbidden, "no"}
@@ -137,7 +179,7 @@ func TestOutageIsOneProblem(t *testing.T) {
 	if changes != 1 || f.current(few).Problem != broken {
 		t.Errorf("an outage was reported %d times, at last as %v, want once, as %v", changes, f.current(few), broken)
 	}
-	if wake := f.conclude(parentNamed("b"), phaseSync, true, nil, nil); !slices.Equal(wake, []Key{parentNamed("a")}) {
+	if wake, _ := f.conclude(parentNamed("b"), phaseSync, true, nil, nil); !slices.Equal(wake, []Key{parentNamed("a")}) {
 		t.Errorf("when the hook answers, synced again are %v, want a", wake)
 	}
 }
@@ -149,18 +191,18 @@ func TestHookAnswersAgain(t *testing.T) {
 	f.conclude(parentNamed("c"), phaseSync, true, nil, broken)
 	f.conclude(parentNamed("d"), phaseFinalize, true, nil, suspended)
 
-	wake := f.conclude(parentNamed("e"), phaseSync, true, nil, nil)
+	wake, _ := f.conclude(parentNamed("e"), phaseSync, true, nil, nil)
 	slices.SortFunc(wake, func(a, b Key) int { return slices.Compare([]byte(a.Name), []byte(b.Name)) })
 	if want := []Key{parentNamed("a"), parentNamed("b")}; !slices.Equal(wake, want) {
 		t.Errorf("synced again are %v, want %v", wake, want)
 	}
-	if wake := f.conclude(parentNamed("f"), phaseSync, true, nil, nil); len(wake) > 0 {
+	if wake, _ := f.conclude(parentNamed("f"), phaseSync, true, nil, nil); len(wake) > 0 {
 		t.Errorf("synced again are %v, once more", wake)
 	}
 	if f.current(few).Problem == nil {
 		t.Error("no problem is reported, though parents that were reported to try again have not succeeded yet")
 	}
-	if wake := f.conclude(parentNamed("g"), phaseFinalize, true, nil, nil); !slices.Equal(wake, []Key{parentNamed("d")}) {
+	if wake, _ := f.conclude(parentNamed("g"), phaseFinalize, true, nil, nil); !slices.Equal(wake, []Key{parentNamed("d")}) {
 		t.Errorf("when the other hook answers, synced again are %v, want d", wake)
 	}
 }

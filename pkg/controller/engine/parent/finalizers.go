@@ -44,13 +44,13 @@ func (r FinalizerRemover) Remove(ctx context.Context, of schema.GroupVersionReso
 	for {
 		page, err := r.Metadata.Resource(of).Namespace(r.Namespace).List(ctx, options)
 		if err != nil {
-			return fmt.Errorf("listing %s, to remove finalizers from them: %w", of.GroupResource(), err)
+			return join(append(errs, fmt.Errorf("listing %s, to remove finalizers from them: %w", of.GroupResource(), err)))
 		}
 		having := slices.DeleteFunc(page.Items, func(parent metav1.PartialObjectMetadata) bool { return !slices.Contains(parent.Finalizers, finalizer) })
 		failed := r.removeFromPage(ctx, of, having, finalizer)
 		errs = append(errs, failed...)
 		removed += len(having) - len(failed)
-		if options.Continue = page.Continue; options.Continue == "" || isDenied(join(failed)) {
+		if options.Continue = page.Continue; options.Continue == "" || slices.ContainsFunc(failed, isDenied) {
 			klog.FromContext(ctx).Info("Removed the finalizers from parents", "kind", r.Kind, "name", name, "resource", of.GroupResource(), "parents", removed, "failed", len(errs))
 			return join(errs)
 		}

@@ -55,8 +55,9 @@ func (h history) redefined() history {
 	h.ignored, h.parent, h.refused = false, version{}, refusal{}
 	children := make(childHistories, len(h.children))
 	for key, known := range h.children {
-		synced := version{desired: known.synced.desired}
-		children.set(key, childHistory{synced: synced, foreign: known.foreign, existed: known.existed, rewrites: known.rewrites})
+		again := *known
+		again.synced.resourceVersion, again.futile, again.refused, again.differs, again.ready = "", change{}, refusal{}, version{}, ""
+		children.set(key, again)
 	}
 	h.children = children
 	return h

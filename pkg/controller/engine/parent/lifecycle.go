@@ -13,6 +13,10 @@ import (
 func (c *Controller) Start() int {
 	if c.spec.kind == Composite {
 		c.indexOrphans()
+	} else {
+		c.eachParent(func(of *parents, parent *objectcache.RawObject) {
+			c.state(of, c.parentKey(of, parent).objectName(), parent.GetUID()) // so that all are counted
+		})
 	}
 	c.started.Store(true)
 	keys := c.knownParents()

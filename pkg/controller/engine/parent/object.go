@@ -83,11 +83,6 @@ type Resource struct {
 	Status bool
 }
 
-// isOfKubernetes reports whether the type is one of Kubernetes itself: only those have groups without a dot, or with the suffix .k8s.io.
-func (r Resource) isOfKubernetes() bool {
-	return !strings.Contains(r.Group, ".") || strings.HasSuffix(r.Group, ".k8s.io")
-}
-
 // apiVersion returns the apiVersion of objects.
 func (r Resource) apiVersion() string { return r.GroupVersion().String() }
 

@@ -189,15 +189,12 @@ func (c *childPlanner) planDifference(child differingChild, known childHistory) 
 		return err // it could not be created again
 	}
 	if !child.verdict.DesiredChanged {
-		differs := differencesOf(child.tree, child.verdict.Object)
-		if child.in.isOfKubernetes() {
-			differs = differs.sinceCreation(child.observed.GetGeneration())
-		}
+		differs := differencesOf(child.tree, child.verdict.Object).sinceCreation(child.observed.GetGeneration(), child.in.isOfKubernetes())
 		if len(differs) == 0 || known.futile == (change{child.hash, differs.hash()}) {
 			p.leaveAsIs(child, known)
 			return nil
 		}
-		step.trial = newTrial(created, child.Name, child.observed.GetResourceVersion(), differs)
+		step.trial = newTrial(created, child.observed, differs)
 	}
 	p.planChange(step, known, now)
 	return nil

@@ -19,7 +19,7 @@ import (
 // API server (defaulting, admission) has changed it when it was created. A recreation repairs the first, and not the second. The child itself
 // shows which one it is, so that a restart decides the same: an object whose spec was never edited has generation 1. What the
 // generation does not show (labels, annotations, kinds without a generation, an edit of another field) is found by a dry run, which
-// creates the child under another name. So is everything of kinds that Kubernetes does not define: their definition may have changed since the creation.
+// creates the child under another name. So is what the API server has dropped by a CustomResourceDefinition: that may have the field now.
 
 // createdGeneration is the metadata.generation of a new object. Kinds without a generation have 0.
 const createdGeneration = 1
@@ -70,14 +70,25 @@ func keysOf(a, b map[string]any) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// sinceCreation drops what the object has had since its creation, by its generation.
-func (d differences) sinceCreation(generation int64) differences {
+// absent is the hash of a field that an object does not have.
+var absent = merge.HashTree(nil)
+
+// sinceCreation drops what the object has had since its creation, by its generation. What it lacks remains, unless its type cannot change.
+func (d differences) sinceCreation(generation int64, isOfKubernetes bool) differences {
 	if generation != createdGeneration {
 		return d
 	}
 	d = maps.Clone(d)
-	maps.DeleteFunc(d, func(path string, _ uint64) bool { return !strings.HasPrefix(path, ".metadata.") })
+	maps.DeleteFunc(d, func(path string, value uint64) bool {
+		return !strings.HasPrefix(path, ".metadata.") && (isOfKubernetes || value != absent)
+	})
 	return d
+}
+
+// areDropped reports whether the API server may have dropped all of the fields, and no client has edited one.
+func (d differences) areDropped(generation int64) bool {
+	edited := func(path string) bool { return strings.HasPrefix(path, ".metadata.") }
+	return generation == createdGeneration && !slices.ContainsFunc(slices.Collect(maps.Keys(d)), edited)
 }
 
 // within reports whether all of these differences are among others.
@@ -120,16 +131,18 @@ type trial struct {
 	// differences that the child would have to lose, in this version of it.
 	differences     differences
 	resourceVersion string
+	// dropped reports whether these are fields that the API server has dropped: then the child is left alone if the trial is refused.
+	dropped bool
 }
 
-// newTrial returns the trial of a child that has the name.
-func newTrial(created map[string]any, name, resourceVersion string, differs differences) *trial {
+// newTrial returns the trial of a child.
+func newTrial(created map[string]any, child object, differs differences) *trial {
 	object := maps.Clone(created)
 	metadata := maps.Clone(created["metadata"].(map[string]any))
 	delete(metadata, "name")
-	metadata["generateName"] = name + "-"
+	metadata["generateName"] = child.GetName() + "-"
 	object["metadata"] = metadata
-	return &trial{object, differs, resourceVersion}
+	return &trial{object, differs, child.GetResourceVersion(), differs.areDropped(child.GetGeneration())}
 }
 
 // futile reports whether the object that the dry run returned differs as the child does: a recreation changes nothing.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -59,13 +60,19 @@ func (r *redefinitions) forget(parent Key) {
 	delete(r.ignored, parent)
 }
 
+// redefinitionLag is when a change of a definition counts once more: by then each of several API servers has taken it over.
+const redefinitionLag = 30 * time.Second
+
 // Redefined takes over that a resource has another definition than before. Parents of which the API server has ignored a write are queued.
 func (c *Controller) Redefined(of schema.GroupResource) {
 	isOf := func(w watch) bool { return w.of.GroupResource() == of }
 	if slices.ContainsFunc(c.watches(), isOf) {
-		c.Queue.Enqueue(c.redefinitions.change()...)
+		c.countRedefinition()
+		time.AfterFunc(redefinitionLag, c.countRedefinition)
 	}
 }
+
+func (c *Controller) countRedefinition() { c.Queue.EnqueueResync(c.redefinitions.change()...) }
 
 // takeOverDefinitions forgets what was decided of the parent before the last change of a definition.
 func (s *parentSync) takeOverDefinitions() {

@@ -4,12 +4,20 @@
 package parent
 
 import (
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 )
+
+// ofPlains makes the children of a kind that Kubernetes does not define.
+func ofPlains(s *v1alpha1.CompositeControllerSpec) {
+	s.ChildResources[0].ResourceRule = v1alpha1.ResourceRule{APIVersion: "example.com/v1", Resource: "plains"}
+}
 
 func TestRedefinitionRepeatsIgnoredWrites(t *testing.T) {
 	w := newWorld(t)
@@ -29,6 +37,7 @@ func TestRedefinitionRepeatsIgnoredWrites(t *testing.T) {
 		t.Error("nothing waits for another definition")
 	}
 	w.history = w.history.redefined()
+	w.now = w.now.Add(time.Minute)
 	w.want(changed, "update ConfigMap ns/b", "update ConfigMap ns/a", "status")
 	w.want(changed)
 	if w.history.ignored {
@@ -43,9 +52,7 @@ func TestRecreationAfterRedefinition(t *testing.T) {
 		"restart":      (*world).restart,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate), func(s *v1alpha1.CompositeControllerSpec) {
-				s.ChildResources[0].ResourceRule = v1alpha1.ResourceRule{APIVersion: "example.com/v1", Resource: "plains"}
-			})
+			w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate), ofPlains)
 			w.generations = true
 			answer := strings.NewReplacer(`"v1"`, `"example.com/v1"`, "ConfigMap", "Plain").Replace(one)
 			w.mutate = func(tree map[string]any) { delete(tree["data"].(map[string]any), "other") }
@@ -63,6 +70,43 @@ func TestRecreationAfterRedefinition(t *testing.T) {
 			w.want(answer, "create Plain ns/a")
 			w.want(answer)
 		})
+	}
+}
+
+// TestNoTrialOfWhatAdmissionChanged: a new child may be changed otherwise, which is no reason to create each of them again.
+func TestNoTrialOfWhatAdmissionChanged(t *testing.T) {
+	w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate), ofPlains)
+	w.generations = true
+	answer := strings.NewReplacer(`"v1"`, `"example.com/v1"`, "ConfigMap", "Plain").Replace(one)
+	w.mutate = func(tree map[string]any) {
+		tree["data"].(map[string]any)["other"] = fmt.Sprint("changed at version ", w.version)
+	}
+	w.want(answer, "create Plain ns/a", "status")
+	for range 3 {
+		w.want(answer)
+		w.restart()
+	}
+	if w.trials > 0 {
+		t.Errorf("%d dry runs", w.trials)
+	}
+}
+
+// TestRefusedTrialOfDroppedFields: whether a field would be kept is not known. Nothing is reported as failed that works otherwise.
+func TestRefusedTrialOfDroppedFields(t *testing.T) {
+	answer := strings.NewReplacer(`"v1"`, `"example.com/v1"`, "ConfigMap", "Plain").Replace(one)
+	w := newWorld(t, withMethod(v1alpha1.ChildUpdateRecreate), ofPlains)
+	w.generations = true
+	w.mutate = func(tree map[string]any) { delete(tree["data"].(map[string]any), "other") }
+	w.sync(answer)
+	child := string(w.children[plain.key("ns", "a")].(text))
+	for code, fails := range map[int]bool{http.StatusForbidden: false, http.StatusInternalServerError: true} {
+		api := startFakeAPI(t, string(parentWith("")), child)
+		api.fails("dry run", code, "exceeded quota")
+		s := newSyncTest(t, api, withMethod(v1alpha1.ChildUpdateRecreate), ofPlains)
+		if err := s.answered(phaseSync, answer); (err != nil) != fails {
+			t.Errorf("%d: the error is %v", code, err)
+		}
+		s.wantDid("POST plains/a-00001 (dry run)", "PUT things/thing/status")
 	}
 }
 
@@ -101,11 +145,11 @@ func TestRedefinitionForgetsVersions(t *testing.T) {
 	s := newSyncTest(t, startFakeAPI(t, string(parentWith(""))))
 	s.Queue = &queueOfNames{}
 	known := s.state.customizedFor("")
-	known.resourceVersion, s.state.lastAnswer.known = "1", true
+	known.resourceVersion, s.state.lastAnswer.known, s.state.history.ignored = "1", true, true
 	if err := s.readSelector(); err != nil {
 		t.Fatal(err)
 	}
-	if known.resourceVersion == "" || !s.state.lastAnswer.known {
+	if known.resourceVersion == "" || !s.state.lastAnswer.known || !s.state.history.ignored {
 		t.Error("versions are forgotten without a change of a definition")
 	}
 	s.Redefined(things.GroupResource())
@@ -113,7 +157,7 @@ func TestRedefinitionForgetsVersions(t *testing.T) {
 	if err := s.readSelector(); err != nil {
 		t.Fatal(err)
 	}
-	if known.resourceVersion != "" || s.state.lastAnswer.known {
+	if known.resourceVersion != "" || s.state.lastAnswer.known || s.state.history.ignored {
 		t.Errorf("the version that customize was asked about is still %q, the last answer %+v", known.resourceVersion, s.state.lastAnswer)
 	}
 }

@@ -42,7 +42,7 @@ func (spec *Spec) statusOf(o observed) (map[string]any, error) {
 }
 
 // planStatus writes the status unless the parent has it, or the API server is known to ignore it. The status of a parent that cannot be
-// parsed is written.
+// parsed is written, unless it is shared with other components.
 func (p *plan) planStatus(o observed, status map[string]any) {
 	if status == nil {
 		return
@@ -50,10 +50,13 @@ func (p *plan) planStatus(o observed, status map[string]any) {
 	known := &p.history.status
 	tree, err := treeOf(o.parent)
 	known.pending = 0
-	if o.of.isOfKubernetes() {
-		known.pending = merge.HashTree(status)
+	shared := o.of.isOfKubernetes()
+	if shared {
 		present, _ := tree["status"].(map[string]any)
-		status = merged(present, status)
+		known.pending, status = merge.HashTree(status), merged(present, status)
+		if err != nil || len(status)+len(present) == 0 {
+			return
+		}
 	}
 	wanted := withoutNulls(status)
 	if err == nil && equality.Semantic.DeepEqual(withoutNulls(tree["status"]), wanted) {
@@ -69,7 +72,7 @@ func (p *plan) planStatus(o observed, status map[string]any) {
 		return
 	}
 	p.status = status
-	if o.statusBy != "" {
+	if o.statusBy != "" && !shared {
 		p.problem = p.leaveStatus(o.parent, o.statusBy)
 		return
 	}
@@ -91,11 +94,15 @@ func (h *history) recordStatusTooLarge(status map[string]any, resourceVersion, t
 
 // recordStatusDone records a status that was written to a parent of the version before.
 func (h *history) recordStatusDone(status map[string]any, before string, written object) {
-	if before == written.GetResourceVersion() {
+	ignored := before == written.GetResourceVersion()
+	if ignored {
 		h.ignored, h.parent = true, version{merge.HashTree(withoutNulls(status)), before}
 	}
 	if h.status.pending != 0 {
-		h.status.written = h.status.pending
+		h.answers.written = written.GetResourceVersion()
+		if !ignored { // else no other client undoes it
+			h.status.written = h.status.pending
+		}
 	} else if tree, err := treeOf(written); err == nil {
 		h.status.written = merge.HashTree(withoutNulls(tree["status"]))
 	}

@@ -226,11 +226,9 @@ func TestStatusOfKubernetesRepairs(t *testing.T) {
 		s.GenerateSelector = ptr(true)
 	})
 	w.parent = text(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ns","uid":"parent","resourceVersion":"1"}}`)
-	w.want(`{"status":{"mine":1}}`, "status")
-	w.setStatus(map[string]any{"theirs": 1, "mine": 1})
-	w.want(`{"status":{"mine":99}}`, "status")
-	if w.history.status.repairs {
-		t.Error("another field has changed, and the write of this one counts as a repair")
+	for i := range 100 {
+		w.setStatus(map[string]any{"theirs": i, "mine": i - 1})
+		w.want(fmt.Sprintf(`{"status":{"mine":%d}}`, i), "status")
 	}
 	writes := 0
 	for i := range 100 {

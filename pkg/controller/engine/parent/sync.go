@@ -106,7 +106,11 @@ func (s *parentSync) finish(ctx context.Context, after time.Duration, err error)
 	if err == nil {
 		problem = cmp.Or(s.problem, s.refused)
 	}
-	s.Queue.EnqueueResync(s.failures.conclude(s.key, s.called, s.answered, err, problem)...)
+	wake, doubtful := s.failures.conclude(s.key, s.called, s.answered, err, problem)
+	s.Queue.EnqueueResync(wake...)
+	if doubtful {
+		s.syncAnother()
+	}
 	if s.failures.haveChanged(s.parentCount()) {
 		s.Changed()
 	}
@@ -133,6 +137,18 @@ func (s *parentSync) finish(ctx context.Context, after time.Duration, err error)
 		after = controller.EarliestDelay(after, RightsRetryInterval)
 	}
 	return after, err
+}
+
+// syncAnother queues another parent, if there is one.
+func (s *parentSync) syncAnother() {
+	for _, of := range s.Controller.parents {
+		for _, name := range of.states.Keys() {
+			if k := s.keyOf(of, name.Namespace, name.Name); k != s.key {
+				s.Queue.EnqueueResync(k)
+				return
+			}
+		}
+	}
 }
 
 // jitter lengthens a delay that the hook asks for, so that parents which were rejected together do not return together. The result is at

@@ -37,9 +37,11 @@ type answerHistory struct {
 	fresh  int
 	// followed are the children that the answers have caused writes of, as hashes, while that matters.
 	followed map[uint64]struct{}
-	// wrote are those of the last answer, and wroteParent reports whether it has caused a write of the status.
+	// wrote are those of the last answer, and wroteParent reports whether it has caused a write of the status. Then written is the resourceVersion that the
+	// parent had afterwards, if others share its status; otherwise "".
 	wrote       map[uint64]struct{}
 	wroteParent bool
+	written     string
 	// others is a hash of the versions of parent and children that the last answer has not changed.
 	others   uint64
 	reported bool
@@ -86,7 +88,8 @@ func (p *plan) throttle(o observed) {
 
 // isOutdated reports whether an object has changed that the last answer did not write. What others make of the written objects does not count.
 func (h answerHistory) isOutdated(o observed) bool {
-	return h.wrote != nil && h.others != othersOf(o, h.wrote, h.wroteParent)
+	wroteParent := h.wroteParent && (h.written == "" || h.written == o.parent.GetResourceVersion())
+	return h.wrote != nil && h.others != othersOf(o, h.wrote, wroteParent)
 }
 
 // after returns the history after the plan was applied.
@@ -116,7 +119,7 @@ func (h answerHistory) after(p *plan, o observed, counts bool) answerHistory {
 	if h.count.Slowed(o.now) {
 		followed = nil
 	}
-	h.answer, h.followed, h.wrote, h.wroteParent = o.sum, followed, wrote, p.writesParent()
+	h.answer, h.followed, h.wrote, h.wroteParent, h.written = o.sum, followed, wrote, p.writesParent(), ""
 	h.others = othersOf(o, wrote, h.wroteParent)
 	return h
 }
