@@ -127,14 +127,14 @@ func definedIn(definitions cache.SharedIndexInformer) func(schema.GroupResource)
 // deleted. For aggregated APIs the API server is asked in intervals.
 func (c *Controller) watchDefinitions() error {
 	_, err := c.Definitions.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(obj any, isInInitialList bool) { c.definitionChanged(nil, definition(obj), isInInitialList) },
-		UpdateFunc: func(before, after any) { c.definitionChanged(definition(before), definition(after), false) },
+		AddFunc: func(obj any, isInInitialList bool) { c.definitionChanged(nil, definition(obj), isInInitialList) },
+		UpdateFunc: func(before, after any) {
+			c.definitionChanged(definition(before), definition(after), false)
+			c.ownDefinitionChanged(definition(before), definition(after))
+		},
 		DeleteFunc: func(obj any) { c.definitionChanged(definition(obj), nil, false) },
 	})
-	if err != nil {
-		return err
-	}
-	return c.watchOwnDefinition()
+	return err
 }
 
 // definition returns the metadata of a CustomResourceDefinition, as an informer passes it.
@@ -145,6 +145,11 @@ func definition(obj any) *metav1.PartialObjectMetadata {
 	return obj.(*metav1.PartialObjectMetadata)
 }
 
+// isRedefined reports whether a definition has another spec than before. One that was added or deleted has not.
+func isRedefined(before, after *metav1.PartialObjectMetadata) bool {
+	return before != nil && after != nil && (before.UID != after.UID || before.Generation != after.Generation)
+}
+
 // definitionChanged lists what a definition defines again, unless only its status has changed, and queues the declarations that it concerns.
 // One that is in the initial list has been there for a while.
 func (c *Controller) definitionChanged(before, after *metav1.PartialObjectMetadata, isInInitialList bool) {
@@ -152,7 +157,7 @@ func (c *Controller) definitionChanged(before, after *metav1.PartialObjectMetada
 	plural, group, _ := strings.Cut(some.Name, ".")
 	defined := schema.GroupResource{Group: group, Resource: plural}
 	c.Objects.Retry(defined)
-	redefined := before != nil && after != nil && (before.UID != after.UID || before.Generation != after.Generation)
+	redefined := isRedefined(before, after)
 	if redefined {
 		c.Objects.Reload(defined)
 	}

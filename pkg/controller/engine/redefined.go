@@ -10,22 +10,14 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"millwright.dev/pkg/controller/engine/parent"
 )
 
-// watchOwnDefinition syncs all declarations again after their own CustomResourceDefinition has changed: the API server may store more of their
-// status, or less.
-func (c *Controller) watchOwnDefinition() error {
-	_, err := c.Definitions.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(before, after any) { c.ownDefinitionChanged(definition(before), definition(after)) },
-	})
-	return err
-}
-
+// ownDefinitionChanged syncs all declarations again after their own CustomResourceDefinition has changed: the API server may store more of their status,
+// or less.
 func (c *Controller) ownDefinitionChanged(before, after *metav1.PartialObjectMetadata) {
-	if after.Name != c.Declarations.Resource().String() || before.UID == after.UID && before.Generation == after.Generation {
+	if after.Name != c.Declarations.Resource().String() || !isRedefined(before, after) {
 		return
 	}
 	now := time.Now()

@@ -212,7 +212,13 @@ func (f *failures) show() {
 	isGood := func(parent Key) bool {
 		p, fails := f.failing[parent]
 		_, unanswered := f.unanswered[parent]
-		return fails && (f.general == 0 && len(f.unanswered) == 0 || p.isGeneral() || f.general == 0 && unanswered)
+		switch {
+		case f.general > 0:
+			return p.isGeneral()
+		case len(f.unanswered) > 0:
+			return unanswered
+		}
+		return fails
 	}
 	if isGood(f.shown) {
 		return

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/client-go/tools/cache"
+
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/hook"
 )
@@ -204,5 +206,24 @@ func TestHookAnswersAgain(t *testing.T) {
 	}
 	if wake, _ := f.conclude(parentNamed("g"), phaseFinalize, true, nil, nil); !slices.Equal(wake, []Key{parentNamed("d")}) {
 		t.Errorf("when the other hook answers, synced again are %v, want d", wake)
+	}
+}
+
+func TestFailingHookIsCalledAboutAnotherParent(t *testing.T) {
+	s := newSyncTest(t, startFakeAPI(t, string(parentWith(""))))
+	queue := &queueOfNames{}
+	s.Queue, s.Changed, s.called = queue, func() {}, phaseSync
+	failed := hook.NewError(hook.ReasonStatus, "500")
+	_, _ = s.finish(t.Context(), 0, failed)
+	if got := queue.take(); len(got) > 0 {
+		t.Errorf("queued are %v, and there is no other parent", got)
+	}
+	s.parentSync.answered = true
+	_, _ = s.finish(t.Context(), 0, nil)
+	s.parentSync.answered = false
+	s.Controller.state(s.of, cache.NewObjectName("ns", "other"), "uid")
+	_, _ = s.finish(t.Context(), 0, failed)
+	if got := queue.take(); !slices.Equal(got, []string{"other"}) {
+		t.Errorf("queued are %v, want the other parent", got)
 	}
 }

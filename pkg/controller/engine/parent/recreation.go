@@ -87,8 +87,12 @@ func (d differences) sinceCreation(generation int64, isOfKubernetes bool) differ
 
 // areDropped reports whether the API server may have dropped all of the fields, and no client has edited one.
 func (d differences) areDropped(generation int64) bool {
-	edited := func(path string) bool { return strings.HasPrefix(path, ".metadata.") }
-	return generation == createdGeneration && !slices.ContainsFunc(slices.Collect(maps.Keys(d)), edited)
+	for path := range d {
+		if strings.HasPrefix(path, ".metadata.") {
+			return false
+		}
+	}
+	return generation == createdGeneration
 }
 
 // within reports whether all of these differences are among others.

@@ -20,7 +20,7 @@ import (
 
 // statusOf returns the status that the hook desires of the parent, nil if that is to keep its status. For a CompositeController no status is an
 // empty one, and it has the generation of the parent that the hook has seen. Other components write the status of a type of Kubernetes: the hook gives
-// fields of it. So they do while another one finalizes the parent.
+// fields of it. A parent that is being deleted keeps its status unless we finalize it: the API server may refuse another one.
 func (spec *Spec) statusOf(o observed) (map[string]any, error) {
 	given, shared := o.answer.Status, o.of.isOfKubernetes()
 	switch {

@@ -198,6 +198,25 @@ func TestTargetWrites(t *testing.T) {
 
 func withoutAttachments(answer string) string { return strings.Replace(answer, attachment, "", 1) }
 
+// TestSharedStatusOfTarget: of the status of a Namespace only what the hook gives is sent.
+func TestSharedStatusOfTarget(t *testing.T) {
+	spec := decoratorSpec(t, func(s *v1alpha1.DecoratorControllerSpec) {
+		s.Resources[0].ResourceRule = v1alpha1.ResourceRule{APIVersion: "v1", Resource: "namespaces"}
+	})
+	target := text(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"ns","uid":"parent","resourceVersion":"7"},"status":{"phase":"Active","load":{"a":1}}}`)
+	p, err := spec.decide(observed{
+		parent: target, of: spec.parents[0], children: map[childKey]object{}, called: phaseSync,
+		answer: answerOf(t, spec, target, `{"status":{"load":{"b":2}}}`),
+	}, merge.Update)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := patchOf(target, nil, p.status)
+	if want := `{"metadata":{"resourceVersion":"7"},"status":{"load":{"b":2}}}`; err != nil || string(patch) != want {
+		t.Errorf("the patch is %s, %v, want %s", patch, err, want)
+	}
+}
+
 func TestTargetConflict(t *testing.T) {
 	api := startFakeAPI(t, string(parentWith("")))
 	s := newSyncTestOf(t, api, decoratorSpec(t))
