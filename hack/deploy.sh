@@ -99,8 +99,8 @@ deploy() {
   # Earlier versions had it: it allowed phases to create Pods in the namespace of the operator, with its rights.
   kubectl delete rolebinding --namespace "$namespace" millwright-actions-application --ignore-not-found
   await_work
-  kubectl wait --for=condition=Available --timeout=1m apiservice/v1alpha.farm.example.com || {
-    kubectl describe apiservice v1alpha.farm.example.com >&2
+  await_farm || {
+    kubectl describe apiservice "$farm_api" >&2
     fail "" "The servers of Llamas run, but kube-apiserver does not reach them, see above. No namespace can be deleted until it does, or until you run" \
       "  kubectl delete apiservice v1alpha.farm.example.com"
   }

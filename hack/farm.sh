@@ -47,6 +47,17 @@ switch_farm() {
     --patch '{"spec":{"insecureSkipTLSVerify":false,"service":{"namespace":"'"$1"'","name":"'"$farm"'","port":'"$farm_port"'},"caBundle":"'"$bundle"'"}}'
 }
 
+# await_farm waits until kubectl can use the API, at most two minutes: kube-apiserver reads its resources after it has found it available, and again
+# with a growing delay if the servers did not answer before.
+await_farm() {
+  local tries=300
+  kubectl wait --for=condition=Available --timeout=1m "apiservice/$farm_api" || return 1
+  until [[ $(kubectl api-resources --api-group="${farm_api#*.}" --output=name 2>/dev/null) = *llamas* ]]; do
+    ((tries-- > 0)) || return 1
+    sleep 0.2
+  done
+}
+
 # remove_farm NAMESPACE removes our API server of Llamas from the namespace. In an earlier version, the key that signed its certificate was
 # there, too.
 remove_farm() {

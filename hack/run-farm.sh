@@ -47,7 +47,7 @@ YAML
     --serving-secret "$farm_namespace/$farm-serving" --shutdown-delay-duration 0s
   await_port 'Serving securely on [^ ]*:([0-9]+)'
   kubectl patch apiservice "$farm_api" --type=merge --patch '{"spec":{"service":{"port":'"$port"'}}}' >/dev/null
-  kubectl wait --for=condition=Available --timeout=1m "apiservice/$farm_api" >/dev/null || {
+  await_farm >/dev/null || {
     kubectl describe apiservice "$farm_api" >&2
     fail "" "The API of Llamas is not served. The log of its server is $farm_log." \
       "kube-apiserver has to reach it at $farm_address, port $port: is that this machine, and does a firewall let it through?"

@@ -71,7 +71,7 @@ func (s *suite) testTutorial(t *testing.T) {
 	s.InstallCRDs(t, "manifests/00-crds")
 	s.Kubectl(t, "apply", "-f", manifests+"10-namespace.yaml", "-f", manifests+"farm/21-role.yaml", "-f", manifests+"farm-tutorial/21-bindings.yaml")
 	// kubelet restarts the server, with a growing delay after each failure.
-	s.become(t, tutorialNamespace, farmAPIService, "Available")
+	s.AwaitAPIService(t, v1alpha.SchemeGroupVersion)
 	s.Kubectl(t, "apply", "-f", manifests+"samples/llama/llama.yaml")
 	s.expectDolly(t, "31.4")
 	contains(t, "kubectl get farmpods", s.Kubectl(t, "get", "farmpods", "-n", tutorialNamespace), "farm-farm-operator-", "1/1", "Running")
@@ -111,7 +111,7 @@ func (s *suite) testFarmTakesOver(t *testing.T) {
 	contains(t, "deploy", refusal, "Nothing was changed", "make deploy FARM=tutorial")
 	output := s.deploy(t, "deploy", millwright1, "FARM=tutorial")
 	contains(t, "deploy", output, "Taking over Deployment farm-operator", "Millwright is ready", farmAPIServiceMet)
-	s.become(t, tutorialNamespace, farmAPIService, "Available")
+	s.AwaitAPIService(t, v1alpha.SchemeGroupVersion)
 	if spec := s.read(t, tutorialNamespace, farmAPIService, ".spec"); strings.Contains(spec, "insecure") || !strings.Contains(spec, "caBundle") {
 		t.Errorf("got the APIService's spec %s, want one that verifies the server's certificate", spec)
 	}

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"sigs.k8s.io/yaml"
 
+	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 	"millwright.dev/pkg/certs"
 	"millwright.dev/pkg/controller/servingcert"
 	"millwright.dev/pkg/manager"
@@ -233,7 +234,7 @@ func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 	from.install(t, cluster, "", true)
 	stop := keepCertificate(tutorialNamespace)
 	from.start(t, cluster)
-	cluster.Kubectl(t, "wait", "--for=condition=Available", patience.Timeout, "apiservice", farmAPIService)
+	cluster.AwaitAPIService(t, farmv1alpha.SchemeGroupVersion)
 	stop()
 	// Restore the state of the earlier version: all keys in one Secret, and the rights of millwright-core in a Role of another name.
 	authority, err := e.kube.CoreV1().Secrets(farmNamespace).Get(t.Context(), authoritySecret, metav1.GetOptions{})
@@ -264,7 +265,7 @@ func TestFarmMovesFromNamespaceDefault(t *testing.T) {
 	script(t, cluster, fmt.Sprintf("farm_port=%d; switch_farm %s", to.front.port(), farmNamespace))
 	to.install(t, cluster, "", true)
 	load.more(t, 20)
-	cluster.Kubectl(t, "wait", "--for=condition=Available", patience.Timeout, "apiservice", farmAPIService)
+	cluster.AwaitAPIService(t, farmv1alpha.SchemeGroupVersion)
 	script(t, cluster, "remove_farm "+tutorialNamespace)
 	from.front.remove(from.server.address)
 	load.more(t, 20)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	farmv1alpha "millwright.dev/pkg/apis/farm/v1alpha"
 	"millwright.dev/pkg/generated/clientset/versioned"
 	"millwright.dev/pkg/manager"
 	"millwright.dev/pkg/testing/patience"
@@ -97,10 +98,10 @@ func (f *farm) remove(server *farmServer) {
 	f.front.remove(server.address)
 }
 
-// awaitAvailable waits until the APIService of the farm is available.
+// awaitAvailable waits until kube-apiserver serves the API of the farm.
 func (f *farm) awaitAvailable(t testing.TB) {
 	t.Helper()
-	f.cluster.Kubectl(t, "wait", "--for=condition=Available", patience.Timeout, "apiservice", "v1alpha.farm.example.com")
+	f.cluster.AwaitAPIService(t, farmv1alpha.SchemeGroupVersion)
 }
 
 // stop stops the servers, and returns their errors.
