@@ -237,7 +237,7 @@ func TestLeaderSuspended(t *testing.T) {
 		}
 		return ""
 	})
-	p.leader.signal(syscall.SIGSTOP)
+	p.leader.suspend()
 	stopped := time.Now()
 	created := e.podCount()
 	taken := p.awaitWrite(p.standby.name(), onLease, stopped)

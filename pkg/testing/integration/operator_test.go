@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -111,6 +112,28 @@ func (o *operator) signal(signal syscall.Signal) {
 	if err := o.Process.Signal(signal); err != nil {
 		o.e.Fatal(err)
 	}
+}
+
+// suspend stops the process with SIGSTOP while all of its goroutines wait, most of them for answers: none has decided to write and not yet sent the
+// whole request.
+func (o *operator) suspend() {
+	o.e.Helper()
+	o.proxy.Freeze()
+	defer o.proxy.Thaw()
+	o.e.eventually(func() string {
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", o.Process.Pid))
+		if err != nil || len(stats) == 0 {
+			o.e.Fatalf("threads of %s: got %v, %v, want some", o.name(), stats, err)
+		}
+		for _, name := range stats {
+			stat, err := os.ReadFile(name) // "ID (NAME) STATE ...", see proc(5)
+			if err != nil || !strings.Contains(string(stat), ") S ") {
+				return fmt.Sprintf("a thread does not wait: %s, %v", stat, err)
+			}
+		}
+		return ""
+	})
+	o.signal(syscall.SIGSTOP)
 }
 
 // terminate stops the process with SIGTERM, and waits until it has ended. A data race shows in its exit code.
