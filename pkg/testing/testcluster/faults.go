@@ -45,11 +45,12 @@ func (c *Cluster) Continue(t testing.TB) {
 		close(c.process.ended)
 		t.Fatal(err)
 	}
-	if err := c.process.waitReady(); err != nil {
+	host, err := c.process.waitReady()
+	if err != nil {
 		t.Fatalf("%v; it printed:\n%s", err, c.process.output())
 	}
-	if output := c.process.output(); !bytes.Contains(output, []byte(c.config.Host)) {
-		t.Fatalf("another process has taken the port of %s; the cluster printed:\n%s", c.config.Host, output)
+	if host != c.config.Host {
+		t.Fatalf("another process has taken the port of %s: the API server is now at %s", c.config.Host, host)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"millwright.dev/pkg/testing/portrange"
@@ -61,7 +62,7 @@ func startProcess(audited, node bool) (*process, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.remove())
 	}
-	if err := p.waitReady(); err != nil {
+	if _, err := p.waitReady(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w; it printed:\n%s", err, p.output()), p.stop())
 	}
 	return p, nil
@@ -96,17 +97,18 @@ func (p *process) start(port string) error {
 	return nil
 }
 
-func (p *process) waitReady() error {
+// waitReady waits until the cluster is ready, and returns the URL of its API server. The cluster prints it only afterwards.
+func (p *process) waitReady() (url string, err error) {
 	timeout := time.After(startTimeout)
 	for {
-		if _, err := os.Stat(filepath.Join(p.stateDir(), "ready")); err == nil {
-			return nil
+		if content, err := os.ReadFile(filepath.Join(p.stateDir(), "ready")); err == nil {
+			return strings.TrimSpace(string(content)), nil
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("the cluster did not start: %v", p.command.ProcessState)
+			return "", fmt.Errorf("the cluster did not start: %v", p.command.ProcessState)
 		case <-timeout:
-			return fmt.Errorf("the cluster is not ready after %v", startTimeout)
+			return "", fmt.Errorf("the cluster is not ready after %v", startTimeout)
 		case <-time.After(pollInterval):
 		}
 	}
