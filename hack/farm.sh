@@ -47,13 +47,18 @@ switch_farm() {
     --patch '{"spec":{"insecureSkipTLSVerify":false,"service":{"namespace":"'"$1"'","name":"'"$farm"'","port":'"$farm_port"'},"caBundle":"'"$bundle"'"}}'
 }
 
-# await_farm waits until kubectl can use the API, at most two minutes: kube-apiserver reads its resources after it has found it available, and again
-# with a growing delay if the servers did not answer before.
+# await_farm waits until kubectl can use the API, or fails after two minutes with the reason: kube-apiserver reads its resources after it has found it
+# available, and again with a growing delay if the servers did not answer before.
 await_farm() {
-  local tries=300
+  local group=${farm_api#*.} limit
   kubectl wait --for=condition=Available --timeout=1m "apiservice/$farm_api" || return 1
-  until [[ $(kubectl api-resources --api-group="${farm_api#*.}" --output=name 2>/dev/null) = *llamas* ]]; do
-    ((tries-- > 0)) || return 1
+  limit=$((SECONDS + 60))
+  until [[ $(kubectl api-resources --api-group="$group" --output=name 2>/dev/null) = *"llamas.$group"* ]]; do
+    [ "$SECONDS" -lt "$limit" ] || {
+      echo "kube-apiserver finds $farm_api available, but does not list its resources:" >&2
+      kubectl api-resources --api-group="$group" >&2
+      return 1
+    }
     sleep 0.2
   done
 }
