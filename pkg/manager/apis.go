@@ -21,6 +21,8 @@ import (
 const (
 	// discoveryInterval is how soon a newly installed API is noticed.
 	discoveryInterval = time.Second
+	// recheckInterval is how soon the deletion of an API that no informer lists is noticed.
+	recheckInterval = 10 * time.Second
 	// aggregation is the group of the objects that register other API servers with kube-apiserver. It has no CustomResourceDefinition.
 	aggregation = "apiregistration.k8s.io"
 	// discoveryTimeout is how long an API server may take to answer before we call it unreachable.
@@ -47,6 +49,29 @@ func waitForAPIs(ctx context.Context, client discovery.DiscoveryInterfaceWithCon
 		}
 		complaint.settle(klog.FromContext(ctx), "The API server serves the missing APIs now")
 		return true, nil
+	})
+}
+
+// recheckAPIs looks at the resources again, until the context has ended, and reports to waiting which of them the API server does not serve any more,
+// "" if it serves all. While the API server gives no answer, there is nothing to report.
+func recheckAPIs(ctx context.Context, client discovery.DiscoveryInterfaceWithContext, required func() []schema.GroupVersionResource,
+	waiting func(message string),
+) {
+	var complaint complaint
+	_ = wait.PollUntilContextCancel(ctx, recheckInterval, false, func(ctx context.Context) (done bool, _ error) {
+		requestCtx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+		defer cancel()
+		message, err := missingAPI(requestCtx, client, required())
+		if err != nil {
+			return false, nil
+		}
+		waiting(message)
+		if message != "" {
+			complaint.say(klog.FromContext(ctx), message, nil)
+		} else {
+			complaint.settle(klog.FromContext(ctx), "The API server serves the missing APIs now")
+		}
+		return false, nil
 	})
 }
 
@@ -98,9 +123,9 @@ func notInstalled(resource schema.GroupVersionResource) string {
 	if resource.Group == aggregation {
 		return fmt.Sprintf("Waiting for %s: this API server has no aggregation layer; exclude the controller that needs it with --controllers=*,-NAME", resource.GroupResource())
 	}
-	return fmt.Sprintf("Waiting for the CustomResourceDefinition %s: the API server does not serve %s: "+
+	return fmt.Sprintf("Waiting for the CustomResourceDefinition %s: the API server does not serve %s in version %s: "+
 		"install it (make install, or kubectl apply --server-side -f manifests/00-crds)",
-		resource.GroupResource(), resource.GroupVersion())
+		resource.GroupResource(), resource.Resource, resource.Version)
 }
 
 func discoveryAdvice(err error) string {

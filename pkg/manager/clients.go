@@ -34,6 +34,8 @@ type clientBuilder interface {
 	checkWatches(*http.Request) error
 	// lacks reports whether informers were answered that a resource of ours is not served.
 	lacks(schema.GroupVersionResource) bool
+	// lists reports whether informers have listed or watched a resource of ours.
+	lists(schema.GroupVersionResource) bool
 	// electionClient may always write. Each of its requests ends within the timeout, or else a single slow one could
 	// outlast the renew deadline.
 	electionClient(timeout time.Duration) (coordinationv1client.LeasesGetter, error)
@@ -54,6 +56,10 @@ func (r restClients) checkWatches(req *http.Request) error { return r.stalls.che
 
 func (r restClients) lacks(resource schema.GroupVersionResource) bool {
 	return r.stalls.lacks(resource)
+}
+
+func (r restClients) lists(resource schema.GroupVersionResource) bool {
+	return r.stalls.lists(resource)
 }
 
 func (r restClients) clients(component string, mayWrite func() error) (versioned.Interface, kubernetes.Interface, error) {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -103,6 +104,7 @@ type life struct {
 
 	mu      sync.Mutex
 	waiting string // what for; "" once the controller is built
+	missing string // which API, of those that no informer lists, was there when the controller was built
 	synced  []cache.DoneChecker
 	syncs   func() error // nil until the controller is built
 	ready   func() error // nil if the controller depends on its caches only
@@ -127,12 +129,27 @@ func (l *life) run(ctx, informerCtx context.Context, elected <-chan struct{}, wo
 	if err != nil {
 		return fmt.Errorf("building the controller %s: %w", l.Name, err)
 	}
+	var rechecking sync.WaitGroup
+	rechecking.Go(func() {
+		recheckAPIs(named, c.KubeClient.Discovery(), l.unlisted, func(message string) { l.set(func() { l.missing = message }) })
+	})
+	defer rechecking.Wait()
 	select {
 	case <-elected:
 	case <-ctx.Done():
 	}
 	built.Run(ctx, workers)
 	return nil
+}
+
+// unlisted returns the required resources that no informer lists. What is known of the others is the last answer to their informers.
+func (l *life) unlisted() (resources []schema.GroupVersionResource) {
+	for _, resource := range l.Requires {
+		if !l.shared.clients.lists(resource) {
+			resources = append(resources, resource)
+		}
+	}
+	return resources
 }
 
 // build calls the constructor and starts the informers that it asked for.
@@ -159,6 +176,9 @@ func (l *life) check(*http.Request) error {
 	defer l.mu.Unlock()
 	if l.waiting != "" {
 		return errors.New(l.waiting)
+	}
+	if l.missing != "" {
+		return errors.New(l.missing)
 	}
 	for _, resource := range l.Requires {
 		if l.shared.clients.lacks(resource) {

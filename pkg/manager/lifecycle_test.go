@@ -39,7 +39,7 @@ func TestMissingCRDBlocksOneController(t *testing.T) {
 		if !free.working.Load() || needy.working.Load() {
 			t.Fatalf("working: free %t, needy %t", free.working.Load(), needy.working.Load())
 		}
-		const complaint = "Waiting for the CustomResourceDefinition widgets.example.org: the API server does not serve example.org/v2: " +
+		const complaint = "Waiting for the CustomResourceDefinition widgets.example.org: the API server does not serve widgets in version v2: " +
 			"install it (make install, or kubectl apply --server-side -f manifests/00-crds); retrying"
 		for minute, want := range []int{1, 3, 5} {
 			if got := linesWith(p.logs(), complaint); got != want {
@@ -67,7 +67,7 @@ func TestMissingAPIs(t *testing.T) {
 		want   string
 	}{
 		{name: "served", served: []*metav1.APIResourceList{served("example.org", "v2", "widgets")}},
-		{name: "group not served", want: "Waiting for the CustomResourceDefinition widgets.example.org: the API server does not serve example.org/v2: install it"},
+		{name: "group not served", want: "Waiting for the CustomResourceDefinition widgets.example.org: the API server does not serve widgets in version v2: install it"},
 		{name: "other resource of the group", served: []*metav1.APIResourceList{served("example.org", "v2", "gadgets")},
 			want: "Waiting for the CustomResourceDefinition widgets.example.org"},
 		{name: "other versions", served: []*metav1.APIResourceList{served("example.org", "v1", "widgets"), served("example.org", "v1beta1", "widgets")},
@@ -101,6 +101,10 @@ func TestAControllerIsReadyWhenItsCachesAreFilled(t *testing.T) {
 		fails.Store(true)
 		cluster.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return fails.Load(), nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no"))
+		})
+		var unreachable atomic.Bool
+		cluster.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return unreachable.Load(), nil, errCut
 		})
 		p := newProcess(t, cluster)
 		shared, err := newShared(p.ctx, p.config, func() error { return nil })
@@ -141,6 +145,23 @@ func TestAControllerIsReadyWhenItsCachesAreFilled(t *testing.T) {
 		p.lacking.Store(false)
 		if got := check(); got != "" {
 			t.Errorf("when its CRD is there again: %q", got)
+		}
+		p.unlisted.Store(true)
+		cluster.serveNothing()
+		settled(recheckInterval)
+		if got := check(); !strings.Contains(got, "Waiting for the CustomResourceDefinition widgets.example.org") {
+			t.Errorf("after the CRD of a resource that no informer lists is deleted: %q", got)
+		}
+		unreachable.Store(true)
+		settled(recheckInterval)
+		if got := check(); !strings.Contains(got, "Waiting for the CustomResourceDefinition widgets.example.org") {
+			t.Errorf("while the API server does not answer: %q", got)
+		}
+		unreachable.Store(false)
+		cluster.serve(served("example.org", "v2", "widgets"))
+		settled(recheckInterval)
+		if got := check(); got != "" {
+			t.Errorf("when the CRD of a resource that no informer lists is there again: %q", got)
 		}
 		p.stop(nil)
 		if hanging := group.join(p.ctx, time.Second); len(hanging) > 0 {

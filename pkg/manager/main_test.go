@@ -61,6 +61,13 @@ func (c *fakeCluster) serve(list *metav1.APIResourceList) {
 	c.Resources = append(c.Resources, list)
 }
 
+// serveNothing deletes all CustomResourceDefinitions.
+func (c *fakeCluster) serveNothing() {
+	c.discovery.Lock()
+	defer c.discovery.Unlock()
+	c.Resources = nil
+}
+
 func newFakeCluster() *fakeCluster {
 	c := &fakeCluster{Clientset: kubefake.NewClientset(), millwright: fake.NewClientset()}
 	watchCopies(&c.Fake, c.Tracker())
@@ -125,6 +132,8 @@ type process struct {
 	cut     atomic.Bool // while true the API server does not answer the election's requests
 	lacking atomic.Bool // while true informers are answered that widgets are not served
 	cluster *fakeCluster
+	// unlisted is true while no informer lists a resource of ours.
+	unlisted atomic.Bool
 }
 
 // newProcess is started by start. Nothing is served, and there is leader election with the default times.
@@ -191,6 +200,8 @@ func (p *process) checkWatches(*http.Request) error { return nil }
 func (p *process) lacks(resource schema.GroupVersionResource) bool {
 	return p.lacking.Load() && resource == widgets
 }
+
+func (p *process) lists(schema.GroupVersionResource) bool { return !p.unlisted.Load() }
 
 // silent is the API server for objects of any kind, of which fakes have none: it does not answer.
 type silent struct{}

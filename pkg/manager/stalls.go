@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/objectcache"
@@ -33,6 +34,8 @@ var errNoAnswer = errors.New("the API server does not answer")
 type stalls struct {
 	mu   sync.Mutex
 	open map[collection]*attempt
+	// listed are the resources that have been listed or watched.
+	listed sets.Set[string]
 }
 
 // collection is what is listed and watched, by one client.
@@ -60,7 +63,7 @@ type attempt struct {
 	unbind func() bool
 }
 
-func newStalls() *stalls { return &stalls{open: map[collection]*attempt{}} }
+func newStalls() *stalls { return &stalls{open: map[collection]*attempt{}, listed: sets.New[string]()} }
 
 // begin records a request. The result is nil for one that lists and watches nothing.
 func (s *stalls) begin(client http.RoundTripper, req *http.Request) *attempt {
@@ -72,6 +75,7 @@ func (s *stalls) begin(client http.RoundTripper, req *http.Request) *attempt {
 	at := collection{client, req.URL.Path, query.Get("labelSelector"), query.Get("fieldSelector"), objectcache.SourceOf(req.Context())}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.listed.Insert(resource)
 	a := s.open[at]
 	if a == nil {
 		a = &attempt{of: s, at: at, resource: resource, since: time.Now()}
@@ -186,15 +190,26 @@ func (s *stalls) check(*http.Request) error {
 
 // lacks reports whether the last answer to a list or watch of a resource of ours was that it is not served.
 func (s *stalls) lacks(resource schema.GroupVersionResource) bool {
-	name := fmt.Sprintf("%s.%s.%s", resource.Resource, resource.Version, resource.Group)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.open {
-		if a.notServed && a.resource == name {
+		if a.notServed && a.resource == nameOf(resource) {
 			return true
 		}
 	}
 	return false
+}
+
+// lists reports whether the resource has been listed or watched.
+func (s *stalls) lists(resource schema.GroupVersionResource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listed.Has(nameOf(resource))
+}
+
+// nameOf returns what resourceOf returns for the path of a resource of ours.
+func nameOf(resource schema.GroupVersionResource) string {
+	return fmt.Sprintf("%s.%s.%s", resource.Resource, resource.Version, resource.Group)
 }
 
 // resourceOf returns the resource whose objects a path is that of, as in widgets.v1.example.com, "" for any other path.

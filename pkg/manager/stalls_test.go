@@ -136,6 +136,9 @@ func TestUnservedResourceIsNamed(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
+		if !client.stalls.lists(widgets) || client.stalls.lists(widgets.GroupResource().WithVersion("v2")) {
+			t.Error("the resource that is watched is not the one that counts as listed")
+		}
 		if !client.stalls.lacks(widgets) || client.stalls.lacks(widgets.GroupResource().WithVersion("v2")) {
 			t.Error("the resource that is not served is not the one that is named")
 		}

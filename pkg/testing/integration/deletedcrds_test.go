@@ -51,6 +51,7 @@ func TestDeletedCRDIsNamed(t *testing.T) {
 			declaration("DecoratorController", "resources: [{apiVersion: test.example.com/v1, resource: none}]")},
 		{actions, "actionset", "cr.kanister.io", "actionsets", actionSet},
 		{actions, "actionset", "cr.kanister.io", "blueprints", actionSet},
+		{actions, "actionset", "cr.kanister.io", "profiles", actionSet},
 	} {
 		o, crd := operators[test.of], test.plural+"."+test.group
 		works := func() {
@@ -68,7 +69,7 @@ func TestDeletedCRDIsNamed(t *testing.T) {
 				}
 				return ""
 			})
-			if test.plural == "switches" || test.plural == "blueprints" {
+			if !strings.EqualFold(object(t, "%s", test.object).GetKind()+"s", test.plural) { // else it goes with its CustomResourceDefinition
 				e.remove(kind, "web")
 				e.awaitGone(kind, "web")
 			}
