@@ -102,7 +102,7 @@ deploy() {
   await_farm || {
     kubectl describe apiservice "$farm_api" >&2
     fail "" "The servers of Llamas run, but kube-apiserver does not reach them, see above. No namespace can be deleted until it does, or until you run" \
-      "  kubectl delete apiservice v1alpha.farm.example.com"
+      "  kubectl delete apiservice $farm_api"
   }
   local each
   for each in "${farm_namespaces[@]}"; do

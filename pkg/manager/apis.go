@@ -52,8 +52,8 @@ func waitForAPIs(ctx context.Context, client discovery.DiscoveryInterfaceWithCon
 	})
 }
 
-// recheckAPIs looks at the resources again, until the context has ended, and reports to waiting which of them the API server does not serve any more,
-// "" if it serves all. While the API server gives no answer, there is nothing to report.
+// recheckAPIs looks at the resources again until the context has ended. It logs which of them the API server does not serve any more, and reports it to
+// waiting, or "" if the API server serves all. An API server that gives no answer is noticed by the informers: what was reported before stays.
 func recheckAPIs(ctx context.Context, client discovery.DiscoveryInterfaceWithContext, required func() []schema.GroupVersionResource,
 	waiting func(message string),
 ) {

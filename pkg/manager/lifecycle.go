@@ -103,8 +103,7 @@ type life struct {
 	building *sync.Mutex
 
 	mu      sync.Mutex
-	waiting string // what for; "" once the controller is built
-	missing string // which API, of those that no informer lists, was there when the controller was built
+	waiting string // what for; once the controller is built, only for an API that no informer lists; "" for nothing
 	synced  []cache.DoneChecker
 	syncs   func() error // nil until the controller is built
 	ready   func() error // nil if the controller depends on its caches only
@@ -130,9 +129,7 @@ func (l *life) run(ctx, informerCtx context.Context, elected <-chan struct{}, wo
 		return fmt.Errorf("building the controller %s: %w", l.Name, err)
 	}
 	var rechecking sync.WaitGroup
-	rechecking.Go(func() {
-		recheckAPIs(named, c.KubeClient.Discovery(), l.unlisted, func(message string) { l.set(func() { l.missing = message }) })
-	})
+	rechecking.Go(func() { recheckAPIs(named, c.KubeClient.Discovery(), l.unlisted, waiting) })
 	defer rechecking.Wait()
 	select {
 	case <-elected:
@@ -176,9 +173,6 @@ func (l *life) check(*http.Request) error {
 	defer l.mu.Unlock()
 	if l.waiting != "" {
 		return errors.New(l.waiting)
-	}
-	if l.missing != "" {
-		return errors.New(l.missing)
 	}
 	for _, resource := range l.Requires {
 		if l.shared.clients.lacks(resource) {

@@ -146,15 +146,24 @@ func TestAControllerIsReadyWhenItsCachesAreFilled(t *testing.T) {
 		if got := check(); got != "" {
 			t.Errorf("when its CRD is there again: %q", got)
 		}
-		p.unlisted.Store(true)
 		cluster.serveNothing()
 		settled(recheckInterval)
-		if got := check(); !strings.Contains(got, "Waiting for the CustomResourceDefinition widgets.example.org") {
+		if got := check(); got != "" {
+			t.Errorf("discovery was asked for a resource that an informer lists: %q", got)
+		}
+		const complaint = "Waiting for the CustomResourceDefinition widgets.example.org"
+		before := linesWith(p.logs(), complaint)
+		p.unlisted.Store(true)
+		settled(recheckInterval)
+		if got := linesWith(p.logs(), complaint) - before; got != 1 {
+			t.Errorf("the deletion was logged %d times, want 1", got)
+		}
+		if got := check(); !strings.Contains(got, complaint) {
 			t.Errorf("after the CRD of a resource that no informer lists is deleted: %q", got)
 		}
 		unreachable.Store(true)
 		settled(recheckInterval)
-		if got := check(); !strings.Contains(got, "Waiting for the CustomResourceDefinition widgets.example.org") {
+		if got := check(); !strings.Contains(got, complaint) {
 			t.Errorf("while the API server does not answer: %q", got)
 		}
 		unreachable.Store(false)
