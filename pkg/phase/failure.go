@@ -46,7 +46,7 @@ func Definitive(err error) error {
 	}
 	switch code := answer.Status().Code; {
 	case code >= http.StatusInternalServerError, code == http.StatusTooManyRequests, code == http.StatusConflict && apierrors.IsConflict(err),
-		code == http.StatusUnauthorized:
+		code == http.StatusUnauthorized, apierrors.IsResourceExpired(err): // of a list that is read in pages
 		return err
 	default:
 		return &Failure{answer.Status().Message}

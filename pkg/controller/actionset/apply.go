@@ -29,7 +29,7 @@ var _ controller.Reconciler = (*syncer)(nil)
 
 // Decide implements controller.Reconciler.
 func (s *syncer) Decide() controller.Plan {
-	s.plan = decide(s.o)
+	s.plan, s.reads = decide(s.o), reads{}
 	if len(s.plan.Asks) > 0 {
 		return s.plan.Plan
 	}

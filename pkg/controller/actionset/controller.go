@@ -101,7 +101,11 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 	controller.ReportWatchErrors(config.ActionSets.Informer(), v1alpha1.Resource("actionsets"))
 	controller.ReportWatchErrors(config.Blueprints.Informer(), v1alpha1.Resource("blueprints"))
 
-	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{Name: ControllerName, Sync: c.syncHandler})
+	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{
+		Name: ControllerName, Sync: c.syncHandler,
+		// The ActionSets of one namespace do not delay those of another one.
+		Queue: controller.NewFairQueue(func(key cache.ObjectName) string { return key.Namespace }),
+	})
 	functionsCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopFunctions = stop
 	c.functions = function.New(functionsCtx, phase.Environment{
@@ -201,6 +205,8 @@ type syncer struct {
 	key    cache.ObjectName
 	memory *memory
 	o      observed
+	// reads are for the asks of the last decision.
+	reads reads
 	// plan is the last one.
 	plan plan
 	// problem is why something could not be looked up.

@@ -8,6 +8,7 @@ package actionset
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -115,8 +116,7 @@ func newSnapshotSecret(set *v1alpha1.ActionSet, r *snapshot) (*corev1.Secret, er
 		return nil, fmt.Errorf("encoding the snapshot: %w", err)
 	}
 	if len(content) > corev1.MaxSecretSize {
-		return nil, fmt.Errorf("the snapshot of the run is too large: the actions, their Blueprints and subjects have %d bytes in all, and a Secret holds %d: "+
-			"run fewer actions at a time, or make the Blueprint or the subject smaller", len(content), corev1.MaxSecretSize)
+		return nil, errors.New(snapshotTooLarge(len(content)))
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -129,6 +129,12 @@ func newSnapshotSecret(set *v1alpha1.ActionSet, r *snapshot) (*corev1.Secret, er
 		Type:      snapshotSecretType,
 		Data:      map[string][]byte{snapshotKey: content},
 	}, nil
+}
+
+// snapshotTooLarge returns why a run is refused whose snapshot has that size or more, in bytes.
+func snapshotTooLarge(size int) string {
+	return fmt.Sprintf("the snapshot of the run is too large: the actions, their Blueprints and subjects have at least %d bytes in all, and a Secret holds %d: "+
+		"run fewer actions at a time, or make the Blueprint or the subject smaller", size, corev1.MaxSecretSize)
 }
 
 // isSnapshotOf reports whether a Secret is marked as the snapshot of the ActionSet. A user who may edit Secrets can mark one, too.

@@ -19,7 +19,7 @@ import (
 func (s *syncer) Answer(ctx context.Context, a controller.Ask) error {
 	switch a := a.(type) {
 	case lookUpSubjects:
-		s.o.subjects = s.lookUpSubjects(ctx)
+		s.o.subjects = s.lookUpSubjects(ctx, a.room)
 	case preparePhase:
 		s.o.prepared[a.key] = s.preparePhase(ctx, a)
 		s.memory.rememberWaiting(&s.o, a.key, s.o.prepared[a.key].waiting)
@@ -60,7 +60,7 @@ func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparatio
 	f, err := s.readInputs(ctx, action)
 	if err == nil {
 		var missing error
-		missing, err = s.readPhaseObjects(ctx, &f, action, &a.status.Actions[a.key.action], &index)
+		missing, err = s.readPhaseObjects(ctx, &f, action, a.status, &index)
 		if missing != nil {
 			p.initFailure = missing.Error()
 			return p
@@ -105,7 +105,7 @@ func (s *syncer) renderArtifacts(ctx context.Context, a renderArtifacts) (r rend
 	action := &a.snapshot.Actions[a.action]
 	f, err := s.readInputs(ctx, action)
 	if err == nil {
-		_, err = s.readPhaseObjects(ctx, &f, action, &a.status.Actions[a.action], nil)
+		_, err = s.readPhaseObjects(ctx, &f, action, a.status, nil)
 	}
 	doing := fmt.Sprintf("rendering the artifacts of action %d", a.action)
 	if r.lookupResult = s.resultOf(doing, err); err != nil {
@@ -165,16 +165,16 @@ func (s *syncer) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, er
 		call.Args = args
 		return call, nil
 	}
-	action, index := &s.o.snapshot.Actions[key.action], key.phase
+	action, status, index := &s.o.snapshot.Actions[key.action], &s.o.set.Status.Actions[key.action], key.phase
 	f, err := s.readInputs(ctx, action)
 	if err != nil {
 		return call, err
 	}
-	missing, err := s.readPhaseObjects(ctx, &f, action, &s.o.set.Status.Actions[key.action], &index)
+	missing, err := s.readPhaseObjects(ctx, &f, action, status, &index)
 	if err = errors.Join(missing, err); err != nil {
 		return call, err
 	}
-	if call.Args, err = s.args(ctx, preparePhase{key, s.o.snapshot, s.o.set.Status}, f); err != nil {
+	if call.Args, err = s.args(ctx, preparePhase{key, s.o.snapshot, status}, f); err != nil {
 		return call, err
 	}
 	s.memory.keep(key, call.Args)

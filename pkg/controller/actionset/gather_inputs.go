@@ -98,14 +98,16 @@ func (s *syncer) readSecret(ctx context.Context, reference v1alpha1.ObjectRefere
 	if err := checkReference("the reference to a Secret", &reference); err != nil {
 		return nil, err
 	}
-	secret, err := s.KubeClient.CoreV1().Secrets(namespace).Get(ctx, reference.Name, getOptions)
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, reference.Name, err)
-	}
-	if err := refuseSecret(secret, secret.Type, s.OperatorNamespace); err != nil {
-		return nil, err
-	}
-	return secret, nil
+	return readOnce(&s.reads, readKey{"Secret", namespace, reference.Name}, func() (*corev1.Secret, error) {
+		secret, err := s.KubeClient.CoreV1().Secrets(namespace).Get(ctx, reference.Name, getOptions)
+		if err != nil {
+			return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, reference.Name, err)
+		}
+		if err := refuseSecret(secret, secret.Type, s.OperatorNamespace); err != nil {
+			return nil, err
+		}
+		return secret, nil
+	})
 }
 
 func (s *syncer) readConfigMap(ctx context.Context, reference v1alpha1.ObjectReference) (*corev1.ConfigMap, error) {
@@ -113,11 +115,13 @@ func (s *syncer) readConfigMap(ctx context.Context, reference v1alpha1.ObjectRef
 	if err := checkReference("the reference to a ConfigMap", &reference); err != nil {
 		return nil, err
 	}
-	configMap, err := s.KubeClient.CoreV1().ConfigMaps(namespace).Get(ctx, reference.Name, getOptions)
-	if err != nil {
-		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, reference.Name, err)
-	}
-	return configMap, nil
+	return readOnce(&s.reads, readKey{"ConfigMap", namespace, reference.Name}, func() (*corev1.ConfigMap, error) {
+		configMap, err := s.KubeClient.CoreV1().ConfigMaps(namespace).Get(ctx, reference.Name, getOptions)
+		if err != nil {
+			return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, reference.Name, err)
+		}
+		return configMap, nil
+	})
 }
 
 // readProfile reads a Profile and the Secrets that it names. It returns nil without a reference.
@@ -126,24 +130,30 @@ func (s *syncer) readProfile(ctx context.Context, reference *v1alpha1.ObjectRefe
 		return nil, nil
 	}
 	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
-	profile, err := s.Client.CrV1alpha1().Profiles(namespace).Get(ctx, reference.Name, getOptions)
+	return readOnce(&s.reads, readKey{"Profile", namespace, reference.Name}, func() (*blueprint.Profile, error) {
+		return s.getProfile(ctx, namespace, reference.Name)
+	})
+}
+
+func (s *syncer) getProfile(ctx context.Context, namespace, name string) (*blueprint.Profile, error) {
+	profile, err := s.Client.CrV1alpha1().Profiles(namespace).Get(ctx, name, getOptions)
 	if err != nil {
-		return nil, fmt.Errorf("reading Profile %s/%s: %w", namespace, reference.Name, err)
+		return nil, fmt.Errorf("reading Profile %s/%s: %w", namespace, name, err)
 	}
 	secrets := map[v1alpha1.ObjectReference]*corev1.Secret{}
 	for _, named := range secretsOf(profile) {
-		if err := checkReference(fmt.Sprintf("the Secret in the credential of Profile %s/%s", namespace, reference.Name), &named); err != nil {
+		if err := checkReference(fmt.Sprintf("the Secret in the credential of Profile %s/%s", namespace, name), &named); err != nil {
 			return nil, err
 		}
 		secret, err := s.readSecret(ctx, named)
 		if err != nil {
-			return nil, fmt.Errorf("reading Profile %s/%s: %w", namespace, reference.Name, err)
+			return nil, fmt.Errorf("reading Profile %s/%s: %w", namespace, name, err)
 		}
 		secrets[named] = secret
 	}
 	params, err := profileOf(profile, secrets)
 	if err != nil {
-		return nil, phase.Failf("Profile %s/%s: %v", namespace, reference.Name, err)
+		return nil, phase.Failf("Profile %s/%s: %v", namespace, name, err)
 	}
 	return params, nil
 }

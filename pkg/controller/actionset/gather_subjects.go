@@ -23,34 +23,65 @@ import (
 	"millwright.dev/pkg/phase/function"
 )
 
-// lookUpSubjects reads the subjects of all actions, and checks that all other objects that they name exist.
-func (s *syncer) lookUpSubjects(ctx context.Context) []foundSubject {
+// subjects are those that were read, by the references to them: one that several actions name is read once.
+type subjects map[v1alpha1.ObjectReference]sizedSubject
+
+// sizedSubject is a subject with its size, in bytes of JSON.
+type sizedSubject struct {
+	subject
+	size int
+}
+
+// lookUpSubjects reads the subjects of all actions, and checks that all other objects that they name exist. The subjects may have room bytes of JSON
+// together. It ends with the first action that cannot be started, because then none is.
+func (s *syncer) lookUpSubjects(ctx context.Context, room int) []foundSubject {
 	found := make([]foundSubject, len(s.o.set.Spec.Actions))
-	budget := blueprint.NewBudget(ctx)
+	budget, read := blueprint.NewBudget(ctx), subjects{}
 	for i := range found {
-		f, err := s.lookUpSubject(ctx, budget, &s.o.set.Spec.Actions[i])
-		f.lookupResult = s.resultOf(fmt.Sprintf("reading what action %d names", i), err)
-		found[i] = f
+		action := &s.o.set.Spec.Actions[i]
+		of, err := s.readSubjectOnce(ctx, read, &action.Object)
+		if room -= of.size; err == nil && room < 0 {
+			err = phase.Failf("%s", snapshotTooLarge(corev1.MaxSecretSize-room))
+		}
+		if err == nil {
+			found[i].subject = of.subject
+			found[i].objects, err = s.lookUpObjects(ctx, budget, action, of.subject)
+		}
+		found[i].lookupResult = s.resultOf(fmt.Sprintf("reading what action %d names", i), err)
+		if err != nil {
+			break
+		}
 	}
 	return found
 }
 
-func (s *syncer) lookUpSubject(ctx context.Context, budget *blueprint.Budget, spec *v1alpha1.ActionSpec) (f foundSubject, err error) {
-	if f.subject, err = s.readSubject(ctx, &spec.Object); err != nil {
-		return f, err
+func (s *syncer) readSubjectOnce(ctx context.Context, read subjects, reference *v1alpha1.ObjectReference) (sizedSubject, error) {
+	if known, ok := read[*reference]; ok {
+		return known, nil
 	}
-	action := &snapshotAction{Spec: *spec, Time: s.o.now.UTC().Format(time.RFC3339Nano), Subject: f.subject}
+	found, err := s.readSubject(ctx, reference)
+	if err != nil {
+		return sizedSubject{}, err
+	}
+	read[*reference] = sizedSubject{found, sizeOf(found)}
+	return read[*reference], nil
+}
+
+// lookUpObjects returns the references of the objects of the phases of an action, by the index of the phase.
+func (s *syncer) lookUpObjects(
+	ctx context.Context, budget *blueprint.Budget, spec *v1alpha1.ActionSpec, of subject,
+) (map[int]map[string]v1alpha1.ObjectReference, error) {
+	action := &snapshotAction{Spec: *spec, Time: s.o.now.UTC().Format(time.RFC3339Nano), Subject: of}
 	if named := s.o.blueprints[spec.Blueprint]; named != nil {
 		action.Blueprint = named.Actions[spec.Name]
 	}
 	read, err := s.readInputs(ctx, action)
 	if err != nil {
-		return f, err
+		return nil, err
 	}
-	f.objects, err = inTurn(budget, func() (map[int]map[string]v1alpha1.ObjectReference, error) {
+	return inTurn(budget, func() (map[int]map[string]v1alpha1.ObjectReference, error) {
 		return renderObjects(budget, action, read)
 	})
-	return f, err
 }
 
 // readSubject reads one subject, with its Pods if it is a workload.
@@ -106,11 +137,11 @@ func (s *syncer) readStatefulSet(ctx context.Context, object *unstructured.Unstr
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &set); err != nil {
 		return nil, fmt.Errorf("reading StatefulSet %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
-	pods, err := s.listPods(ctx, set.Namespace, set.Spec.Selector)
+	pods, err := s.listPods(ctx, &set, set.Spec.Selector)
 	if err != nil {
 		return nil, err
 	}
-	return workloadOf(&set, &set, pods), nil
+	return workloadOf(&set, pods), nil
 }
 
 func (s *syncer) readDeployment(ctx context.Context, object *unstructured.Unstructured) (*blueprint.Workload, error) {
@@ -118,26 +149,29 @@ func (s *syncer) readDeployment(ctx context.Context, object *unstructured.Unstru
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
 		return nil, fmt.Errorf("reading Deployment %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
-	selector := metav1.FormatLabelSelector(deployment.Spec.Selector)
-	sets, err := s.KubeClient.AppsV1().ReplicaSets(deployment.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	current, err := function.CurrentReplicaSet(ctx, s.KubeClient, &deployment, deployment.Spec.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("listing ReplicaSets in namespace %s: %w", deployment.Namespace, err)
 	}
-	current := function.CurrentReplicaSet(&deployment, sets.Items)
 	if current == nil {
 		return nil, phase.Failf("deployment %s/%s has no ReplicaSet of its revision: it has not been rolled out yet", deployment.Namespace, deployment.Name)
 	}
-	pods, err := s.listPods(ctx, deployment.Namespace, deployment.Spec.Selector)
+	pods, err := s.listPods(ctx, current, deployment.Spec.Selector)
 	if err != nil {
 		return nil, err
 	}
-	return workloadOf(&deployment, current, pods), nil
+	return workloadOf(&deployment, pods), nil
 }
 
-func (s *syncer) listPods(ctx context.Context, namespace string, selector *metav1.LabelSelector) ([]corev1.Pod, error) {
-	pods, err := s.KubeClient.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)})
+// listPods returns what templates get of the running Pods that the owner controls.
+func (s *syncer) listPods(ctx context.Context, owner metav1.Object, selector *metav1.LabelSelector) (pods []workloadPod, _ error) {
+	err := function.EachPod(ctx, s.KubeClient, owner.GetNamespace(), selector, func(listed *corev1.Pod) {
+		if pod, ok := workloadPodOf(listed, owner); ok {
+			pods = append(pods, pod)
+		}
+	})
 	if err != nil {
-		return nil, fmt.Errorf("listing Pods in namespace %s: %w", namespace, err)
+		return nil, fmt.Errorf("listing Pods in namespace %s: %w", owner.GetNamespace(), err)
 	}
-	return pods.Items, nil
+	return pods, nil
 }

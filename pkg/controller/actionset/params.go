@@ -149,7 +149,7 @@ func referencesOf(p *v1alpha1.BlueprintPhase) (secrets, configMaps map[string]v1
 }
 
 // renderArgs renders the arguments of a phase that begins.
-func renderArgs(b *blueprint.Budget, r *snapshot, key phaseKey, status *v1alpha1.ActionSetStatus, f inputs) (map[string]any, error) {
+func renderArgs(b *blueprint.Budget, r *snapshot, key phaseKey, status *v1alpha1.ActionStatus, f inputs) (map[string]any, error) {
 	called := r.phaseOf(key)
 	function, err := blueprint.Lookup(called.Func)
 	if err != nil {
@@ -159,7 +159,7 @@ func renderArgs(b *blueprint.Budget, r *snapshot, key phaseKey, status *v1alpha1
 	if err != nil {
 		return nil, fmt.Errorf("reading the args of phase %s: %w", called.Name, err)
 	}
-	params, err := paramsOf(&r.Actions[key.action], &status.Actions[key.action], f, &key.phase)
+	params, err := paramsOf(&r.Actions[key.action], status, f, &key.phase)
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +172,8 @@ func renderArgs(b *blueprint.Budget, r *snapshot, key phaseKey, status *v1alpha1
 }
 
 // renderOutput renders the output artifacts of an action that has succeeded.
-func renderOutput(b *blueprint.Budget, r *snapshot, i int, status *v1alpha1.ActionSetStatus, f inputs) (map[string]v1alpha1.Artifact, error) {
-	params, err := paramsOf(&r.Actions[i], &status.Actions[i], f, nil)
+func renderOutput(b *blueprint.Budget, r *snapshot, i int, status *v1alpha1.ActionStatus, f inputs) (map[string]v1alpha1.Artifact, error) {
+	params, err := paramsOf(&r.Actions[i], status, f, nil)
 	if err != nil {
 		return nil, err
 	}

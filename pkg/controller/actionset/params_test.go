@@ -58,13 +58,13 @@ func TestTemplateInputs(t *testing.T) {
 		"{{ len .DeferPhase.Secrets }}":                   "0",
 	} {
 		r, status := rendering(`{"operation":"` + template + `"}`)
-		args, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, read)
+		args, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, &status.Actions[0], read)
 		if err != nil || args["operation"] != want {
 			t.Errorf("%s is %q (%v), want %q", template, args["operation"], err, want)
 		}
 	}
 	r, status := rendering(`{"operation":"{{ .DeferPhase.Secrets.s.Data.key | toString }} {{ len .Phases }}"}`)
-	args, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, phase.Deferred}, status, read)
+	args, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, phase.Deferred}, &status.Actions[0], read)
 	if err != nil || args["operation"] != "of d 1" {
 		t.Errorf("a deferPhase sees %q (%v), want its own Secret, and only the phase that has begun", args["operation"], err)
 	}
@@ -73,7 +73,7 @@ func TestTemplateInputs(t *testing.T) {
 // A run that is resumed renders what the process before it would have rendered.
 func TestRenderingIsDeterministic(t *testing.T) {
 	r, status := rendering(`{"operation":"{{ .Time }} {{ now | date \"15:04\" }} {{ toJson .StatefulSet }} {{ toJson .Phases.one.Output }}"}`)
-	first, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, inputs{})
+	first, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, &status.Actions[0], inputs{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestRenderingIsDeterministic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := renderArgs(blueprint.NewBudget(t.Context()), read, phaseKey{0, 1}, stored(t, status), inputs{})
+	second, err := renderArgs(blueprint.NewBudget(t.Context()), read, phaseKey{0, 1}, &stored(t, status).Actions[0], inputs{})
 	if diff := cmp.Diff(first, second); diff != "" || err != nil {
 		t.Errorf("%v (-first +second)\n%s", err, diff)
 	}
@@ -94,7 +94,7 @@ func TestRenderingIsDeterministic(t *testing.T) {
 
 func TestMissingOutputIsNamed(t *testing.T) {
 	r, status := rendering(`{"operation":"{{ .Phases.two.Output.name }}"}`)
-	if _, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, inputs{}); err == nil || !strings.Contains(err.Error(), `"name" not found`) {
+	if _, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, &status.Actions[0], inputs{}); err == nil || !strings.Contains(err.Error(), `"name" not found`) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -113,7 +113,7 @@ func TestObjectThatIsNotReadIsExplained(t *testing.T) {
 	} {
 		r, status := rendering(`{"operation":"` + test.template + `"}`)
 		r.Actions[0].Blueprint.Phases[1].Objects = map[string]v1alpha1.ObjectReference{"own": {Kind: test.kind, Name: "x"}}
-		_, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, inputs{objects: map[int]phaseObjects{1: {}}})
+		_, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, &status.Actions[0], inputs{objects: map[int]phaseObjects{1: {}}})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s of an object of kind %q: got %v, want %s", test.template, test.kind, err, test.want)
 		}
@@ -154,7 +154,7 @@ func TestRenderOutputArtifacts(t *testing.T) {
 		"snap": {KopiaSnapshot: `{{ upper "backups" }} {{ .DeferPhase.Output.id }}`},
 	}
 	status.Actions[0].DeferPhase.State, status.Actions[0].DeferPhase.Output = v1alpha1.StateComplete, rawArgs(`{"id":"7"}`)
-	got, err := renderOutput(blueprint.NewBudget(t.Context()), r, 0, status, inputs{})
+	got, err := renderOutput(blueprint.NewBudget(t.Context()), r, 0, &status.Actions[0], inputs{})
 	want := map[string]v1alpha1.Artifact{
 		"art":  {KeyValue: map[string]string{"literal": "plain", "path": "/backups/x"}},
 		"snap": {KopiaSnapshot: "BACKUPS 7"},
@@ -163,7 +163,7 @@ func TestRenderOutputArtifacts(t *testing.T) {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
 	r.Actions[0].Blueprint.OutputArtifacts["art"] = v1alpha1.Artifact{KeyValue: map[string]string{"path": "{{ .Phases.one.Output.nope }}"}}
-	if _, err := renderOutput(blueprint.NewBudget(t.Context()), r, 0, status, inputs{}); err == nil || !strings.Contains(err.Error(), `"nope" not found`) {
+	if _, err := renderOutput(blueprint.NewBudget(t.Context()), r, 0, &status.Actions[0], inputs{}); err == nil || !strings.Contains(err.Error(), `"nope" not found`) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -38,21 +38,22 @@ func planOf(steps ...controller.Step) plan { return plan{Plan: controller.Plan{S
 func planAsking(asks ...controller.Ask) plan { return plan{Plan: controller.Plan{Asks: asks}} }
 
 type (
-	// lookUpSubjects asks for the subjects of all actions, and for the other objects that they name.
-	lookUpSubjects struct{}
-	// preparePhase asks for the intent of a phase, from this snapshot and with the outputs in this status.
+	// lookUpSubjects asks for the subjects of all actions, and for the other objects that they name. room is how large the subjects may be together,
+	// in bytes of JSON.
+	lookUpSubjects struct{ room int }
+	// preparePhase asks for the intent of a phase, from this snapshot and with the outputs in this status of its action.
 	preparePhase struct {
 		key      phaseKey
 		snapshot *snapshot
-		status   *v1alpha1.ActionSetStatus
+		status   *v1alpha1.ActionStatus
 	}
 	// pollPhase asks for the state of a running phase.
 	pollPhase struct{ key phaseKey }
-	// renderArtifacts asks for the artifacts of an action, with the outputs in this status.
+	// renderArtifacts asks for the artifacts of an action, with the outputs in its status.
 	renderArtifacts struct {
 		action   int
 		snapshot *snapshot
-		status   *v1alpha1.ActionSetStatus
+		status   *v1alpha1.ActionStatus
 	}
 )
 

@@ -28,6 +28,9 @@ type planner struct {
 	retry                     bool
 	// again: there is more to decide after the status is written.
 	again bool
+	// sizeBound is at least the size of the ActionSet with the status, without messages of failures; 0 before it was determined. A run of a thousand
+	// actions does not determine the size a thousand times.
+	sizeBound int
 	// lost: the run cannot continue, because its snapshot is not known.
 	lost bool
 }

@@ -99,7 +99,7 @@ func (t *planner) finishAction(i int) bool {
 	rendered, known := t.o.artifacts[i]
 	switch {
 	case !known:
-		t.asks = append(t.asks, renderArtifacts{i, t.snapshot, t.status.DeepCopy()})
+		t.asks = append(t.asks, renderArtifacts{i, t.snapshot, action.DeepCopy()})
 		return true
 	case rendered.retry:
 		t.retry = true

@@ -27,7 +27,7 @@ func (t *planner) beginPhase(key phaseKey) (ended bool) {
 		return false
 	}
 	if !known {
-		t.asks = append(t.asks, preparePhase{key: key, snapshot: t.snapshot, status: t.status.DeepCopy()})
+		t.asks = append(t.asks, preparePhase{key, t.snapshot, t.status.Actions[key.action].DeepCopy()})
 		return false
 	}
 	if prepared.retry {

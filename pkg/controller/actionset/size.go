@@ -23,6 +23,8 @@ const (
 	maxObject = 1280 << 10
 	// maxMessage is the maximum length of the message of a failure, in bytes. It is in the status three times.
 	maxMessage = 16 << 10
+	// sizeOfState is more than a phase adds to the status by its state and its times, in bytes of JSON.
+	sizeOfState = 1 << 10
 	// maxSmallMessage is the same for a status that replaces a rejected one.
 	maxSmallMessage = 1 << 10
 )
@@ -37,8 +39,13 @@ func (t *planner) size() int {
 // sizeExceeded returns a message if the ActionSet would be too large with what was added to its status; "" if not. what and bytes describe the
 // addition.
 func (t *planner) sizeExceeded(what string, bytes int) string {
+	if t.sizeBound > 0 {
+		if t.sizeBound += bytes + sizeOfState; t.sizeBound <= maxObject {
+			return ""
+		}
+	}
 	size := t.size()
-	if size <= maxObject {
+	if t.sizeBound = size; size <= maxObject {
 		return ""
 	}
 	return fmt.Sprintf("%s as JSON %d bytes; the ActionSet would have %d with it, and may have %d in all. "+

@@ -6,6 +6,7 @@
 package actionset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,20 +53,23 @@ func decideStart(o observed) plan {
 			return reject(o, v1alpha1.ReasonInvalid, *refused)
 		}
 		if o.subjects == nil && len(r.Actions) > 0 {
-			return planAsking(lookUpSubjects{})
+			return planAsking(lookUpSubjects{room: corev1.MaxSecretSize - sizeOf(r)})
 		}
 		for i, found := range o.subjects {
 			if found.failure != "" {
 				return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, phaseKey{i, 0}, found.failure))
 			}
+			if found.retry {
+				return waitToStart(o)
+			}
 			r.Actions[i].Subject = found.subject
 			r.Actions[i].resolveObjects(found.objects)
-			if key, message := checkNamespaces(i, &r.Actions[i]); message != "" && !found.retry {
+			if key, message := checkNamespaces(i, &r.Actions[i]); message != "" {
 				return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, key, message))
 			}
 		}
-		if slices.ContainsFunc(o.subjects, func(found foundSubject) bool { return found.retry }) {
-			return waitToStart(o)
+		if err := checkPhaseNumbers(r, o.set.Namespace); err != nil {
+			return reject(o, v1alpha1.ReasonInvalid, *invalid(err.Error()))
 		}
 		secret, err := newSnapshotSecret(o.set, r)
 		if err != nil {
@@ -130,7 +134,7 @@ func checkSet(o observed) *rejection {
 				object.Kind, action.Name))
 		}
 	}
-	if err := checkReferences(o.set.Spec); err != nil {
+	if err := cmp.Or(checkNumbers(o.set.Spec, o.set.Namespace), checkReferences(o.set.Spec)); err != nil {
 		return invalid(err.Error() + ": Validation Failed")
 	}
 	return nil
@@ -140,9 +144,10 @@ func invalid(message string) *rejection {
 	return &rejection{message: message, events: []recordEvent{warning("Error", message)}}
 }
 
-// checkActions looks up the Blueprint of each action and checks it. It returns a snapshot without the subjects.
+// checkActions looks up the Blueprint of each action and checks it. It returns a snapshot without the subjects. Many actions may name one large
+// Blueprint, so that the size of the snapshot is checked before its parts are copied.
 func checkActions(o observed) (*snapshot, *rejection) {
-	r := &snapshot{}
+	r, size, sizes := &snapshot{}, 0, map[string]int{}
 	for _, spec := range o.set.Spec.Actions {
 		warn := func(reason, message string) *rejection {
 			return &rejection{message: message, events: []recordEvent{warning(reason, "Could not get blueprint: "+message)}}
@@ -158,6 +163,13 @@ func checkActions(o observed) (*snapshot, *rejection) {
 		if !found {
 			message := fmt.Sprintf("Action %s for object kind %s not found in blueprint %s", spec.Name, spec.Object.Kind, spec.Blueprint)
 			return nil, &rejection{message: message, events: failureEvents(&spec, "Could not get initial action: "+message)}
+		}
+		of := spec.Blueprint + "/" + spec.Name
+		if _, known := sizes[of]; !known {
+			sizes[of] = sizeOf(action)
+		}
+		if size += sizeOf(spec) + sizes[of]; size > corev1.MaxSecretSize {
+			return nil, invalid(snapshotTooLarge(size))
 		}
 		r.Actions = append(r.Actions, snapshotAction{Spec: *spec.DeepCopy(), Blueprint: *action.DeepCopy(), Time: o.now.UTC().Format(time.RFC3339Nano)})
 	}
@@ -181,6 +193,10 @@ func checkAction(i int, action *snapshotAction) (key phaseKey, message string) {
 			return fmt.Sprintf("two phases of action %s in blueprint %s are named %q: give each a name of its own", action.Spec.Name, action.Spec.Blueprint, p.Name)
 		}
 		names[p.Name] = true
+		if n := len(p.Objects); n > maxNames {
+			return fmt.Sprintf("phase %s of action %s in blueprint %s has %d objects, and may have %d: put what they hold into fewer objects",
+				p.Name, action.Spec.Name, action.Spec.Blueprint, n, maxNames)
+		}
 		function, err := blueprint.Lookup(p.Func)
 		if err != nil {
 			return err.Error()

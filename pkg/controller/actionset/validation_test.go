@@ -110,7 +110,7 @@ func TestExplainSubject(t *testing.T) {
 	} {
 		r, status := rendering(`{"operation":"` + template + `"}`)
 		r.Actions[0].Spec.Object = v1alpha1.ObjectReference{Kind: "StatefulSet", Name: "db", Namespace: "ns"}
-		_, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, status, inputs{})
+		_, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, &status.Actions[0], inputs{})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "nil pointer") {
 			t.Errorf("%s: %v", template, err)
 		}

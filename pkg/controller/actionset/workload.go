@@ -15,27 +15,38 @@ import (
 	"millwright.dev/pkg/blueprint"
 )
 
-// workloadOf returns the data of a workload for templates. It has the running Pods that the owner controls.
-func workloadOf(subject, owner metav1.Object, pods []corev1.Pod) *blueprint.Workload {
+// workloadPod is what templates get of a Pod of a workload.
+type workloadPod struct {
+	name       string
+	containers []string
+	// claims are the mount paths of its claims, by claim.
+	claims map[string]string
+}
+
+// workloadPodOf returns what templates get of a Pod; ok is false if the Pod does not run, or if the owner does not control it.
+func workloadPodOf(pod *corev1.Pod, owner metav1.Object) (_ workloadPod, ok bool) {
+	if pod.Status.Phase != corev1.PodRunning || !metav1.IsControlledBy(pod, owner) {
+		return workloadPod{}, false
+	}
+	containers := make([]string, 0, len(pod.Status.ContainerStatuses))
+	for _, status := range pod.Status.ContainerStatuses {
+		containers = append(containers, status.Name)
+	}
+	return workloadPod{pod.Name, containers, claimsOf(pod)}, true
+}
+
+// workloadOf returns the data of a workload for templates, with the Pods in the order of their names.
+func workloadOf(subject metav1.Object, pods []workloadPod) *blueprint.Workload {
 	workload := &blueprint.Workload{
 		Name: subject.GetName(), Namespace: subject.GetNamespace(), Pods: []string{}, Containers: [][]string{},
 		PersistentVolumeClaims: map[string]map[string]string{},
 	}
-	pods = slices.Clone(pods)
-	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	for i := range pods {
-		pod := &pods[i]
-		if pod.Status.Phase != corev1.PodRunning || !metav1.IsControlledBy(pod, owner) {
-			continue
-		}
-		containers := make([]string, 0, len(pod.Status.ContainerStatuses))
-		for _, status := range pod.Status.ContainerStatuses {
-			containers = append(containers, status.Name)
-		}
-		workload.Pods = append(workload.Pods, pod.Name)
-		workload.Containers = append(workload.Containers, containers)
-		if claims := claimsOf(pod); len(claims) > 0 {
-			workload.PersistentVolumeClaims[pod.Name] = claims
+	slices.SortFunc(pods, func(a, b workloadPod) int { return cmp.Compare(a.name, b.name) })
+	for _, pod := range pods {
+		workload.Pods = append(workload.Pods, pod.name)
+		workload.Containers = append(workload.Containers, pod.containers)
+		if len(pod.claims) > 0 {
+			workload.PersistentVolumeClaims[pod.name] = pod.claims
 		}
 	}
 	return workload

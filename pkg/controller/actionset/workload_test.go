@@ -40,12 +40,18 @@ func TestWorkloadOf(t *testing.T) {
 		return pod
 	}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns", UID: "db"}}
-	got := workloadOf(set, set, []corev1.Pod{
+	var pods []workloadPod
+	for _, listed := range []corev1.Pod{
 		mounts(pod("db-1", "db", corev1.PodRunning, "main", "side"), "data-db-1", "/data"),
 		pod("db-0", "db", corev1.PodRunning, "main"),
 		pod("db-2", "db", corev1.PodPending, "main"),
 		pod("theirs", "other", corev1.PodRunning, "main"),
-	})
+	} {
+		if pod, ok := workloadPodOf(&listed, set); ok {
+			pods = append(pods, pod)
+		}
+	}
+	got := workloadOf(set, pods)
 	want := &blueprint.Workload{
 		Name: "db", Namespace: "ns", Pods: []string{"db-0", "db-1"}, Containers: [][]string{{"main"}, {"main", "side"}},
 		PersistentVolumeClaims: map[string]map[string]string{"db-1": {"data-db-1": "/data"}},

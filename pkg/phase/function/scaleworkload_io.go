@@ -6,6 +6,7 @@ package function
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -52,22 +53,18 @@ func (s *ScaleWorkload) ready(ctx context.Context, w *workload) (bool, error) {
 	if !w.asSpecified {
 		return false, nil
 	}
-	selected := metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(w.selector)}
 	var owner metav1.Object = w
 	if w.byReplicaSet {
-		sets, err := s.Client.AppsV1().ReplicaSets(w.Namespace).List(ctx, selected)
-		if err != nil {
-			return false, err
-		}
-		current := CurrentReplicaSet(w, sets.Items)
-		if current == nil {
-			return false, nil // the controller has not created it yet
+		current, err := CurrentReplicaSet(ctx, s.Client, w, w.selector)
+		if err != nil || current == nil {
+			return false, err // without an error, the controller has not created it yet
 		}
 		owner = current
 	}
-	pods, err := s.Client.CoreV1().Pods(w.Namespace).List(ctx, selected)
-	if err != nil {
+	var pods podCount
+	if err := EachPod(ctx, s.Client, w.Namespace, w.selector, func(pod *corev1.Pod) { pods.add(pod, owner) }); err != nil {
 		return false, err
 	}
-	return podsAreReady(pods.Items, owner, w.replicas, w.byReplicaSet), nil
+	// Of a Deployment no Pod may be left that does not run, ended ones excepted.
+	return pods.running == w.replicas && (pods.others == 0 || !w.byReplicaSet), nil
 }

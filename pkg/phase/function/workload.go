@@ -40,32 +40,28 @@ func workloadOfDeployment(deployment *appsv1.Deployment) *workload {
 	}
 }
 
-// CurrentReplicaSet returns the ReplicaSet of the Deployment's revision; nil if there is none.
-func CurrentReplicaSet(deployment metav1.Object, sets []appsv1.ReplicaSet) *appsv1.ReplicaSet {
-	revision := deployment.GetAnnotations()[annotationRevision]
-	for i := range sets {
-		if metav1.IsControlledBy(&sets[i], deployment) && sets[i].Annotations[annotationRevision] == revision {
-			return &sets[i]
-		}
-	}
-	return nil
+// isCurrent reports whether a ReplicaSet is that of the Deployment's revision.
+func isCurrent(set *appsv1.ReplicaSet, deployment metav1.Object) bool {
+	return metav1.IsControlledBy(set, deployment) && set.Annotations[annotationRevision] == deployment.GetAnnotations()[annotationRevision]
 }
 
-// podsAreReady reports whether the wanted number of Pods of the owner run. With noOthers there must be no other Pods of the owner, except ended
-// ones, such as evicted Pods, which may exist for days.
-func podsAreReady(pods []corev1.Pod, owner metav1.Object, wanted int32, noOthers bool) bool {
-	running, others := int32(0), 0
-	for i := range pods {
-		if !metav1.IsControlledBy(&pods[i], owner) {
-			continue
-		}
-		switch pods[i].Status.Phase {
-		case corev1.PodRunning:
-			running++
-		case corev1.PodSucceeded, corev1.PodFailed:
-		default:
-			others++
-		}
+// podCount counts the Pods of an owner.
+type podCount struct {
+	running int32
+	// others are neither running nor ended. Ended ones, such as evicted Pods, may exist for days.
+	others int32
+}
+
+// add counts a Pod if the owner controls it.
+func (c *podCount) add(pod *corev1.Pod, owner metav1.Object) {
+	if !metav1.IsControlledBy(pod, owner) {
+		return
 	}
-	return running == wanted && (others == 0 || !noOthers)
+	switch pod.Status.Phase {
+	case corev1.PodRunning:
+		c.running++
+	case corev1.PodSucceeded, corev1.PodFailed:
+	default:
+		c.others++
+	}
 }

@@ -32,8 +32,8 @@ var switched = testcluster.NewLazy(clusterOptions...)
 
 var definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// kanistersDefinition returns Kanister's CustomResourceDefinition of ActionSets: without a status subresource, and without the status
-// fields that only Millwright has.
+// kanistersDefinition returns Kanister's CustomResourceDefinition of ActionSets: without a status subresource, without the status fields that only
+// Millwright has, and without limits of numbers.
 func kanistersDefinition(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	content, err := os.ReadFile("../../../manifests/00-crds/cr.kanister.io_actionsets.yaml")
@@ -63,6 +63,16 @@ func kanistersDefinition(t *testing.T) *unstructured.Unstructured {
 		}
 	}
 	if err := unstructured.SetNestedMap(version, properties, status...); err != nil {
+		t.Fatal(err)
+	}
+	spec := []string{"schema", "openAPIV3Schema", "properties", "spec", "properties"}
+	properties = of(spec...)
+	list := properties["actions"].(map[string]any)
+	delete(list, "maxItems")
+	for _, field := range []string{"configMaps", "secrets"} {
+		unstructured.RemoveNestedField(list, "items", "properties", field, "maxProperties")
+	}
+	if err := unstructured.SetNestedMap(version, properties, spec...); err != nil {
 		t.Fatal(err)
 	}
 	return definition
@@ -196,6 +206,10 @@ func TestActionSetSwitchFromKanister(t *testing.T) {
 		}
 		versions[name] = created.ResourceVersion
 	}
+	tooMany := e.tooManyStored()
+	for set := range tooMany {
+		e.createSet(set)
+	}
 
 	address := e.runServing()
 	const complaint = "CustomResourceDefinition actionsets.cr.kanister.io has no status subresource"
@@ -240,6 +254,15 @@ func TestActionSetSwitchFromKanister(t *testing.T) {
 		if failed == nil || failed.Reason != v1alpha1.ReasonRunLost || !strings.Contains(failed.Message, "was started by another controller") {
 			t.Errorf("ActionSet %s: got %s, want the run lost", name, summary(set))
 		}
+	}
+	for stored, want := range tooMany {
+		name := stored.Name
+		e.patchSet(name, `{"metadata":{"labels":{"touched":"yes"}}}`)
+		if got := e.awaitEnd(name).Status.Error.Message; got != want {
+			t.Errorf("error of ActionSet %s: got %.300q, want %q", name, got, want)
+		}
+		e.deleteSet(name)
+		e.awaitGone(name)
 	}
 	for _, name := range []string{"complete", "failed", "failed-init"} {
 		e.patchSet(name, `{"metadata":{"labels":{"touched":"yes"}}}`)

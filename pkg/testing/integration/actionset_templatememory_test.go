@@ -46,14 +46,7 @@ var templateBombs = map[string]struct{ template, why string }{
 func TestActionSetTemplateMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
 	e := newActionsEnv(t)
-	p := startLimited(t, actions, "controllers", "--kubeconfig", e.account.WriteKubeconfig(t), "--controllers", strings.Join(actions.controllers(t), ","),
-		"--namespace", e.namespace, "--leader-elect=false", "--serving-address=")
-	e.eventually(func() string {
-		if !strings.Contains(p.log.String(), `"Started"`) {
-			return p.mustRun(t) + "the controller has not started"
-		}
-		return ""
-	})
+	p := e.startLimitedActions()
 	sets := map[string]string{} // the error of each
 	create := func(name, phases, why string) {
 		e.blueprint(name, "go:\n"+phases)

@@ -42,6 +42,7 @@ type ActionSet struct {
 type ActionSetSpec struct {
 	// actions run at the same time.
 	// +optional
+	// +kubebuilder:validation:MaxItems=1000
 	// +listType=atomic
 	Actions []ActionSpec `json:"actions,omitempty"`
 
@@ -71,10 +72,12 @@ type ActionSpec struct {
 
 	// configMaps are for templates in .ConfigMaps, by name. Only name and namespace of each are used.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=100
 	ConfigMaps map[string]ObjectReference `json:"configMaps"`
 
 	// secrets are for templates in .Secrets, by name. Only name and namespace of each are used.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=100
 	Secrets map[string]ObjectReference `json:"secrets"`
 
 	// profile is for templates in .Profile. Only name and namespace are used.

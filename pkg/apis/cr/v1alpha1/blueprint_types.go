@@ -79,6 +79,7 @@ type BlueprintPhase struct {
 	// objects are Secrets and ConfigMaps that the templates of the phase find in .Phases.<name>.Secrets and .ConfigMaps. Their
 	// fields are templates, rendered when the action starts.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=100
 	Objects map[string]ObjectReference `json:"objects,omitempty"`
 
 	// args are the arguments of the function. Texts in them are templates, rendered just before the phase runs.

@@ -1,0 +1,49 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package actionset
+
+// reads are the Secrets, ConfigMaps and Profiles that were read for the asks of one decision. One that is named often is read once. They are not kept
+// for the next decision, because a phase may have changed them.
+type reads struct {
+	results map[readKey]readResult
+	// size of the results in bytes.
+	size int
+}
+
+// readKey identifies what was read.
+type readKey struct{ kind, namespace, name string }
+
+type readResult struct {
+	object any
+	err    error
+}
+
+// readOnce returns the result of read, which it calls unless the result is known. If the results would have more than maxInputBytes, it forgets the
+// others.
+func readOnce[T any](r *reads, key readKey, read func() (*T, error)) (*T, error) {
+	if known, ok := r.results[key]; ok {
+		return known.object.(*T), known.err
+	}
+	object, err := read()
+	size := 0
+	if err == nil {
+		size = memoryOf(object)
+	}
+	if r.results == nil || r.size+size > maxInputBytes {
+		r.results, r.size = map[readKey]readResult{}, 0
+	}
+	r.results[key] = readResult{object, err}
+	r.size += size
+	return object, err
+}
+
+// memoryOf returns about how much memory an object takes, in bytes. Each Profile has a copy of its credentials.
+func memoryOf(object any) int {
+	if sized, ok := object.(interface{ Size() int }); ok {
+		return sized.Size()
+	}
+	return sizeOf(object)
+}

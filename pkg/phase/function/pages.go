@@ -1,0 +1,63 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+)
+
+// A Pod and a ReplicaSet may have more than a MiB each, of which little is used. A process reads the Pods or ReplicaSets of maxListed workloads at a
+// time, in pages of pageSize.
+const (
+	maxListed = 2
+	pageSize  = 16
+)
+
+// listed are taken by the workloads whose Pods or ReplicaSets are being read.
+var listed = make(chan struct{}, maxListed)
+
+// EachPod calls use for each Pod that the selector selects. After an error it may have been called for some of them.
+func EachPod(ctx context.Context, client kubernetes.Interface, namespace string, selector *metav1.LabelSelector, use func(*corev1.Pod)) error {
+	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return client.CoreV1().Pods(namespace).List(ctx, options)
+	}
+	return eachOf(ctx, list, selector, func(o runtime.Object) { use(o.(*corev1.Pod)) })
+}
+
+// CurrentReplicaSet returns the ReplicaSet of the Deployment's revision, without its spec; nil if there is none.
+func CurrentReplicaSet(
+	ctx context.Context, client kubernetes.Interface, deployment metav1.Object, selector *metav1.LabelSelector,
+) (current metav1.Object, _ error) {
+	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return client.AppsV1().ReplicaSets(deployment.GetNamespace()).List(ctx, options)
+	}
+	err := eachOf(ctx, list, selector, func(o runtime.Object) {
+		if set := o.(*appsv1.ReplicaSet); current == nil && isCurrent(set, deployment) {
+			current = &metav1.ObjectMeta{Name: set.Name, Namespace: set.Namespace, UID: set.UID}
+		}
+	})
+	return current, err
+}
+
+func eachOf(ctx context.Context, list pager.ListPageFunc, selector *metav1.LabelSelector, use func(runtime.Object)) error {
+	select {
+	case listed <- struct{}{}:
+		defer func() { <-listed }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	pages := pager.New(list)
+	pages.PageSize, pages.PageBufferSize = pageSize, 0 // without a buffer one page is read while another one is used
+	return pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)}, func(o runtime.Object) error {
+		use(o)
+		return nil
+	})
+}
