@@ -140,6 +140,9 @@ func TestThousandActionsAreDecided(t *testing.T) {
 	}
 	decided("the first phases are prepared", "start phase 999.0")
 	status := statusOf(p)
+	if got, want := status.Progress.RunningPhase, strings.Repeat("one,", 10)+"and 990 more"; got != want {
+		t.Errorf("runningPhase: got %.300q, want %q", got, want)
+	}
 	o.set, o.prepared = o.set.DeepCopy(), nil
 	o.set.Status = status
 	o.polled = map[phaseKey]phase.Observation{}

@@ -171,6 +171,17 @@ func (t *planner) endCondition(conditionType string) {
 	t.setCondition(conditionType, metav1.ConditionTrue, reason, message)
 }
 
+// maxRunningShown is the maximum number of names in runningPhase, which is a column of kubectl get.
+const maxRunningShown = 10
+
+// joinRunning joins the names of phases that run.
+func joinRunning(names []string) string {
+	if more := len(names) - maxRunningShown; more > 0 {
+		names = append(names[:maxRunningShown:maxRunningShown], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ",")
+}
+
 // summarize updates the parts of the status that summarize all phases.
 func (t *planner) summarize() {
 	t.status.ObservedGeneration = t.o.set.Generation
@@ -187,7 +198,7 @@ func (t *planner) summarize() {
 	for _, key := range runningPhases(&t.status) {
 		names = append(names, phaseIn(&t.status, key).Name)
 	}
-	progress := v1alpha1.ActionProgress{RunningPhase: strings.Join(names, ","), LastTransitionTime: t.status.Progress.LastTransitionTime}
+	progress := v1alpha1.ActionProgress{RunningPhase: joinRunning(names), LastTransitionTime: t.status.Progress.LastTransitionTime}
 	phases, percent := 0, 0
 	for i := range t.status.Actions {
 		for p := range t.status.Actions[i].Phases {

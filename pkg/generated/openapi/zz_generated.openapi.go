@@ -17761,7 +17761,7 @@ func schema_pkg_apis_cr_v1alpha1_ActionProgress(ref common.ReferenceCallback) co
 				Properties: map[string]spec.Schema{
 					"runningPhase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "runningPhase is the name of the phase that runs. If several run, their names are separated by commas.",
+							Description: "runningPhase is the name of the phase that runs. If several run, their names are separated by commas; of more than ten, the last part is \"and N more\".",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -162,7 +162,8 @@ type Error struct {
 
 // ActionProgress is the progress of all phases together.
 type ActionProgress struct {
-	// runningPhase is the name of the phase that runs. If several run, their names are separated by commas.
+	// runningPhase is the name of the phase that runs. If several run, their names are separated by commas; of more than ten, the last part is
+	// "and N more".
 	// +optional
 	RunningPhase string `json:"runningPhase,omitempty"`
 

@@ -14,7 +14,8 @@ import (
 //
 // ActionProgress is the progress of all phases together.
 type ActionProgressApplyConfiguration struct {
-	// runningPhase is the name of the phase that runs. If several run, their names are separated by commas.
+	// runningPhase is the name of the phase that runs. If several run, their names are separated by commas; of more than ten, the last part is
+	// "and N more".
 	RunningPhase *string `json:"runningPhase,omitempty"`
 	// percentCompleted is the mean over all phases except deferPhases, "0" to "100".
 	PercentCompleted *string `json:"percentCompleted,omitempty"`
