@@ -6,6 +6,7 @@
 package actionset
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,8 @@ const (
 	// maxEventMessage and maxEventReason are the maximum lengths of the message and the reason of an event, in bytes.
 	maxEventMessage = 1 << 10
 	maxEventReason  = 128
+	// maxEvents is the maximum number of events of one decision. The recorder has one queue for all, and drops what is too much for it.
+	maxEvents = 100
 )
 
 // recordEvent records an event on the ActionSet, or on the Blueprint of this name if there is one.
@@ -33,6 +36,14 @@ type recordEvent struct {
 func (e recordEvent) bounded() recordEvent {
 	e.reason, e.message = shorten(e.reason, maxEventReason), shorten(e.message, maxEventMessage)
 	return e
+}
+
+// withoutMiddle returns the first and the last events, maxEvents in all.
+func withoutMiddle(events []recordEvent) []recordEvent {
+	if len(events) <= maxEvents {
+		return events
+	}
+	return slices.Concat(events[:maxEvents/2], events[len(events)-maxEvents/2:])
 }
 
 // recordNormal records an event on the ActionSet.

@@ -56,7 +56,8 @@ func (t *planner) plan() plan {
 	ended := hasFinished(&t.status)
 	p := planOf(repeatedEvents(t.o)...)
 	p.RequeueAfter, p.Again, p.retry = t.requeueAfter, t.again, t.retry
-	if last := lastEvent(t.events); last != nil {
+	events := withoutMiddle(t.events)
+	if last := lastEvent(events); last != nil {
 		t.status.LastEvent = last
 	}
 	if !ended {
@@ -65,7 +66,7 @@ func (t *planner) plan() plan {
 	if t.o.set.Status == nil || !equality.Semantic.DeepEqual(*t.o.set.Status, t.status) {
 		p.Steps = append(p.Steps, writeStatus{t.status})
 	}
-	p.Steps = append(p.Steps, eventSteps(t.events)...)
+	p.Steps = append(p.Steps, eventSteps(events)...)
 	for _, key := range t.starts {
 		p.Steps = append(p.Steps, startPhase{key})
 	}
