@@ -5,7 +5,6 @@ package blueprint
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -175,7 +174,7 @@ func objectMetaOf(m *metav1.ObjectMeta) ObjectMeta {
 		SelfLink:        m.SelfLink, //lint:ignore SA1019 templates may ask for it
 		ResourceVersion: m.ResourceVersion, Generation: m.Generation, CreationTimestamp: timeText(&m.CreationTimestamp),
 		DeletionTimestamp: timeText(m.DeletionTimestamp), DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds,
-		Labels: m.Labels, Annotations: m.Annotations, Finalizers: slices.Clone(m.Finalizers),
+		Labels: m.Labels, Annotations: m.Annotations, Finalizers: m.Finalizers,
 	}
 	for _, o := range m.OwnerReferences {
 		of.OwnerReferences = append(of.OwnerReferences, OwnerReference{

@@ -92,6 +92,20 @@ func TestTooManyAreRejected(t *testing.T) {
 	}
 }
 
+// A run that has started goes on, though it has more actions than one may start with.
+func TestStartedRunIsNotCounted(t *testing.T) {
+	set := newSet(slices.Repeat([]string{"go"}, maxActions+1)...)
+	o, r := observe(set), &snapshot{}
+	for _, spec := range set.Spec.Actions {
+		r.Actions = append(r.Actions, snapshotAction{Spec: spec, Blueprint: actionOf("one")})
+	}
+	status := initialStatus(o, r, &v1alpha1.RunSnapshot{})
+	status.State, set.Status, o.snapshot = v1alpha1.StateRunning, &status, r
+	if lines := texts(decide(o)); !slices.Contains(lines, "? prepare phase 1000.0") {
+		t.Errorf("got %.300q, want that the last phase is prepared", lines)
+	}
+}
+
 // allocated returns how much memory a function allocates, in bytes.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats

@@ -15,7 +15,7 @@ import (
 )
 
 // The ActionSet controller, with the memory limit of the manifests, survives ActionSets that multiply what they name: a large Blueprint by many actions,
-// and a Secret by many names. Another user's ActionSet ends meanwhile.
+// Secrets by many names, and the large Pods of a subject by many ActionSets. Another user's ActionSet ends meanwhile.
 func TestActionSetStartMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
 	e := newActionsEnv(t)
