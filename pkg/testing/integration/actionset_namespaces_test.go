@@ -39,9 +39,7 @@ func TestActionSetTerminatingNamespace(t *testing.T) {
 	if set := e.awaitPhase("held", "long", v1alpha1.StateRunning); len(set.Finalizers) == 0 {
 		t.Error("the ActionSet has no finalizer")
 	}
-	if err := e.kube.CoreV1().Namespaces().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.beginDeletion(e.namespace)
 	e.awaitGone("held")
 	_, err := e.kube.CoreV1().ConfigMaps(elsewhere).Get(t.Context(), "held-cleanup", metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {

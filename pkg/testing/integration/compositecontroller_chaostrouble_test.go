@@ -115,9 +115,7 @@ func (w *chaosWorld) awaitParts(want bool) {
 // makeNamespaceAgain deletes the namespace, and with it all that users want. The engine has to let go of all parents before it is made again.
 func (w *chaosWorld) makeNamespaceAgain() (mend func()) {
 	w.Helper()
-	if err := w.kube.CoreV1().Namespaces().Delete(w.Context(), w.namespace, metav1.DeleteOptions{}); err != nil {
-		w.Fatal(err)
-	}
+	w.beginDeletion(w.namespace)
 	w.away = true
 	clear(w.parents)
 	clear(w.related)

@@ -217,9 +217,7 @@ func TestCompositeNamespaceMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := len(e.hook.Calls())
-	if err := e.kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.beginDeletion(namespace)
 	e.awaitCall(calls, func(call *hookCall) bool { return len(call.Children["ConfigMap.v1"]) == 0 })
 	e.calm()
 	release := []byte(`{"metadata":{"finalizers":null}}`)

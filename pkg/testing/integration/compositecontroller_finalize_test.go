@@ -297,8 +297,6 @@ func TestCompositeFinalizeNamespace(t *testing.T) {
 		e.parent(name)
 		e.awaitChild("ConfigMap", name)
 	}
-	if err := e.kube.CoreV1().Namespaces().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.beginDeletion(e.namespace)
 	e.awaitGone("Namespace", e.namespace)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/testing/faultproxy"
@@ -208,8 +207,6 @@ func TestDecoratorFinalizeNamespace(t *testing.T) {
 		e.parent(name)
 		e.awaitChild("ConfigMap", name)
 	}
-	if err := e.kube.CoreV1().Namespaces().Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.beginDeletion(e.namespace)
 	e.awaitGone("Namespace", e.namespace)
 }

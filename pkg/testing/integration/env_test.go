@@ -243,15 +243,23 @@ func (e *env) events(name string) []corev1.Event {
 	return list.Items
 }
 
+// beginDeletion deletes a namespace, and does not wait until it is gone.
+func (e *env) beginDeletion(namespace string) {
+	e.Helper()
+	for _, log := range requests {
+		log.expectForbiddenIn(namespace)
+	}
+	if err := e.kube.CoreV1().Namespaces().Delete(e.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		e.Fatal(err)
+	}
+}
+
 // deleteNamespace deletes the test's namespace, and waits until it is gone.
 func (e *env) deleteNamespace() {
 	e.Helper()
-	namespaces := e.kube.CoreV1().Namespaces()
-	if err := namespaces.Delete(e.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
-		e.Fatal(err)
-	}
+	e.beginDeletion(e.namespace)
 	e.eventually(func() string {
-		namespace, err := namespaces.Get(e.Context(), e.namespace, metav1.GetOptions{})
+		namespace, err := e.kube.CoreV1().Namespaces().Get(e.Context(), e.namespace, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			return ""

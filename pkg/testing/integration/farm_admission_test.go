@@ -252,9 +252,7 @@ func TestFarmNamespaceLifecycle(t *testing.T) {
 	if _, err := e.kube.CoreV1().ConfigMaps(fresh.Name).Create(t.Context(), keeper, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.kube.CoreV1().Namespaces().Delete(t.Context(), fresh.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.beginDeletion(fresh.Name)
 	e.eventually(func() string {
 		_, err := e.client.FarmV1alpha().Llamas(fresh.Name).Create(t.Context(), newLlama("emma"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

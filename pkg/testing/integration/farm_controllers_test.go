@@ -207,9 +207,7 @@ func TestFarmNamespaceDeletion(t *testing.T) {
 		other.createLlama(newLlama(fmt.Sprintf("llama-%d", i)))
 	}
 	other.createLlama(newLlama("held", func(llama *farmv1alpha.Llama) { llama.Finalizers = []string{"example.com/shear"} }))
-	if err := e.kube.CoreV1().Namespaces().Delete(t.Context(), other.namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.beginDeletion(other.namespace)
 	e.eventually(func() string {
 		list, err := other.llamas.List(t.Context(), metav1.ListOptions{})
 		if err != nil {

@@ -81,6 +81,10 @@ func TestPrivilegesJudge(t *testing.T) {
 		event.ObjectRef.APIGroup = group
 		return event
 	}
+	in := func(namespace string, event *auditv1.Event) *auditv1.Event {
+		event.ObjectRef.Namespace = namespace
+		return event
+	}
 	granted := slices.AppendSeq([]right{{"create", "", "pods"}, {"update", "", "pods/status"}}, maps.Keys(neverRequestedByCore))
 	for name, test := range map[string]struct {
 		requests []*auditv1.Event
@@ -120,6 +124,12 @@ func TestPrivilegesJudge(t *testing.T) {
 			some:    true,
 			want:    []string{"list carts.other.example.com"},
 		},
+		"forbidden in a deleted namespace": {
+			requests: []*auditv1.Event{in("deleted", request("update", "pods", "", "forbid", 403)), in("other", request("create", "pods", "", "forbid", 403))},
+			granted:  granted,
+			some:     true,
+			want:     []string{"create pods"},
+		},
 		"granted but not used": {
 			requests: []*auditv1.Event{request("create", "pods", "", "allow", 201), request("update", "pods", "", "allow", 200)},
 			granted:  granted,
@@ -135,6 +145,7 @@ func TestPrivilegesJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			log := requestLog{neverRequested: neverRequestedByCore}
 			log.expectForbidden(schema.GroupResource{Group: "shop.example.com", Resource: "carts"})
+			log.expectForbiddenIn("deleted")
 			for _, event := range test.requests {
 				log.add(event)
 			}
