@@ -126,7 +126,7 @@ part_run() {
   echo "run $((SECONDS - begin)).00 pass - -" >"$logs/run.results"
 }
 
-part_memory() { tests memory -run 'TestCoreMemory|TestActionSetTemplateMemory|TestCompositeHookMemory' ./pkg/testing/integration; }
+part_memory() { tests memory -run 'Memory$' ./pkg/testing/integration; }
 
 part_random() { tests random -run 'Random|Chaos' ./pkg/testing/integration; }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"time"
 )
 
@@ -89,6 +90,15 @@ func (b *Budget) Stopped() error {
 
 // Spent returns the part of the Budget that was used, from 0 to 1.
 func (b *Budget) Spent() float64 { return float64(maxWork-b.left) / maxWork }
+
+// PayForObject pays for an object that was read and decoded. It returns about how much memory the object takes, in bytes.
+func (b *Budget) PayForObject(object map[string]any) (memory int, err error) {
+	t, err := b.tally(reflect.ValueOf(object))
+	if err == nil {
+		err = b.pay(5*t.nodes + t.bytes/2)
+	}
+	return int(32*t.nodes + t.bytes), err
+}
 
 // pay pays units of work, or returns errWork, which is final: nothing can be paid afterwards.
 func (b *Budget) pay(cost float64) error {

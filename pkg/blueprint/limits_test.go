@@ -4,7 +4,9 @@
 package blueprint
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -77,5 +79,38 @@ func TestALargeHonestTemplateIsRendered(t *testing.T) {
 	got, err := render(t, testParams(), source)
 	if err != nil || !strings.Contains(got, "999: bbnbnb") {
 		t.Error(err)
+	}
+}
+
+// What an object takes is estimated: it is no less than half of it, and no more than three times as much. It is paid for.
+func TestPayForObject(t *testing.T) {
+	text := `{"a":"` + strings.Repeat("x", 1<<20) + `"}`
+	var many, lists strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&many, `"k%d":"","f:k%d":{},`, i, i)
+		lists.WriteString(`{},[],`)
+	}
+	for name, content := range map[string]string{"text": text, "entries": `{` + many.String() + `"a":1}`, "lists": `{"a":[` + lists.String() + `1]}`} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			var object map[string]any
+			if err := json.Unmarshal([]byte(content), &object); err != nil {
+				t.Fatal(err)
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			taken := int(after.HeapAlloc) - int(before.HeapAlloc)
+			b := NewBudget(t.Context())
+			memory, err := b.PayForObject(object)
+			if err != nil || memory < taken/2 || memory > 3*taken {
+				t.Errorf("got %d bytes, %v; it takes %d", memory, err, taken)
+			}
+			if paid := b.Spent() * maxWork; paid < float64(len(content))/2 {
+				t.Errorf("%.0f units were paid for %d bytes", paid, len(content))
+			}
+			runtime.KeepAlive(object)
+		})
 	}
 }

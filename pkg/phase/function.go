@@ -34,6 +34,8 @@ type Call struct {
 	ID ID
 	// Action that the phase belongs to.
 	Action Action
+	// Cancelled: for Poll, the call is about to be cancelled, or is. It is not observed further than is needed to find out whether it has stopped.
+	Cancelled bool
 	// Args are rendered. They are nil for Cancel.
 	Args map[string]any
 	// Intent is what was recorded last: what Validate has returned, or what was observed as ready. It is nil for Validate.

@@ -51,7 +51,11 @@ func (w *Wait) Validate(_ context.Context, call phase.Call) (map[string]any, err
 	if len(args.Conditions.AnyOf)+len(args.Conditions.AllOf) == 0 {
 		return nil, phase.Failf("conditions has neither anyOf nor allOf: there is nothing to wait for")
 	}
-	for _, item := range items(args.Conditions) {
+	all := items(args.Conditions)
+	if err := checkObjects(all); err != nil {
+		return nil, phase.Failf("%v", err)
+	}
+	for _, item := range all {
 		err := item.check(w.Language)
 		if err == nil && item.secret() {
 			err = w.operator.Refuse(item.ObjectReference.Namespace, "reads a Secret")
@@ -68,9 +72,10 @@ func (w *Wait) Start(ctx context.Context, call phase.Call) (phase.Observation, e
 	return w.Poll(ctx, call)
 }
 
-// Poll implements Function. At the timeout the conditions are evaluated once more, because the last evaluation may have been in another process.
+// Poll implements Function. A cancelled call has nothing to stop. At the timeout the conditions are evaluated once more, because the last evaluation may
+// have been in another process.
 func (w *Wait) Poll(ctx context.Context, call phase.Call) (phase.Observation, error) {
-	if w.stopped.has(call.ID) {
+	if call.Cancelled || w.stopped.has(call.ID) {
 		return phase.Observation{State: phase.Stopped}, nil
 	}
 	var intent waitIntent

@@ -5,11 +5,11 @@ package function
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/blueprint"
 	"millwright.dev/pkg/phase"
@@ -76,23 +76,24 @@ func (i item) describe() string {
 // evaluate evaluates the conditions with one Budget. They hold if one of anyOf holds, or all of allOf. If a condition cannot be evaluated, the
 // rest is not evaluated either. If they do not hold, evaluate returns why, and what the phase waits for.
 func (w *Wait) evaluate(ctx context.Context, budget *blueprint.Budget, conditions blueprint.Conditions) (met bool, why string, waiting phase.Waiting) {
-	read := map[blueprint.ObjectReference]map[string]any{}
-	var reasons []string
+	objects := &waitObjects{client: w.Client, mapper: w.Mapper}
+	var reasons unmetReasons
 	for _, each := range items(conditions) {
-		holds, reason := w.holds(ctx, budget, each, read)
+		holds, reason := w.holds(ctx, budget, each, objects)
 		switch {
 		case reason.failed:
 			return false, reason.text, phase.Waiting{For: each.describe() + ", which cannot be evaluated", Details: reason.text}
 		case holds && each.list == "anyOf":
 			return true, "", phase.Waiting{}
 		case !holds:
-			reasons = append(reasons, reason.text)
 			if each.list == "allOf" {
-				return false, strings.Join(reasons, "; "), phase.Waiting{For: each.describe(), Details: reason.text}
+				return false, strings.Join(append(reasons.texts(), reason.text), "; "), phase.Waiting{For: each.describe(), Details: reason.text}
 			}
+			reasons.add(reason.text)
 		}
 	}
-	return len(conditions.AllOf) > 0, strings.Join(reasons, "; "), phase.Waiting{For: "one of conditions.anyOf", Details: strings.Join(reasons, "; ")}
+	why = strings.Join(reasons.texts(), "; ")
+	return len(conditions.AllOf) > 0, why, phase.Waiting{For: "one of conditions.anyOf", Details: why}
 }
 
 // unmet is why a condition does not hold: it is false, or its evaluation has failed.
@@ -101,20 +102,40 @@ type unmet struct {
 	failed bool
 }
 
-// holds evaluates one condition. The objects are kept in read, so that all conditions on one object use the same version of it.
-func (w *Wait) holds(ctx context.Context, budget *blueprint.Budget, i item, read map[blueprint.ObjectReference]map[string]any) (bool, unmet) {
-	object, known := read[i.ObjectReference]
-	if !known {
-		var err error
-		if object, err = w.read(ctx, i.ObjectReference); err != nil {
-			return false, unmet{fmt.Sprintf("%s: %v", i.describe(), err), true}
-		}
-		read[i.ObjectReference] = object
+// maxReasons is the maximum number of conditions of anyOf of which a message names why they do not hold.
+const maxReasons = 10
+
+// unmetReasons are why conditions of anyOf do not hold.
+type unmetReasons struct {
+	first []string
+	more  int
+}
+
+func (r *unmetReasons) add(text string) {
+	if len(r.first) == maxReasons {
+		r.more++
+		return
 	}
-	text, err := w.render(budget, i, object)
+	r.first = append(r.first, text)
+}
+
+func (r *unmetReasons) texts() []string {
+	if r.more == 0 {
+		return r.first
+	}
+	return append(slices.Clone(r.first), fmt.Sprintf("and %d more", r.more))
+}
+
+// holds evaluates one condition.
+func (w *Wait) holds(ctx context.Context, budget *blueprint.Budget, i item, objects *waitObjects) (bool, unmet) {
+	t, object, err := objects.get(ctx, i.ObjectReference)
+	if err != nil {
+		return false, unmet{fmt.Sprintf("%s: %v", i.describe(), err), true}
+	}
+	text, err := w.render(budget, i, objects, t, object)
 	text = strings.TrimSpace(text)
 	switch {
-	case err != nil && i.secret():
+	case err != nil && i.secret() && !errors.Is(err, errObjectsTooLarge):
 		return false, unmet{i.describe() + " cannot be evaluated; why is not shown, as it is about a Secret", true}
 	case err != nil:
 		return false, unmet{fmt.Sprintf("%s: %s", i.describe(), phase.Shorten(err.Error(), 5*phase.MaxShown)), true}
@@ -128,23 +149,14 @@ func (w *Wait) holds(ctx context.Context, budget *blueprint.Budget, i item, read
 }
 
 // render evaluates a condition when it is the turn of the budget. Objects are read outside of turns.
-func (w *Wait) render(budget *blueprint.Budget, i item, object map[string]any) (string, error) {
+func (w *Wait) render(budget *blueprint.Budget, i item, objects *waitObjects, t target, object map[string]any) (string, error) {
 	done, err := budget.Turn()
 	if err != nil {
 		return "", err
 	}
 	defer done()
+	if err := objects.keep(budget, t, object); err != nil {
+		return "", err
+	}
 	return w.Language.Evaluate(budget, i.String(), i.Condition.Condition, object, time.Now())
-}
-
-func (w *Wait) read(ctx context.Context, reference blueprint.ObjectReference) (map[string]any, error) {
-	t, err := targetOf(ctx, w.Mapper, reference, "")
-	if err != nil {
-		return nil, err
-	}
-	object, err := w.Client.Resource(t.resource()).Namespace(t.Namespace).Get(ctx, t.Name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return object.Object, nil
 }

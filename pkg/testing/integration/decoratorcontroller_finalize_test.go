@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/testing/faultproxy"
 )

@@ -1,0 +1,143 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+)
+
+// polled returns the observation of the first poll of a WaitV2 with these conditions of allOf, and the number of objects that it has read.
+func polled(t *testing.T, allOf []any, objects ...runtime.Object) (observed phase.Observation, reads int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaitWorld(blueprint.WaitLanguage{}, objects...)
+		call := validated(t, w, waitFor("1h", map[string]any{"allOf": allOf}))
+		var err error
+		if observed, err = w.Start(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		reads = len(w.cluster.Actions())
+	})
+	return observed, reads
+}
+
+// onConfigMap returns a condition that holds for a ConfigMap with yes: "true".
+func onConfigMap(name string) map[string]any {
+	c := condition(name, "")
+	c["condition"] = "{ $.data.yes }"
+	return c
+}
+
+func TestWaitReadsObjectOnce(t *testing.T) {
+	var conditions []any
+	for i := range 20 {
+		c := onConfigMap("there")
+		c["objectReference"].(map[string]any)["kind"] = fmt.Sprint("kind ", i)
+		conditions = append(conditions, c)
+	}
+	observed, reads := polled(t, conditions, configMap("there", map[string]string{"yes": "true"}))
+	if observed.State != phase.Succeeded || reads != 1 {
+		t.Errorf("got %+v after %d reads, want succeeded after 1", observed, reads)
+	}
+}
+
+// Objects are refused when they take too much memory together, even if the conditions do not look into them.
+func TestWaitObjectsTooLarge(t *testing.T) {
+	var conditions []any
+	var objects []runtime.Object
+	for i := range 20 {
+		name := fmt.Sprint("c", i)
+		c := onConfigMap(name)
+		c["condition"] = "true"
+		conditions = append(conditions, c)
+		objects = append(objects, configMap(name, map[string]string{"text": strings.Repeat("x", 1<<20)}))
+	}
+	observed, reads := polled(t, conditions[:7], objects...)
+	if observed.State != phase.Succeeded {
+		t.Errorf("seven objects of 1 MiB: got %+v, want succeeded", observed)
+	}
+	observed, reads = polled(t, conditions, objects...)
+	want := phase.Waiting{
+		For:     "conditions.allOf[7] on configmaps db/c7, which cannot be evaluated",
+		Details: "conditions.allOf[7] on configmaps db/c7: ObjectsTooLarge: the objects that the conditions name take more than 8388608 bytes of memory together: name fewer of them, or smaller ones",
+	}
+	if diff := cmp.Diff(phase.Observation{State: phase.Running, Waiting: want, PollAfter: observed.PollAfter}, observed); diff != "" {
+		t.Errorf("20 objects of 1 MiB (-want +got):\n%s", diff)
+	}
+	if reads != 8 {
+		t.Errorf("%d reads, want 8", reads)
+	}
+}
+
+// That Secrets are too large is shown, unlike what their conditions give.
+func TestWaitSecretTooLarge(t *testing.T) {
+	c := onConfigMap("s")
+	c["objectReference"].(map[string]any)["resource"] = "secrets"
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "s"}, Data: map[string][]byte{"a": make([]byte, maxWaitMemory)}}
+	observed, _ := polled(t, []any{c}, secret)
+	if want := "conditions.allOf[0] on secrets db/s: ObjectsTooLarge: "; !strings.HasPrefix(observed.Waiting.Details, want) {
+		t.Errorf("got %+v, want %q", observed, want)
+	}
+}
+
+func TestWaitNumberOfObjects(t *testing.T) {
+	for n, want := range map[int]string{
+		maxWaitObjects:     "",
+		maxWaitObjects + 1: "conditions names 101 different objects, and may name 100: use several phases",
+	} {
+		var conditions []any
+		for i := range n {
+			for kind := range 2 {
+				c := onConfigMap(fmt.Sprint("c", i))
+				c["objectReference"].(map[string]any)["kind"] = fmt.Sprint("kind ", kind)
+				conditions = append(conditions, c)
+			}
+		}
+		w := newWaitWorld(blueprint.WaitLanguage{})
+		_, err := w.Validate(t.Context(), phase.Call{Args: waitFor("1h", map[string]any{"anyOf": conditions})})
+		if message, _ := phase.FailureOf(err); message != want {
+			t.Errorf("%d objects: got %q, want %q", n, message, want)
+		}
+	}
+}
+
+// A cancelled call reads nothing, also in a process that has not cancelled it.
+func TestWaitCancelledReadsNothing(t *testing.T) {
+	w := newWaitWorld(blueprint.WaitLanguage{}, configMap("there", map[string]string{"yes": "true"}))
+	call := validated(t, w, waitFor("1h", map[string]any{"allOf": []any{onConfigMap("there")}}))
+	call.Cancelled = true
+	observed, err := w.Poll(t.Context(), call)
+	if err != nil || observed.State != phase.Stopped || len(w.cluster.Actions()) > 0 {
+		t.Errorf("got %+v, %v after %d requests, want stopped after none", observed, err, len(w.cluster.Actions()))
+	}
+}
+
+func TestWaitNamesTenReasons(t *testing.T) {
+	var anyOf []any
+	for range 500 {
+		anyOf = append(anyOf, condition("there", "no"))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaitWorld(blueprint.WaitV2Language{}, configMap("there", map[string]string{"no": "false"}))
+		call := validated(t, w, waitFor("0s", map[string]any{"anyOf": anyOf, "allOf": []any{condition("there", "no")}}))
+		observed, err := w.Start(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(observed.Message, "does not hold"); n != maxReasons+1 || !strings.Contains(observed.Message, "; and 490 more; conditions.allOf[0] on") {
+			t.Errorf("got %d reasons: %s", n, observed.Message)
+		}
+	})
+}
