@@ -171,26 +171,34 @@ func (a *apiServer) count(resource fakeapi.Resource) int {
 // startProcess starts another process.
 func (a *apiServer) startProcess() { a.startProcessWith() }
 
-// startStandby starts a process that does not lead.
-func (a *apiServer) startStandby() {
-	ctx, cancel := context.WithCancel(context.Background())
-	factory, _ := a.build(ctx)
+// startStandby starts a process that does not lead before lead is called.
+func (a *apiServer) startStandby() (lead func(workers int)) {
+	ctx, cancel := context.WithCancel(a.logged())
+	factory, c := a.build(ctx)
 	factory.StartWithContext(ctx)
 	a.stop = func() {
 		cancel()
-		a.controller.Run(ctx, 1)
+		c.Run(ctx, 1)
 		factory.Shutdown()
 	}
 	synctest.Wait()
+	return func(workers int) { a.run(ctx, cancel, factory, c, workers) }
 }
 
 func (a *apiServer) startProcessWith(options ...externalversions.SharedInformerOption) {
-	logger := ktesting.NewLogger(a.t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
+	ctx, cancel := context.WithCancel(a.logged())
 	factory, c := a.build(ctx, options...)
 	factory.StartWithContext(ctx)
+	a.run(ctx, cancel, factory, c, 4)
+}
+
+func (a *apiServer) logged() context.Context {
+	return klog.NewContext(context.Background(), ktesting.NewLogger(a.t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true))))
+}
+
+func (a *apiServer) run(ctx context.Context, cancel func(), factory externalversions.SharedInformerFactory, c *Controller, workers int) {
 	var wg sync.WaitGroup
-	wg.Go(func() { c.Run(ctx, 4) })
+	wg.Go(func() { c.Run(ctx, workers) })
 	a.stop = func() {
 		cancel()
 		wg.Wait()

@@ -6,6 +6,7 @@ package actionset
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -169,6 +170,25 @@ func TestDeleteRunsDeferPhase(t *testing.T) {
 		}
 		if made, secrets := a.count(configMapsResource), a.count(secretsResource); made != 2 || secrets != 0 {
 			t.Errorf("%d ConfigMaps, %d Secrets", made, secrets)
+		}
+	})
+}
+
+// A process that finds a cancelled Wait of another process does not read what it waits for.
+func TestCancelledWaitReadsNothing(t *testing.T) {
+	wait := v1alpha1.BlueprintPhase{Func: "Wait", Name: "long", Args: rawArgs(
+		`{"timeout":"1h","conditions":{"anyOf":[{"condition":"false","objectReference":{"apiVersion":"v1","resource":"configmaps","namespace":"ns","name":"c"}}]}}`)}
+	inBubble(t, newSet("go"), newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {Phases: []v1alpha1.BlueprintPhase{wait}}}), func(t *testing.T, a *apiServer) {
+		a.startProcess()
+		a.stopProcess()
+		if requests := a.takeRequests(); !slices.Contains(requests, "get configmaps") {
+			t.Fatalf("got requests %q, want that the object is read before the cancellation", requests)
+		}
+		a.edit(func(set *v1alpha1.ActionSet) { set.Spec.Cancel, set.Generation = true, set.Generation+1 })
+		a.startProcess()
+		requests := a.takeRequests()
+		if got, want := a.states(), "failed go[ long=failed ] ended"; got != want || slices.Contains(requests, "get configmaps") {
+			t.Errorf("got %s after the requests %q, want %s", got, requests, want)
 		}
 	})
 }

@@ -10,7 +10,7 @@
 //	running.go, running_phase.go  continues a run: its actions concurrently, the phases of each one after the other
 //	termination.go                cancels and ends a run, and cleans up
 //	foreign.go                    runs that another controller has started or ended
-//	render_guard.go               what is recorded before templates are rendered that may have ended a process
+//	render_guard.go, poll_guard.go   what is recorded before a process does what may have ended another one
 //	status.go, size.go, waiting.go   the status, its size, and what phases wait for
 //	desired.go                    the snapshot of a run, in a Secret that the ActionSet owns and its status identifies
 //	params.go, profile.go, workload.go, explain.go  the data of templates, and explanations of their errors
@@ -39,8 +39,8 @@
 // phase whose intent another process has recorded is started after a write, so that nothing is started from a stale status.
 //
 // Templates are not trusted. They are rendered after the snapshot was created, or after the phase before was started. A process that takes
-// over a run records that before it renders. When two processes have ended while they rendered, the phase fails (RenderLost), so that no
-// template ends processes without end.
+// over a run records that before it renders, and before it polls a running phase for the first time. When two processes have ended while they did so, the
+// phase fails (RenderLost), so that no phase ends processes without end.
 //
 // A request of an old process may arrive at any time. Functions that leave Pods create them in two steps (phase.Ready): such a Pod
 // does nothing until its UID is recorded, and is removed when its phase has ended. If the API server, and not only the cache, reports that

@@ -27,8 +27,9 @@ var getOptions = metav1.GetOptions{}
 // gather observes what a plan is decided from, except for the answers to asks.
 func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error) {
 	s.o = observed{
-		set: set, executor: s.executor, recordedEvent: s.memory.recordedEvent, now: time.Now(), blueprints: map[string]*v1alpha1.Blueprint{},
-		prepared: map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{},
+		set: set, executor: s.executor, continued: s.memory.continued, recordedEvent: s.memory.recordedEvent, now: time.Now(),
+		blueprints: map[string]*v1alpha1.Blueprint{},
+		prepared:   map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{},
 		waiting: map[phaseKey]phaseWait{}, artifacts: map[int]renderedArtifacts{},
 	}
 	if foreignEnded(set.Status) || foreignStarted(set.Status) {

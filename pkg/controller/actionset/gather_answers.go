@@ -24,7 +24,8 @@ func (s *syncer) Answer(ctx context.Context, a controller.Ask) error {
 		s.o.prepared[a.key] = s.preparePhase(ctx, a)
 		s.memory.rememberWaiting(&s.o, a.key, s.o.prepared[a.key].waiting)
 	case pollPhase:
-		s.o.polled[a.key] = s.pollPhase(ctx, a.key)
+		s.o.polled[a.key] = s.pollPhase(ctx, a)
+		s.o.continued = s.memory.keepContinued(a.key)
 		s.memory.rememberWaiting(&s.o, a.key, s.o.polled[a.key].Waiting)
 	case renderArtifacts:
 		s.o.artifacts[a.action] = s.renderArtifacts(ctx, a)
@@ -82,9 +83,10 @@ func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparatio
 }
 
 // pollPhase polls a running phase.
-func (s *syncer) pollPhase(ctx context.Context, key phaseKey) phase.Observation {
-	doing := "polling phase " + key.String()
+func (s *syncer) pollPhase(ctx context.Context, a pollPhase) phase.Observation {
+	key, doing := a.key, "polling phase "+a.key.String()
 	call, err := s.callWithArgs(ctx, key)
+	call.Cancelled = a.stopping
 	var found phase.Observation
 	if err == nil {
 		found, err = s.functionOf(key).Poll(ctx, call)

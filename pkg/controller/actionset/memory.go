@@ -32,6 +32,8 @@ type memory struct {
 	unwritable bool
 	// args are the rendered arguments of running phases. They may contain secrets, and are kept nowhere else.
 	args map[phaseKey]map[string]any
+	// continued are the running phases that this process has polled.
+	continued sets.Set[phaseKey]
 	// waiting is what phases wait for.
 	waiting map[phaseKey]phaseWait
 	// unstarted is what phases wait for whose start is retried.
@@ -49,6 +51,14 @@ func (m *memory) keep(key phaseKey, args map[string]any) {
 		m.args = map[phaseKey]map[string]any{}
 	}
 	m.args[key] = args
+}
+
+// keepContinued remembers that this process has polled a phase, and returns all such phases.
+func (m *memory) keepContinued(key phaseKey) sets.Set[phaseKey] {
+	if m.continued == nil {
+		m.continued = sets.New[phaseKey]()
+	}
+	return m.continued.Insert(key)
 }
 
 // blueprintSet is a set of Blueprints.

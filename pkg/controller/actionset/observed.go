@@ -8,6 +8,8 @@ package actionset
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/phase"
 )
@@ -34,6 +36,8 @@ type observed struct {
 	namespaceTerminating bool
 	// executor is the identity of this process, which starts phases.
 	executor string
+	// continued are the running phases that this process has polled.
+	continued sets.Set[phaseKey]
 	// recordedEvent is the name of the last event that this process has recorded.
 	recordedEvent string
 	// statusTooLarge is why the API server has rejected a status as too large. unwritable: it has rejected a small one, too.

@@ -47,8 +47,11 @@ type (
 		snapshot *snapshot
 		status   *v1alpha1.ActionStatus
 	}
-	// pollPhase asks for the state of a running phase.
-	pollPhase struct{ key phaseKey }
+	// pollPhase asks for the state of a running phase. stopping: the phase is about to be cancelled, or is.
+	pollPhase struct {
+		key      phaseKey
+		stopping bool
+	}
 	// renderArtifacts asks for the artifacts of an action, with the outputs in its status.
 	renderArtifacts struct {
 		action   int

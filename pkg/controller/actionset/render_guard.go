@@ -13,9 +13,9 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
 
-// maxRenderings is how many processes may end while they render the arguments of one phase. After that the phase fails, because its templates may
-// have ended them. An ordinary end of a process cannot be distinguished from that.
-const maxRenderings = 2
+// maxEnded is how many processes may end while they render the arguments of one phase, or while they observe it for the first time. After that the phase
+// fails, because its templates, or what it reads, may have ended them. An ordinary end of a process cannot be distinguished from that.
+const maxEnded = 2
 
 // A process renders arguments after it has created the snapshot or started a phase, and before it starts the next phase. Both are recorded. A
 // process that continues the run of another one first records that it is about to render: the field startedBy of a pending phase lists all
@@ -39,7 +39,7 @@ func (t *planner) mayRender(key phaseKey) bool {
 // renderLost returns why the arguments of a phase are no longer rendered; "" if they are.
 func (t *planner) renderLost(key phaseKey) string {
 	processes := renderedBy(phaseIn(&t.status, key))
-	if len(processes) < maxRenderings || slices.Contains(processes, t.o.executor) {
+	if len(processes) < maxEnded || slices.Contains(processes, t.o.executor) {
 		return ""
 	}
 	return fmt.Sprintf("%s: %d processes of the controller have ended while they rendered the arguments of the phase: its templates may take more memory than there is",

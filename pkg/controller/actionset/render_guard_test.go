@@ -42,7 +42,7 @@ func TestRenderLost(t *testing.T) {
 			if failed := phaseIn(status, bomb); failed.State != v1alpha1.StateFailed || !strings.Contains(status.Error.Message, "RenderLost: 2 processes of the controller") {
 				t.Errorf("after %d processes: %s, %q", deaths, describeStatus(status), status.Error.Message)
 			}
-			if deaths != maxRenderings+1 || !w.atRest() {
+			if deaths != maxEnded+1 || !w.atRest() {
 				t.Errorf("it took %d processes, and ends as %s", deaths, w.end())
 			}
 			if bomb.phase != phase.Deferred && status.Actions[0].DeferPhase.State != v1alpha1.StateComplete {

@@ -71,16 +71,23 @@ func (t *planner) beginPhase(key phaseKey) (ended bool) {
 // observePhase decides on a phase whose intent is recorded.
 func (t *planner) observePhase(key phaseKey) (ended bool) {
 	p := phaseIn(&t.status, key)
+	if lost := t.pollLost(key); lost != "" {
+		t.failPhase(key, v1alpha1.ReasonRenderLost, executionPrefix(key), lost)
+		return true
+	}
+	limit := t.deadline(key)
+	stopping := !limit.IsZero() && (key.phase != phase.Deferred || !t.o.now.Before(limit.Add(-stopLimit)))
 	found, known := t.o.polled[key]
 	switch {
 	case !t.snapshot.traits(key).Resumable && p.StartedBy != t.o.executor:
 		found = phase.Observation{State: phase.Lost}
+	case !known && !t.mayPoll(key):
+		return false
 	case !known:
-		t.asks = append(t.asks, pollPhase{key})
+		t.asks = append(t.asks, pollPhase{key, stopping})
 		return false
 	}
-	limit := t.deadline(key)
-	stopping := !limit.IsZero() && (key.phase != phase.Deferred || !t.o.now.Before(limit.Add(-stopLimit)))
+	p.StartedBy = starter(p) // this process has survived the poll
 	switch found.State {
 	case phase.Succeeded:
 		return t.completePhase(key, found.Output)

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/controller"
@@ -35,6 +36,7 @@ type world struct {
 
 	// process is the identity of the controller, and sees which version its cache has.
 	process, sees int
+	continued     sets.Set[phaseKey]
 	said          string
 	calls         map[phaseKey]*call
 	events        []string
@@ -116,7 +118,7 @@ func (w *world) delete() {
 // restart is another process. Where lag is more than zero, its cache begins in the past.
 func (w *world) restart(lag int) {
 	w.process++
-	w.dies, w.late, w.said = 0, false, ""
+	w.dies, w.late, w.said, w.continued = 0, false, "", nil
 	w.sees = max(len(w.history)-1-lag, 0)
 	for _, c := range w.calls {
 		if c.process != 0 {
@@ -133,6 +135,7 @@ func (w *world) look() *observed {
 	}
 	o := observe(set.DeepCopy())
 	o.blueprints, o.namespaceTerminating, o.executor, o.now, o.recordedEvent = w.blueprints, w.terminating, fmt.Sprint("process ", w.process), w.now, w.said
+	o.continued = w.continued
 	o.prepared, o.polled, o.artifacts = map[phaseKey]preparation{}, map[phaseKey]phase.Observation{}, map[int]renderedArtifacts{}
 	if w.run != nil {
 		r, err := readSnapshot(set, w.run)
@@ -209,6 +212,8 @@ func (w *world) answer(o *observed, a controller.Ask) {
 		if cannot {
 			o.polled[a.key] = phase.Observation{}
 		}
+		w.continued = w.continued.Union(sets.New(a.key))
+		o.continued = w.continued
 	case renderArtifacts:
 		o.artifacts[a.action] = renderedArtifacts{lookupResult{retry: cannot}, map[string]v1alpha1.Artifact{"art": {KopiaSnapshot: "rendered"}}}
 	}

@@ -18924,7 +18924,7 @@ func schema_pkg_apis_cr_v1alpha1_Phase(ref common.ReferenceCallback) common.Open
 					},
 					"startedBy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "startedBy is the process that has started the phase. What is only in its memory is lost when it ends.",
+							Description: "startedBy is the process that has started the phase. What is only in its memory is lost when it ends. While another process is about to render the arguments of the phase, or to observe it for the first time, that process is added, after a comma.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

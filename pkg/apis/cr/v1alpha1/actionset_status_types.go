@@ -145,7 +145,7 @@ const (
 	ReasonStatusTooLarge = "StatusTooLarge"
 	// ReasonRunLost: the Secret with the snapshot was deleted or replaced, or the run was started by another controller.
 	ReasonRunLost = "RunLost"
-	// ReasonRenderLost: two processes of the controller have ended while they rendered the arguments of a phase.
+	// ReasonRenderLost: two processes of the controller have ended while they rendered the arguments of a phase, or observed it for the first time.
 	ReasonRenderLost = "RenderLost"
 	// ReasonCancelRequested: spec.cancel is true.
 	ReasonCancelRequested = "CancelRequested"
@@ -245,7 +245,8 @@ type Phase struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Intent *runtime.RawExtension `json:"intent,omitempty"`
 
-	// startedBy is the process that has started the phase. What is only in its memory is lost when it ends.
+	// startedBy is the process that has started the phase. What is only in its memory is lost when it ends. While another process is about to render
+	// the arguments of the phase, or to observe it for the first time, that process is added, after a comma.
 	// +optional
 	StartedBy string `json:"startedBy,omitempty"`
 

@@ -27,7 +27,8 @@ type PhaseApplyConfiguration struct {
 	// intent is what the function was about to do when the phase was started, such as the name of the object that it creates. After a
 	// restart the controller uses it to find what was done.
 	Intent *runtime.RawExtension `json:"intent,omitempty"`
-	// startedBy is the process that has started the phase. What is only in its memory is lost when it ends.
+	// startedBy is the process that has started the phase. What is only in its memory is lost when it ends. While another process is about to render
+	// the arguments of the phase, or to observe it for the first time, that process is added, after a comma.
 	StartedBy *string `json:"startedBy,omitempty"`
 	// startTime is when the phase was started.
 	StartTime *v1.Time `json:"startTime,omitempty"`

@@ -1,0 +1,56 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package actionset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+)
+
+// A process that continues a running phase of another one renders its arguments, and polls it. That is recorded, too: the field startedBy of a running phase
+// lists the process that has started the phase, and after it the processes that were about to poll the phase for the first time. A process removes itself
+// when it has done that.
+
+// mayPoll reports whether a running phase may be polled now. If not, it adds this process to the status, which has to be written first.
+func (t *planner) mayPoll(key phaseKey) bool {
+	p := phaseIn(&t.status, key)
+	if starter(p) == t.o.executor || t.o.continued.Has(key) {
+		return true
+	}
+	if slices.Contains(continuedBy(p), t.o.executor) {
+		return slices.Contains(continuedBy(phaseIn(t.o.set.Status, key)), t.o.executor)
+	}
+	p.StartedBy += "," + t.o.executor
+	t.again = true
+	return false
+}
+
+// pollLost returns why a running phase is no longer polled; "" if it is.
+func (t *planner) pollLost(key phaseKey) string {
+	processes := continuedBy(phaseIn(&t.status, key))
+	if len(processes) < maxEnded || slices.Contains(processes, t.o.executor) {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d processes of the controller have ended while they observed the phase: what it renders or reads may take more memory than there is",
+		v1alpha1.ReasonRenderLost, len(processes))
+}
+
+// starter returns the process that has started a running phase.
+func starter(p *v1alpha1.Phase) string {
+	first, _, _ := strings.Cut(p.StartedBy, ",")
+	return first
+}
+
+// continuedBy returns the processes that were about to poll a running phase for the first time.
+func continuedBy(p *v1alpha1.Phase) []string {
+	if p == nil || p.State != v1alpha1.StateRunning {
+		return nil
+	}
+	return strings.Split(p.StartedBy, ",")[1:]
+}
