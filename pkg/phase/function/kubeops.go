@@ -60,7 +60,7 @@ func (k *KubeOps) Validate(ctx context.Context, call phase.Call) (map[string]any
 	intent := kubeOpsIntent{Operation: args.Operation}
 	switch args.Operation {
 	case "create":
-		objects, err := manifests(args.Spec)
+		objects, err := manifests(ctx, args.Spec)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (k *KubeOps) Validate(ctx context.Context, call phase.Call) (map[string]any
 		}
 		intent.Objects = []target{t}
 		if args.Operation == "patch" {
-			_, err = patchOf(args.Spec, call.ID, t)
+			_, err = patchOf(ctx, args.Spec, call.ID, t)
 		}
 		if err != nil {
 			return nil, err
@@ -214,7 +214,7 @@ func (k *KubeOps) Cancel(_ context.Context, call phase.Call) error {
 
 // create creates the objects in their order. It reports whether one of them exists: an earlier Start may have created it.
 func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs, targets []target) (found bool, _ error) {
-	objects, err := manifests(args.Spec)
+	objects, err := manifests(ctx, args.Spec)
 	if err != nil {
 		return false, err
 	}
@@ -257,7 +257,7 @@ func (k *KubeOps) delete(ctx context.Context, t target) error {
 // patch applies a strategic merge patch, as kubectl does, or a merge patch if the kind does not support it.
 func (k *KubeOps) patch(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs, intent kubeOpsIntent) (phase.Observation, error) {
 	t := &intent.Objects[0]
-	body, err := patchOf(args.Spec, id, *t)
+	body, err := patchOf(ctx, args.Spec, id, *t)
 	if err != nil {
 		return phase.Ended(err)
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"sigs.k8s.io/yaml"
 
 	"millwright.dev/pkg/blueprint"
 	"millwright.dev/pkg/phase"
@@ -123,13 +122,22 @@ func (t target) check(what string) error {
 }
 
 // patchOf returns the patch with our mark, and with the UID and the resourceVersion of its object.
-func patchOf(spec string, id phase.ID, t target) ([]byte, error) {
-	var body map[string]any
-	if err := yaml.Unmarshal([]byte(spec), &body); err != nil {
-		return nil, phase.Failf("reading the spec of the patch: %v", err)
+func patchOf(ctx context.Context, spec string, id phase.ID, t target) ([]byte, error) {
+	const source = "the spec of the patch"
+	var patch unstructured.Unstructured
+	err := eachDocument(ctx, source, spec, func(content []byte) (document map[string]any, _ error) {
+		if err := json.Unmarshal(content, &document); err != nil {
+			return nil, phase.Failf("reading %s: %v", source, err)
+		}
+		if patch.Object == nil { // only the first document is used
+			patch.Object = document
+		}
+		return document, nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	patch := unstructured.Unstructured{Object: body}
-	if body == nil {
+	if patch.Object == nil {
 		patch.Object = map[string]any{}
 	}
 	for _, field := range []struct {
