@@ -5,7 +5,10 @@ package function
 
 import (
 	"context"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"millwright.dev/pkg/blueprint"
 	"millwright.dev/pkg/phase"
@@ -76,17 +79,38 @@ func kubeExecArgs(call phase.Call) ([]exec.Container, []string, error) {
 	return in, args.Command, nil
 }
 
-// kubeExecAllArgs returns each container of each Pod of a KubeExecAll. If several of them print an output of the same key, that of the last Pod
+// maxContainers is the maximum number of containers in which a KubeExecAll runs its command.
+const maxContainers = 1000
+
+// kubeExecAllArgs returns each container of each Pod of a KubeExecAll, once. If several of them print an output of the same key, that of the last Pod
 // counts, and in a Pod that of the last container, in the order of the arguments.
 func kubeExecAllArgs(call phase.Call) (in []exec.Container, command []string, err error) {
 	var args blueprint.KubeExecAllArgs
 	if err := blueprint.Decode(call.Args, &args); err != nil {
 		return nil, nil, phase.Failf("%v", err)
 	}
-	for _, pod := range strings.Fields(args.Pods) {
-		for _, name := range strings.Fields(args.Containers) {
+	pods, containers := namesIn(args.Pods), namesIn(args.Containers)
+	if n := len(pods) * len(containers); n > maxContainers {
+		return nil, nil, phase.Failf("the arguments pods and containers name %d containers together (%d Pods, %d containers in each), and may name %d: use several phases",
+			n, len(pods), len(containers), maxContainers)
+	}
+	for _, pod := range pods {
+		for _, name := range containers {
 			in = append(in, exec.Container{Namespace: args.Namespace, Pod: pod, Name: name})
 		}
 	}
 	return in, args.Command, nil
+}
+
+// namesIn returns the names in a list that is separated by blanks, each where it is named last.
+func namesIn(list string) (names []string) {
+	known := sets.New[string]()
+	for _, name := range slices.Backward(strings.Fields(list)) {
+		if !known.Has(name) {
+			names = append(names, name)
+			known.Insert(name)
+		}
+	}
+	slices.Reverse(names)
+	return names
 }

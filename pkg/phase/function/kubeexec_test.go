@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,44 @@ func TestKubeExecAllFailures(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A container that is named twice runs the command once. Of its outputs, that of its last name counts.
+func TestKubeExecAllNamesTwice(t *testing.T) {
+	in, _, err := kubeExecAllArgs(phase.Call{Args: map[string]any{"namespace": "db", "pods": "a b a", "containers": "x y x x", "command": "sync"}})
+	want := []exec.Container{
+		{Namespace: "db", Pod: "b", Name: "y"}, {Namespace: "db", Pod: "b", Name: "x"},
+		{Namespace: "db", Pod: "a", Name: "y"}, {Namespace: "db", Pod: "a", Name: "x"},
+	}
+	if diff := cmp.Diff(want, in); err != nil || diff != "" {
+		t.Errorf("got error %v, containers (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestKubeExecAllTooMany(t *testing.T) {
+	names := func(n int) string {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprint("n", i))
+		}
+		return strings.Join(names, " ")
+	}
+	for _, test := range []struct {
+		pods, containers int
+		want             string
+	}{
+		{1000, 1, ""},
+		{1, 1000, ""},
+		{10, 100, ""},
+		{1001, 1, "the arguments pods and containers name 1001 containers together (1001 Pods, 1 containers in each), and may name 1000: use several phases"},
+		{5000, 5000, "the arguments pods and containers name 25000000 containers together (5000 Pods, 5000 containers in each), and may name 1000: use several phases"},
+	} {
+		args := map[string]any{"namespace": "db", "pods": names(test.pods), "containers": names(test.containers), "command": "sync"}
+		_, err := newKubeExecAll(t, nil).Validate(t.Context(), phase.Call{Args: args})
+		if message, _ := phase.FailureOf(err); message != test.want {
+			t.Errorf("%d Pods, %d containers: got error %q, want %q", test.pods, test.containers, message, test.want)
+		}
+	}
 }
 
 func TestInvalidPod(t *testing.T) {
