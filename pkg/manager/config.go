@@ -56,9 +56,12 @@ func (c *Config) leaseNamespace() string {
 	return c.LeaderElection.Namespace
 }
 
-// reviewClient asks the API server to authenticate and authorize the clients of /metrics. A standby does so too.
+// reviewClient asks the API server to authenticate and authorize the clients of /metrics. A standby does so too. Its requests are limited: for the API
+// server's priority and fairness they are of the same user as those of the controllers.
 func (c *Config) reviewClient() (kubernetes.Interface, error) {
-	_, client, err := c.clients.clients("metrics", func() error { return nil })
+	config := c.clients.restConfig("metrics", func() error { return nil })
+	config.QPS, config.Burst, config.RateLimiter = reviewQPS, reviewBurst, nil
+	_, client, err := build(config, "metrics")
 	return client, err
 }
 

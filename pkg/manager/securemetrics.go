@@ -28,6 +28,8 @@ const (
 	// reviewTimeout is the limit for one review by the API server, and reviewTTL is how long its answer is cached.
 	reviewTimeout = 10 * time.Second
 	reviewTTL     = time.Minute
+	// reviewQPS and reviewBurst limit the reviews of a process, per second and in a burst.
+	reviewQPS, reviewBurst = 10, 50
 )
 
 // reviewBackoff is for an API server that does not answer immediately. A scrape is over after some seconds anyway.
@@ -63,10 +65,11 @@ func delegated(client kubernetes.Interface, handler http.Handler) (http.Handler,
 	if err != nil {
 		return nil, fmt.Errorf("setting up the authorization of clients of /metrics: %w", err)
 	}
-	return &delegatedHandler{authentication, authorization, handler}, nil
+	return &delegatedHandler{newFailureLimit(), authentication, authorization, handler}, nil
 }
 
 type delegatedHandler struct {
+	limit          *failureLimit
 	authentication authenticator.Request
 	authorization  authorizer.Authorizer
 	next           http.Handler
@@ -75,6 +78,12 @@ type delegatedHandler struct {
 // ServeHTTP implements http.Handler.
 func (h *delegatedHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	logger := klog.FromContext(req.Context())
+	succeeded, ok := h.limit.begin(addressOf(req), time.Now())
+	if !ok {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "Too Many Requests: clients of your address have sent too many tokens that are not valid here, or may not get this path", http.StatusTooManyRequests)
+		return
+	}
 	who, known, err := h.authentication.AuthenticateRequest(req)
 	if err != nil {
 		logger.V(2).Info("Failed to authenticate a client", "path", req.URL.Path, "err", err)
@@ -86,6 +95,7 @@ func (h *delegatedHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	decision, reason, err := h.authorization.Authorize(req.Context(), authorizer.AttributesRecord{User: who.User, Verb: verbOf(req.Method), Path: req.URL.Path})
 	switch {
 	case decision == authorizer.DecisionAllow:
+		succeeded()
 		h.next.ServeHTTP(w, req)
 	case err != nil:
 		logger.Error(err, "Failed to authorize a client", "path", req.URL.Path)

@@ -10,9 +10,8 @@ import (
 	"io"
 	"strings"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-
 	"go.yaml.in/yaml/v3"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 const (
@@ -46,19 +45,23 @@ func checkAliases(text string) error {
 }
 
 // expandedLength returns about how long a value is with all aliases written out, in bytes; more than maxExpanded if it is longer than that, or contains
-// itself.
-func expandedLength(node *yaml.Node, known map[*yaml.Node]int) int {
+// itself. anchored are the lengths of values that aliases may name.
+func expandedLength(node *yaml.Node, anchored map[*yaml.Node]int) int {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
-	if length, ok := known[node]; ok {
+	if length, ok := anchored[node]; ok {
 		return length
 	}
-	known[node] = maxExpanded + 1 // for an alias in the value itself
+	if node.Anchor != "" {
+		anchored[node] = maxExpanded + 1 // for an alias in the value itself
+	}
 	length := len(node.Value) + nodeLength
 	for _, child := range node.Content {
-		length = min(length+expandedLength(child, known), maxExpanded+1)
+		length = min(length+expandedLength(child, anchored), maxExpanded+1)
 	}
-	known[node] = length
+	if node.Anchor != "" {
+		anchored[node] = length
+	}
 	return length
 }
