@@ -36,7 +36,7 @@ type Call struct {
 	Action Action
 	// Cancelled: for Poll, the call is about to be cancelled, or is. It is not observed further than is needed to find out whether it has stopped.
 	Cancelled bool
-	// Args are rendered. They are nil for Cancel.
+	// Args are rendered. They are nil for Cancel, and for Poll of a function that does not observe them.
 	Args map[string]any
 	// Intent is what was recorded last: what Validate has returned, or what was observed as ready. It is nil for Validate.
 	Intent map[string]any

@@ -10,6 +10,8 @@ type Traits struct {
 	// LeavesBehind: what was started continues without a process of ours and without its ActionSet, so that the controller has to
 	// remove it.
 	LeavesBehind bool
+	// ObservesArgs: Poll needs the arguments.
+	ObservesArgs bool
 }
 
 // traits by the name of the function.
@@ -23,9 +25,9 @@ var traits = map[string]Traits{
 	"PrepareData":       {Resumable: true, LeavesBehind: true},
 	// What these leave is their effect.
 	"KubeOps":       {Resumable: true},
-	"ScaleWorkload": {Resumable: true},
-	"Wait":          {Resumable: true},
-	"WaitV2":        {Resumable: true},
+	"ScaleWorkload": {Resumable: true, ObservesArgs: true},
+	"Wait":          {Resumable: true, ObservesArgs: true},
+	"WaitV2":        {Resumable: true, ObservesArgs: true},
 }
 
 // TraitsOf returns the traits of the function with this name.

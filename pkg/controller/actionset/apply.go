@@ -218,6 +218,7 @@ func (s *syncer) start(ctx context.Context, key phaseKey) (again bool, _ error) 
 	}
 	delete(s.memory.unstarted, key)
 	s.o.polled[key] = found
+	s.forgetArgs(key, found)
 	s.memory.rememberWaiting(&s.o, key, found.Waiting)
 	return true, nil
 }

@@ -35,7 +35,7 @@ func (s *syncer) createSnapshot(ctx context.Context, r *snapshot) error {
 	if err != nil {
 		return s.snapshotRefused(secret, err)
 	}
-	s.keepSnapshot(r, created)
+	s.keepSnapshot(ctx, r, created)
 	s.memory.snapshotCreated, s.o.takenOver = true, false
 	return nil
 }
@@ -55,7 +55,7 @@ func (s *syncer) adoptSnapshot(ctx context.Context, r *snapshot, secret *corev1.
 		return controller.ErrDecideAgain
 	}
 	if equal := equalSnapshot(s.o.set, r, found, s.o.now); equal != nil {
-		s.keepSnapshot(equal, found)
+		s.keepSnapshot(ctx, equal, found)
 		return controller.ErrDecideAgain
 	}
 	// Another process may have started the run meanwhile.
@@ -75,7 +75,7 @@ func (s *syncer) adoptSnapshot(ctx context.Context, r *snapshot, secret *corev1.
 	if err != nil {
 		return s.snapshotRefused(secret, err)
 	}
-	s.keepSnapshot(r, created)
+	s.keepSnapshot(ctx, r, created)
 	return nil
 }
 
@@ -97,9 +97,12 @@ func (s *syncer) snapshotRefused(secret *corev1.Secret, err error) error {
 }
 
 // keepSnapshot remembers the snapshot and its Secret.
-func (s *syncer) keepSnapshot(r *snapshot, secret *corev1.Secret) {
+func (s *syncer) keepSnapshot(ctx context.Context, r *snapshot, secret *corev1.Secret) {
 	s.o.snapshot, s.o.snapshotID = r, snapshotIDOf(secret)
-	s.memory.snapshot, s.memory.snapshotID = s.o.snapshot, s.o.snapshotID
+	s.memory.snapshot, s.memory.snapshotID, s.memory.snapshotBytes = s.o.snapshot, s.o.snapshotID, len(secret.Data[snapshotKey])
+	for i := range r.Actions {
+		s.memory.snapshotBytes += heldBy(ctx, r.Actions[i].Subject.Object)
+	}
 }
 
 // withUID adds the UID of the Secret to a status that starts a run. The UID was not known when the plan was made.

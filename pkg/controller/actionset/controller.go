@@ -73,6 +73,7 @@ type Controller struct {
 	written   controller.ConsistencyStore[cache.ObjectName]
 	statusAPI *statusAPI
 	memories  controller.Memory[memory]
+	keptRuns  keptRuns
 	// added are the Blueprints for which the event Added was recorded.
 	added blueprintSet
 	// leads reports whether this process is the leader.
@@ -97,6 +98,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 		dynamic:    objects,
 		executor:   string(uuid.NewUUID()),
 		statusAPI:  newStatusAPI(config.KubeClient.Discovery()),
+		keptRuns:   keptRuns{most: maxKept},
 	}
 	controller.ReportWatchErrors(config.ActionSets.Informer(), v1alpha1.Resource("actionsets"))
 	controller.ReportWatchErrors(config.Blueprints.Informer(), v1alpha1.Resource("blueprints"))
@@ -179,6 +181,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	case apierrors.IsNotFound(err):
 		c.written.Clear(key)
 		c.memories.Forget(key)
+		c.keptRuns.keep(key, 0)
 		return 0, c.sweep(ctx, key, nil)
 	case err != nil:
 		return 0, err
@@ -188,6 +191,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	if err := c.sweep(ctx, key, set); err != nil {
 		return 0, err
 	}
+	began := time.Now()
 	if err := s.gather(ctx, set); err != nil {
 		return 0, err
 	}
@@ -196,7 +200,8 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 		return 0, nil
 	}
 	s.memory.heldRecorded = false
-	return s.run(ctx)
+	after, err := s.run(ctx)
+	return s.bound(after, time.Since(began)), err
 }
 
 // syncer is one sync of one ActionSet.

@@ -22,7 +22,7 @@
 //	gather.go, gather_*.go        what is observed before the first decision, and the answers to asks
 //	apply.go, apply_snapshot.go   the steps of a plan
 //	statusapi.go                  whether the API server serves the status of ActionSets as a subresource; if not, nothing is executed
-//	memory.go                     what this process remembers; everything works without it
+//	memory.go, kept_runs.go       what this process remembers, as far as there is room; everything works without it
 //	metrics.go                    the metrics
 //
 // An ActionSet is in one of these states:

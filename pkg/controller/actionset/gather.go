@@ -133,7 +133,7 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 		}
 		return nil
 	}
-	s.keepSnapshot(r, secret)
+	s.keepSnapshot(ctx, r, secret)
 	return nil
 }
 

@@ -77,7 +77,7 @@ func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparatio
 	called := a.snapshot.phaseOf(a.key)
 	p.intent, err = s.functions.Get(called.Func).Validate(ctx, phase.Call{ID: s.id(a.key), Action: action.call(), Args: args, StartTime: s.o.now})
 	if p.lookupResult = s.resultOf(doing, err); err == nil {
-		s.memory.keep(a.key, args)
+		s.memory.keep(ctx, a.key, args)
 	}
 	return p
 }
@@ -85,12 +85,13 @@ func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparatio
 // pollPhase polls a running phase.
 func (s *syncer) pollPhase(ctx context.Context, a pollPhase) phase.Observation {
 	key, doing := a.key, "polling phase "+a.key.String()
-	call, err := s.callWithArgs(ctx, key)
+	call, err := s.callToPoll(ctx, key)
 	call.Cancelled = a.stopping
 	var found phase.Observation
 	if err == nil {
 		found, err = s.functionOf(key).Poll(ctx, call)
 	}
+	s.forgetArgs(key, found)
 	switch result := s.resultOf(doing, err); {
 	case result.failure != "":
 		return phase.Observation{State: phase.Failed, Message: result.failure}
@@ -100,6 +101,13 @@ func (s *syncer) pollPhase(ctx context.Context, a pollPhase) phase.Observation {
 		found.Waiting = s.memory.unstarted[key]
 	}
 	return found
+}
+
+// forgetArgs forgets the arguments of a phase that runs if its function does not observe them.
+func (s *syncer) forgetArgs(key phaseKey, found phase.Observation) {
+	if found.State == phase.Running && !s.o.snapshot.traits(key).ObservesArgs {
+		delete(s.memory.args, key)
+	}
 }
 
 // renderArtifacts renders the artifacts of an action that has succeeded.
@@ -157,14 +165,22 @@ func (s *syncer) callOf(key phaseKey) (phase.Call, error) {
 	return call, nil
 }
 
+// callToPoll returns the call of a running phase, with its arguments if its function observes them.
+func (s *syncer) callToPoll(ctx context.Context, key phaseKey) (phase.Call, error) {
+	if s.o.snapshot.traits(key).ObservesArgs {
+		return s.callWithArgs(ctx, key)
+	}
+	return s.callOf(key)
+}
+
 // callWithArgs returns the call of a phase whose intent is recorded. Its arguments are rendered if this process has not done so before.
 func (s *syncer) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, error) {
 	call, err := s.callOf(key)
 	if err != nil {
 		return call, err
 	}
-	if args, known := s.memory.args[key]; known {
-		call.Args = args
+	if kept, known := s.memory.args[key]; known {
+		call.Args = kept.args
 		return call, nil
 	}
 	action, status, index := &s.o.snapshot.Actions[key.action], &s.o.set.Status.Actions[key.action], key.phase
@@ -179,7 +195,7 @@ func (s *syncer) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, er
 	if call.Args, err = s.args(ctx, preparePhase{key, s.o.snapshot, status}, f); err != nil {
 		return call, err
 	}
-	s.memory.keep(key, call.Args)
+	s.memory.keep(ctx, key, call.Args)
 	return call, nil
 }
 

@@ -4,6 +4,7 @@
 package actionset
 
 import (
+	"context"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +20,8 @@ type memory struct {
 	// snapshot of the run while its Secret exists. snapshotID identifies that Secret.
 	snapshot   *snapshot
 	snapshotID *v1alpha1.RunSnapshot
+	// snapshotBytes is about how much memory the snapshot takes, in bytes.
+	snapshotBytes int
 	// snapshotCreated: this process has created the Secret with the snapshot.
 	snapshotCreated bool
 	// cleanedUp: nothing is left of a run that has ended.
@@ -31,7 +34,7 @@ type memory struct {
 	// unwritable: even a small status was rejected as too large.
 	unwritable bool
 	// args are the rendered arguments of running phases. They may contain secrets, and are kept nowhere else.
-	args map[phaseKey]map[string]any
+	args map[phaseKey]keptArgs
 	// continued are the running phases that this process has polled.
 	continued sets.Set[phaseKey]
 	// waiting is what phases wait for.
@@ -45,12 +48,18 @@ func (m *memory) startedFrom(status *v1alpha1.ActionSetStatus) bool {
 	return m.snapshot != nil && (status == nil || status.Snapshot == nil || m.snapshotID != nil && *status.Snapshot == *m.snapshotID)
 }
 
+// keptArgs are arguments, with about how much memory they take, in bytes.
+type keptArgs struct {
+	args  map[string]any
+	bytes int
+}
+
 // keep remembers the arguments of a phase that runs, or is about to.
-func (m *memory) keep(key phaseKey, args map[string]any) {
+func (m *memory) keep(ctx context.Context, key phaseKey, args map[string]any) {
 	if m.args == nil {
-		m.args = map[phaseKey]map[string]any{}
+		m.args = map[phaseKey]keptArgs{}
 	}
-	m.args[key] = args
+	m.args[key] = keptArgs{args, heldBy(ctx, args)}
 }
 
 // keepContinued remembers that this process has polled a phase, and returns all such phases.
