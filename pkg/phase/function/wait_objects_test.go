@@ -64,11 +64,11 @@ func TestWaitObjectsTooLarge(t *testing.T) {
 		conditions = append(conditions, c)
 		objects = append(objects, configMap(name, map[string]string{"text": strings.Repeat("x", 1<<20)}))
 	}
-	observed, reads := polled(t, conditions[:7], objects...)
+	observed, _ := polled(t, conditions[:7], objects...)
 	if observed.State != phase.Succeeded {
 		t.Errorf("seven objects of 1 MiB: got %+v, want succeeded", observed)
 	}
-	observed, reads = polled(t, conditions, objects...)
+	observed, reads := polled(t, conditions, objects...)
 	want := phase.Waiting{
 		For:     "conditions.allOf[7] on configmaps db/c7, which cannot be evaluated",
 		Details: "conditions.allOf[7] on configmaps db/c7: ObjectsTooLarge: the objects that the conditions name take more than 8388608 bytes of memory together: name fewer of them, or smaller ones",
