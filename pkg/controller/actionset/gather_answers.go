@@ -91,16 +91,24 @@ func (s *syncer) pollPhase(ctx context.Context, a pollPhase) phase.Observation {
 	if err == nil {
 		found, err = s.functionOf(key).Poll(ctx, call)
 	}
+	if err == nil && isUnstarted(found) && !a.stopping {
+		_, err = s.callWithArgs(ctx, key) // rendered before this process is recorded as the one that has survived
+	}
 	s.forgetArgs(key, found)
 	switch result := s.resultOf(doing, err); {
 	case result.failure != "":
 		return phase.Observation{State: phase.Failed, Message: result.failure}
 	case result.retry:
 		return phase.Observation{Waiting: result.waiting}
-	case found.State == phase.Idle || found.State == phase.Ready:
+	case isUnstarted(found):
 		found.Waiting = s.memory.unstarted[key]
 	}
 	return found
+}
+
+// isUnstarted reports whether a call has to be started next.
+func isUnstarted(found phase.Observation) bool {
+	return found.State == phase.Idle || found.State == phase.Ready
 }
 
 // forgetArgs forgets the arguments of a phase that runs if its function does not observe them.

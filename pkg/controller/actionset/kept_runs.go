@@ -19,9 +19,9 @@ const (
 	maxKept = 64 << 20
 	// smallRun is how much memory a run may take that is always kept, in bytes.
 	smallRun = 64 << 10
-	// readPart is the part of a CPU, as its inverse, that all runs together may take that are read again in each sync, and maxReadPause the longest
-	// interval between such syncs of a run in which nothing happens.
-	readPart     = 10
+	// readPause is how long a run that is read again pauses after a sync, for each such run and as a multiple of the time that the sync has taken: all of
+	// them together take about a tenth of a CPU. maxReadPause is the longest pause.
+	readPause    = 10
 	maxReadPause = 2 * time.Minute
 )
 
@@ -62,7 +62,7 @@ func (k *keptRuns) keep(key cache.ObjectName, bytes int) bool {
 func (k *keptRuns) pause(took time.Duration) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return min(took*time.Duration(readPart*k.dropped.Len()), maxReadPause)
+	return min(took*time.Duration(readPause*k.dropped.Len()), maxReadPause)
 }
 
 // heldBy returns about how much memory an object takes, in bytes.

@@ -125,6 +125,38 @@ func TestLargeRunIsReadAgain(t *testing.T) {
 	}
 }
 
+// A process that starts a phase which another process has recorded renders its arguments while it is recorded itself.
+func TestArgsAreRenderedUnderGuard(t *testing.T) {
+	task := v1alpha1.BlueprintPhase{Func: "KubeTask", Name: "task", Args: rawArgs(`{"namespace":"ns","image":"{{ .ConfigMaps.c.Data.image }}","command":["sh"]}`)}
+	set := newSet("go")
+	set.Spec.Actions[0].ConfigMaps = map[string]v1alpha1.ObjectReference{"c": {Namespace: "ns", Name: "c"}}
+	blueprint := newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {ConfigMapNames: []string{"c"}, Phases: []v1alpha1.BlueprintPhase{task}}})
+	inBubble(t, set, blueprint, func(t *testing.T, a *apiServer) {
+		fakeapi.Of[corev1.ConfigMap](a.Server, configMapsResource).Create(&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Data: map[string]string{"image": "busybox"},
+		})
+		a.refuse = func(request string) error {
+			if request == "create pods" {
+				return outage(request)
+			}
+			return nil
+		}
+		a.startProcess()
+		a.stopProcess()
+		a.answerAll()
+		a.takeRequests()
+		a.startProcess()
+		requests := slices.DeleteFunc(a.takeRequests(), func(request string) bool {
+			return request != "get configmaps" && request != "update actionsets/status" && request != "create pods"
+		})
+		// The record, the arguments, the take-over.
+		want := []string{"update actionsets/status", "get configmaps", "update actionsets/status", "create pods"}
+		if len(requests) < len(want) || !slices.Equal(requests[:len(want)], want) {
+			t.Errorf("got requests %q, want %q first", requests, want)
+		}
+	})
+}
+
 // The arguments of a phase whose function does not observe them are not rendered again by the next process: what they were rendered from may be gone.
 func TestArgsAreNotObserved(t *testing.T) {
 	task := v1alpha1.BlueprintPhase{Func: "KubeTask", Name: "task", Args: rawArgs(`{"namespace":"ns","image":"{{ .ConfigMaps.c.Data.image }}","command":["sh"]}`)}

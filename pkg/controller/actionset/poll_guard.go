@@ -7,7 +7,6 @@ package actionset
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
@@ -20,25 +19,17 @@ import (
 // mayPoll reports whether a running phase may be polled now. If not, it adds this process to the status, which has to be written first.
 func (t *planner) mayPoll(key phaseKey) bool {
 	p := phaseIn(&t.status, key)
-	if starter(p) == t.o.executor || t.o.continued.Has(key) {
-		return true
-	}
-	if slices.Contains(continuedBy(p), t.o.executor) {
-		return slices.Contains(continuedBy(phaseIn(t.o.set.Status, key)), t.o.executor)
-	}
-	p.StartedBy += "," + t.o.executor
-	t.again = true
-	return false
+	return starter(p) == t.o.executor || t.o.continued.Has(key) || t.recorded(key, continuedBy)
 }
 
 // pollLost returns why a running phase is no longer polled; "" if it is.
 func (t *planner) pollLost(key phaseKey) string {
-	processes := continuedBy(phaseIn(&t.status, key))
-	if len(processes) < maxEnded || slices.Contains(processes, t.o.executor) {
+	processes := t.ended(key, continuedBy)
+	if processes == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s: %d processes of the controller have ended while they observed the phase: what it renders or reads may take more memory than there is",
-		v1alpha1.ReasonRenderLost, len(processes))
+		v1alpha1.ReasonRenderLost, processes)
 }
 
 // starter returns the process that has started a running phase.

@@ -23,27 +23,37 @@ const maxEnded = 2
 
 // mayRender reports whether the arguments of a phase may be rendered now. If not, it adds this process to the status, which has to be written first.
 func (t *planner) mayRender(key phaseKey) bool {
-	if !t.o.takenOver {
+	return !t.o.takenOver || t.recorded(key, renderedBy)
+}
+
+// recorded reports whether the status lists this process among the processes of a phase. If not, recorded adds it.
+func (t *planner) recorded(key phaseKey, processes func(*v1alpha1.Phase) []string) bool {
+	p := phaseIn(&t.status, key)
+	if slices.Contains(processes(p), t.o.executor) {
 		return true
 	}
-	p := phaseIn(&t.status, key)
-	processes := renderedBy(p)
-	if slices.Contains(processes, t.o.executor) {
-		return slices.Contains(renderedBy(phaseIn(t.o.set.Status, key)), t.o.executor)
-	}
-	p.StartedBy = strings.Join(append(processes, t.o.executor), ",")
+	p.StartedBy = strings.TrimPrefix(p.StartedBy+","+t.o.executor, ",")
 	t.again = true
 	return false
 }
 
+// ended returns how many processes have ended while they did what is recorded, if there are too many; 0 if this process may do it.
+func (t *planner) ended(key phaseKey, processes func(*v1alpha1.Phase) []string) int {
+	found := processes(phaseIn(&t.status, key))
+	if len(found) < maxEnded || slices.Contains(found, t.o.executor) {
+		return 0
+	}
+	return len(found)
+}
+
 // renderLost returns why the arguments of a phase are no longer rendered; "" if they are.
 func (t *planner) renderLost(key phaseKey) string {
-	processes := renderedBy(phaseIn(&t.status, key))
-	if len(processes) < maxEnded || slices.Contains(processes, t.o.executor) {
+	processes := t.ended(key, renderedBy)
+	if processes == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s: %d processes of the controller have ended while they rendered the arguments of the phase: its templates may take more memory than there is",
-		v1alpha1.ReasonRenderLost, len(processes))
+		v1alpha1.ReasonRenderLost, processes)
 }
 
 // renderedBy returns the processes that were about to render the arguments of a pending phase.

@@ -6,6 +6,7 @@ package function
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,4 +208,11 @@ func TestDeletedInAnotherVersion(t *testing.T) {
 			t.Errorf("its kind is gone, and the phase is %s: %v", got.State, err)
 		}
 	})
+}
+
+func TestPatchKeepsIntegers(t *testing.T) {
+	body, err := patchOf(t.Context(), "spec: {number: 9007199254740993}", testID, target{})
+	if err != nil || !strings.Contains(string(body), `"number":9007199254740993`) {
+		t.Errorf("got %s, %v", body, err)
+	}
 }
