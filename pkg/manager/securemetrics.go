@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	"millwright.dev/pkg/addresslimit"
 	"millwright.dev/pkg/certs"
 )
 
@@ -28,6 +29,9 @@ const (
 	// reviewTimeout is the limit for one review by the API server, and reviewTTL is how long its answer is cached.
 	reviewTimeout = 10 * time.Second
 	reviewTTL     = time.Minute
+	// maxFailures is how often the clients of one address may fail in a burst, and failureInterval is the time after which one failure no longer counts.
+	maxFailures     = 10
+	failureInterval = time.Second
 	// reviewQPS and reviewBurst limit the reviews of a process, per second and in a burst.
 	reviewQPS, reviewBurst = 10, 50
 )
@@ -65,11 +69,11 @@ func delegated(client kubernetes.Interface, handler http.Handler) (http.Handler,
 	if err != nil {
 		return nil, fmt.Errorf("setting up the authorization of clients of /metrics: %w", err)
 	}
-	return &delegatedHandler{newFailureLimit(), authentication, authorization, handler}, nil
+	return &delegatedHandler{addresslimit.NewFailures(maxFailures, failureInterval), authentication, authorization, handler}, nil
 }
 
 type delegatedHandler struct {
-	limit          *failureLimit
+	limit          *addresslimit.Failures
 	authentication authenticator.Request
 	authorization  authorizer.Authorizer
 	next           http.Handler
@@ -78,7 +82,7 @@ type delegatedHandler struct {
 // ServeHTTP implements http.Handler.
 func (h *delegatedHandler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	logger := klog.FromContext(req.Context())
-	succeeded, ok := h.limit.begin(addressOf(req), time.Now())
+	succeeded, ok := h.limit.Begin(addresslimit.Of(req.RemoteAddr), time.Now())
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "Too Many Requests: clients of your address have sent too many tokens that are not valid here, or may not get this path", http.StatusTooManyRequests)

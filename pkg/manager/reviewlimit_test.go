@@ -6,54 +6,10 @@ package manager
 import (
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 )
-
-func TestFailureLimit(t *testing.T) {
-	l, now := newFailureLimit(), time.Now()
-	attacker, other := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
-	reviewed := func(address netip.Prefix, requests int, fails bool) (n int) {
-		for range requests {
-			succeeded, ok := l.begin(address, now)
-			if ok {
-				n++
-			}
-			if ok && !fails {
-				succeeded()
-			}
-		}
-		return n
-	}
-	if n := reviewed(attacker, 500, true); n != maxFailures {
-		t.Errorf("%d of 500 requests are reviewed, want %d", n, maxFailures)
-	}
-	if n := reviewed(other, 500, false); n != 500 {
-		t.Errorf("%d of 500 requests of another address are reviewed, want all", n)
-	}
-	now = now.Add(3 * failureInterval)
-	if n := reviewed(attacker, 500, true); n != 3 {
-		t.Errorf("%d of 500 requests are reviewed after three intervals, want 3", n)
-	}
-	now = now.Add(time.Hour)
-	if n := reviewed(attacker, 500, true); n != maxFailures {
-		t.Errorf("%d of 500 requests are reviewed after an hour, want %d", n, maxFailures)
-	}
-}
-
-func TestAddressOf(t *testing.T) {
-	for address, want := range map[string]string{
-		"192.0.2.1:1234": "192.0.2.1/32", "[::ffff:192.0.2.1]:1234": "192.0.2.1/32",
-		"[2001:db8::1:2:3:4]:1": "2001:db8::/64", "[fe80::1%eth0]:1": "fe80::/64", "": "invalid Prefix", "@": "invalid Prefix",
-	} {
-		if got := addressOf(&http.Request{RemoteAddr: address}).String(); got != want {
-			t.Errorf("address of %q: got %s, want %s", address, got, want)
-		}
-	}
-}
 
 func TestReviewsAreLimited(t *testing.T) {
 	config := &Config{clients: newRESTClients(&rest.Config{Host: "http://127.0.0.1:1", QPS: -1}, "test")}
