@@ -115,6 +115,8 @@ func templateOf(object *unstructured.Unstructured, condition string) (string, er
 	if object.GetKind() == "NetworkPolicy" {
 		const port = "    - port: metrics\n"
 		text = strings.ReplaceAll(text, port, "    {{- if .Values.metrics.enabled }}\n"+port+"    {{- end }}\n")
+		const farm = "    - port: https\n"
+		text = strings.ReplaceAll(text, farm, farm+"    {{- with .Values.networkPolicy.farmFrom }}\n    from:\n    {{- toYaml . | nindent 4 }}\n    {{- end }}\n")
 	}
 	if text, err = holes.fill(text); err != nil {
 		return "", err

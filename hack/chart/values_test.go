@@ -134,6 +134,21 @@ func TestSwitches(t *testing.T) {
 			t.Errorf("got %v; want %v", ports, want)
 		}
 	})
+	t.Run("networkPolicy.farmFrom", func(t *testing.T) {
+		const policy = "NetworkPolicy.networking.k8s.io " + namespace + "/farm-operator"
+		from := func(values ...string) any {
+			return field(mustTemplate(t, "default", values...)[policy].Object["spec"].(map[string]any)["ingress"].([]any)[0], []string{"from"})
+		}
+		want := []any{map[string]any{"ipBlock": map[string]any{"cidr": "192.0.2.1/32"}}, map[string]any{
+			"namespaceSelector": map[string]any{"matchLabels": map[string]any{"a": "b"}},
+		}}
+		if got := from("networkPolicy.farmFrom[0].ipBlock.cidr=192.0.2.1/32", "networkPolicy.farmFrom[1].namespaceSelector.matchLabels.a=b"); !reflect.DeepEqual(got, want) {
+			t.Errorf("got %v; want %v", got, want)
+		}
+		if got := from(); got != nil {
+			t.Errorf("by default: got %v; want everyone", got)
+		}
+	})
 	t.Run("crds.keep=false", func(t *testing.T) {
 		if kept := mustTemplate(t, "default", "crds.keep=false").withoutKeep(); !reflect.DeepEqual(kept, []string{"Namespace"}) {
 			t.Errorf("kept are %v", kept)
@@ -143,6 +158,7 @@ func TestSwitches(t *testing.T) {
 
 func TestBadValuesAreRefused(t *testing.T) {
 	for value, words := range map[string][]string{
+		"networkPolicy.farmFrom[0].cidr=192.0.2.1/32": {"/networkPolicy/farmFrom/0", "cidr"},
 		"core.replica=3":                                {"/core", "replica"},
 		"cores.replicas=3":                              {"cores"},
 		"core.replicas=two":                             {"/core/replicas", "integer"},
