@@ -18,8 +18,8 @@ import (
 func TestOnlyTheFrontProxySpeaksForUsers(t *testing.T) {
 	s := start(t)
 	forged := http.Header{"X-Remote-User": {"admin"}, "X-Remote-Group": {"system:masters"}}
-	s.client(t, nil, nil).expect(t, 403, "GET", llamas, "")
-	s.client(t, nil, forged).expect(t, 403, "GET", llamas, "")
+	s.client(t, nil, nil).expect(t, 401, "GET", llamas, "")
+	s.client(t, nil, forged).expect(t, 401, "GET", llamas, "")
 
 	certificateOf := func(name string, ca *testca.CA) *tls.Certificate { return &ca.Issue(t, name).TLS }
 	s.client(t, certificateOf("front-proxy", testca.New(t, "another")), forged).expect(t, 401, "GET", llamas, "")

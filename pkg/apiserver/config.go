@@ -45,9 +45,9 @@ func listen(ctx context.Context, serving *options.SecureServingOptions) (net.Lis
 	return listener, nil
 }
 
-// genericConfig is the configuration of the generic server, all but what is served.
+// genericConfig is the configuration of the generic server, all but what is served, and the limits of clients that connect directly.
 func genericConfig(config *Config, to *clients, certificate *certs.Source, listener net.Listener,
-	scheme *runtime.Scheme) (*genericapiserver.RecommendedConfig, error) {
+	scheme *runtime.Scheme) (*genericapiserver.RecommendedConfig, *direct, error) {
 	serializer := newSerializer(scheme)
 	generic := genericapiserver.NewRecommendedConfig(serializer.CodecFactory)
 	generic.Serializer = serializer
@@ -60,7 +60,7 @@ func genericConfig(config *Config, to *clients, certificate *certs.Source, liste
 
 	remove, err := config.shareCluster()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer remove()
 	serving := *config.Serving
@@ -80,11 +80,15 @@ func genericConfig(config *Config, to *clients, certificate *certs.Source, liste
 		},
 	} {
 		if err := apply(); err != nil {
-			return nil, fmt.Errorf("setting up the server: %w", err)
+			return nil, nil, fmt.Errorf("setting up the server: %w", err)
 		}
 	}
+	limited, err := limitDirect(config, generic)
+	if err != nil {
+		return nil, nil, fmt.Errorf("setting up the limits of clients that connect directly: %w", err)
+	}
 	generic.EffectiveVersion = &programVersion{generic.EffectiveVersion, config.version}
-	return generic, nil
+	return generic, limited, nil
 }
 
 // programVersion makes /version report the version of the program. Features depend on the version of the libraries.

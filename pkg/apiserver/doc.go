@@ -11,6 +11,9 @@
 //  3. the authorities of client certificates are loaded (authorities.go), without which kube-apiserver's requests would get 401;
 //  4. connections are accepted (front.go).
 //
+// A connection is one of kube-apiserver, with the certificate of a front proxy, or of a client that connects directly (peers.go). The server knows the
+// second kind only when it has authenticated them, and limits what they cost before (direct.go, front.go).
+//
 // A shutdown (drain.go) begins with a failing /readyz. Requests are still served for --shutdown-delay-duration, and half-way through it
 // clients are asked to move their connections. Then watches end, and the last requests are finished.
 //

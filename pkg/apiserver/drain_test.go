@@ -6,16 +6,14 @@ package apiserver
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"math/rand/v2"
-	"net/http"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-	"k8s.io/apiserver/pkg/server/healthz"
-	"k8s.io/klog/v2/ktesting"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
 // raw is a client that shows each frame, where that of Go obeys it.
@@ -25,17 +23,22 @@ type raw struct {
 	encoder *hpack.Encoder
 }
 
+// raw connects as kube-apiserver does.
 func (s *served) raw(t *testing.T) *raw {
 	t.Helper()
-	// Who is anonymous gets one answer a connection anyway.
+	return s.rawWith(t, s.front.Issue(t, "front-proxy").TLS)
+}
+
+func (s *served) rawWith(t *testing.T, certificates ...tls.Certificate) *raw {
+	t.Helper()
 	connection, err := tls.Dial("tcp", s.address, &tls.Config{
-		InsecureSkipVerify: true, NextProtos: []string{http2.NextProtoTLS}, Certificates: []tls.Certificate{s.front.Issue(t, "front-proxy").TLS},
+		InsecureSkipVerify: true, NextProtos: []string{http2.NextProtoTLS}, Certificates: certificates,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = connection.Close() })
-	if err := connection.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := connection.SetDeadline(time.Now().Add(patience.Limit)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := connection.Write([]byte(http2.ClientPreface)); err != nil {
@@ -79,6 +82,13 @@ func await[F http2.Frame](t *testing.T, from *raw) F {
 	}
 }
 
+func awaitStatus(t *testing.T, from *raw, status string) {
+	t.Helper()
+	if answer := await[*http2.MetaHeadersFrame](t, from); answer.PseudoValue("status") != status {
+		t.Errorf("answered by %v, want %s", answer, status)
+	}
+}
+
 func TestRequestsBeforeAMoveAreAnswered(t *testing.T) {
 	s := start(t, "--shutdown-delay-duration=2s")
 	client := s.raw(t)
@@ -100,9 +110,7 @@ func TestRequestsBeforeAMoveAreAnswered(t *testing.T) {
 	if goAway := await[*http2.GoAwayFrame](t, late); goAway.LastStreamID != 1<<31-1 {
 		t.Errorf("asked to move by %v", goAway)
 	}
-	if answer := await[*http2.MetaHeadersFrame](t, late); answer.PseudoValue("status") != "200" {
-		t.Errorf("answered by %v", answer)
-	}
+	awaitStatus(t, late, "200")
 }
 
 func TestNothingIsWrittenWithinAFrame(t *testing.T) {
@@ -128,37 +136,5 @@ func TestNothingIsWrittenWithinAFrame(t *testing.T) {
 				t.Fatalf("after %d bytes: between frames %t, frames end at %v", passed, follow.isBetween(), ends)
 			}
 		}
-	}
-}
-
-func TestWhyItIsNotReadyIsLoggedOnce(t *testing.T) {
-	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-	var problem error
-	check := &loggedCheck{HealthChecker: healthz.NamedCheck("llama-storage", func(*http.Request) error { return problem }), logger: logger}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, problem = range []error{nil, errors.New("no CRD"), errors.New("no CRD"), nil, nil} {
-		if got := check.Check(request); !errors.Is(got, problem) {
-			t.Errorf("answered %v, not %v", got, problem)
-		}
-	}
-	var logged []string
-	for _, entry := range logger.GetSink().(ktesting.Underlier).GetBuffer().Data() {
-		logged = append(logged, entry.Message)
-	}
-	if len(logged) != 2 || logged[0] != "Not ready" || logged[1] != "Ready again" {
-		t.Errorf("logged %q", logged)
-	}
-}
-
-func TestClientsShareAConnection(t *testing.T) {
-	settings := await[*http2.SettingsFrame](t, start(t).raw(t))
-	if streams, _ := settings.Value(http2.SettingMaxConcurrentStreams); streams != 1000 {
-		t.Errorf("%d streams at a time", streams)
-	}
-	if window, _ := settings.Value(http2.SettingInitialWindowSize); window != uploadBuffer {
-		t.Errorf("a window of %d bytes", window)
 	}
 }

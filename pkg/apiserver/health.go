@@ -37,34 +37,35 @@ func llamaStorageCheck(llamas storage.Interface) healthz.HealthChecker {
 	return healthz.NamedCheck("llama-storage", func(*http.Request) error { return llamas.ReadinessCheck() })
 }
 
-// loggedCheck logs changes of a check, since /readyz, which everyone may read, does not show the errors.
-type loggedCheck struct {
+// checkTTL is how long the answer of a check is cached.
+const checkTTL = time.Second
+
+// sharedCheck asks one question for all requests to /readyz, which everyone may send as often as they like. It logs changes of the answer, since
+// /readyz does not show errors.
+type sharedCheck struct {
 	healthz.HealthChecker
 	logger klog.Logger
 
-	mu   sync.Mutex
-	last string
+	mu    sync.Mutex
+	asked time.Time // the zero value before the first answer
+	last  error
 }
 
-// Check implements healthz.HealthChecker.
-func (l *loggedCheck) Check(request *http.Request) error {
-	err := l.HealthChecker.Check(request)
-	if request.Context().Err() != nil {
-		return err // the client did not wait for the answer: the check proves nothing
+// Check implements healthz.HealthChecker. Requests that come while another one waits for the answer share it.
+func (s *sharedCheck) Check(request *http.Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.asked.IsZero() && time.Since(s.asked) < checkTTL {
+		return s.last
 	}
-	now := ""
-	if err != nil {
-		now = err.Error()
-	}
-	l.mu.Lock()
-	changed := now != l.last
-	l.last = now
-	l.mu.Unlock()
+	// A client that does not wait for the answer must not spoil it for others.
+	err := s.HealthChecker.Check(request.WithContext(context.WithoutCancel(request.Context())))
 	switch {
-	case changed && err != nil:
-		l.logger.Error(err, "Not ready", "check", l.Name())
-	case changed:
-		l.logger.Info("Ready again", "check", l.Name())
+	case err != nil && (s.last == nil || s.last.Error() != err.Error()):
+		s.logger.Error(err, "Not ready", "check", s.Name())
+	case err == nil && s.last != nil:
+		s.logger.Info("Ready again", "check", s.Name())
 	}
+	s.asked, s.last = time.Now(), err
 	return err
 }

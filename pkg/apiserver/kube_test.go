@@ -33,6 +33,8 @@ type kube struct {
 	forbidden map[string]bool
 	// asked are the SubjectAccessReviews: user verb resource.
 	asked []string
+	// tokens is the number of TokenReviews.
+	tokens int
 	// objects are answered to GET, LIST and WATCH of a path, and a Status to every request.
 	objects map[string]any
 	// answers are functions that return what is at a path.
@@ -114,6 +116,7 @@ func (k *kube) review(w http.ResponseWriter, r *http.Request) {
 	case *authenticationv1.SelfSubjectReview:
 		review.Status.UserInfo.Username = "system:serviceaccount:default:farm-operator"
 	case *authenticationv1.TokenReview:
+		k.tokens++
 		review.Status.Authenticated = review.Spec.Token == "good"
 		review.Status.User.Username = "token-user"
 	}
@@ -214,6 +217,12 @@ func (k *kube) reviews() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.asked)
+}
+
+func (k *kube) tokenReviews() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.tokens
 }
 
 func (k *kube) forbid(user string) {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testca"
 )
 
@@ -142,7 +143,7 @@ func (s *served) client(t *testing.T, pair *tls.Certificate, header http.Header)
 		transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &client{http: &http.Client{Transport: transport, Timeout: 20 * time.Second}, base: "https://" + s.address, header: header}
+	return &client{http: &http.Client{Transport: transport, Timeout: patience.Limit}, base: "https://" + s.address, header: header}
 }
 
 // response is what the tests look at.

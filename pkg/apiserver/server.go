@@ -84,7 +84,7 @@ func newServer(ctx context.Context, work *background, config *Config, to *client
 		}
 	}()
 	scheme := newScheme()
-	generic, err := genericConfig(config, to, certificate, listener, scheme)
+	generic, direct, err := genericConfig(config, to, certificate, listener, scheme)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,7 +96,7 @@ func newServer(ctx context.Context, work *background, config *Config, to *client
 		return nil, nil, err
 	}
 	for _, check := range []healthz.HealthChecker{certificate.HealthCheck(0), kubeAPIServerCheck(to.kube), llamaStorageCheck(llamas)} {
-		generic.AddReadyzChecks(&loggedCheck{HealthChecker: check, logger: klog.FromContext(ctx)})
+		generic.AddReadyzChecks(&sharedCheck{HealthChecker: check, logger: klog.FromContext(ctx)})
 	}
 
 	server, err := generic.Complete().New("farm", genericapiserver.NewEmptyDelegate())
@@ -111,7 +111,7 @@ func newServer(ctx context.Context, work *background, config *Config, to *client
 		return nil, nil, fmt.Errorf("installing the API group: %w", err)
 	}
 	move := newMover()
-	front, err := newFront(ctx, generic.SecureServing, certificates, server.Handler, move)
+	front, err := newFront(ctx, generic.SecureServing, certificates, direct.handler(server.Handler), move, newPeers(generic.Authentication.RequestHeaderConfig))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -27,6 +27,7 @@ func TestFarmDirectAuthentication(t *testing.T) {
 	e.createLlama(newLlama("dolly"))
 	path := "/apis/farm.example.com/v1alpha/namespaces/" + e.namespace + "/llamas/dolly"
 	asAdmin := map[string]string{"X-Remote-User": "kubernetes-admin", "X-Remote-Group": "system:masters"}
+	impersonated := map[string]string{"Impersonate-User": "kubernetes-admin", "Impersonate-Group": "system:masters"}
 	ofCluster, ofFrontProxy := signerOf(t, e.cluster, "ca"), signerOf(t, e.cluster, "front-proxy-ca")
 	token := e.serviceAccount("norights").Config.BearerToken
 	for name, test := range map[string]struct {
@@ -36,10 +37,12 @@ func TestFarmDirectAuthentication(t *testing.T) {
 		code   int
 		says   string
 	}{
-		"anonymous":                     {code: 403, says: `User \"system:anonymous\" cannot get`},
-		"anonymous with forged headers": {header: asAdmin, code: 403, says: `User \"system:anonymous\" cannot get`},
-		"impersonation without a right": {header: map[string]string{"Impersonate-User": "kubernetes-admin", "Impersonate-Group": "system:masters"},
-			code: 403, says: "system:anonymous"},
+		"anonymous":                     {code: 401},
+		"anonymous with forged headers": {header: asAdmin, code: 401},
+		"anonymous impersonation":       {header: impersonated, code: 401},
+		"impersonation without a right": {token: token, header: impersonated, code: 403, says: e.namespace + ":norights"},
+		"anonymous, by the front proxy": {tls: ofFrontProxy.client(t, "front-proxy-client"), header: map[string]string{"X-Remote-User": "system:anonymous"}, code: 403,
+			says: `User \"system:anonymous\" cannot get`},
 		"invalid token":                    {token: "0123", code: 401},
 		"invalid token with headers":       {token: "0123", header: asAdmin, code: 401},
 		"ServiceAccount":                   {token: token, code: 403, says: e.namespace + `:norights\" cannot get resource \"llamas\"`},
@@ -80,8 +83,8 @@ func TestFarmHealthAndMetricsAccess(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/", "/openapi/v2", "/apis"} {
-		if response, body := httpGet(t, anonymous, path, nil); response.StatusCode != http.StatusForbidden {
-			t.Errorf("anonymous GET %s: got %s: %s, want 403", path, response.Status, body)
+		if response, body := httpGet(t, anonymous, path, nil); response.StatusCode != http.StatusUnauthorized {
+			t.Errorf("anonymous GET %s: got %s: %s, want 401", path, response.Status, body)
 		}
 	}
 	if _, err := e.llamas.List(t.Context(), metav1.ListOptions{}); err != nil {

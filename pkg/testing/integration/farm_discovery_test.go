@@ -16,10 +16,27 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"millwright.dev/pkg/testing/patience"
 )
 
-// httpGet sends a GET, and returns the response with its body.
-func httpGet(t *testing.T, config *rest.Config, path string, header map[string]string) (*http.Response, []byte) {
+// httpGet sends a GET, and returns the response with its body. It tries again while the server limits clients of its address, as client-go does: parallel
+// tests have one address.
+func httpGet(t *testing.T, config *rest.Config, path string, header map[string]string) (response *http.Response, body []byte) {
+	t.Helper()
+	complaint := patience.Eventually(t.Context(), func() string {
+		if response, body = httpGetOnce(t, config, path, header); response.StatusCode == http.StatusTooManyRequests {
+			return fmt.Sprintf("GET %s: got %s: %s", path, response.Status, body)
+		}
+		return ""
+	})
+	if complaint != "" {
+		t.Fatal(complaint)
+	}
+	return response, body
+}
+
+func httpGetOnce(t *testing.T, config *rest.Config, path string, header map[string]string) (*http.Response, []byte) {
 	t.Helper()
 	transport, err := rest.TransportFor(config)
 	if err != nil {

@@ -16,8 +16,11 @@ import (
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// farmManifests are the manifests of the farm.
-const farmManifests = "../../../manifests/farm/*.yaml"
+// The manifests of the farm are in a folder of their own.
+const (
+	manifests     = "../../../manifests/*.yaml"
+	farmManifests = "../../../manifests/farm/*.yaml"
+)
 
 // notInstalled are kinds in the manifests that concern Pods. The servers of these tests run outside the cluster.
 var notInstalled = []string{"Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service", "Kustomization"}

@@ -30,7 +30,7 @@ func onlyAsMemoryTest(t *testing.T) {
 // memoryLimit returns the memory limit of the Deployment's container in the manifests, in bytes, and the variables that give it to the process.
 func (d deployment) memoryLimit(t testing.TB) (limit int64, env []string) {
 	t.Helper()
-	for _, shipped := range readDeployments(t) {
+	for _, shipped := range readDeployments(t, d.manifests()) {
 		if shipped.Name != string(d) {
 			continue
 		}

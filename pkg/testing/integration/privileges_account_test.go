@@ -42,6 +42,14 @@ func (d deployment) namespace() string {
 	return accountNamespace
 }
 
+// manifests returns the pattern of the files that have the Deployment.
+func (d deployment) manifests() string {
+	if d == farmOperator {
+		return farmManifests
+	}
+	return manifests
+}
+
 // user returns the name of the account as the authorizer and the audit log have it.
 func (d deployment) user() string { return serviceaccount.MakeUsername(d.namespace(), string(d)) }
 
@@ -88,7 +96,7 @@ func operatorAccount(t testing.TB, cluster *testcluster.Cluster) *testcluster.Ac
 // controllers returns the controllers that the Deployment runs.
 func (d deployment) controllers(t testing.TB) []string {
 	t.Helper()
-	for _, shipped := range readDeployments(t) {
+	for _, shipped := range readDeployments(t, manifests) {
 		if shipped.Name == string(d) {
 			for _, arg := range shipped.Spec.Template.Spec.Containers[0].Args {
 				if list, ok := strings.CutPrefix(arg, "--controllers="); ok {
@@ -101,10 +109,10 @@ func (d deployment) controllers(t testing.TB) []string {
 	return nil
 }
 
-// readDeployments returns the Deployments of the manifests.
-func readDeployments(t testing.TB) (found []k8sappsv1.Deployment) {
+// readDeployments returns the Deployments in the files.
+func readDeployments(t testing.TB, pattern string) (found []k8sappsv1.Deployment) {
 	t.Helper()
-	err := eachManifest(func(kind string, document []byte) error {
+	err := eachObject(pattern, func(kind string, document []byte) error {
 		if kind != "Deployment" {
 			return nil
 		}

@@ -125,12 +125,7 @@ func allRights() (*rights, error) {
 			return nil
 		}
 	}
-	return &all, errors.Join(eachManifest(collect), eachObject(farmManifests, collect))
-}
-
-// eachManifest calls the function with each object of the manifests, without those of the farm.
-func eachManifest(do func(kind string, document []byte) error) error {
-	return eachObject("../../../manifests/*.yaml", do)
+	return &all, errors.Join(eachObject(manifests, collect), eachObject(farmManifests, collect))
 }
 
 // eachObject calls the function with each object of the files.

@@ -44,7 +44,7 @@ func TestPrivilegesNoWildcards(t *testing.T) {
 func TestPrivilegesOfDeployments(t *testing.T) {
 	var found []deployment
 	runs := map[string]deployment{}
-	for _, shipped := range readDeployments(t) {
+	for _, shipped := range readDeployments(t, manifests) {
 		d, spec := deployment(shipped.Name), shipped.Spec.Template.Spec
 		found = append(found, d)
 		hasLease := slices.Contains(spec.Containers[0].Args, "--leader-elect-lease-name="+string(d))
