@@ -37,7 +37,7 @@ const (
 const maxConnections = 128
 
 // limits are what a connection of HTTP/2 may make the server buffer, in bytes but for streams: for each stream the upload buffer while its request is
-// answered, and for the connection one frame and one header.
+// answered, for each stream its header, and for the connection one frame.
 type limits struct {
 	streams, uploadBuffer, frame, header int
 }
