@@ -4,6 +4,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,6 +102,7 @@ func (r right) String() string {
 // gets them. It gives them some seconds to come.
 func awaitRights(ctx context.Context, client kubernetes.Interface, needed []grant) error {
 	var problem error
+	var who string // asked once: in the last attempt there may be no time for it
 	err := wait.PollUntilContextTimeout(ctx, rightsInterval, rightsPatience, true, func(ctx context.Context) (bool, error) {
 		missing, err := missingRights(ctx, client, needed)
 		switch {
@@ -108,7 +110,10 @@ func awaitRights(ctx context.Context, client kubernetes.Interface, needed []gran
 		case err != nil:
 			problem = fmt.Errorf("asking kube-apiserver which rights this server has: %w", err)
 		case len(missing) > 0:
-			problem = lacking(whoAmI(ctx, client), missing)
+			if who == "" {
+				who = whoAmI(ctx, client)
+			}
+			problem = lacking(cmp.Or(who, "The user of this process"), missing)
 		default:
 			problem = nil
 			return true, nil
@@ -182,11 +187,11 @@ func lacking(who string, missing []grant) error {
 	return errors.New(text.String())
 }
 
-// whoAmI is the name of the user that kube-apiserver sees.
+// whoAmI is the name of the user that kube-apiserver sees, or "" if it does not answer.
 func whoAmI(ctx context.Context, client kubernetes.Interface) string {
 	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil || review.Status.UserInfo.Username == "" {
-		return "The user of this process"
+	if err != nil {
+		return ""
 	}
 	return review.Status.UserInfo.Username
 }
