@@ -10,20 +10,32 @@ import (
 	"sync"
 )
 
-// Listener limits how many connections the clients of an address have at a time. For each connection beyond the limit it closes the oldest: then a
-// client that shares its address with an attacker, for example behind a gateway, still connects.
+// Connections are the maximum numbers of connections at a time.
+type Connections struct {
+	// OfAddress is for the clients of one address. An IPv6 address is compared as a whole here: all Pods of a node may share a /64.
+	OfAddress int
+	// Total is for all clients.
+	Total int
+}
+
+// Listener limits how many connections clients have at a time. For each connection beyond a limit it closes an older one: then a client that shares its
+// address with an attacker, for example behind a gateway, still connects.
+//
+// Beyond the limit of an address it closes the oldest of the address, and beyond that of all clients the oldest of the network that has the most: an
+// IPv4 address, or an IPv6 /64.
 type Listener struct {
 	net.Listener
-	limit  int
+	limits Connections
 	closed func(net.Addr)
 
-	mu   sync.Mutex
-	open map[netip.Prefix][]*counted // the oldest first
+	mu    sync.Mutex
+	open  map[netip.Prefix][]*counted // by network, the oldest first
+	total int
 }
 
 // NewListener returns a limit on the connections of a listener. closed is called for each connection that is closed for a newer one.
-func NewListener(listener net.Listener, limit int, closed func(net.Addr)) *Listener {
-	return &Listener{Listener: listener, limit: limit, closed: closed, open: map[netip.Prefix][]*counted{}}
+func NewListener(listener net.Listener, limits Connections, closed func(net.Addr)) *Listener {
+	return &Listener{Listener: listener, limits: limits, closed: closed, open: map[netip.Prefix][]*counted{}}
 }
 
 // Accept implements net.Listener.
@@ -32,10 +44,11 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	accepted := &counted{Conn: connection, by: l, address: Of(connection.RemoteAddr().String())}
-	if oldest := l.add(accepted); oldest != nil {
-		l.closed(oldest.RemoteAddr())
-		_ = oldest.Close()
+	address := connection.RemoteAddr().String()
+	accepted := &counted{Conn: connection, by: l, address: Whole(address), network: Of(address)}
+	if older := l.add(accepted); older != nil {
+		l.closed(older.RemoteAddr())
+		_ = older.Close()
 	}
 	return accepted, nil
 }
@@ -44,30 +57,58 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) add(accepted *counted) *counted {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	open := append(l.open[accepted.address], accepted)
-	l.open[accepted.address] = open
-	if len(open) > l.limit {
-		return open[0]
+	l.total++
+	l.open[accepted.network] = append(l.open[accepted.network], accepted)
+	if oldest, count := l.oldestOf(accepted); count > l.limits.OfAddress {
+		return oldest
 	}
-	return nil
+	if l.total <= l.limits.Total {
+		return nil
+	}
+	var most []*counted
+	for _, open := range l.open {
+		if len(open) > len(most) {
+			most = open
+		}
+	}
+	return most[0]
+}
+
+// oldestOf returns the oldest connection of an address, and how many the address has.
+func (l *Listener) oldestOf(accepted *counted) (oldest *counted, count int) {
+	for _, other := range l.open[accepted.network] {
+		if other.address != accepted.address {
+			continue
+		}
+		if count++; oldest == nil {
+			oldest = other
+		}
+	}
+	return oldest, count
 }
 
 func (l *Listener) remove(connection *counted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	open := slices.DeleteFunc(l.open[connection.address], func(other *counted) bool { return other == connection })
-	if len(open) == 0 {
-		delete(l.open, connection.address)
+	open := l.open[connection.network]
+	i := slices.Index(open, connection)
+	if i < 0 {
 		return
 	}
-	l.open[connection.address] = open
+	l.total--
+	if len(open) == 1 {
+		delete(l.open, connection.network)
+		return
+	}
+	l.open[connection.network] = slices.Delete(open, i, i+1)
 }
 
 // counted is a connection that counts until it is closed or exempt.
 type counted struct {
 	net.Conn
 	by      *Listener
-	address netip.Prefix
+	address netip.Addr
+	network netip.Prefix
 }
 
 // Close implements net.Conn.

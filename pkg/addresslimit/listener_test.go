@@ -47,7 +47,7 @@ func (a fakeAddr) String() string { return string(a) }
 func TestListener(t *testing.T) {
 	source := &fakeListener{}
 	var closed []string
-	l := NewListener(source, 2, func(address net.Addr) { closed = append(closed, address.String()) })
+	l := NewListener(source, Connections{OfAddress: 2, Total: 100}, func(address net.Addr) { closed = append(closed, address.String()) })
 	accept := func(address string) net.Conn {
 		t.Helper()
 		source.addresses = []string{address}
@@ -85,10 +85,10 @@ func TestListener(t *testing.T) {
 	}
 }
 
-// A Listener remembers no address that has no connection.
+// A Listener remembers no network that has no connection.
 func TestListenerForgets(t *testing.T) {
 	source := &fakeListener{addresses: strings.Fields(strings.Repeat("192.0.2.1:1 192.0.2.2:1 ", 10))}
-	l := NewListener(source, 2, func(net.Addr) {})
+	l := NewListener(source, Connections{OfAddress: 2, Total: 100}, func(net.Addr) {})
 	for {
 		connection, err := l.Accept()
 		if err != nil {
@@ -97,7 +97,28 @@ func TestListenerForgets(t *testing.T) {
 		_ = connection.Close()
 		_ = connection.Close()
 	}
-	if len(l.open) > 0 {
-		t.Errorf("got %d addresses, want none", len(l.open))
+	if len(l.open) > 0 || l.total != 0 {
+		t.Errorf("got %d networks and %d connections, want none", len(l.open), l.total)
+	}
+}
+
+// Beyond the limit of all clients, the network with the most connections gives up its oldest: an attacker who has many addresses of it.
+func TestListenerTotal(t *testing.T) {
+	source := &fakeListener{addresses: strings.Fields("192.0.2.1:1 [2001:db8::1]:1 [2001:db8::2]:1 [2001:db8::3]:1 192.0.2.2:1 [2001:db8::4]:1")}
+	var closed []string
+	l := NewListener(source, Connections{OfAddress: 1, Total: 4}, func(address net.Addr) { closed = append(closed, address.String()) })
+	for accepted := 1; ; accepted++ {
+		if _, err := l.Accept(); err != nil {
+			break
+		}
+		if accepted == 4 && len(closed) > 0 {
+			t.Errorf("closed %q within the limits", closed)
+		}
+	}
+	if want := []string{"[2001:db8::1]:1", "[2001:db8::2]:1"}; !slices.Equal(closed, want) {
+		t.Errorf("closed %q, want %q", closed, want)
+	}
+	if l.total != 4 {
+		t.Errorf("got %d connections, want 4", l.total)
 	}
 }

@@ -47,7 +47,7 @@ func listen(ctx context.Context, serving *options.SecureServingOptions) (net.Lis
 
 // genericConfig is the configuration of the generic server, all but what is served, and the limits of clients that connect directly.
 func genericConfig(config *Config, to *clients, certificate *certs.Source, listener net.Listener,
-	scheme *runtime.Scheme) (*genericapiserver.RecommendedConfig, *direct, error) {
+	scheme *runtime.Scheme) (*genericapiserver.RecommendedConfig, *directClients, error) {
 	serializer := newSerializer(scheme)
 	generic := genericapiserver.NewRecommendedConfig(serializer.CodecFactory)
 	generic.Serializer = serializer
@@ -83,7 +83,7 @@ func genericConfig(config *Config, to *clients, certificate *certs.Source, liste
 			return nil, nil, fmt.Errorf("setting up the server: %w", err)
 		}
 	}
-	limited, err := limitDirect(config, generic)
+	limited, err := limitDirectClients(config, generic)
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting up the limits of clients that connect directly: %w", err)
 	}

@@ -11,8 +11,10 @@
 //  3. the authorities of client certificates are loaded (authorities.go), without which kube-apiserver's requests would get 401;
 //  4. connections are accepted (front.go).
 //
-// A connection is one of kube-apiserver, with the certificate of a front proxy, or of a client that connects directly (peers.go). The server knows the
-// second kind only when it has authenticated them, and limits what they cost before (direct.go, front.go).
+// A connection is one of kube-apiserver, with the certificate of a front proxy, or of a client that connects directly (peers.go). Each kind has its own
+// HTTP server (front.go), with its own limits (limits.go). Clients that connect directly are known only when they are authenticated, and most never
+// are, so all that they cost is limited: connections and what these buffer, requests that fail, requests at a time (direct.go), and requests to
+// the paths that are open to all (openpaths.go).
 //
 // A shutdown (drain.go) begins with a failing /readyz. Requests are still served for --shutdown-delay-duration, and half-way through it
 // clients are asked to move their connections. Then watches end, and the last requests are finished.

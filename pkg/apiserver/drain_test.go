@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"math/rand/v2"
+	"net"
 	"testing"
 	"time"
 
@@ -41,6 +42,12 @@ func (s *served) rawWith(t *testing.T, certificates ...tls.Certificate) *raw {
 	if err := connection.SetDeadline(time.Now().Add(patience.Limit)); err != nil {
 		t.Fatal(err)
 	}
+	return newRaw(t, connection)
+}
+
+// newRaw begins HTTP/2 on a connection.
+func newRaw(t *testing.T, connection net.Conn) *raw {
+	t.Helper()
 	if _, err := connection.Write([]byte(http2.ClientPreface)); err != nil {
 		t.Fatal(err)
 	}
@@ -54,13 +61,13 @@ func (s *served) rawWith(t *testing.T, certificates ...tls.Certificate) *raw {
 }
 
 // get a path on a stream.
-func (r *raw) get(t *testing.T, stream uint32, path string) {
+func (r *raw) get(t *testing.T, stream uint32, path string, headers ...hpack.HeaderField) {
 	t.Helper()
 	r.headers.Reset()
-	for _, header := range []hpack.HeaderField{
+	for _, header := range append([]hpack.HeaderField{
 		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "farm"}, {Name: ":path", Value: path},
 		{Name: "x-remote-user", Value: "farmer"},
-	} {
+	}, headers...) {
 		_ = r.encoder.WriteField(header)
 	}
 	if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: r.headers.Bytes(), EndStream: true, EndHeaders: true}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -25,82 +26,76 @@ import (
 )
 
 const (
-	// idleTimeout is that of client-go: neither side closes first.
-	idleTimeout = 90 * time.Second
-	// readHeaderTimeout keeps slow clients from occupying the server.
-	readHeaderTimeout = 10 * time.Second
 	// closingTimeout is how long connections may take to end when all requests have ended. A GOAWAY takes one second.
 	closingTimeout = 2 * time.Second
+	// acceptInterval is the time between attempts to accept while the process has too many open files.
+	acceptInterval = 100 * time.Millisecond
 )
 
-// maxConnections is how many connections the clients of one address have at a time. Those of kube-apiserver do not count.
-const maxConnections = 128
-
-// limits are what a connection of HTTP/2 may make the server buffer, in bytes but for streams: for each stream the upload buffer while its request is
-// answered, for each stream its header, and for the connection one frame.
-type limits struct {
-	streams, uploadBuffer, frame, header int
-}
-
-// proxyLimits are for kube-apiserver, which sends the requests of many clients over one connection. The buffer holds nearly every object in one frame.
-// The header is what kube-apiserver takes, and so may pass on.
-func proxyLimits(streams int) limits {
-	return limits{streams: streams, uploadBuffer: 256 << 10, frame: 256 << 10, header: 1 << 20}
-}
-
-// directLimits are for clients that connect directly. The server does not know them before their first request, and most it never knows.
-func directLimits(streams int) limits {
-	return limits{streams: min(64, streams), uploadBuffer: 64 << 10, frame: 16 << 10, header: 128 << 10}
-}
-
-// server has the timeouts of the front, and these limits.
-func (l limits) server(ctx context.Context) *http.Server {
-	return &http.Server{
-		IdleTimeout: idleTimeout, ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: l.header, ErrorLog: quiet(ctx),
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: l.streams, MaxReadFrameSize: l.frame, MaxReceiveBufferPerStream: l.uploadBuffer,
-			MaxReceiveBufferPerConnection: l.uploadBuffer * l.streams,
-		},
-	}
-}
+// connectionLimits are for connections of clients that connect directly. Those of kube-apiserver do not count. They are far more than probes and
+// Prometheus need: with the limits of each connection, they bound the memory of clients that the server does not know.
+var connectionLimits = addresslimit.Connections{OfAddress: 32, Total: 128}
 
 // front is what clients connect to. The generic server has one too, but no place for what connections need in order to move.
+//
+// It has two servers. Each connection gets the one for its peer after the TLS handshake.
 type front struct {
-	listener net.Listener
-	http     *http.Server
-	ended    chan struct{}
+	listener         net.Listener
+	tls              *tls.Config
+	proxies          *frontProxies
+	passedOn, direct *frontServer
+	// handshakes ends those that have begun.
+	handshakes context.Context
+	cancel     context.CancelFunc
+	running    sync.WaitGroup
 }
 
-// newFront serves by the certificates and limits of the generic server's configuration, as soon as it is started.
-func newFront(ctx context.Context, config *genericapiserver.SecureServingInfo, certificates *dynamicTLS, handler http.Handler, move *mover,
-	from *peers) (*front, error) {
-	passedOn, direct := proxyLimits(config.HTTP2MaxStreamsPerConnection).server(ctx), directLimits(config.HTTP2MaxStreamsPerConnection).server(ctx)
-	served := direct
-	if config.DisableHTTP2 {
-		served = passedOn // whose headers come by HTTP/1 then
+// frontServer serves the connections that are handed to it.
+type frontServer struct {
+	*http.Server
+	connections *handedListener
+}
+
+// newFront serves by the certificates and limits of the generic server's configuration, as soon as it is started. passedOn is for requests of
+// kube-apiserver, and direct for those of clients that connect directly.
+func newFront(ctx context.Context, config *genericapiserver.SecureServingInfo, certificates *dynamicTLS, move *mover, proxies *frontProxies,
+	passedOn, direct *http.Server) (*front, error) {
+	listener := addresslimit.NewListener(config.Listener, connectionLimits, func(address net.Addr) {
+		klog.FromContext(ctx).V(2).Info("Closed an older connection because clients that connect directly have too many", "address", address,
+			"limitOfAddress", connectionLimits.OfAddress, "limit", connectionLimits.Total)
+	})
+	f := &front{listener: listener, tls: certificates.config, proxies: proxies}
+	var err error
+	if f.passedOn, err = newFrontServer(ctx, passedOn, config, f.tls, move); err != nil {
+		return nil, err
 	}
-	served.Handler, served.TLSConfig, served.ConnContext = move.handler(handler), certificates.config, from.context
-	f := &front{http: served, ended: make(chan struct{}), listener: addresslimit.NewListener(config.Listener, maxConnections, func(address net.Addr) {
-		klog.FromContext(ctx).V(2).Info("Closed the oldest connection of an address that has too many", "address", address, "limit", maxConnections)
-	})}
-	if config.DisableHTTP2 {
-		f.http.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
-		return f, nil
+	if f.direct, err = newFrontServer(ctx, direct, config, f.tls, move); err != nil {
+		return nil, err
 	}
+	f.handshakes, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return f, nil
+}
+
+// newFrontServer returns a server that can ask its connections to move, and serves HTTP/2.
+func newFrontServer(ctx context.Context, server *http.Server, config *genericapiserver.SecureServingInfo, encryption *tls.Config,
+	move *mover) (*frontServer, error) {
+	server.Handler, server.ErrorLog = move.handler(server.Handler), quiet(ctx)
+	of := &frontServer{server, newHandedListener(config.Listener.Addr())}
+	if config.DisableHTTP2 {
+		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+		return of, nil
+	}
+	server.TLSConfig = encryption.Clone() // its cipher suites are checked
 	multiplexed := &http2.Server{}
-	if err := http2.ConfigureServer(f.http, multiplexed); err != nil {
+	if err := http2.ConfigureServer(server, multiplexed); err != nil {
 		return nil, fmt.Errorf("setting up HTTP/2: %w", err)
 	}
-	f.http.TLSNextProto[http2.NextProtoTLS] = func(_ *http.Server, connection *tls.Conn, handler http.Handler) {
+	server.TLSNextProto[http2.NextProtoTLS] = func(server *http.Server, connection *tls.Conn, handler http.Handler) {
 		taken := move.take(connection)
 		defer move.release(taken)
-		base, limited := contextOf(handler), direct
-		if !isDirect(base) {
-			limited = passedOn
-		}
-		multiplexed.ServeConn(taken, &http2.ServeConnOpts{Context: base, Handler: handler, BaseConfig: limited})
+		multiplexed.ServeConn(taken, &http2.ServeConnOpts{Context: contextOf(handler), Handler: handler, BaseConfig: server})
 	}
-	return f, nil
+	return of, nil
 }
 
 // contextOf the connection that net/http hands over with its handler.
@@ -113,22 +108,61 @@ func contextOf(handler http.Handler) context.Context {
 
 // start serving. fail is called if that ends before it should.
 func (f *front) start(fail func(error)) {
-	go func() {
-		defer close(f.ended)
-		if err := f.http.ServeTLS(f.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	f.running.Go(func() {
+		if err := f.accept(); !errors.Is(err, net.ErrClosed) {
 			fail(fmt.Errorf("serving on %s: %w", f.listener.Addr(), err))
 		}
-	}()
+	})
+	for _, server := range []*frontServer{f.passedOn, f.direct} {
+		f.running.Go(func() { _ = server.Serve(server.connections) }) // ends when it is shut down, and not before
+	}
+}
+
+// accept connections until the listener fails or is closed.
+func (f *front) accept() error {
+	for {
+		connection, err := f.listener.Accept()
+		if err == nil {
+			f.running.Go(func() { f.handOver(connection) })
+			continue
+		}
+		if passing, ok := err.(interface{ Temporary() bool }); !ok || !passing.Temporary() {
+			return err
+		}
+		time.Sleep(acceptInterval)
+	}
+}
+
+// handOver chooses the server of a connection.
+func (f *front) handOver(connection net.Conn) {
+	ctx, cancel := context.WithTimeout(f.handshakes, readHeaderTimeout)
+	defer cancel()
+	limited := &handshakeConn{Conn: connection, left: maxHandshake}
+	encrypted, server := tls.Server(limited, f.tls), f.direct
+	if err := encrypted.HandshakeContext(ctx); err == nil { // otherwise its server gets the same error, and handles it
+		if state := encrypted.ConnectionState(); f.proxies.has(&state) {
+			addresslimit.Exempt(connection)
+			server = f.passedOn
+		}
+	}
+	limited.ended = true
+	server.connections.hand(encrypted)
 }
 
 // stop when all requests have ended. It is called after start.
 func (f *front) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), closingTimeout)
 	defer cancel()
-	if err := f.http.Shutdown(ctx); err != nil {
-		_ = f.http.Close()
+	_ = f.listener.Close()
+	f.cancel()
+	for _, server := range []*frontServer{f.passedOn, f.direct} {
+		f.running.Go(func() {
+			if err := server.Shutdown(ctx); err != nil {
+				_ = server.Close()
+			}
+		})
 	}
-	<-f.ended
+	f.running.Wait()
 }
 
 // quiet logs what goes wrong with single connections, which their clients cause: for example the TLS handshake of a scanner.
@@ -136,28 +170,3 @@ func quiet(ctx context.Context) *log.Logger {
 	const verbosity = 3
 	return slog.NewLogLogger(logr.ToSlogHandler(klog.FromContext(ctx)), slog.Level(-verbosity))
 }
-
-// silentListener is the listener of the generic server: it has the address, and no connections.
-type silentListener struct {
-	address net.Addr
-	closed  chan struct{}
-}
-
-func newSilentListener(address net.Addr) *silentListener {
-	return &silentListener{address, make(chan struct{})}
-}
-
-// Accept returns when the listener is closed.
-func (s *silentListener) Accept() (net.Conn, error) {
-	<-s.closed
-	return nil, net.ErrClosed
-}
-
-// Close is called once, by the server that listens.
-func (s *silentListener) Close() error {
-	close(s.closed)
-	return nil
-}
-
-// Addr is the address that the server is known by.
-func (s *silentListener) Addr() net.Addr { return s.address }

@@ -5,10 +5,13 @@ package apiserver
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"millwright.dev/pkg/testing/testca"
 )
 
 // kube-apiserver sends the requests of many clients over one connection. A client that the server does not know has little room.
@@ -20,8 +23,8 @@ func TestLimitsOfConnections(t *testing.T) {
 		frame, headers  uint32
 	}{
 		"kube-apiserver": {s.raw(t), 1000, 256 << 10, 256 << 10, 1 << 20},
-		"another":        {s.rawWith(t), 64, 64 << 10, 16 << 10, 128 << 10},
-		"another's name": {s.rawWith(t, s.front.Issue(t, "other").TLS), 64, 64 << 10, 16 << 10, 128 << 10},
+		"another":        {s.rawWith(t), 8, 32 << 10, 16 << 10, 16 << 10},
+		"another's name": {s.rawWith(t, s.front.Issue(t, "other").TLS), 8, 32 << 10, 16 << 10, 16 << 10},
 	} {
 		settings := await[*http2.SettingsFrame](t, test.client)
 		for _, setting := range []struct {
@@ -38,21 +41,40 @@ func TestLimitsOfConnections(t *testing.T) {
 	}
 }
 
-// Without HTTP/2, the headers that kube-apiserver passes on come by HTTP/1, whose limit is the same for all clients.
-func TestHeadersWithoutHTTP2(t *testing.T) {
-	const flag = "--disable-http2-serving=true"
-	start(t, flag).as(t, "farmer").expect(t, 200, "GET", llamas, "", "X-Large", strings.Repeat("x", 500<<10))
+// The number of streams is a flag: 0 is the default of Go, and a large one does not exceed what HTTP/2 can announce.
+func TestLimitsOfManyStreams(t *testing.T) {
+	for flag, want := range map[string]uint32{"0": 250, "8192": 8192} {
+		s := start(t, "--http2-max-streams-per-connection="+flag)
+		proxy := s.raw(t)
+		settings := await[*http2.SettingsFrame](t, proxy)
+		if got, _ := settings.Value(http2.SettingMaxConcurrentStreams); got != want {
+			t.Errorf("streams of kube-apiserver with %s: got %d, want %d", flag, got, want)
+		}
+		settings = await[*http2.SettingsFrame](t, s.rawWith(t))
+		if got, _ := settings.Value(http2.SettingMaxConcurrentStreams); got != 8 {
+			t.Errorf("streams of another with %s: got %d, want 8", flag, got)
+		}
+		if window := await[*http2.WindowUpdateFrame](t, proxy); window.Increment < 50<<20 {
+			t.Errorf("window of the connection with %s: got %d bytes, want at least 50 MiB", flag, window.Increment)
+		}
+	}
+}
+
+// kube-apiserver passes on large headers by HTTP/1 too, for example those of a websocket. Clients that connect directly may not send them.
+func TestHeadersByHTTP1(t *testing.T) {
+	s := start(t, "--disable-http2-serving=true")
+	large := strings.Repeat("x", 500<<10)
+	s.as(t, "farmer").expect(t, 200, "GET", llamas, "", "X-Large", large)
+	s.client(t, nil, nil).expect(t, 431, "GET", "/livez", "", "X-Large", large)
 }
 
 // Without the authority of front proxies, every client connects directly.
-func TestPeersWithoutFrontProxies(t *testing.T) {
-	s := start(t)
-	connection, err := tls.Dial("tcp", s.address, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{s.front.Issue(t, "front-proxy").TLS}})
+func TestNoFrontProxies(t *testing.T) {
+	certificate, err := x509.ParseCertificate(testca.New(t, "front").Issue(t, "front-proxy").TLS.Certificate[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer connection.Close()
-	if !isDirect(newPeers(nil).context(t.Context(), connection)) {
+	if newFrontProxies(nil).has(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate}}) {
 		t.Error("a client is taken for kube-apiserver")
 	}
 }

@@ -5,6 +5,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -46,26 +47,51 @@ type sharedCheck struct {
 	healthz.HealthChecker
 	logger klog.Logger
 
-	mu    sync.Mutex
-	asked time.Time // the zero value before the first answer
-	last  error
+	mu     sync.Mutex
+	asking bool
+	asked  time.Time // when there was an answer; the zero value before the first
+	last   error
 }
 
-// Check implements healthz.HealthChecker. Requests that come while another one waits for the answer share it.
+// errNotAsked is the answer before the first one.
+var errNotAsked = errors.New("the first check has not ended")
+
+// Check implements healthz.HealthChecker. Requests that come while another one waits for the answer get the last: otherwise they would occupy places of
+// other requests as long as kube-apiserver does not answer.
 func (s *sharedCheck) Check(request *http.Request) error {
+	if last, ask := s.begin(); !ask {
+		return last
+	}
+	err := errNotAsked
+	defer func() { s.end(err) }()
+	// A client that does not wait for the answer must not spoil it for others.
+	err = s.HealthChecker.Check(request.WithContext(context.WithoutCancel(request.Context())))
+	return err
+}
+
+// begin reports whether the caller must ask, and otherwise returns the last answer.
+func (s *sharedCheck) begin() (last error, ask bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.asked.IsZero() && time.Since(s.asked) < checkTTL {
-		return s.last
+	switch {
+	case !s.asking && (s.asked.IsZero() || time.Since(s.asked) >= checkTTL):
+		s.asking = true
+		return nil, true
+	case s.asked.IsZero():
+		return errNotAsked, false
+	default:
+		return s.last, false
 	}
-	// A client that does not wait for the answer must not spoil it for others.
-	err := s.HealthChecker.Check(request.WithContext(context.WithoutCancel(request.Context())))
+}
+
+func (s *sharedCheck) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
 	case err != nil && (s.last == nil || s.last.Error() != err.Error()):
 		s.logger.Error(err, "Not ready", "check", s.Name())
 	case err == nil && s.last != nil:
 		s.logger.Info("Ready again", "check", s.Name())
 	}
-	s.asked, s.last = time.Now(), err
-	return err
+	s.asking, s.asked, s.last = false, time.Now(), err
 }

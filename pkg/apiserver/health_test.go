@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +16,14 @@ import (
 	"k8s.io/klog/v2/ktesting"
 )
 
+// probe calls the check as a request that is cancelled does.
+func probe(t *testing.T, check *sharedCheck) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return check.Check(httptest.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil))
+}
+
 func TestChecksAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -24,29 +31,49 @@ func TestChecksAreShared(t *testing.T) {
 			asked++
 			return r.Context().Err()
 		})}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		probe := func() {
-			var probes sync.WaitGroup
+		expect := func(want int) {
+			t.Helper()
 			for range 500 {
-				probes.Go(func() {
-					if err := check.Check(httptest.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil)); err != nil {
-						t.Errorf("a probe that does not wait changes the answer: %v", err)
-					}
-				})
+				if err := probe(t, check); err != nil {
+					t.Fatalf("a probe that does not wait changes the answer: %v", err)
+				}
 			}
-			probes.Wait()
+			if asked != want {
+				t.Errorf("got %d questions, want %d", asked, want)
+			}
 		}
-		probe()
+		expect(1)
 		time.Sleep(checkTTL / 2)
-		probe()
-		if asked != 1 {
-			t.Errorf("asked %d times for 1000 requests in a second, want once", asked)
-		}
+		expect(1)
 		time.Sleep(checkTTL)
-		probe()
-		if asked != 2 {
-			t.Errorf("asked %d times in two seconds, want twice", asked)
+		expect(2)
+	})
+}
+
+// While kube-apiserver does not answer, one request waits, and the others get the last answer.
+func TestOneRequestWaitsForACheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs, failure := make(chan struct{}), errors.New("no answer")
+		var answer error
+		check := &sharedCheck{logger: ktesting.NewLogger(t, ktesting.NewConfig()), HealthChecker: healthz.NamedCheck("kube-apiserver", func(*http.Request) error {
+			<-hangs
+			return answer
+		})}
+		for _, step := range []struct{ meanwhile, answer error }{{errNotAsked, nil}, {nil, failure}, {failure, nil}, {nil, nil}} {
+			answer = step.answer
+			waited := make(chan error)
+			go func() { waited <- probe(t, check) }()
+			synctest.Wait()
+			for range 500 {
+				if err := probe(t, check); !errors.Is(err, step.meanwhile) {
+					t.Fatalf("while the check is asked: got %v, want %v", err, step.meanwhile)
+				}
+			}
+			hangs <- struct{}{}
+			if err := <-waited; !errors.Is(err, step.answer) {
+				t.Errorf("got %v, want %v", err, step.answer)
+			}
+			time.Sleep(checkTTL)
 		}
 	})
 }

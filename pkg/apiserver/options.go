@@ -164,6 +164,8 @@ type Config struct {
 	cluster *kubeconfig.Cluster
 	// listen opens the port. Tests replace it to learn the port.
 	listen func(context.Context, *options.SecureServingOptions) (net.Listener, error)
+	// directTimeout is that of clients that connect directly. Tests shorten it.
+	directTimeout time.Duration
 }
 
 // Config completes valid options. version is that of the program.
@@ -180,5 +182,7 @@ func (o *Options) Config(version string) (*Config, error) {
 			*file = o.Kubeconfig
 		}
 	}
-	return &Config{Options: o, version: version, client: clientConfig(cluster.Config, version), cluster: cluster, listen: listen}, nil
+	return &Config{
+		Options: o, version: version, client: clientConfig(cluster.Config, version), cluster: cluster, listen: listen, directTimeout: directTimeout,
+	}, nil
 }

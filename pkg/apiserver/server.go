@@ -111,11 +111,13 @@ func newServer(ctx context.Context, work *background, config *Config, to *client
 		return nil, nil, fmt.Errorf("installing the API group: %w", err)
 	}
 	move := newMover()
-	front, err := newFront(ctx, generic.SecureServing, certificates, direct.handler(server.Handler), move, newPeers(generic.Authentication.RequestHeaderConfig))
+	front, err := newFront(ctx, generic.SecureServing, certificates, move, direct.proxies,
+		proxyLimits(generic.SecureServing.HTTP2MaxStreamsPerConnection).server(server.Handler),
+		directLimits(config.directTimeout).server(direct.handler(server.Handler)))
 	if err != nil {
 		return nil, nil, err
 	}
-	server.SecureServingInfo = &genericapiserver.SecureServingInfo{Listener: newSilentListener(listener.Addr())}
+	server.SecureServingInfo = &genericapiserver.SecureServingInfo{Listener: newHandedListener(listener.Addr())}
 	work.Go(func() {
 		move.after(ctx, generic.ShutdownDelayDuration, work.ctx.Done())
 		move.asked.Wait()

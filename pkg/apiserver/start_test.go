@@ -15,8 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
@@ -48,6 +53,29 @@ func TestMissingRightsAreReported(t *testing.T) {
 	if got := lacking(whoAmI(t.Context(), to.kube), missing).Error(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+}
+
+// The last attempt has no time to ask again who lacks the rights.
+func TestTheUserWithoutRightsIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, asked := fake.NewClientset(), 0
+		client.PrependReactor("create", "selfsubjectreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+			asked++
+			review := &authenticationv1.SelfSubjectReview{}
+			review.Status.UserInfo.Username = "tutorial"
+			return true, review, nil
+		})
+		client.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &authorizationv1.SelfSubjectAccessReview{}, nil
+		})
+		needed := []grant{{by: "a binding", rights: []right{{verbs: readVerbs, resource: "pods"}}}}
+		if err := awaitRights(t.Context(), client, needed); err == nil || !strings.HasPrefix(err.Error(), "tutorial lacks rights") {
+			t.Errorf("got %v, want the user who lacks rights", err)
+		}
+		if asked != 1 {
+			t.Errorf("kube-apiserver is asked %d times who the user is, want once", asked)
+		}
+	})
 }
 
 func TestRightsThatComeLaterAreFound(t *testing.T) {

@@ -24,7 +24,7 @@ type dynamicTLS struct {
 func newDynamicTLS(config *genericapiserver.SecureServingInfo) *dynamicTLS {
 	base := &tls.Config{
 		MinVersion: max(config.MinTLSVersion, tls.VersionTLS12), CipherSuites: config.CipherSuites, CurvePreferences: config.CurvePreferences,
-		NextProtos: []string{http2.NextProtoTLS, "http/1.1"},
+		NextProtos: []string{http2.NextProtoTLS, "http/1.1"}, VerifyConnection: limitCertificates,
 	}
 	if config.DisableHTTP2 {
 		base.NextProtos = base.NextProtos[1:]

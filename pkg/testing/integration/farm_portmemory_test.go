@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -17,37 +18,32 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"millwright.dev/pkg/manager"
+	"millwright.dev/pkg/testing/patience"
 	"millwright.dev/pkg/testing/testcluster"
 )
 
-// Clients that are not known, and connect directly to the API server of the farm, neither exhaust its memory limit nor slow down requests by
-// kube-apiserver: 500 half-sent requests/s of 1,000 clients, without tokens and with random ones, and 600 half-sent headers, from eight addresses.
+// Clients that are not known, and connect directly to the API server of the farm, neither exhaust its memory limit, nor slow down requests by
+// kube-apiserver, nor keep probes from their answer. From twelve addresses 1,000 clients send 500 half-sent requests/s, without tokens and with random
+// ones, 600 send half-sent headers, and 256 read none of their answers.
 func TestFarmPortMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
-	cluster := testcluster.Start(t, clusterOptions...)
-	f := installFarm(t, cluster)
-	t.Cleanup(func() {
-		if err := f.stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	kubeconfig := operatorAccount(t, cluster).WriteKubeconfig(t)
-	stop := runManagerWith(t, func(options *manager.Options) {
-		options.Kubeconfig, options.Controllers = kubeconfig, []string{"servingcert"}
-	})
+	f := installFarm(t, testcluster.Start(t, clusterOptions...))
+	t.Cleanup(f.front.close)
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := net.JoinHostPort("127.0.0.1", port)
-	p := startLimited(t, farmOperator, append(serverArgs(f.kubeconfig, port), "--serving-secret="+farmNamespace+"/"+servingSecret)...)
-	f.front.add(address)
-	f.awaitAvailable(t)
-	stop()
+	var p *limitedProcess
+	f.startWith(t, func() {
+		p = startLimited(t, farmOperator, append(serverArgs(f.kubeconfig, port), "--serving-secret="+farmNamespace+"/"+servingSecret)...)
+		f.front.add(address)
+	})
 	e := newFarmEnv(t, f)
 
 	asked := 0
@@ -62,6 +58,9 @@ func TestFarmPortMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			times = append(times, time.Since(began))
+			if asked%10 == 0 {
+				probe(t, address)
+			}
 		}
 		slices.Sort(times)
 		return times[len(times)/2]
@@ -71,14 +70,15 @@ func TestFarmPortMemory(t *testing.T) {
 	attack := newPortAttack(t, address)
 	attack.begin(t)
 	during := median()
-	sent, refused := attack.end()
+	sent, refused, unread := attack.end()
 	p.mustRun(t)
-	t.Logf("a request takes %.2f times as long during the attack; %d requests were sent, and %d of them refused", during.Seconds()/before.Seconds(), sent, refused)
+	t.Logf("a request takes %.2f times as long during the attack; %d requests were sent, and %d of them refused; %d answers were not read",
+		during.Seconds()/before.Seconds(), sent, refused, unread)
 	if during > 2*before {
 		t.Errorf("median time of a request: got %s during the attack, want at most twice the %s before", during, before)
 	}
-	if sent < 1000 || refused == 0 {
-		t.Errorf("the attack: got %d requests sent and %d refused, want thousands", sent, refused)
+	if sent < attackWarmUpSent || refused == 0 || unread == 0 {
+		t.Errorf("the attack: got %d requests sent, %d refused, and %d not read, want thousands", sent, refused, unread)
 	}
 	if after := median(); after > 2*before {
 		t.Errorf("median time of a request: got %s after the attack, want at most twice the %s before", after, before)
@@ -86,24 +86,45 @@ func TestFarmPortMemory(t *testing.T) {
 	p.mustHaveFit(t)
 }
 
-// portAttack sends requests that never end, from several addresses.
+// probe asks as a kubelet does, on a connection of its own.
+func probe(t *testing.T, address string) {
+	t.Helper()
+	client := http.Client{Timeout: patience.Limit, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableKeepAlives: true,
+	}}
+	response, err := client.Get("https://" + address + "/readyz")
+	if err != nil {
+		t.Errorf("a probe: %v", err)
+		return
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("a probe: got %s, want 200", response.Status)
+	}
+}
+
+// portAttack sends requests that never end, and reads no answers, from several addresses.
 type portAttack struct {
-	address       string
-	ctx           context.Context
-	cancel        context.CancelFunc
-	clients       sync.WaitGroup
-	sent, refused atomic.Int64
+	address               string
+	ctx                   context.Context
+	cancel                context.CancelFunc
+	clients               sync.WaitGroup
+	sent, refused, unread atomic.Int64
 }
 
 const (
 	attackers        = 1000
 	attackInterval   = 2 * time.Second // of each attacker
-	attackAddresses  = 4               // of requests, and as many of headers
+	attackAddresses  = 4               // of requests, as many of headers, and as many of clients that do not read
 	attackWarmUpSent = 1000
 	halfSentBody     = 64 << 10 // bytes
 	halfSentHeaders  = 600
-	halfSentHeader   = 900 << 10        // bytes
+	attackHeader     = 15 << 10         // bytes; with 2 KiB more it would be refused
+	attackFields     = 400              // of a header, each of which counts 35 bytes
+	attackPings      = 9000             // of a client; with 10,000 that are not answered, the connection is closed
 	headerInterval   = 10 * time.Second // of each header
+	unreading        = 256
+	unreadStreams    = 8 // of each client
 )
 
 func newPortAttack(t *testing.T, address string) *portAttack {
@@ -111,7 +132,7 @@ func newPortAttack(t *testing.T, address string) *portAttack {
 	return &portAttack{address: address, ctx: ctx, cancel: cancel}
 }
 
-// dialer dials from one of the addresses of the attack: those of requests, and then those of headers.
+// dialer dials from one of the addresses of the attack: those of requests, those of headers, and those of clients that do not read.
 func (a *portAttack) dialer(i int) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}}
 }
@@ -128,7 +149,10 @@ func (a *portAttack) begin(t *testing.T) {
 		}
 	}
 	for i := range halfSentHeaders {
-		a.clients.Go(func() { a.sendHalfHeader(i) })
+		a.clients.Go(func() { a.onConnections(attackAddresses+i%attackAddresses, "http/1.1", a.sendHalfHeader) })
+	}
+	for i := range unreading {
+		a.clients.Go(func() { a.onConnections(2*attackAddresses+i%attackAddresses, http2.NextProtoTLS, a.readNoAnswers) })
 	}
 	for a.sent.Load() < attackWarmUpSent {
 		select {
@@ -139,11 +163,11 @@ func (a *portAttack) begin(t *testing.T) {
 	}
 }
 
-// end returns how many requests were sent, and how many of them were refused.
-func (a *portAttack) end() (sent, refused int64) {
+// end returns how many requests were sent, how many of them were refused, and how many answers were not read.
+func (a *portAttack) end() (sent, refused, unread int64) {
 	a.cancel()
 	a.clients.Wait()
-	return a.sent.Load(), a.refused.Load()
+	return a.sent.Load(), a.refused.Load(), a.unread.Load()
 }
 
 func (a *portAttack) sendHalfBodies(client *http.Client, name string, forges bool) {
@@ -182,21 +206,67 @@ func (a *portAttack) sendHalfBody(client *http.Client, name string, forges bool)
 	}
 }
 
-// sendHalfHeader sends a header that does not end, and waits until the connection is closed, again and again.
-func (a *portAttack) sendHalfHeader(i int) {
-	dialer := &tls.Dialer{NetDialer: a.dialer(attackAddresses + i%attackAddresses), Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}}
+// onConnections attacks on one connection after the other.
+func (a *portAttack) onConnections(address int, protocol string, attack func(net.Conn)) {
+	dialer := &tls.Dialer{NetDialer: a.dialer(address), Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}}
 	for a.ctx.Err() == nil {
-		connection, err := dialer.DialContext(a.ctx, "tcp", a.address)
-		if err == nil {
+		if connection, err := dialer.DialContext(a.ctx, "tcp", a.address); err == nil {
 			stop := context.AfterFunc(a.ctx, func() { _ = connection.Close() })
-			_, _ = io.WriteString(connection, "GET / HTTP/1.1\r\nHost: farm\r\nX-Half: "+strings.Repeat("x", halfSentHeader))
-			_, _ = io.Copy(io.Discard, connection)
+			attack(connection)
 			stop()
 			_ = connection.Close()
 		}
 		select {
 		case <-a.ctx.Done():
 		case <-time.After(headerInterval):
+		}
+	}
+}
+
+// sendHalfHeader sends a header that does not end, and waits until the connection is closed.
+func (a *portAttack) sendHalfHeader(connection net.Conn) {
+	_, _ = io.WriteString(connection, "GET / HTTP/1.1\r\nHost: farm\r\nX-Half: "+strings.Repeat("x", attackHeader))
+	_, _ = io.Copy(io.Discard, connection)
+}
+
+// readNoAnswers sends requests with large headers and half of a body, allows the server to send no byte of their answers, does not read the answers to its
+// pings, and waits until the connection is closed.
+func (a *portAttack) readNoAnswers(connection net.Conn) {
+	framer := http2.NewFramer(connection, connection)
+	_, _ = io.WriteString(connection, http2.ClientPreface)
+	_ = framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	var header bytes.Buffer
+	encoder := hpack.NewEncoder(&header)
+	for i := range unreadStreams {
+		header.Reset()
+		fields := []hpack.HeaderField{
+			{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "farm"},
+			// It is quoted in the answer, which has four times its size then.
+			{Name: ":path", Value: "/readyz?verbose&exclude=" + strings.Repeat("\xff", 900)},
+		}
+		for j := range attackFields {
+			fields = append(fields, hpack.HeaderField{Name: fmt.Sprintf("%03d", j)})
+		}
+		for _, field := range fields {
+			_ = encoder.WriteField(field)
+		}
+		stream := uint32(2*i + 1)
+		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, EndHeaders: true, BlockFragment: header.Bytes()})
+		_ = framer.WriteData(stream, false, make([]byte, 16<<10))
+	}
+	for range unreadStreams + 2 { // the settings, their acknowledgement, and the headers of the answers
+		if frame, err := framer.ReadFrame(); err == nil && frame.Header().Type == http2.FrameHeaders {
+			a.unread.Add(1)
+		}
+	}
+	for range attackPings {
+		_ = framer.WritePing(false, [8]byte{})
+	}
+	for framer.WritePing(false, [8]byte{}) == nil {
+		select {
+		case <-a.ctx.Done():
+			return
+		case <-time.After(time.Second):
 		}
 	}
 }

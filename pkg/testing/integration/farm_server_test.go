@@ -69,13 +69,21 @@ func installFarm(t *testing.T, cluster *testcluster.Cluster) *farm {
 // start starts two servers with the certificate that the controller issues, and waits until the APIService is available.
 func (f *farm) start(t *testing.T) {
 	t.Helper()
+	f.startWith(t, func() {
+		for range 2 {
+			f.add(t)
+		}
+	})
+}
+
+// startWith issues the certificate, and waits until the APIService is available by what launch starts.
+func (f *farm) startWith(t *testing.T, launch func()) {
+	t.Helper()
 	kubeconfig := operatorAccount(t, f.cluster).WriteKubeconfig(t)
 	stop := runManagerWith(t, func(options *manager.Options) {
 		options.Kubeconfig, options.Controllers = kubeconfig, []string{"servingcert"}
 	})
-	for range 2 {
-		f.add(t)
-	}
+	launch()
 	f.awaitAvailable(t)
 	stop()
 }
