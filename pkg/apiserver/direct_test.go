@@ -110,7 +110,7 @@ func TestOpenRequestsAtATime(t *testing.T) {
 	})
 }
 
-// kube-apiserver may connect before its authority is known here. Its requests are served then, and its next connection is recognized.
+// kube-apiserver may connect before its authority is known here. Its requests are served, and it is asked to connect again.
 func TestFrontProxiesThatWereUnknown(t *testing.T) {
 	direct := &directClients{
 		proxies: &frontProxies{verifier: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, true, nil })},

@@ -229,6 +229,9 @@ func (a *portAttack) sendHalfHeader(connection net.Conn) {
 	_, _ = io.Copy(io.Discard, connection)
 }
 
+// status200 is how a block of headers begins with the status 200: RFC 7541, appendix A.
+var status200 = []byte{0x88}
+
 // readNoAnswers sends requests with large headers and half of a body, allows the server to send no byte of their answers, does not read the answers to its
 // pings, and waits until the connection is closed.
 func (a *portAttack) readNoAnswers(connection net.Conn) {
@@ -255,7 +258,8 @@ func (a *portAttack) readNoAnswers(connection net.Conn) {
 		_ = framer.WriteData(stream, false, make([]byte, 16<<10))
 	}
 	for range unreadStreams + 2 { // the settings, their acknowledgement, and the headers of the answers
-		if frame, err := framer.ReadFrame(); err == nil && frame.Header().Type == http2.FrameHeaders {
+		frame, err := framer.ReadFrame()
+		if headers, is := frame.(*http2.HeadersFrame); err == nil && is && bytes.HasPrefix(headers.HeaderBlockFragment(), status200) {
 			a.unread.Add(1)
 		}
 	}
