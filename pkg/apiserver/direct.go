@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"millwright.dev/pkg/addresslimit"
+	"millwright.dev/pkg/inflight"
 )
 
 const (
@@ -41,7 +43,7 @@ type directClients struct {
 	info     request.RequestInfoResolver
 	proxies  *frontProxies
 	failures *addresslimit.Failures
-	requests *addresslimit.Requests
+	requests *inflight.Limit[netip.Addr]
 	// openRequests has an element for each request to an open path.
 	openRequests chan struct{}
 }
@@ -57,7 +59,7 @@ func limitDirectClients(config *Config, generic *genericapiserver.RecommendedCon
 	}
 	d := &directClients{
 		open: open, info: genericapiserver.NewRequestInfoResolver(&generic.Config), proxies: newFrontProxies(generic.Authentication.RequestHeaderConfig),
-		failures: addresslimit.NewFailures(maxFailures, failureInterval), requests: addresslimit.NewRequests(maxRequestsOfAddress, maxDirectRequests),
+		failures: addresslimit.NewFailures(maxFailures, failureInterval), requests: inflight.NewLimit[netip.Addr](maxRequestsOfAddress, maxDirectRequests),
 		openRequests: make(chan struct{}, maxOpenRequests),
 	}
 	var own genericapiserver.AuthorizationInfo
@@ -85,7 +87,7 @@ func (d *directClients) handler(next http.Handler) http.Handler {
 			d.serveOpen(next, response, request)
 			return
 		}
-		end, ok := d.requests.Begin(addresslimit.Whole(request.RemoteAddr))
+		end, ok := d.requests.TryAcquire(addresslimit.Whole(request.RemoteAddr))
 		if !ok {
 			refuse(response, tooManyRequests)
 			return

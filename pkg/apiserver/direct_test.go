@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"millwright.dev/pkg/addresslimit"
+	"millwright.dev/pkg/inflight"
 	"millwright.dev/pkg/testing/testca"
 )
 
@@ -114,7 +116,7 @@ func TestOpenRequestsAtATime(t *testing.T) {
 func TestFrontProxiesThatWereUnknown(t *testing.T) {
 	direct := &directClients{
 		proxies: &frontProxies{verifier: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return nil, true, nil })},
-		open:    authorizerfactory.NewAlwaysDenyAuthorizer(), requests: addresslimit.NewRequests(1, 1), failures: addresslimit.NewFailures(2, time.Second),
+		open:    authorizerfactory.NewAlwaysDenyAuthorizer(), requests: inflight.NewLimit[netip.Addr](1, 1), failures: addresslimit.NewFailures(2, time.Second),
 	}
 	answer := httptest.NewRecorder()
 	request := httptest.NewRequest(http.MethodGet, "https://farm"+llamas, nil)

@@ -43,7 +43,7 @@ func (d *directClients) serveOpen(next http.Handler, response http.ResponseWrite
 	}
 	answer := d.answerOpen(next, stripped(request))
 	if answer.body.Len() > maxOpenAnswer {
-		end, ok := d.requests.Begin(addresslimit.Whole(request.RemoteAddr))
+		end, ok := d.requests.TryAcquire(addresslimit.Whole(request.RemoteAddr))
 		if !ok {
 			refuse(response, tooManyRequests)
 			return

@@ -34,7 +34,7 @@ func BenchmarkOutputOfAMegabyteOfLog(b *testing.B) {
 	text := []byte(strings.Repeat(strings.Repeat("x", 99)+"\n", 10<<10))
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := NewOutputReader(func([]byte) {}).Write(text); err != nil {
+		if _, err := NewOutputs(b.Context(), granted).Reader(0, func([]byte) {}).Write(text); err != nil {
 			b.Fatal(err)
 		}
 	}

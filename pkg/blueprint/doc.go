@@ -11,7 +11,8 @@
 //	renderer, err := blueprint.NewRenderer(budget, params) // what templates see: Params
 //	args, err := renderer.Args(phase.Name, function, phase.Args)
 //	err = blueprint.Decode(args, &blueprint.KubeTaskArgs{})
-//	output := blueprint.NewOutputReader(logLine)          // an io.Writer for the container's output
+//	outputs := blueprint.NewOutputs(ctx, waitForMemory)   // those of a phase
+//	reader := outputs.Reader(0, logLine)                  // an io.Writer for what a container prints
 //
 // # Templates
 //

@@ -6,52 +6,38 @@ package blueprint
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"maps"
 )
 
 const (
 	// outputMarker stands before a phase's output in a line that a container prints.
 	outputMarker = "###Phase-output###:"
-	// maxOutputs is how much the keys and values of a phase's output may be in all: the status of a run is one object.
-	maxOutputs = 512 << 10
-	// maxOutputLine is what one output may be as JSON, where a byte may take six.
-	maxOutputLine = 6*maxOutputs + 1024
 	// maxLogPiece is how much of a longer line is logged in one piece.
 	maxLogPiece = 16 << 10
 )
-
-// ErrOutputTooLarge means that a phase printed more output than a status can hold.
-var ErrOutputTooLarge = fmt.Errorf("OutputTooLarge: the outputs of a phase are more than %d bytes in all", maxOutputs)
 
 // OutputReader finds a phase's output in what its container prints: lines that have, after the marker ###Phase-output###:, the
 // JSON {"key":k,"value":v}. A later value of a key replaces an earlier one. All other lines are logged. Lines may be of any
 // length; of those without the marker, no more than one piece is held. The bytes come by Write, in any pieces; Close ends the
 // last line.
 type OutputReader struct {
-	log     func(piece []byte)
-	outputs map[string]string
-	size    int
+	outputs   *Outputs
+	container int
+	log       func(piece []byte)
 	// line is what is held of the current line; the JSON of an output, after the marker, when inOutput.
 	line     []byte
 	inOutput bool
-	err      error
+	// long: the reader holds a long line.
+	long bool
+	err  error
 }
 
-// NewOutputReader returns a reader that gives all text but outputs to log, without the ends of lines. Log must not keep it.
-func NewOutputReader(log func(piece []byte)) *OutputReader {
-	return &OutputReader{log: log, outputs: map[string]string{}}
+// Reader returns a reader of what the container with this index prints, from 0. It gives all text but outputs to log, without the ends of lines. Log must
+// not keep it.
+func (o *Outputs) Reader(container int, log func(piece []byte)) *OutputReader {
+	return &OutputReader{outputs: o, container: container, log: log}
 }
 
-// Outputs is what was found so far; nil if nothing was.
-func (r *OutputReader) Outputs() map[string]string {
-	if len(r.outputs) == 0 {
-		return nil
-	}
-	return r.outputs
-}
-
-// Write returns an error if an output cannot be read or is too large, and from then on always.
+// Write returns an error if an output cannot be read or is too large, or the error of grow, and from then on always. It may wait: see NewOutputs.
 func (r *OutputReader) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0 && r.err == nil; {
 		line, after, ended := bytes.Cut(rest, []byte("\n"))
@@ -67,8 +53,29 @@ func (r *OutputReader) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Restart drops an unfinished line: what comes next is a text from its start. Outputs stay, until the text replaces them.
-func (r *OutputReader) Restart() { r.line, r.inOutput = r.line[:0], false }
+// Restart drops an unfinished line, and an error: what comes next is a text from its start. Outputs stay, until the text replaces them.
+func (r *OutputReader) Restart() {
+	r.dropLine()
+	r.err = nil
+}
+
+// dropLine forgets the current line.
+func (r *OutputReader) dropLine() {
+	// A long output is not held forever.
+	if cap(r.line) > 4*maxLogPiece {
+		r.line = nil
+	}
+	r.line, r.inOutput = r.line[:0], false
+	if r.long {
+		r.long = false
+		r.outputs.endLongLine()
+	}
+}
+
+func (r *OutputReader) fail(err error) {
+	r.err = err
+	r.dropLine()
+}
 
 // Close ends a last line without an end.
 func (r *OutputReader) Close() error {
@@ -82,11 +89,7 @@ func (r *OutputReader) Close() error {
 func (r *OutputReader) add(part []byte) {
 	for len(part) > 0 && r.err == nil {
 		if r.inOutput {
-			if len(r.line)+len(part) > maxOutputLine {
-				r.err = ErrOutputTooLarge
-				return
-			}
-			r.line = append(r.line, part...)
+			r.addToOutput(part)
 			return
 		}
 		n := min(len(part), maxLogPiece)
@@ -106,6 +109,22 @@ func (r *OutputReader) add(part []byte) {
 	}
 }
 
+func (r *OutputReader) addToOutput(part []byte) {
+	size := len(r.line) + len(part)
+	if size > maxOutputLine {
+		r.fail(ErrOutputTooLarge)
+		return
+	}
+	if size > smallOutputLine && !r.long {
+		if err := r.outputs.beginLongLine(); err != nil {
+			r.fail(err)
+			return
+		}
+		r.long = true
+	}
+	r.line = append(r.line, part...)
+}
+
 func (r *OutputReader) logPiece(piece []byte) {
 	if len(piece) > 0 {
 		r.log(piece)
@@ -113,51 +132,19 @@ func (r *OutputReader) logPiece(piece []byte) {
 }
 
 func (r *OutputReader) endLine() {
-	if r.inOutput {
-		r.take()
-	} else {
+	if !r.inOutput {
 		r.logPiece(bytes.TrimSuffix(r.line, []byte("\r")))
-	}
-	// A long output is not held forever.
-	if cap(r.line) > 4*maxLogPiece {
-		r.line = nil
-	}
-	r.line, r.inOutput = r.line[:0], false
-}
-
-// take reads one output.
-func (r *OutputReader) take() {
-	var output struct{ Key, Value string }
-	if err := json.Unmarshal(r.line, &output); err != nil {
-		r.err = knownf("Failed to unmarshal key-value pair: %w", err)
+		r.dropLine()
 		return
 	}
-	if old, replaced := r.outputs[output.Key]; replaced {
-		r.size -= len(output.Key) + len(old)
-	}
-	r.size += len(output.Key) + len(output.Value)
-	if r.size > maxOutputs {
-		r.err = ErrOutputTooLarge
+	var found struct{ Key, Value string }
+	if err := json.Unmarshal(r.line, &found); err != nil {
+		r.fail(knownf("Failed to unmarshal key-value pair: %w", err))
 		return
 	}
-	r.outputs[output.Key] = output.Value
-}
-
-// MergeOutputs makes one of the outputs of several readers; nil if there are none. A later value of a key replaces an earlier one.
-func MergeOutputs(all ...map[string]string) (map[string]string, error) {
-	var merged map[string]string
-	for _, outputs := range all {
-		if merged == nil && len(outputs) > 0 {
-			merged = map[string]string{}
-		}
-		maps.Copy(merged, outputs)
+	if err := r.outputs.put(found.Key, containerOutput{found.Value, r.container}); err != nil {
+		r.fail(err)
+		return
 	}
-	size := 0
-	for key, value := range merged {
-		size += len(key) + len(value)
-	}
-	if size > maxOutputs {
-		return nil, ErrOutputTooLarge
-	}
-	return merged, nil
+	r.dropLine()
 }

@@ -4,6 +4,7 @@
 package blueprint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,9 +24,12 @@ func (c *capture) String() string {
 	return fmt.Sprintf("log %q outputs %q error %v", &c.log, c.outputs, c.err)
 }
 
+func granted(context.Context) error { return nil }
+
 // feed gives the text in pieces of a size.
 func (c *capture) feed(text string, size int) {
-	reader := NewOutputReader(func(piece []byte) { c.log.Write(piece) })
+	outputs := NewOutputs(context.Background(), granted)
+	reader := outputs.Reader(0, func(piece []byte) { c.log.Write(piece) })
 	for len(text) > 0 {
 		n := min(size, len(text))
 		// What was written may be overwritten.
@@ -34,7 +38,7 @@ func (c *capture) feed(text string, size int) {
 		clear(piece)
 		text = text[n:]
 	}
-	c.err, c.outputs = reader.Close(), reader.Outputs()
+	c.err, c.outputs = reader.Close(), outputs.Values()
 }
 
 func output(key, value string) string {
@@ -112,6 +116,12 @@ func TestOutputsThatNoStatusCanHoldFailThePhase(t *testing.T) {
 			t.Errorf("%s: the error is %v", of, got.err)
 		}
 	}
+	// Escaped characters count as what they stand for.
+	escaped := &capture{}
+	escaped.feed(outputMarker+`{"key":"k","value":"`+strings.Repeat(`\ud83d\ude00`, maxOutputs/4-1)+`"}`, 4096)
+	if want := strings.Repeat("\U0001F600", maxOutputs/4-1); escaped.err != nil || escaped.outputs["k"] != want {
+		t.Errorf("escaped characters: %.100v", escaped)
+	}
 	// What is replaced does not count.
 	got := &capture{}
 	if got.feed(strings.Repeat(output("a", half)+"\n", 10), 4096); got.err != nil {
@@ -120,7 +130,7 @@ func TestOutputsThatNoStatusCanHoldFailThePhase(t *testing.T) {
 }
 
 func TestALineWithoutAnEndTakesLittleMemory(t *testing.T) {
-	reader := NewOutputReader(func(piece []byte) {
+	reader := NewOutputs(t.Context(), granted).Reader(0, func(piece []byte) {
 		if len(piece) > 2*maxLogPiece {
 			t.Fatalf("%d bytes are logged in one piece", len(piece))
 		}
@@ -136,23 +146,10 @@ func TestALineWithoutAnEndTakesLittleMemory(t *testing.T) {
 	}
 }
 
-func TestLastOutputOfReadersWins(t *testing.T) {
-	merged, err := MergeOutputs(nil, map[string]string{"a": "1", "b": "1"}, nil, map[string]string{"b": "2"})
-	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2"}, merged); diff != "" || err != nil {
-		t.Errorf("they are not put together (%v): %s", err, diff)
-	}
-	if none, err := MergeOutputs(nil, map[string]string{}); none != nil || err != nil {
-		t.Errorf("nothing and nothing is %v, %v", none, err)
-	}
-	half := strings.Repeat("x", maxOutputs/2)
-	if _, err := MergeOutputs(map[string]string{"a": half}, map[string]string{"b": half}); !errors.Is(err, ErrOutputTooLarge) {
-		t.Errorf("two that are too large together: %v", err)
-	}
-}
-
 func TestRereadKeepsOutputs(t *testing.T) {
 	var logged []string
-	reader := NewOutputReader(func(piece []byte) { logged = append(logged, string(piece)) })
+	outputs := NewOutputs(t.Context(), granted)
+	reader := outputs.Reader(0, func(piece []byte) { logged = append(logged, string(piece)) })
 	for _, text := range []string{
 		outputMarker + `{"key":"a","value":"1"}` + "\n" + outputMarker + `{"key":"b","va`,
 		"cut he",
@@ -166,7 +163,7 @@ func TestRereadKeepsOutputs(t *testing.T) {
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2"}, reader.Outputs()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a": "1", "b": "2"}, outputs.Values()); diff != "" {
 		t.Errorf("outputs (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"whole"}, logged); diff != "" {

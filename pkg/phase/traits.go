@@ -10,6 +10,8 @@ type Traits struct {
 	// LeavesBehind: what was started continues without a process of ours and without its ActionSet, so that the controller has to
 	// remove it.
 	LeavesBehind bool
+	// Remembered: the process that has started it keeps its result in memory until Cancel is called.
+	Remembered bool
 	// ObservesArgs: Poll needs the arguments.
 	ObservesArgs bool
 }
@@ -17,8 +19,8 @@ type Traits struct {
 // traits by the name of the function.
 var traits = map[string]Traits{
 	// A stream ends with its process.
-	"KubeExec":    {},
-	"KubeExecAll": {},
+	"KubeExec":    {Remembered: true},
+	"KubeExecAll": {Remembered: true},
 	// Pods may be in other namespaces than their ActionSet, where the ActionSet cannot own them.
 	"KubeTask":          {Resumable: true, LeavesBehind: true},
 	"MultiContainerRun": {Resumable: true, LeavesBehind: true},

@@ -145,7 +145,7 @@ func TestStreamOfOtherProcessIsLost(t *testing.T) {
 	o := inRun(t, "KubeExec", statusWith("Running", "pending", "pending"))
 	o.polled = nil // the phase is not polled
 	p := decide(o)
-	if got, want := next(p), "failed a[ one=failed two=pending defer d=running ]; start phase 0.defer"; got != want {
+	if got, want := next(p), "failed a[ one=failed two=pending defer d=running ]; start phase 0.defer; clean up phase 0.0"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	status := statusOf(p)

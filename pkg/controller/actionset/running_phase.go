@@ -197,7 +197,7 @@ func (t *planner) completePhase(key phaseKey, output map[string]any) (ended bool
 // how it has ended.
 func (t *planner) endPhase(key phaseKey, state v1alpha1.State) {
 	p := phaseIn(&t.status, key)
-	if p.State == v1alpha1.StateRunning && t.snapshot.traits(key).LeavesBehind {
+	if traits := t.snapshot.traits(key); p.State == v1alpha1.StateRunning && (traits.LeavesBehind || traits.Remembered) {
 		t.cleanUps = append(t.cleanUps, key)
 	}
 	p.State, p.CompletionTime = state, t.seconds()

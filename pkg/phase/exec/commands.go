@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/inflight"
 	"millwright.dev/pkg/phase"
 )
 
@@ -24,8 +26,6 @@ const (
 	beginLimit = 2 * time.Minute
 	// beginDelay and maxBeginDelay are the first and the longest delay between these attempts.
 	beginDelay, maxBeginDelay = 500 * time.Millisecond, 10 * time.Second
-	// maxStreams is the maximum number of open streams of one phase.
-	maxStreams = 100
 )
 
 // Commands runs commands in containers, through streams that end with this process. A command is remembered until its phase has ended and
@@ -37,33 +37,12 @@ type Commands struct {
 	wake func(phase.ID)
 	// process identifies this process in each intent: a command with the intent of another process may have begun.
 	process string
+	// streams limits the first streams of commands, more the others, and large the commands with large outputs. The keys are namespaces.
+	streams, more, large *inflight.Limit[string]
 
 	mu    sync.Mutex
 	known map[phase.ID]*command
 	tasks sync.WaitGroup
-}
-
-// command is the command of one phase, in one or more containers.
-type command struct {
-	stop context.CancelFunc
-	// observed is the state: first Running, then the result.
-	observed phase.Observation
-	in       []Container
-	// unopened is why streams are not open, by the index of the container.
-	unopened map[int]string
-}
-
-// waiting returns what the command waits for.
-func (c *command) waiting() phase.Waiting {
-	for i, in := range c.in {
-		if why, unopened := c.unopened[i]; unopened {
-			return phase.Waiting{For: fmt.Sprintf("a stream to %s, so that the command can begin", in), Details: why}
-		}
-	}
-	if len(c.in) == 1 {
-		return phase.Waiting{For: fmt.Sprintf("the command in %s to end", c.in[0])}
-	}
-	return phase.Waiting{For: fmt.Sprintf("the command in %d containers to end", len(c.in))}
 }
 
 // commandIntent identifies the process that is about to run the command.
@@ -73,7 +52,12 @@ type commandIntent struct {
 
 // New returns Commands whose streams end with the context. It calls wake when the state of a command has changed.
 func New(ctx context.Context, exec Executor, wake func(phase.ID)) *Commands {
-	return &Commands{ctx: ctx, exec: exec, wake: wake, process: string(uuid.NewUUID()), known: map[phase.ID]*command{}}
+	return &Commands{
+		ctx: ctx, exec: exec, wake: wake, process: string(uuid.NewUUID()), known: map[phase.ID]*command{},
+		streams: inflight.NewLimit[string](maxCommandsOfNamespace, maxCommands),
+		more:    inflight.NewLimit[string](maxMoreStreamsOfNamespace, maxMoreStreams),
+		large:   inflight.NewLimit[string](maxLargeOfNamespace, maxLarge),
+	}
 }
 
 // Intent returns the intent of a command that this process runs.
@@ -110,7 +94,8 @@ func (c *Commands) poll(call phase.Call) (phase.Observation, error) {
 	}
 }
 
-// Run starts the command of the call in the containers, unless it was started before, and returns its state.
+// Run starts the command of the call in the containers, unless it was started before, and returns its state. If there is no stream, the command waits for
+// one, and is idle when it has one: then Run has to be called again. So a command that waits is not in memory.
 func (c *Commands) Run(call phase.Call, in []Container, argv []string) (phase.Observation, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,16 +103,48 @@ func (c *Commands) Run(call phase.Call, in []Container, argv []string) (phase.Ob
 	if err != nil || observed.State != phase.Idle {
 		return observed, err
 	}
-	ctx, stop := context.WithCancel(c.ctx)
-	started := &command{stop: stop, observed: phase.Observation{State: phase.Running}, in: in, unopened: map[int]string{}}
-	c.known[call.ID] = started
-	c.tasks.Go(func() {
-		defer stop()
-		c.end(ctx, call.ID, started, c.runAll(ctx, call.ID, started, argv))
-	})
-	observed = started.observed
-	observed.Waiting = started.waiting()
+	known := c.known[call.ID]
+	if known == nil {
+		known = c.add(call.ID)
+	}
+	if known.stream != nil {
+		known.in, known.unopened, known.observed.State = in, map[int]string{}, phase.Running
+		c.tasks.Go(func() { c.end(call.ID, known, c.runAll(call.ID, known, argv)) })
+	}
+	observed = known.observed
+	observed.Waiting = known.waiting()
 	return observed, nil
+}
+
+// add adds a command that has a stream, or waits for one.
+func (c *Commands) add(id phase.ID) *command {
+	added := &command{observed: phase.Observation{State: phase.Running}}
+	added.ctx, added.stop = context.WithCancel(c.ctx)
+	added.place = newPlace(c.large, id.Namespace, func(waits bool) { c.change(id, func() { added.waitsForPlace = waits }) })
+	c.known[id] = added
+	if release, ok := c.streams.TryAcquire(id.Namespace); ok {
+		added.stream = release
+		return added
+	}
+	c.tasks.Go(func() {
+		release, err := c.streams.Acquire(added.ctx, id.Namespace)
+		c.change(id, func() {
+			added.stream, added.observed.State = release, phase.Idle
+			if err != nil || added.ctx.Err() != nil {
+				added.releaseStream()
+				added.observed.State = phase.Stopped
+			}
+		})
+	})
+	return added
+}
+
+// change changes the state of a command.
+func (c *Commands) change(id phase.ID, how func()) {
+	c.mu.Lock()
+	how()
+	c.mu.Unlock()
+	c.wake(id)
 }
 
 // noteStream remembers why the stream to a container is not open; "" if it is open.
@@ -146,17 +163,18 @@ func (c *Commands) noteStream(id phase.ID, of *command, i int, why string) {
 }
 
 // end records the result of a command.
-func (c *Commands) end(ctx context.Context, id phase.ID, ended *command, result phase.Observation) {
-	c.mu.Lock()
-	if ctx.Err() != nil {
-		result = phase.Observation{State: phase.Stopped}
-	}
-	ended.observed = result
-	c.mu.Unlock()
-	c.wake(id)
+func (c *Commands) end(id phase.ID, ended *command, result phase.Observation) {
+	c.change(id, func() {
+		if ended.ctx.Err() != nil {
+			result = phase.Observation{State: phase.Stopped}
+		}
+		ended.observed = result
+		ended.releaseStream()
+		ended.stop()
+	})
 }
 
-// Cancel implements phase.Function: it closes the streams, or forgets the command when they are closed.
+// Cancel implements phase.Function: it closes the streams, or forgets the command when none is open.
 func (c *Commands) Cancel(ctx context.Context, call phase.Call) error { return c.Remove(ctx, call.ID) }
 
 // Remove does what Cancel does.
@@ -169,6 +187,9 @@ func (c *Commands) Remove(_ context.Context, id phase.ID) error {
 	case known.observed.State == phase.Running:
 		known.stop()
 	default:
+		known.stop()
+		known.releaseStream()
+		known.place.release()
 		delete(c.known, id)
 	}
 	return nil
@@ -196,48 +217,66 @@ func (c *Commands) Wait() {
 	c.tasks.Wait()
 }
 
-// runAll runs the command in all containers concurrently. Outputs and failures are merged in the order of the containers.
-func (c *Commands) runAll(ctx context.Context, id phase.ID, of *command, argv []string) phase.Observation {
-	in := of.in
-	outputs, failures := make([]map[string]string, len(in)), make([]error, len(in))
-	slots := make(chan struct{}, maxStreams)
-	var streams sync.WaitGroup
-	for i := range in {
-		slots <- struct{}{}
-		streams.Go(func() {
-			defer func() { <-slots }()
-			outputs[i], failures[i] = c.runIn(ctx, id, in[i], argv, func(why string) { c.noteStream(id, of, i, why) })
-			if failures[i] != nil && len(in) > 1 {
-				failures[i] = phase.Failf("Pod %s, container %s: %v", in[i].Pod, in[i].Name, failures[i])
+// runAll runs the command in all containers, concurrently as far as there are streams.
+func (c *Commands) runAll(id phase.ID, of *command, argv []string) phase.Observation {
+	found := blueprint.NewOutputs(of.ctx, of.place.take)
+	var failed failures
+	var begun atomic.Int32
+	recruiting, allBegun := context.WithCancel(of.ctx)
+	runInNext := func() {
+		defer allBegun()
+		for of.ctx.Err() == nil {
+			i := int(begun.Add(1)) - 1
+			if i >= len(of.in) {
+				return
 			}
+			err := c.runIn(of.ctx, id, of.in[i], argv, func() *output { return newOutput(found, i) }, func(why string) { c.noteStream(id, of, i, why) })
+			switch {
+			case err == nil:
+			case len(of.in) == 1:
+				failed.add(i, err.Error())
+			default:
+				failed.add(i, fmt.Sprintf("Pod %s, container %s: %v", of.in[i].Pod, of.in[i].Name, err))
+			}
+		}
+	}
+	var workers sync.WaitGroup
+	workers.Go(runInNext) // on the stream that the command has
+	for range len(of.in) - 1 {
+		release, err := c.more.Acquire(recruiting, id.Namespace)
+		if err != nil {
+			break
+		}
+		workers.Go(func() {
+			defer release()
+			runInNext()
 		})
 	}
-	streams.Wait()
-	merged, err := blueprint.MergeOutputs(outputs...)
-	if err := errors.Join(append(failures, err)...); err != nil {
-		return phase.Observation{State: phase.Failed, Message: err.Error()}
+	workers.Wait()
+	if message := failed.String(); message != "" {
+		return phase.Observation{State: phase.Failed, Message: message}
 	}
 	observed := phase.Observation{State: phase.Succeeded}
-	if merged != nil {
-		observed.Output = map[string]any{}
-	}
-	for key, value := range merged {
-		observed.Output[key] = value
+	if values := found.Values(); values != nil {
+		observed.Output = make(map[string]any, len(values))
+		for key, value := range values {
+			observed.Output[key] = value
+		}
 	}
 	return observed
 }
 
 // runIn runs the command in one container. It retries only if the command cannot have begun. It calls unopened with the reason, and with ""
 // when the command has begun.
-func (c *Commands) runIn(ctx context.Context, id phase.ID, in Container, argv []string, unopened func(why string)) (map[string]string, error) {
+func (c *Commands) runIn(ctx context.Context, id phase.ID, in Container, argv []string, output func() *output, unopened func(why string)) error {
 	ctx = whenOpened(ctx, func() { unopened("") })
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "actionSet", klog.KRef(id.Namespace, id.Name), "phase", id.String(),
 		"pod", klog.KRef(in.Namespace, in.Pod), "container", in.Name)
 	limit := time.Now().Add(beginLimit)
 	for delay := beginDelay; ; delay = min(2*delay, maxBeginDelay) {
-		printed := newOutput()
+		printed := output()
 		err := c.exec(ctx, in, argv, writer(printed.writeStdout), writer(printed.writeStderr))
-		outputs, badOutput := printed.close()
+		badOutput := printed.close()
 		switch {
 		case notStarted(err) && ctx.Err() == nil && time.Now().Add(delay).Before(limit):
 			logger.Info("Failed to start a command, retrying", "err", readable(err), "retryAfter", delay)
@@ -247,9 +286,9 @@ func (c *Commands) runIn(ctx context.Context, id phase.ID, in Container, argv []
 			case <-ctx.Done():
 			}
 		case err != nil:
-			return nil, execFailure(err, printed)
+			return execFailure(err, printed)
 		default:
-			return outputs, badOutput
+			return badOutput
 		}
 	}
 }

@@ -7,7 +7,11 @@
 // process reports the call as lost instead of running the command a second time.
 //
 //	commands.go   the commands that this process runs, by phase
+//	command.go    one of them: its streams, and what it waits for
+//	place.go      the limit of commands with large outputs
+//	failures.go   how a command has failed in its containers
 //	stream.go     an Executor on the API server: one command in one container
+//	upgrade.go    the connection of a command, which is not read while the command waits for memory
 //	query.go      keeps the command out of logged URLs
 //	output.go     outputs and last lines of what a command prints
 package exec

@@ -20,11 +20,13 @@ type output struct {
 	stdout, stderr tail.Buffer
 }
 
-func newOutput() *output {
-	return &output{outputs: blueprint.NewOutputReader(func([]byte) {})}
+// newOutput returns the output of a command in the container with this index.
+func newOutput(of *blueprint.Outputs, container int) *output {
+	return &output{outputs: of.Reader(container, func([]byte) {})}
 }
 
-// writer is a function that is an io.Writer. It never fails, so that an invalid output does not stop the command.
+// writer is a function that is an io.Writer. It never fails, so that an invalid output does not stop the command. It may wait: then the command waits as with
+// a full pipe.
 type writer func(p []byte)
 
 func (w writer) Write(p []byte) (int, error) {
@@ -49,13 +51,12 @@ func (o *output) writeStderr(p []byte) {
 	}
 }
 
-// close ends the streams, and returns the outputs.
-func (o *output) close() (map[string]string, error) {
+// close ends the streams. It returns an error if an output is not valid.
+func (o *output) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
 	o.stdout.EndLine()
 	o.stderr.EndLine()
-	err := o.outputs.Close()
-	return o.outputs.Outputs(), err
+	return o.outputs.Close()
 }

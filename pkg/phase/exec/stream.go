@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/apimachinery/pkg/util/remotecommand"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	clientremotecommand "k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
 
@@ -72,16 +73,21 @@ func NewExecutor(env phase.Environment) Executor {
 			URL()
 		ctx = withQuery(ctx, url.RawQuery)
 		url.RawQuery = ""
-		transport, upgrader, err := spdy.RoundTripperFor(withoutQueryInLogs(env.RESTConfig))
+		config, paused := withoutQueryInLogs(env.RESTConfig), newPause()
+		upgrade, err := newUpgrade(config, paused)
+		if err != nil {
+			return fmt.Errorf("preparing the stream: %w", err)
+		}
+		transport, err := rest.HTTPWrappersForConfig(config, upgrade)
 		if err != nil {
 			return fmt.Errorf("preparing the stream: %w", err)
 		}
 		opening := &roundTrip{next: transport}
-		executor, err := clientremotecommand.NewSPDYExecutorForProtocols(opening, wholeStreams{upgrader}, http.MethodPost, url, streamProtocols...)
+		executor, err := clientremotecommand.NewSPDYExecutorForProtocols(opening, wholeStreams{upgrade}, http.MethodPost, url, streamProtocols...)
 		if err != nil {
 			return fmt.Errorf("preparing the stream: %w", err)
 		}
-		err = executor.StreamWithContext(ctx, clientremotecommand.StreamOptions{Stdout: stdout, Stderr: stderr})
+		err = executor.StreamWithContext(ctx, clientremotecommand.StreamOptions{Stdout: paused.writer(stdout), Stderr: paused.writer(stderr)})
 		if opening.err != nil {
 			err = opening.err
 		}
@@ -164,7 +170,7 @@ func answerOf(err error) (status *apierrors.StatusError, ok bool) {
 // connection, and not with another answer.
 func beforeStart(err error) error {
 	var connecting *net.OpError
-	if errors.As(err, &connecting) && connecting.Op == "dial" {
+	if errors.As(err, &connecting) && (connecting.Op == "dial" || connecting.Op == "proxyconnect") {
 		return notStartedError{err}
 	}
 	status, answered := answerOf(err)

@@ -11,5 +11,6 @@
 //	observe.go, failure.go    the state of the Pod, and the message of its failure
 //	waiting.go                what the Pod waits for, for the status
 //	watch.go, log.go          one watch for each namespace, and one reader for each log
+//	log_limits.go             how many logs are read at a time
 //	runs.go                   what this process remembers; another process can do without it
 package podrun

@@ -29,6 +29,8 @@ const (
 	logDrain = 5 * time.Second
 	// logLimit is how long reading the log of an ended container is retried although the API server refuses it. The node may come back.
 	logLimit = 2 * time.Minute
+	// logBuffer is how much of a log is read at a time, in bytes.
+	logBuffer = 8 << 10
 )
 
 // logReader follows the log of one container, for its outputs and its last lines. Nothing of it is logged, because it may be secret.
@@ -36,17 +38,24 @@ const (
 // A stream may end before the log does: the kubelet cuts it after some hours, and a lost connection looks like an end. Then the log is read again
 // from its start. Outputs of earlier readings are kept, because the log may have been rotated meanwhile, and a line is kept once. What was read
 // while the container ran may be incomplete, so the log is read once more after the container's end.
+//
+// A stream that is not read would buffer megabytes in this process. So a reader that has to wait for memory closes its stream before.
 type logReader struct {
-	open   func(ctx context.Context, follow bool) (io.ReadCloser, error)
-	cancel context.CancelFunc
+	open      func(ctx context.Context, follow bool) (io.ReadCloser, error)
+	namespace string // of the ActionSet
+	limits    logLimits
+	cancel    context.CancelFunc
 	// ended is closed when the container has ended.
 	ended   chan struct{}
 	endOnce sync.Once
 
 	// The following fields belong to the goroutine that reads.
 
-	reader *blueprint.OutputReader
-	bad    error // an output that cannot be read
+	// endTurn and endPlace release the turn of the log, and its place for large outputs; nil if it has none.
+	endTurn, endPlace func()
+	outputs           *blueprint.Outputs
+	reader            *blueprint.OutputReader
+	bad               error // an output that cannot be read
 	// position in the text of this reading, and the position up to which the tail has the text.
 	position, taken int64
 	// head is the beginning of the text. If it changes, the log was rotated.
@@ -71,9 +80,11 @@ type logResult struct {
 	missing error
 }
 
-func newLogReader(open func(ctx context.Context, follow bool) (io.ReadCloser, error)) *logReader {
-	l := &logReader{open: open, ended: make(chan struct{})}
-	l.reader = blueprint.NewOutputReader(l.take)
+// newLogReader returns a reader of a log for an ActionSet in this namespace.
+func newLogReader(ctx context.Context, namespace string, limits logLimits, open func(ctx context.Context, follow bool) (io.ReadCloser, error)) *logReader {
+	l := &logReader{open: open, namespace: namespace, limits: limits, ended: make(chan struct{})}
+	l.outputs = blueprint.NewOutputs(ctx, func(context.Context) error { return l.tryTakePlace() })
+	l.reader = l.outputs.Reader(0, l.take)
 	return l
 }
 
@@ -93,7 +104,7 @@ func (l *logReader) run(ctx context.Context) bool {
 	defer drained()
 	pause, endPause := logPause, logEndPause
 	var refusedSince time.Time
-	for {
+	for l.awaitTurn(ctx) {
 		ended := l.hasEnded()
 		began := time.Now()
 		var err error
@@ -101,6 +112,10 @@ func (l *logReader) run(ctx context.Context) bool {
 			err = l.readOnce(ctx, false)
 		} else {
 			err = l.follow(following, drained)
+		}
+		if errors.Is(err, errNoPlace) {
+			l.endPlace = l.acquire(ctx, l.limits.large)
+			continue
 		}
 		if err != nil && ctx.Err() == nil && l.bad == nil {
 			l.setProblem(err.Error())
@@ -128,6 +143,7 @@ func (l *logReader) run(ctx context.Context) bool {
 			pause = min(2*pause, logMaxPause)
 		}
 	}
+	return false
 }
 
 // isAnswer reports whether the API server has refused the request. An outage or an overloaded server is not a refusal.
@@ -194,8 +210,15 @@ func (l *logReader) readOnce(ctx context.Context, follow bool) error {
 	l.setProblem("")
 	l.position = 0
 	l.reader.Restart()
-	if _, err = io.Copy(logWriter{l}, stream); err == nil && !follow {
-		err = l.reader.Close()
+	if _, err = io.CopyBuffer(logWriter{l}, stream, make([]byte, logBuffer)); err == nil && !follow {
+		err = l.noteBad(l.reader.Close())
+	}
+	return err
+}
+
+// noteBad remembers that an output cannot be read, and returns the error.
+func (l *logReader) noteBad(err error) error {
+	if !errors.Is(err, errNoPlace) {
 		l.bad = err
 	}
 	return err
@@ -206,8 +229,7 @@ type logWriter struct{ log *logReader }
 
 func (w logWriter) Write(p []byte) (int, error) {
 	n, err := w.log.reader.Write(p)
-	w.log.bad = err
-	return n, err
+	return n, w.log.noteBad(err)
 }
 
 // take adds the text that no earlier reading has taken to the tail.
@@ -251,7 +273,7 @@ func (l *logReader) whyUnread() string {
 }
 
 func (l *logReader) finish(err error) {
-	result := &logResult{outputs: l.reader.Outputs(), tail: l.tail, bad: l.bad}
+	result := &logResult{outputs: l.outputs.Values(), tail: l.tail, bad: l.bad}
 	if l.bad == nil {
 		result.missing = err
 	}

@@ -73,10 +73,20 @@ func output(key, value string) string {
 
 // follow follows a log with these readings. done waits until it is read.
 func (s *logServer) follow(t *testing.T) (log *logReader, done func() *logResult) {
-	log = newLogReader(s.open)
+	return s.followWithin(t, "ops", newLogLimits())
+}
+
+// followWithin does what follow does, with limits that are shared with other logs.
+func (s *logServer) followWithin(t *testing.T, namespace string, limits logLimits) (log *logReader, done func() *logResult) {
 	ctx, cancel := context.WithCancel(context.Background())
+	log = newLogReader(ctx, namespace, limits, s.open)
+	log.cancel = cancel
 	var running sync.WaitGroup
-	running.Go(func() { log.run(ctx) })
+	running.Go(func() {
+		log.run(ctx)
+		<-ctx.Done()
+		log.forget()
+	})
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -280,7 +290,7 @@ func TestFollowLogOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs := &Runs{client: client}
-	log := newLogReader(runs.opener("apps", "pod", MainContainer))
+	log := newLogReader(t.Context(), "ops", newLogLimits(), runs.opener("apps", "pod", MainContainer))
 	ran := make(chan bool)
 	go func() { ran <- log.run(t.Context()) }()
 	podWant(t, "the first request", <-requests, "/api/v1/namespaces/apps/pods/pod/log?container=container&follow=true")

@@ -29,6 +29,7 @@ type Runs struct {
 	operator       phase.OperatorNamespace
 	wake           func(phase.ID)
 	watches        *watches
+	logLimits      logLimits
 	running        sync.WaitGroup
 
 	mu        sync.Mutex
@@ -54,7 +55,8 @@ type podRun struct {
 // New returns Runs whose watches and readers of logs end with the context.
 func New(ctx context.Context, env phase.Environment) *Runs {
 	r := &Runs{
-		ctx: ctx, client: env.Client, serviceAccount: env.ServiceAccount, operator: env.OperatorNamespace, wake: env.Wake,
+		logLimits: newLogLimits(),
+		ctx:       ctx, client: env.Client, serviceAccount: env.ServiceAccount, operator: env.OperatorNamespace, wake: env.Wake,
 		byID: map[phase.ID]*podRun{}, cancelled: map[phase.ID]time.Time{}, deleted: map[types.UID]time.Time{},
 	}
 	r.watches = &watches{
@@ -121,16 +123,17 @@ func (r *Runs) logOf(run *podRun, id phase.ID, pod *corev1.Pod, container string
 		run.ended = pod
 	}
 	if run.log == nil && containerBegan(pod, container) && !r.stopped && r.byID[id] == run {
-		run.log = newLogReader(r.opener(pod.Namespace, pod.Name, container))
 		ctx, cancel := context.WithCancel(r.ctx)
-		run.log.cancel = cancel
-		run.log.changed = func() { r.wake(id) }
-		log := run.log
+		log := newLogReader(ctx, id.Namespace, r.logLimits, r.opener(pod.Namespace, pod.Name, container))
+		log.cancel, log.changed = cancel, func() { r.wake(id) }
+		run.log = log
 		r.running.Go(func() {
 			defer cancel()
 			if log.run(ctx) {
 				r.wake(id)
 			}
+			<-ctx.Done() // until then the outputs are in memory
+			log.forget()
 		})
 	}
 	if run.log != nil && containerEnded(pod, container) {

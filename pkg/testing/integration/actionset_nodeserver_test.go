@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -181,7 +182,8 @@ func (n *testNode) serveExec(w http.ResponseWriter, req *http.Request) {
 	code := 127
 	if run != nil {
 		code = run(ctx, &call{
-			pod: p.pod, container: container, command: command, stdout: streams[corev1.StreamTypeStdout], stderr: streams[corev1.StreamTypeStderr],
+			pod: p.pod, container: container, command: command,
+			stdout: copied{streams[corev1.StreamTypeStdout]}, stderr: copied{streams[corev1.StreamTypeStderr]},
 		})
 	}
 	if code != 0 {
@@ -192,6 +194,19 @@ func (n *testNode) serveExec(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(status) // fails if the client is gone
+}
+
+// copied writes 32 KiB at a time, as container runtimes do: each write is one frame, which the client holds in memory.
+type copied struct{ io.Writer }
+
+func (c copied) Write(p []byte) (written int, err error) {
+	for piece := range slices.Chunk(p, 32<<10) {
+		n, err := c.Writer.Write(piece)
+		if written += n; err != nil {
+			return written, err
+		}
+	}
+	return written, nil
 }
 
 // breakStreams breaks the connections of all commands, as a network does.
