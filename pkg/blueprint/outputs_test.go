@@ -79,10 +79,13 @@ func TestOutputsGrow(t *testing.T) {
 			}
 			return text.String()
 		}(), true, map[string]string{"0": small[:10_000], "1": small[:10_000], "2": small[:10_000]}, nil},
-		"a long line":           {"x\n" + output("a", "1") + "\n" + output("k", large) + "\n", true, map[string]string{"a": "1"}, map[string]string{"a": "1", "k": large}},
-		"a long unended line":   {outputMarker + strings.Repeat(" ", smallOutputLine+1), true, nil, nil},
-		"a long line of a log":  {strings.Repeat("x", 10*smallOutputLine), false, nil, nil},
-		"many lines with blank": {strings.Repeat(outputMarker+strings.Repeat(" ", smallOutputLine-100)+`{"key":"k","value":"v"}`+"\n", 10), false, map[string]string{"k": "v"}, map[string]string{"k": "v"}},
+		"a long line":          {"x\n" + output("a", "1") + "\n" + output("k", large) + "\n", true, map[string]string{"a": "1"}, map[string]string{"a": "1", "k": large}},
+		"a long unended line":  {outputMarker + strings.Repeat(" ", smallOutputLine+1), true, nil, nil},
+		"a long line of a log": {strings.Repeat("x", 10*smallOutputLine), false, nil, nil},
+		"lines of blanks": {
+			strings.Repeat(outputMarker+strings.Repeat(" ", smallOutputLine-100)+`{"key":"k","value":"v"}`+"\n", 10),
+			false, map[string]string{"k": "v"}, map[string]string{"k": "v"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refused := errors.New("no memory")

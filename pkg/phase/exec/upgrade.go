@@ -15,6 +15,7 @@ import (
 
 	//lint:ignore SA1019 client-go uses this package for upgrades.
 	"k8s.io/apimachinery/pkg/util/httpstream"
+	//lint:ignore SA1019 It makes connections of that package.
 	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/client-go/rest"
 )

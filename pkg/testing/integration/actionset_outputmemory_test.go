@@ -55,7 +55,10 @@ func TestActionSetOutputMemory(t *testing.T) {
 	}
 	p := e.startLimitedActions()
 	tasks := map[string]int{"small": 350, "endless": 50, "unended": 100, "large": 50}
-	blueprints := map[string]string{"exec": goPhases(strings.ReplaceAll(execPhase("one", "unended", ", container: c0"), "pod: one", "pod: many-0")), "all": goPhases(all("unended"))}
+	blueprints := map[string]string{
+		"exec": goPhases(strings.ReplaceAll(execPhase("one", "unended", ", container: c0"), "pod: one", "pod: many-0")),
+		"all":  goPhases(all("unended")),
+	}
 	runs := map[string]int{"exec": 80, "all": 3} // of one namespace run 60
 	for name, count := range tasks {
 		blueprints[name], runs[name] = goPhases(taskPhase("one", name)), count
