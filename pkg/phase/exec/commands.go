@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,8 @@ const (
 	beginLimit = 2 * time.Minute
 	// beginDelay and maxBeginDelay are the first and the longest delay between these attempts.
 	beginDelay, maxBeginDelay = 500 * time.Millisecond, 10 * time.Second
+	// forgottenFor is how long it is remembered that a forgotten command has begun: longer than a cache is stale.
+	forgottenFor = 10 * time.Minute
 )
 
 // Commands runs commands in containers, through streams that end with this process. A command is remembered until its phase has ended and
@@ -42,7 +45,9 @@ type Commands struct {
 
 	mu    sync.Mutex
 	known map[phase.ID]*command
-	tasks sync.WaitGroup
+	// forgotten are the commands that have begun and are not known any more, with the time since when.
+	forgotten map[phase.ID]time.Time
+	tasks     sync.WaitGroup
 }
 
 // commandIntent identifies the process that is about to run the command.
@@ -53,7 +58,7 @@ type commandIntent struct {
 // New returns Commands whose streams end with the context. It calls wake when the state of a command has changed.
 func New(ctx context.Context, exec Executor, wake func(phase.ID)) *Commands {
 	return &Commands{
-		ctx: ctx, exec: exec, wake: wake, process: string(uuid.NewUUID()), known: map[phase.ID]*command{},
+		ctx: ctx, exec: exec, wake: wake, process: string(uuid.NewUUID()), known: map[phase.ID]*command{}, forgotten: map[phase.ID]time.Time{},
 		streams: inflight.NewLimit[string](maxCommandsOfNamespace, maxCommands),
 		more:    inflight.NewLimit[string](maxMoreStreamsOfNamespace, maxMoreStreams),
 		large:   inflight.NewLimit[string](maxLargeOfNamespace, maxLarge),
@@ -83,6 +88,8 @@ func (c *Commands) poll(call phase.Call) (phase.Observation, error) {
 		return phase.Observation{State: phase.Lost}, nil
 	case c.ctx.Err() != nil:
 		return phase.Observation{}, nil
+	case known == nil && !c.forgotten[call.ID].IsZero():
+		return phase.Observation{}, nil // its end is recorded, and a stale cache does not show it yet
 	case known == nil:
 		return phase.Observation{State: phase.Idle}, nil
 	default:
@@ -191,6 +198,10 @@ func (c *Commands) Remove(_ context.Context, id phase.ID) error {
 		known.releaseStream()
 		known.place.release()
 		delete(c.known, id)
+		if known.in != nil {
+			maps.DeleteFunc(c.forgotten, func(_ phase.ID, at time.Time) bool { return time.Since(at) > forgottenFor })
+			c.forgotten[id] = time.Now()
+		}
 	}
 	return nil
 }

@@ -382,7 +382,8 @@ func TestCancelCommand(t *testing.T) {
 
 func TestFoundCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newExecProcess(t, &fakeExec{do: func(context.Context, Container, []string, io.Writer, io.Writer) error { return nil }})
+		node := &fakeExec{do: func(context.Context, Container, []string, io.Writer, io.Writer) error { return nil }}
+		p := newExecProcess(t, node)
 		call := execCall(oneCommand{p.Commands}, t, oneExec())
 		startAndEnd(t, oneCommand{p.Commands}, call)
 		if diff := cmp.Diff([]phase.ID{execID}, p.Found("ops", "backup")); diff != "" {
@@ -393,6 +394,11 @@ func TestFoundCommands(t *testing.T) {
 		}
 		if err := p.Remove(t.Context(), execID); err != nil || p.Found("ops", "backup") != nil {
 			t.Errorf("it is not removed: %v", err)
+		}
+		// A cache that is stale shows that it runs.
+		observed, err := oneCommand{p.Commands}.Start(t.Context(), call)
+		if synctest.Wait(); err != nil || observed.State != phase.Unknown || node.times() != 1 {
+			t.Errorf("started again after its end: got state %q (%v), and %d commands", observed.State, err, node.times())
 		}
 	})
 }
