@@ -88,6 +88,8 @@ func (c *Commands) poll(call phase.Call) (phase.Observation, error) {
 		return phase.Observation{State: phase.Lost}, nil
 	case c.ctx.Err() != nil:
 		return phase.Observation{}, nil
+	case known == nil && !c.forgotten[call.ID].IsZero() && call.Cancelled:
+		return phase.Observation{State: phase.Stopped}, nil
 	case known == nil && !c.forgotten[call.ID].IsZero():
 		return phase.Observation{}, nil // its end is recorded, and a stale cache does not show it yet
 	case known == nil:

@@ -127,6 +127,18 @@ func TestCancelWaitingCommand(t *testing.T) {
 	}
 }
 
+// A command that has ended when it is cancelled, or is cancelled twice, is stopped.
+func TestCancelledCommandIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newExecProcess(t, &fakeExec{do: func(context.Context, Container, []string, io.Writer, io.Writer) error { return nil }})
+		call := inNamespace(t, p, "ops")
+		start(t, p, call)
+		p.remove(t, call.ID)
+		call.Cancelled = true
+		p.wantState(t, "polled after it is forgotten", call, phase.Stopped)
+	})
+}
+
 func TestProcessEndsWhileCommandWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newExecProcess(t, &fakeExec{})

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +24,7 @@ import (
 const (
 	// protocol is what the connection of a command speaks after the upgrade.
 	protocol = "SPDY/3.1"
-	// pingPeriod is the interval of pings, without which a load balancer may close an idle connection.
+	// pingPeriod is the interval of pings, without which a load balancer may close an idle connection. None is sent while the connection is not read.
 	pingPeriod = 5 * time.Second
 	// dialLimit and handshakeLimit are how long it may take to connect, and the TLS handshake after that.
 	dialLimit, handshakeLimit = 30 * time.Second, 10 * time.Second
@@ -62,7 +63,12 @@ func (u *upgrade) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.Header.Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
 	req.Header.Set(httpstream.HeaderUpgrade, protocol)
-	resp, err := u.transport.RoundTrip(req)
+	connected := false
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }}
+	resp, err := u.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err != nil && !connected {
+		return nil, notStartedError{err} // also a TLS handshake that fails or takes too long
+	}
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		return resp, err
 	}

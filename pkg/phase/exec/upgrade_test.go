@@ -146,3 +146,30 @@ func TestCommandOnConnection(t *testing.T) {
 		t.Errorf("got error %v, want %v", err, context.Canceled)
 	}
 }
+
+// A command has not begun if there is no connection, whatever the reason.
+func TestFailedHandshakeIsBeforeStart(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = connection.Close()
+		}
+	}()
+	config := &rest.Config{Host: "https://" + listener.Addr().String()}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = NewExecutor(phase.Environment{Client: client, RESTConfig: config})(t.Context(), Container{"ns", "p", "c"}, []string{"x"}, io.Discard, io.Discard)
+	if !notStarted(err) {
+		t.Errorf("got error %v, want one from before the start", err)
+	}
+}

@@ -48,6 +48,9 @@ type logReader struct {
 	// ended is closed when the container has ended.
 	ended   chan struct{}
 	endOnce sync.Once
+	// podEnded is closed when the Pod has ended, which may be long after its container.
+	podEnded   chan struct{}
+	podEndOnce sync.Once
 
 	// The following fields belong to the goroutine that reads.
 
@@ -82,7 +85,7 @@ type logResult struct {
 
 // newLogReader returns a reader of a log for an ActionSet in this namespace.
 func newLogReader(ctx context.Context, namespace string, limits logLimits, open func(ctx context.Context, follow bool) (io.ReadCloser, error)) *logReader {
-	l := &logReader{open: open, namespace: namespace, limits: limits, ended: make(chan struct{})}
+	l := &logReader{open: open, namespace: namespace, limits: limits, ended: make(chan struct{}), podEnded: make(chan struct{})}
 	l.outputs = blueprint.NewOutputs(ctx, func(context.Context) error { return l.tryTakePlace() })
 	l.reader = l.outputs.Reader(0, l.take)
 	return l
@@ -90,6 +93,12 @@ func newLogReader(ctx context.Context, namespace string, limits logLimits, open 
 
 // end records that the container has ended.
 func (l *logReader) end() { l.endOnce.Do(func() { close(l.ended) }) }
+
+// endPod records that the Pod has ended.
+func (l *logReader) endPod() {
+	l.end()
+	l.podEndOnce.Do(func() { close(l.podEnded) })
+}
 
 // read returns the result; nil while the log is being read.
 func (l *logReader) read() *logResult {
@@ -157,9 +166,11 @@ func podGone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
 
-func (l *logReader) hasEnded() bool {
+func (l *logReader) hasEnded() bool { return isClosed(l.ended) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-l.ended:
+	case <-c:
 		return true
 	default:
 		return false

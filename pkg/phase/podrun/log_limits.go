@@ -11,8 +11,8 @@ import (
 	"millwright.dev/pkg/inflight"
 )
 
-// The limits of all logs of this process, and of those for the ActionSets in one namespace. Containers may run forever, so logs of running containers and
-// of ended ones do not share a limit: a log that may not be read while its container runs is read afterwards.
+// The limits of all logs of this process, and of those for the ActionSets in one namespace. Pods may run forever, so logs of running Pods and of ended
+// ones do not share a limit: a log that may not be read while its Pod runs is read afterwards.
 const (
 	maxRunning, maxRunningOfNamespace = 400, 300
 	maxEnded, maxEndedOfNamespace     = 100, 75
@@ -27,10 +27,10 @@ var errNoPlace = errors.New("there is no place for large outputs")
 // logLimits limit how many logs are in memory, and how many of them have large outputs. A log is in memory until its phase is forgotten.
 type logLimits struct{ logs, large limitPair }
 
-// limitPair is a limit of logs of running containers, and one of logs of ended containers. The keys are namespaces.
+// limitPair is a limit of logs of running Pods, and one of logs of ended Pods. The keys are namespaces.
 type limitPair struct {
 	running, ended *inflight.Limit[string]
-	// why is why the log of an ended container waits, for users to read.
+	// why is why the log of an ended Pod waits, for users to read.
 	why string
 }
 
@@ -39,11 +39,11 @@ func newLogLimits() logLimits {
 	return logLimits{
 		logs: limitPair{
 			limit(maxRunningOfNamespace, maxRunning), limit(maxEndedOfNamespace, maxEnded),
-			fmt.Sprintf("%d logs of ended containers are read at a time, %d of them for the ActionSets of one namespace", maxEnded, maxEndedOfNamespace),
+			fmt.Sprintf("%d logs of ended Pods are read at a time, %d of them for the ActionSets of one namespace", maxEnded, maxEndedOfNamespace),
 		},
 		large: limitPair{
 			limit(maxLargeRunningOfNamespace, maxLargeRunning), limit(maxLargeEndedOfNamespace, maxLargeEnded),
-			fmt.Sprintf("%d logs of ended containers with outputs of more than 32 KiB are read at a time, %d of them for the ActionSets of one namespace",
+			fmt.Sprintf("%d logs of ended Pods with outputs of more than 32 KiB are read at a time, %d of them for the ActionSets of one namespace",
 				maxLargeEnded, maxLargeEndedOfNamespace),
 		},
 	}
@@ -59,7 +59,7 @@ func (l *logReader) awaitTurn(ctx context.Context) bool {
 
 // acquire acquires one unit. It returns nil if the context has ended before.
 func (l *logReader) acquire(ctx context.Context, limit limitPair) (release func()) {
-	if !l.hasEnded() {
+	if !isClosed(l.podEnded) {
 		running, stop := l.untilEnded(ctx)
 		release, err := limit.running.Acquire(running, l.namespace)
 		stop()
@@ -81,7 +81,7 @@ func (l *logReader) tryTakePlace() error {
 		return nil
 	}
 	limit := l.limits.large.running
-	if l.hasEnded() {
+	if isClosed(l.podEnded) {
 		limit = l.limits.large.ended
 	}
 	var ok bool
@@ -91,12 +91,12 @@ func (l *logReader) tryTakePlace() error {
 	return nil
 }
 
-// untilEnded returns a context that ends with the container.
+// untilEnded returns a context that ends with the Pod.
 func (l *logReader) untilEnded(ctx context.Context) (context.Context, func()) {
 	ctx, stop := context.WithCancel(ctx)
 	go func() {
 		select {
-		case <-l.ended:
+		case <-l.podEnded:
 			stop()
 		case <-ctx.Done():
 		}

@@ -139,6 +139,9 @@ func (r *Runs) logOf(run *podRun, id phase.ID, pod *corev1.Pod, container string
 	if run.log != nil && containerEnded(pod, container) {
 		run.log.end()
 	}
+	if run.log != nil && hasEnded(pod) {
+		run.log.endPod()
+	}
 	return run.log
 }
 
