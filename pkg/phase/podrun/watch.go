@@ -181,7 +181,9 @@ func (w *watches) report(ctx context.Context, watched *namespaceWatch, err error
 
 func withoutManagedFields(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
-		pod.ManagedFields = nil
+		copied := *pod // a fake clientset gives the same Pod to others
+		copied.ManagedFields = nil
+		return &copied, nil
 	}
 	return object, nil
 }
