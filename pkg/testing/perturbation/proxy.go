@@ -85,9 +85,9 @@ func (p *proxy) forward(req *http.Request, c call) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	stop := context.AfterFunc(p.alive, cancel)
 	resp, err := p.next.RoundTrip(req.WithContext(ctx))
-	outcome := "no answer: "
+	outcome, code := "no answer: ", 0
 	if err == nil {
-		outcome = http.StatusText(resp.StatusCode)
+		outcome, code = http.StatusText(resp.StatusCode), resp.StatusCode
 		resp.Body = &closer{ReadCloser: resp.Body, close: func() { stop(); cancel() }}
 	} else {
 		stop()
@@ -96,9 +96,7 @@ func (p *proxy) forward(req *http.Request, c call) (*http.Response, error) {
 	}
 	if c.isWrite() && !c.isEvent() {
 		p.run.history.wrote()
-		if err == nil {
-			p.run.answered(Write{Instance: p.instance, Verb: c.Verb, Resource: c.resource(), Name: c.name, Code: resp.StatusCode})
-		}
+		p.run.sent(Write{Instance: p.instance, Verb: c.Verb, Resource: c.resource(), Name: c.name, Code: code})
 	}
 	p.run.history.add("#%d %s %s/%s: %s", p.instance, c.Verb, c.resource(), c.name, outcome)
 	return resp, err

@@ -164,8 +164,8 @@ func (r *run) reached(point Point) {
 	}
 }
 
-// answered records a write that the API server has answered.
-func (r *run) answered(write Write) {
+// sent records a write that was sent to the API server.
+func (r *run) sent(write Write) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.writes = append(r.writes, write)

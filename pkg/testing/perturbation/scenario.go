@@ -56,13 +56,14 @@ type Change struct {
 	Object   *unstructured.Unstructured
 }
 
-// Write is a request of a controller that the API server has answered, events excepted.
+// Write is a write that a controller has sent to the API server, events excepted.
 type Write struct {
 	// Instance of the controller: the first is 1.
 	Instance int
 	// Verb and Resource as in a Point.
 	Verb, Resource, Name string
-	// Code is the HTTP status code of the answer.
+	// Code is the HTTP status code of the answer. It is 0 if there was no answer, for instance because the instance was killed before: the API
+	// server has made the write, or not.
 	Code int
 }
 
