@@ -513,6 +513,11 @@ func TestARequestThatCannotBeFulfilledIsRefused(t *testing.T) {
 func TestUsersWhoComeAndGoMissNothing(t *testing.T) {
 	for seed := range int64(50) {
 		inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("seed %d", seed)
+				}
+			}()
 			random := rand.New(rand.NewSource(seed))
 			pick := func(of ...string) string { return of[random.Intn(len(of))] }
 			var users []*user
@@ -573,8 +578,5 @@ func TestUsersWhoComeAndGoMissNothing(t *testing.T) {
 				}
 			}
 		})
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
-		}
 	}
 }

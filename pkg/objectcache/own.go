@@ -138,7 +138,7 @@ func (f *feed) settle() {
 
 // moveIf moves users to watches of their own. One that was served goes on to see what it sees.
 func (f *feed) moveIf(moves func(user *Handle) bool) {
-	split := map[feedKey]*feed{}
+	split, moving := map[feedKey]*feed{}, map[*feed][]*Handle{}
 	for user := range f.users {
 		if !moves(user) {
 			continue
@@ -153,7 +153,11 @@ func (f *feed) moveIf(moves func(user *Handle) bool) {
 				return split[key]
 			}
 		}
-		f.move(user, own(key))
+		to := own(key)
+		moving[to] = append(moving[to], user)
+	}
+	for to, users := range moving {
+		f.move(users, to)
 	}
 }
 
@@ -181,12 +185,14 @@ func (f *feed) split(key feedKey, within *scope) *feed {
 	return own
 }
 
-// move moves a user to another feed.
-func (f *feed) move(user *Handle, own *feed) {
+// move moves users to another feed. They come to it before its source starts: a change between two of them would be missed by the second.
+func (f *feed) move(users []*Handle, own *feed) {
 	own.mu.Lock()
 	defer own.mu.Unlock()
-	delete(f.users, user)
-	own.admit(user)
+	for _, user := range users {
+		delete(f.users, user)
+		own.admit(user)
+	}
 	own.activate()
 	own.steer()
 }

@@ -245,6 +245,26 @@ func TestForbiddenSharedWatchIsWatchedInParts(t *testing.T) {
 	})
 }
 
+// The first list of their own watch may come while some of them have not moved yet.
+func TestUsersThatMoveTogetherMissNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
+		server.write("n1", "a", "x")
+		acquire(t, objects, "", "", "")
+		var together []*user
+		for range 300 {
+			together = append(together, acquire(t, objects, "n1", "", ""))
+		}
+		synctest.Wait()
+		server.set(func() { server.slow = true })
+		server.write("n1", "a", "y") // which the watch has not sent when it ends
+		server.forbid(ofAllNamespaces)
+		time.Sleep(time.Minute)
+		for _, u := range together {
+			server.wantUpToDate(u)
+		}
+	})
+}
+
 func TestForbiddenIsExplainedForTheScope(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *fakeServer, objects *Cache) {
 		server.forbid(func(scope) bool { return true })
