@@ -487,6 +487,9 @@ func TestCompositeRollIsFinalized(t *testing.T) {
 		answer := setOfPods(call).(tree)
 		_, is := allowed.Load(templateOf(call.Parent))
 		answer["finalized"] = call.Finalizing && is
+		if call.Finalizing {
+			answer["resyncAfterSeconds"] = 1
+		}
 		return answer
 	})
 	e.serves(strings.Replace(rollingPods, "hooks: {", "hooks: {finalize: {webhook: {url: HOOK/finalize}}, ", 1))
@@ -501,7 +504,6 @@ func TestCompositeRollIsFinalized(t *testing.T) {
 		t.Error("the parent is gone, want it to wait for the older revision")
 	}
 	allowed.Store("one", true)
-	e.change(widget, "web", "{metadata: {labels: {again: 'yes'}}}")
 	e.awaitGone(widget, "web")
 }
 
