@@ -226,3 +226,30 @@ func TestActionSetRecreated(t *testing.T) {
 		t.Errorf("got %d ConfigMaps of the deferPhases (%v), want one for each ActionSet", created, err)
 	}
 }
+
+// cancelAndDelete cancels half of the ActionSets NAME-0 to NAME-(count-1) of each name, and deletes the others. It waits for the end of all, and calls check
+// with the name and the message of the error of each one that was cancelled.
+func (e *actionsEnv) cancelAndDelete(counts map[string]int, check func(name, set, message string)) {
+	e.Helper()
+	each := func(cancelled, deleted func(name, set string)) {
+		for name, count := range counts {
+			for i := range count {
+				if set := fmt.Sprintf("%s-%d", name, i); i%2 == 0 {
+					cancelled(name, set)
+				} else {
+					deleted(name, set)
+				}
+			}
+		}
+	}
+	each(func(_, set string) { e.patchSet(set, `{"spec":{"cancel":true}}`) }, func(_, set string) { e.deleteSet(set) })
+	each(func(name, set string) { check(name, set, e.awaitSet(set, ended).Status.Error.Message) }, func(_, set string) { e.awaitGone(set) })
+}
+
+// wantCancelled is a check of cancelAndDelete.
+func (e *actionsEnv) wantCancelled(_, set, message string) {
+	e.Helper()
+	if !strings.Contains(message, "Cancelled: ") {
+		e.Errorf("error of ActionSet %s: got %.300q, want Cancelled", set, message)
+	}
+}

@@ -108,30 +108,12 @@ func TestActionSetOutputMemory(t *testing.T) {
 	e.wantEnd("honest", "complete one=complete; 100%")
 	p.mustRun(t)
 
-	for name, count := range runs {
-		for i := range count {
-			set := fmt.Sprintf("%s-%d", name, i)
-			if i%2 == 0 {
-				e.patchSet(set, `{"spec":{"cancel":true}}`)
-			} else {
-				e.deleteSet(set)
-			}
+	e.cancelAndDelete(runs, func(name, set, message string) {
+		complete := name == "large" && message == "" // before it was cancelled
+		if !complete && (name != "endless" || !strings.Contains(message, "OutputTooLarge: ")) {
+			e.wantCancelled(name, set, message)
 		}
-	}
-	for name, count := range runs {
-		for i := range count {
-			set := fmt.Sprintf("%s-%d", name, i)
-			if i%2 == 1 {
-				e.awaitGone(set)
-				continue
-			}
-			message := e.awaitSet(set, ended).Status.Error.Message
-			complete := name == "large" && message == "" // before it was cancelled
-			if !complete && !strings.Contains(message, "Cancelled: ") && (name != "endless" || !strings.Contains(message, "OutputTooLarge: ")) {
-				t.Errorf("error of ActionSet %s: got %.300q, want Cancelled, or OutputTooLarge for endless", set, message)
-			}
-		}
-	}
+	})
 	// All places and streams are free again.
 	e.startRun("last", "  phases: ["+taskPhase("one", "large")+", "+strings.Replace(all("quick"), "name: one", "name: two", 1)+"]\n")
 	e.wantEnd("last", "complete one=complete two=complete; 100%")

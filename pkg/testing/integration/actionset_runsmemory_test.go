@@ -44,27 +44,6 @@ func TestActionSetRunsMemory(t *testing.T) {
 	e.wantEnd("honest", "complete one=complete; 100%")
 	p.mustRun(t)
 
-	for name, count := range counts {
-		for i := range count {
-			set := fmt.Sprintf("%s-%d", name, i)
-			if i%2 == 0 {
-				e.patchSet(set, `{"spec":{"cancel":true}}`)
-			} else {
-				e.deleteSet(set)
-			}
-		}
-	}
-	for name, count := range counts {
-		for i := range count {
-			set := fmt.Sprintf("%s-%d", name, i)
-			if i%2 == 1 {
-				e.awaitGone(set)
-				continue
-			}
-			if live := e.awaitSet(set, ended); !strings.Contains(live.Status.Error.Message, "Cancelled: ") {
-				t.Errorf("error of ActionSet %s: got %.300q, want Cancelled", set, live.Status.Error.Message)
-			}
-		}
-	}
+	e.cancelAndDelete(counts, e.wantCancelled)
 	p.mustHaveFit(t)
 }

@@ -45,27 +45,6 @@ func TestActionSetWaitMemory(t *testing.T) {
 	e.wantEnd("honest", "complete one=complete; 100%")
 	p.mustRun(t)
 
-	for i := range rounds {
-		for _, kind := range []string{"kinds", "many"} {
-			name := fmt.Sprintf("%s-%d", kind, i)
-			if i%2 == 0 {
-				e.patchSet(name, `{"spec":{"cancel":true}}`)
-				continue
-			}
-			e.deleteSet(name)
-		}
-	}
-	for i := range rounds {
-		for _, kind := range []string{"kinds", "many"} {
-			name := fmt.Sprintf("%s-%d", kind, i)
-			if i%2 == 1 {
-				e.awaitGone(name)
-				continue
-			}
-			if set := e.awaitSet(name, ended); !strings.Contains(set.Status.Error.Message, "Cancelled: ") {
-				t.Errorf("error of ActionSet %s: got %.300q, want Cancelled", name, set.Status.Error.Message)
-			}
-		}
-	}
+	e.cancelAndDelete(map[string]int{"kinds": rounds, "many": rounds}, e.wantCancelled)
 	p.mustHaveFit(t)
 }
