@@ -36,4 +36,5 @@
 //  13. Caches hold no more than decisions need ([TrimCache]). Secrets are in no log, event, status or plan.
 //  14. Every goroutine ends with its context: [Loop].Run returns when all workers have ended. A sync that does not end makes the process
 //     unhealthy ([Loop].CheckSyncs).
+//  15. No namespace, and no hosted controller, delays the others: they take turns for the workers ([NamespaceQueue], [FairQueue]).
 package controller

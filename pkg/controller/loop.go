@@ -32,7 +32,7 @@ const (
 )
 
 // SyncFunc brings one key from the observed to the desired state. With a positive requeueAfter it is called again after that time, whatever
-// happens before, also after an error; a FairQueue treats that as a resync. An error is retried with growing delay, unless it is
+// happens before, also after an error; a FairQueue treats that as a resync, a NamespaceQueue as a change. An error is retried with growing delay, unless it is
 // Permanent.
 type SyncFunc[K comparable] func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
 
@@ -42,7 +42,7 @@ type Config[K comparable] struct {
 	Name string
 	// Sync is called with one key at a time, never twice concurrently with the same key.
 	Sync SyncFunc[K]
-	// Queue orders the keys that wait for a worker, for instance a FairQueue. Default: first in, first out.
+	// Queue orders the keys that wait for a worker: a FairQueue or a NamespaceQueue. Default: first in, first out.
 	Queue workqueue.Queue[K]
 }
 
@@ -52,7 +52,9 @@ type Loop[K comparable] struct {
 	sync  SyncFunc[K]
 	queue workqueue.TypedDelayingInterface[K]
 	// later delays resyncs. It is the queue itself if that does not distinguish them.
-	later  workqueue.TypedDelayingInterface[K]
+	later workqueue.TypedDelayingInterface[K]
+	// shared is the order of the queue, if that limits what is synced at the same time.
+	shared sharedQueue[K]
 	resync func(K)
 	// slots reports whether resyncs are made together, in slots of time since begin.
 	slots  bool
@@ -88,6 +90,7 @@ func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 		running: newRunningSyncs(),
 		metrics: newSyncMetrics(config.Name),
 	}
+	l.shared, _ = config.Queue.(sharedQueue[K])
 	l.later, l.resync, l.slots, l.begin = l.queue, l.queue.Add, hinting, time.Now()
 	if hinting {
 		l.later = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{
@@ -132,6 +135,9 @@ func (l *Loop[K]) Run(ctx context.Context, workers int) {
 
 	workCtx, cancelWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelWork()
+	if l.shared != nil {
+		l.shared.setWorkers(workers)
+	}
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() { l.runWorker(ctx, workCtx) })
@@ -165,6 +171,9 @@ func (l *Loop[K]) processNextWorkItem(ctx, workCtx context.Context) bool {
 		return false
 	}
 	defer l.queue.Done(key)
+	if l.shared != nil {
+		defer l.shared.release(key)
+	}
 	if ctx.Err() != nil {
 		return false
 	}

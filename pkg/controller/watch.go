@@ -18,6 +18,9 @@ type Source[T cache.Object, K comparable] struct {
 	// Keys returns the keys of an object. An update queues the keys of the old state and of the new one, each once, so that a key that an
 	// object leaves is synced too.
 	Keys func(obj T) []K
+	// Changed is called instead of Keys, where most updates concern fewer keys than both states have. It returns the keys to sync, each once.
+	// before is the zero value for an object that is added, after for one that is deleted. It is not called concurrently with itself.
+	Changed func(before, after T) []K
 	// Observed is called with every state that an object is added or changed to, before its keys are queued. Optional.
 	Observed func(obj T)
 	// Deleted is called with the last known state of a deleted object, before its keys are queued. final is false for a tombstone, which
@@ -35,31 +38,28 @@ func Watch[T cache.Object, K comparable](ctx context.Context, loop *Loop[K], sou
 			source.Observed(obj)
 		}
 	}
+	changed := source.Changed
+	if changed == nil {
+		changed = func(before, after T) []K { return keysOf(source.Keys, before, after) }
+	}
+	var none T
 	handler := cache.TypedResourceEventHandlerFuncs[T]{
 		AddFunc: func(obj T) {
 			observed(obj)
-			loop.Enqueue(source.Keys(obj)...)
+			loop.Enqueue(changed(none, obj)...)
 		},
 		UpdateFunc: func(oldObj, newObj T) {
 			observed(newObj)
-			// A key that is added twice is synced twice, if a worker is free.
-			left, keys := source.Keys(oldObj), source.Keys(newObj)
-			for _, key := range left {
-				if !slices.Contains(keys, key) {
-					loop.Enqueue(key)
-				}
-			}
-			loop.Enqueue(keys...)
+			loop.Enqueue(changed(oldObj, newObj)...)
 		},
 		DeleteFunc: func(deleted cache.DeletedObject[T]) {
-			var none T
 			if deleted.OptionalObj == none {
 				return
 			}
 			if source.Deleted != nil {
 				source.Deleted(deleted.OptionalObj, deleted.FinalStateUnknown == nil)
 			}
-			loop.Enqueue(source.Keys(deleted.OptionalObj)...)
+			loop.Enqueue(changed(deleted.OptionalObj, none)...)
 		},
 	}
 	logger := klog.LoggerWithName(klog.FromContext(ctx), loop.name)
@@ -69,4 +69,22 @@ func Watch[T cache.Object, K comparable](ctx context.Context, loop *Loop[K], sou
 	}
 	loop.synced = append(loop.synced, registration.HasSyncedChecker())
 	return nil
+}
+
+// keysOf returns the keys of both states, each once: a key that is added twice is synced twice, if a worker is free. Those of after are last.
+func keysOf[T cache.Object, K comparable](keys func(T) []K, before, after T) (all []K) {
+	var none T
+	switch {
+	case before == none:
+		return keys(after)
+	case after == none:
+		return keys(before)
+	}
+	current := keys(after)
+	for _, key := range keys(before) {
+		if !slices.Contains(current, key) {
+			all = append(all, key)
+		}
+	}
+	return append(all, current...)
 }

@@ -58,6 +58,11 @@ func podOf(team string) *corev1.Pod {
 func watchPods(t *testing.T, client *fake.Clientset) *journal { return watchPodsBy(t, client, teamOf) }
 
 func watchPodsBy(t *testing.T, client *fake.Clientset, keys func(*corev1.Pod) []string) *journal {
+	return watchPodsOf(t, client, Source[*corev1.Pod, string]{Keys: keys})
+}
+
+// watchPodsOf completes the source with its informer and with what it calls for Pods that are gone.
+func watchPodsOf(t *testing.T, client *fake.Clientset, source Source[*corev1.Pod, string]) *journal {
 	ctx, _ := testContext(t)
 	done := &journal{}
 	loop := NewLoop(ctx, Config[string]{Name: "test", Sync: func(_ context.Context, key string) (time.Duration, error) {
@@ -65,20 +70,17 @@ func watchPodsBy(t *testing.T, client *fake.Clientset, keys func(*corev1.Pod) []
 		return 0, nil
 	}})
 	factory := informers.NewSharedInformerFactory(client, 0)
-	err := Watch(ctx, loop, Source[*corev1.Pod, string]{
-		Informer: factory.Core().V1().Pods().TypedInformer(),
-		Keys:     keys,
-		Deleted: func(pod *corev1.Pod, final bool) {
-			// A worker would be done long before, were the key queued already.
-			time.Sleep(time.Second)
-			state := "an older"
-			if final {
-				state = "the final"
-			}
-			done.write("gone " + teamOf(pod)[0] + ", " + state + " state")
-		},
-	})
-	if err != nil {
+	source.Informer = factory.Core().V1().Pods().TypedInformer()
+	source.Deleted = func(pod *corev1.Pod, final bool) {
+		// A worker would be done long before, were the key queued already.
+		time.Sleep(time.Second)
+		state := "an older"
+		if final {
+			state = "the final"
+		}
+		done.write("gone " + teamOf(pod)[0] + ", " + state + " state")
+	}
+	if err := Watch(ctx, loop, source); err != nil {
 		t.Fatal(err)
 	}
 	inBackground(t, ctx, func(ctx context.Context) {
@@ -139,6 +141,32 @@ func TestAnUpdateSyncsAKeyOnce(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		want(t, "a Pod that keeps its key", done.take(), []string{"sync red"})
+	})
+}
+
+func TestASourceMayChooseTheKeysOfAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(podOf("red"))
+		pods := client.CoreV1().Pods("default")
+		team := func(pod *corev1.Pod) string {
+			if pod == nil {
+				return "none"
+			}
+			return teamOf(pod)[0]
+		}
+		done := watchPodsOf(t, client, Source[*corev1.Pod, string]{
+			Changed: func(before, after *corev1.Pod) []string { return []string{team(before) + "-" + team(after)} },
+		})
+		want(t, "a Pod that was there before", done.take(), []string{"sync none-red"})
+		if _, err := pods.Update(t.Context(), podOf("blue"), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "a Pod that changes", done.take(), []string{"sync red-blue"})
+		if err := pods.Delete(t.Context(), "pod", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		want(t, "a Pod that is deleted", done.take(), []string{"gone blue, the final state", "sync blue-none"})
 	})
 }
 

@@ -73,7 +73,9 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 	controller.ReportWatchErrors(deployments.Informer(), appsv1.Resource("deployments"))
 	controller.ReportWatchErrors(services.Informer(), corev1.Resource("services"))
 
-	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{Name: ControllerName, Sync: c.syncHandler})
+	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{
+		Name: ControllerName, Sync: c.syncHandler, Queue: controller.NewNamespaceQueue(),
+	})
 	err := errors.Join(
 		watch(ctx, c.Loop, apps.TypedInformer()),
 		watch(ctx, c.Loop, deployments.TypedInformer()),

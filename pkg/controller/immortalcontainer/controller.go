@@ -60,7 +60,9 @@ func New(ctx context.Context, client versioned.Interface, kubeClient kubernetes.
 	controller.ReportWatchErrors(containers.Informer(), v1alpha1.Resource("immortalcontainers"))
 	controller.ReportWatchErrors(pods.Informer(), corev1.Resource("pods"))
 
-	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{Name: ControllerName, Sync: c.syncHandler})
+	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{
+		Name: ControllerName, Sync: c.syncHandler, Queue: controller.NewNamespaceQueue(),
+	})
 	err := errors.Join(
 		controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.ImmortalContainer, cache.ObjectName]{
 			Informer: containers.TypedInformer(),
