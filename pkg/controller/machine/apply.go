@@ -26,8 +26,9 @@ import (
 // controller.StaleCacheDelay.
 var errStale = errors.New("the cache is stale")
 
-// maxConcurrentRequests is how many requests of one sync are under way at the same time.
-const maxConcurrentRequests = 16
+// maxConcurrentRequests is how many requests of one sync are under way at the same time. Those of all syncs together delay the requests of
+// others at the API server.
+const maxConcurrentRequests = 4
 
 // reconciler is one sync of one Machine.
 type reconciler struct {
@@ -55,9 +56,24 @@ func (r *reconciler) Apply(ctx context.Context, step controller.Step) error {
 		}
 		return nil
 	}
+	r.observed.progress.count(s.steps)
 	errs := make([]error, len(s.steps))
 	controller.Parallel(len(s.steps), maxConcurrentRequests, func(i int) { errs[i] = r.apply(ctx, s.steps[i]) })
 	return r.fail(s.name, join(errs))
+}
+
+// count counts the steps of which one sync does only maxChanges.
+func (p *progress) count(steps []controller.Step) {
+	for _, step := range steps {
+		switch step.(type) {
+		case adopt, release:
+			p.claims++
+		case deleteSwitch:
+			p.deletions++
+		case stampSwitch:
+			p.stamps++
+		}
+	}
 }
 
 // fail records that a stage has failed, unless the error is nil. It returns an error that ends the sync, if it is one.
@@ -228,7 +244,7 @@ func (r *reconciler) patchSwitch(ctx context.Context, name string, patch patch) 
 }
 
 func (r *reconciler) deleteSwitch(ctx context.Context, sw *v1alpha1.Switch) error {
-	r.memory.startDeleting(sw.UID)
+	r.memory.startDeleting(r.key, sw.UID)
 	err := r.client.UselessV1alpha1().Switches(sw.Namespace).Delete(ctx, sw.Name, *metav1.NewPreconditionDeleteOptions(string(sw.UID)))
 	if err != nil {
 		r.memory.stopDeleting(sw.UID)

@@ -8,10 +8,8 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 	"millwright.dev/pkg/controller"
@@ -33,38 +31,35 @@ type Controller struct {
 	machines cache.Indexer
 	switches cache.Indexer
 
-	consistency controller.ConsistencyStore[cache.ObjectName]
-	selectors   selectors
-	memory      memory
+	switchSets   *switchSets
+	labelChanges labelChanges
+	consistency  controller.ConsistencyStore[cache.ObjectName]
+	selectors    selectors
+	memory       memory
 }
 
 // New returns the controller; Run starts it.
 func New(ctx context.Context, client versioned.Interface, machines informers.TypedMachineInformer, switches informers.TypedSwitchInformer,
 	recorder record.EventRecorder) (*Controller, error) {
-	c := &Controller{
-		client:   client,
-		recorder: recorder,
-		machines: machines.Informer().GetIndexer(),
-		switches: switches.Informer().GetIndexer(),
-	}
+	c := newController(client, recorder, machines.Informer().GetIndexer(), switches.Informer().GetIndexer())
 	controller.TrimCache(machines.Informer())
 	controller.TrimCache(switches.Informer())
 	controller.ReportWatchErrors(machines.Informer(), v1alpha1.Resource("machines"))
 	controller.ReportWatchErrors(switches.Informer(), v1alpha1.Resource("switches"))
 
-	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{Name: ControllerName, Sync: c.syncHandler})
+	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{
+		Name: ControllerName, Sync: c.syncHandler, Queue: controller.NewNamespaceQueue(),
+	})
 	err := errors.Join(
 		machines.Informer().AddIndexers(machineIndexers()),
 		switches.Informer().AddIndexers(switchIndexers()),
 		controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.Machine, cache.ObjectName]{
 			Informer: machines.TypedInformer(),
-			Keys: func(machine *v1alpha1.Machine) []cache.ObjectName {
-				return []cache.ObjectName{cache.MetaObjectToName(machine)}
-			},
+			Changed:  func(before, after *v1alpha1.Machine) []cache.ObjectName { return c.machineChanged(ctx, before, after) },
 		}),
 		controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.Switch, cache.ObjectName]{
 			Informer: switches.TypedInformer(),
-			Keys:     func(sw *v1alpha1.Switch) []cache.ObjectName { return c.switchKeys(ctx, sw) },
+			Changed:  func(before, after *v1alpha1.Switch) []cache.ObjectName { return c.switchChanged(ctx, before, after) },
 			Deleted:  func(sw *v1alpha1.Switch, _ bool) { c.memory.stopDeleting(sw.UID) },
 		}),
 	)
@@ -75,40 +70,15 @@ func New(ctx context.Context, client versioned.Interface, machines informers.Typ
 	return c, nil
 }
 
-// switchKeys returns the keys of the Machine that controls the Switch, and of all Machines whose selector matches it.
-func (c *Controller) switchKeys(ctx context.Context, sw *v1alpha1.Switch) (keys []cache.ObjectName) {
-	if machine := c.ownerOf(sw); machine != nil {
-		keys = append(keys, cache.MetaObjectToName(machine))
-	}
-	for _, bucket := range switchBuckets(sw) {
-		machines, err := inIndex[*v1alpha1.Machine](c.machines, bucketIndex, bucket)
-		if err != nil {
-			klog.FromContext(ctx).Error(err, "Failed to look up the Machines of a Switch", "switch", klog.KObj(sw))
-		}
-		for _, machine := range machines {
-			if c.selectors.matches(machine, labels.Set(sw.Labels)) {
-				keys = append(keys, cache.MetaObjectToName(machine))
-			}
-		}
-	}
-	return keys
+func newController(client versioned.Interface, recorder record.EventRecorder, machines, switches cache.Indexer) *Controller {
+	return &Controller{client: client, recorder: recorder, machines: machines, switches: switches, switchSets: newSwitchSets()}
 }
 
-// ownerOf returns the Machine that controls the Switch; nil if none does, or if the one that did is gone.
-func (c *Controller) ownerOf(sw *v1alpha1.Switch) *v1alpha1.Machine {
-	owner := machineOwner(sw)
-	if owner == nil {
-		return nil
-	}
-	found, exists, err := c.machines.GetByKey(cache.NewObjectName(sw.Namespace, owner.Name).String())
-	if err != nil || !exists || found.(*v1alpha1.Machine).UID != owner.UID {
-		return nil
-	}
-	return found.(*v1alpha1.Machine)
-}
-
-// syncHandler gathers, and then decides and applies stage by stage.
+// syncHandler gathers, and then decides and applies stage by stage. The key of a namespace queues those of Machines.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	if isNamespaceKey(key) {
+		return 0, c.syncNamespace(key.Namespace)
+	}
 	// Checked before anything is read: later reads are at least as new.
 	if !c.consistency.IsReady(key) {
 		return controller.StaleCacheDelay, nil

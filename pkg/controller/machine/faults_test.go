@@ -119,8 +119,7 @@ func TestInvalidSelectorKeepsTheStatus(t *testing.T) {
 }
 
 func TestRecordsOfDeletedMachineAreCleared(t *testing.T) {
-	switches := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	c := &Controller{machines: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), switches: switches}
+	c := newControllerWithCaches(nil, nil)
 	behind := storeAt("5")
 	key := cache.NewObjectName(metav1.NamespaceDefault, "gone")
 	c.consistency.WroteAt(key, behind, "7")
@@ -137,10 +136,7 @@ func TestRecordsOfDeletedMachineAreCleared(t *testing.T) {
 }
 
 func TestWhyASelectorCannotBeUsedIsGathered(t *testing.T) {
-	c := &Controller{
-		machines: cache.NewIndexer(cache.MetaNamespaceKeyFunc, machineIndexers()),
-		switches: cache.NewIndexer(cache.MetaNamespaceKeyFunc, switchIndexers()),
-	}
+	c := newControllerWithCaches(nil, nil)
 	machine := newMachine(1)
 	machine.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Matches"}}}
 	if err := c.machines.Add(machine); err != nil {
@@ -176,7 +172,9 @@ func TestDeletedSwitchesAreForgotten(t *testing.T) {
 		if left := a.ownedBy("uid-m"); len(left) != 1 {
 			t.Fatalf("m has %v", left)
 		}
-		if deleting := c.memory.beingDeleted(); len(deleting) > 0 {
+		c.memory.mu.Lock()
+		defer c.memory.mu.Unlock()
+		if deleting := c.memory.deleting; len(deleting) > 0 {
 			t.Errorf("%d switches that are gone are remembered", len(deleting))
 		}
 	})

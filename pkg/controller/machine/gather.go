@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -40,17 +41,22 @@ func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 		o.invalid = err.Error()
 	}
 	// Read before the cache: a Switch that goes in between is missing in the cache.
-	deleting := c.memory.beingDeleted()
-	owned, err := inIndex[*v1alpha1.Switch](c.switches, ownerIndex, string(o.machine.UID))
+	deleting := c.memory.beingDeleted(key)
+	owned, err := inIndex[*v1alpha1.Switch](c.switches, ownerIndex, ownerKey(key.Namespace, o.machine.UID))
 	if err != nil {
 		return nil, err
 	}
 	for _, sw := range owned {
-		if sw.Namespace == key.Namespace && sw.DeletionTimestamp == nil && !deleting.Has(sw.UID) {
+		switch {
+		case sw.DeletionTimestamp != nil || deleting.Has(sw.UID):
+		case o.selects(sw):
 			o.owned = append(o.owned, sw)
+		default:
+			o.strays = append(o.strays, sw)
 		}
 	}
-	slices.SortFunc(o.owned, func(a, b *v1alpha1.Switch) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(o.owned, compareNames)
+	slices.SortFunc(o.strays, compareNames)
 	if o.selector != nil {
 		if err := c.gatherOthers(key, o); err != nil {
 			return nil, err
@@ -68,51 +74,62 @@ func (c *Controller) gather(key cache.ObjectName) (*observed, error) {
 
 // gatherOthers reads the switches that the selector matches and that the Machine does not control.
 func (c *Controller) gatherOthers(key cache.ObjectName, o *observed) error {
-	candidates, err := inIndex[*v1alpha1.Switch](c.switches, bucketIndex, machineBucket(o.machine))
+	buckets := bucketsOf(o.machine)
+	uncontrolled, err := inIndex[*v1alpha1.Switch](c.switches, bucketIndex, buckets...)
 	if err != nil {
 		return err
 	}
 	var foreign []*v1alpha1.Switch
-	older := sets.New[string]()
-	for _, sw := range candidates {
+	for _, sw := range uncontrolled {
 		if !o.selector.Matches(labels.Set(sw.Labels)) {
 			continue
 		}
-		switch ownership := ownershipOf(o.machine, sw); {
-		case ownership == controller.Orphaned:
+		switch ownershipOf(o.machine, sw) {
+		case controller.Orphaned:
 			o.orphans = append(o.orphans, sw)
-		case ownership == controller.Foreign && machineOwner(sw) == nil:
+		case controller.Foreign:
 			foreign = append(foreign, sw)
-		case ownership == controller.Foreign:
-			// If its owner's selector does not match, it is released next; if its owner is gone, it is deleted.
-			if other := c.ownerOf(sw); other != nil && isOlder(other, o.machine) && c.selectors.matches(other, labels.Set(sw.Labels)) {
-				older.Insert(other.Name)
-			}
 		}
 	}
-	slices.SortFunc(o.orphans, func(a, b *v1alpha1.Switch) int { return cmp.Compare(a.Name, b.Name) })
-	o.olderMachines = sets.List(older)
-	for _, sw := range c.memory.unreported(key, foreign) {
+	slices.SortFunc(o.orphans, compareNames)
+	slices.SortFunc(foreign, compareNames)
+	for _, sw := range c.memory.unreported(key, foreign[:min(len(foreign), maxReported)]) {
 		owner := metav1.GetControllerOfNoCopy(sw)
 		o.foreign = append(o.foreign, fmt.Sprintf("%s (of %s %s)", sw.Name, owner.Kind, owner.Name))
 	}
-	slices.Sort(o.foreign)
+
+	controlled, err := inIndex[*switchSet](c.switchSets.indexer, bucketIndex, buckets...)
+	if err != nil {
+		return err
+	}
+	older := map[string]*v1alpha1.Machine{}
+	for _, set := range controlled {
+		// If its owner's selector does not match, it is released next; if its owner is gone, it is deleted.
+		other := c.machineOf(set.namespace, &set.owner)
+		if other == nil || older[other.Name] != nil || compareAges(other, o.machine) >= 0 {
+			continue
+		}
+		if o.selector.Matches(set.labels) && c.selectors.matches(other, set.labels) {
+			older[other.Name] = other
+		}
+	}
+	for _, other := range slices.SortedFunc(maps.Values(older), compareAges) {
+		o.olderMachines = append(o.olderMachines, other.Name)
+	}
 	return nil
 }
 
-func isOlder(machine, than *v1alpha1.Machine) bool {
-	return cmp.Or(machine.CreationTimestamp.Compare(than.CreationTimestamp.Time), cmp.Compare(machine.Name, than.Name)) < 0
+func compareNames(a, b *v1alpha1.Switch) int { return cmp.Compare(a.Name, b.Name) }
+
+// compareAges orders Machines by their age, the oldest first.
+func compareAges(a, b *v1alpha1.Machine) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // takenNames returns the names of slots that exist, whatever controls them, up to as many free ones as scaling may need.
 func (c *Controller) takenNames(o *observed) (sets.Set[string], error) {
 	taken, free := sets.New[string](), 0
-	wanted := int(o.machine.Spec.Switches)
-	for _, sw := range o.owned {
-		if o.selector.Matches(labels.Set(sw.Labels)) {
-			wanted--
-		}
-	}
+	wanted := missing(o)
 	for slot := 0; free < wanted; slot++ {
 		name := slotName(o.machine.UID, slot)
 		_, exists, err := c.switches.GetByKey(cache.NewObjectName(o.machine.Namespace, name).String())

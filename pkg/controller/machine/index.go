@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,13 +18,18 @@ import (
 )
 
 // With many Machines in one namespace a sync must not read all switches, nor an event all Machines. A Machine and a Switch that can match
-// share a bucket: a Machine is in that of one of its matchLabels, a Switch in those of all its labels. Machines that
-// have only expressions share a bucket that every Switch is in too.
+// share a bucket: a Machine is in that of one of its matchLabels, a Switch in those of all its labels. A Machine that
+// has only expressions is in a bucket that every Switch is in too. So that it does not read every Switch of the other Machines, it reads only
+// the sets of these.
 const (
-	// bucketIndex of Machines and of switches.
+	// bucketIndex of Machines, of sets, and of switches that no Machine controls.
 	bucketIndex = "machine.bucket"
-	// ownerIndex has switches by the UID of their controller.
+	// ownerIndex has switches and sets by the Machine that controls them.
 	ownerIndex = "machine.owner"
+
+	// maxIndexedLabels is how many labels of a Switch are buckets. With more of them the Switch is in one bucket that all Machines read: an index
+	// has many times the size of the labels, which the API server limits only by the size of the object.
+	maxIndexedLabels = 100
 )
 
 func machineIndexers() cache.Indexers {
@@ -36,15 +40,25 @@ func machineIndexers() cache.Indexers {
 
 func switchIndexers() cache.Indexers {
 	return cache.Indexers{
-		bucketIndex: func(obj any) ([]string, error) { return switchBuckets(obj.(*v1alpha1.Switch)), nil },
+		bucketIndex: func(obj any) ([]string, error) {
+			sw := obj.(*v1alpha1.Switch)
+			if machineOwner(sw) != nil {
+				return nil, nil
+			}
+			return labelBuckets(sw.Namespace, sw.Labels), nil
+		},
 		ownerIndex: func(obj any) ([]string, error) {
-			if owner := metav1.GetControllerOfNoCopy(obj.(*v1alpha1.Switch)); owner != nil {
-				return []string{string(owner.UID)}, nil
+			sw := obj.(*v1alpha1.Switch)
+			if owner := machineOwner(sw); owner != nil {
+				return []string{ownerKey(sw.Namespace, owner.UID)}, nil
 			}
 			return nil, nil
 		},
 	}
 }
+
+// ownerKey is the value of ownerIndex.
+func ownerKey(namespace string, owner types.UID) string { return namespace + "/" + string(owner) }
 
 func machineBucket(machine *v1alpha1.Machine) string {
 	wanted := labelSelector(machine).MatchLabels
@@ -55,12 +69,27 @@ func machineBucket(machine *v1alpha1.Machine) string {
 	return labelBucket(machine.Namespace, key, wanted[key])
 }
 
-func switchBuckets(sw *v1alpha1.Switch) []string {
-	buckets := []string{sw.Namespace}
-	for key, value := range sw.Labels {
-		buckets = append(buckets, labelBucket(sw.Namespace, key, value))
+func labelBuckets(namespace string, set labels.Set) []string {
+	buckets := []string{namespace}
+	if len(set) > maxIndexedLabels {
+		return append(buckets, manyLabelsBucket(namespace))
+	}
+	for key, value := range set {
+		buckets = append(buckets, labelBucket(namespace, key, value))
 	}
 	return buckets
+}
+
+// manyLabelsBucket has what has more labels than are indexed.
+func manyLabelsBucket(namespace string) string { return namespace + " many labels" }
+
+// bucketsOf returns the buckets that have everything that the Machine can match.
+func bucketsOf(machine *v1alpha1.Machine) []string {
+	bucket := machineBucket(machine)
+	if bucket == machine.Namespace {
+		return []string{bucket}
+	}
+	return []string{bucket, manyLabelsBucket(machine.Namespace)}
 }
 
 // labelBucket is never a namespace: its separators cannot be part of a name.
@@ -69,14 +98,16 @@ func labelBucket(namespace, key, value string) string {
 }
 
 // inIndex returns the objects of an index. They are the cache's own.
-func inIndex[T any](indexer cache.Indexer, index, value string) ([]T, error) {
-	found, err := indexer.ByIndex(index, value)
-	if err != nil {
-		return nil, fmt.Errorf("looking up %s in the index %s: %w", value, index, err)
-	}
-	objects := make([]T, len(found))
-	for i := range found {
-		objects[i] = found[i].(T)
+func inIndex[T any](indexer cache.Indexer, index string, values ...string) (objects []T, err error) {
+	for _, value := range values {
+		found, err := indexer.ByIndex(index, value)
+		if err != nil {
+			return nil, fmt.Errorf("looking up %s in the index %s: %w", value, index, err)
+		}
+		objects = slices.Grow(objects, len(found))
+		for i := range found {
+			objects = append(objects, found[i].(T))
+		}
 	}
 	return objects, nil
 }

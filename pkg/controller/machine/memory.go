@@ -17,8 +17,10 @@ import (
 // restart.
 type memory struct {
 	mu sync.Mutex
-	// deleting are the switches that we have deleted, until the cache has seen that they are gone.
-	deleting sets.Set[types.UID]
+	// deleting are the switches that we have deleted, until the cache has seen that they are gone, with the Machine that had them.
+	deleting map[types.UID]cache.ObjectName
+	// deletingOf are the same switches, by Machine.
+	deletingOf map[cache.ObjectName]sets.Set[types.UID]
 	// reported are, by Machine, the foreign switches that an event has reported.
 	reported map[cache.ObjectName]sets.Set[types.UID]
 }
@@ -26,32 +28,48 @@ type memory struct {
 func (m *memory) isDeleting(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.deleting.Has(uid)
+	_, deleting := m.deleting[uid]
+	return deleting
 }
 
-// beingDeleted returns all switches that we have deleted and the cache still has.
-func (m *memory) beingDeleted() sets.Set[types.UID] {
+// beingDeleted returns the switches of a Machine that we have deleted and the cache still has.
+func (m *memory) beingDeleted(machine cache.ObjectName) sets.Set[types.UID] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.deleting.Clone()
+	return m.deletingOf[machine].Clone()
 }
 
 // startDeleting has to be called before the request: after it the cache may have seen already that the Switch is gone.
-func (m *memory) startDeleting(uid types.UID) {
+func (m *memory) startDeleting(machine cache.ObjectName, uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.deleting == nil {
-		m.deleting = sets.New[types.UID]()
+		m.deleting, m.deletingOf = map[types.UID]cache.ObjectName{}, map[cache.ObjectName]sets.Set[types.UID]{}
 	}
-	m.deleting.Insert(uid)
+	if m.deletingOf[machine] == nil {
+		m.deletingOf[machine] = sets.New[types.UID]()
+	}
+	m.deleting[uid] = machine
+	m.deletingOf[machine].Insert(uid)
 }
 
 // stopDeleting forgets a Switch that is gone, or whose deletion was not accepted.
 func (m *memory) stopDeleting(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.deleting.Delete(uid)
+	machine, deleting := m.deleting[uid]
+	if !deleting {
+		return
+	}
+	delete(m.deleting, uid)
+	delete(m.deletingOf[machine], uid)
+	if len(m.deletingOf[machine]) == 0 {
+		delete(m.deletingOf, machine)
+	}
 }
+
+// maxReported is how many foreign switches of a Machine are reported, and remembered: the first by name.
+const maxReported = 100
 
 // unreported returns the foreign switches that it has not returned before, and forgets those that are foreign no longer.
 func (m *memory) unreported(key cache.ObjectName, foreign []*v1alpha1.Switch) (unreported []*v1alpha1.Switch) {

@@ -25,11 +25,13 @@ type observed struct {
 	// selector is nil if it is invalid; then invalid is the reason.
 	selector labels.Selector
 	invalid  string
-	// owned are the switches that the Machine controls and that are not being deleted, sorted by name.
+	// owned are the switches that the Machine controls, that its selector matches, and that are not being deleted, sorted by name.
 	owned []*v1alpha1.Switch
+	// strays are those that the selector no longer matches, sorted by name. They are released.
+	strays []*v1alpha1.Switch
 	// orphans are the switches without a controller that the selector matches, sorted by name.
 	orphans []*v1alpha1.Switch
-	// olderMachines are the names of the older Machines that control switches which both selectors match.
+	// olderMachines are the names of the older Machines that control switches which both selectors match, the oldest first.
 	olderMachines []string
 	// foreign are, as text, the switches that the selector matches and that another kind controls, as far as no event has reported them.
 	foreign []string
@@ -56,6 +58,8 @@ type progress struct {
 	adopted, released, created, deleted, seen []string
 	// rejection is the API server's reason for rejecting a new Switch.
 	rejection string
+	// claims, deletions and stamps are how many switches were to be adopted or released, deleted, and stamped.
+	claims, deletions, stamps int
 	// failed are the stages of which a step has failed. They are not tried again in this sync.
 	failed sets.Set[stageName]
 	// cacheIsStale reports whether a step has met an object that the cache does not show as it is.
@@ -79,22 +83,33 @@ func machineOwner(sw *v1alpha1.Switch) *metav1.OwnerReference {
 // put replaces a Switch by its current state.
 func (o *observed) put(sw *v1alpha1.Switch) {
 	o.drop(sw.UID)
-	if ownershipOf(o.machine, sw) == controller.Owned {
-		at, _ := slices.BinarySearchFunc(o.owned, sw.Name, func(sw *v1alpha1.Switch, name string) int { return cmp.Compare(sw.Name, name) })
-		o.owned = slices.Insert(o.owned, at, sw)
+	if ownershipOf(o.machine, sw) != controller.Owned {
+		return
 	}
+	switches := &o.owned
+	if !o.selects(sw) {
+		switches = &o.strays
+	}
+	at, _ := slices.BinarySearchFunc(*switches, sw.Name, func(sw *v1alpha1.Switch, name string) int { return cmp.Compare(sw.Name, name) })
+	*switches = slices.Insert(*switches, at, sw)
+}
+
+// selects reports whether a Switch that the Machine controls may stay its own. With a selector that is invalid, all may.
+func (o *observed) selects(sw *v1alpha1.Switch) bool {
+	return o.selector == nil || o.selector.Matches(labels.Set(sw.Labels))
 }
 
 // drop removes a Switch that is gone.
 func (o *observed) drop(uid types.UID) {
 	is := func(sw *v1alpha1.Switch) bool { return sw.UID == uid }
 	o.owned = slices.DeleteFunc(o.owned, is)
+	o.strays = slices.DeleteFunc(o.strays, is)
 	o.orphans = slices.DeleteFunc(o.orphans, is)
 }
 
-// find returns the Switch of that name that is owned or an orphan; nil if there is none.
+// find returns the Switch of that name that is owned, a stray or an orphan; nil if there is none.
 func (o *observed) find(name string) *v1alpha1.Switch {
-	for _, switches := range [][]*v1alpha1.Switch{o.owned, o.orphans} {
+	for _, switches := range [][]*v1alpha1.Switch{o.owned, o.strays, o.orphans} {
 		for _, sw := range switches {
 			if sw.Name == name {
 				return sw

@@ -80,7 +80,8 @@ type stageName string
 const (
 	// stageLever moves the lever down that was seen up long enough ago. It has nothing to do with the switches.
 	stageLever stageName = "lever"
-	// stageScale adopts and releases switches, then creates or deletes as many as are missing or too many.
+	// stageScale adopts and releases switches, then creates or deletes as many as are missing or too many. More than maxChanges are left to the next
+	// sync.
 	stageScale stageName = "scale"
 	// stageStamps records when each switch was seen up.
 	stageStamps stageName = "stamps"
@@ -110,13 +111,13 @@ func decide(o *observed) controller.Plan {
 	if len(o.orphans) > 0 && !o.machineIsLive && !o.progress.failed.Has(stageScale) {
 		return controller.Plan{Asks: []controller.Ask{readMachine{}}}
 	}
-	if steps := claim(o); o.isNext(stageScale, steps) {
+	if steps := upTo(maxChanges-o.progress.claims, claim(o)); o.isNext(stageScale, steps) {
 		return intermediate(stageScale, steps)
 	}
 	if steps := scale(o); o.isNext(stageScale, steps) {
 		return intermediate(stageScale, steps) // and once more if a name was taken
 	}
-	if steps := stamps(o); o.isNext(stageStamps, steps) {
+	if steps := upTo(maxChanges-o.progress.stamps, stamps(o)); o.isNext(stageStamps, steps) {
 		return intermediate(stageStamps, steps)
 	}
 	return end(o)
@@ -146,7 +147,7 @@ func end(o *observed) controller.Plan {
 	if len(steps) > 0 {
 		p.Steps = []controller.Step{stage{stageEnd, steps}}
 	}
-	if o.progress.cacheIsStale {
+	if o.progress.cacheIsStale || isUnfinished(o) {
 		p.RequeueAfter = controller.EarliestDelay(p.RequeueAfter, controller.StaleCacheDelay)
 	}
 	return p

@@ -225,7 +225,7 @@ func TestDecide(t *testing.T) {
 				return
 			}
 			synctest.Test(t, func(t *testing.T) {
-				got, after, err := newWorld(t, tc.o.machine, slices.Concat(tc.o.owned, tc.o.orphans)...).sync()
+				got, after, err := newWorld(t, tc.o.machine, slices.Concat(tc.o.owned, tc.o.strays, tc.o.orphans)...).sync()
 				if after != 0 {
 					got = append(got, "requeue after "+after.String())
 				}

@@ -9,21 +9,35 @@ import (
 	"cmp"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 	"millwright.dev/pkg/controller"
 )
 
+// maxChanges is how many switches one sync adopts or releases, how many it deletes, and how many it stamps. The rest is left to the next sync:
+// a Machine with thousands of switches must not keep a worker for as long as it takes to adopt and delete them all.
+const maxChanges = 100
+
+// upTo returns the first of the steps.
+func upTo(count int, steps []controller.Step) []controller.Step {
+	return steps[:max(0, min(count, len(steps)))]
+}
+
+// isUnfinished reports whether changes are left to the next sync.
+func isUnfinished(o *observed) bool {
+	return hasClaimsLeft(o) ||
+		o.progress.deletions >= maxChanges && missing(o) < 0 && !o.progress.failed.Has(stageScale) ||
+		o.progress.stamps >= maxChanges && len(stamps(o)) > 0 && !o.progress.failed.Has(stageStamps)
+}
+
+// hasClaimsLeft reports whether the next sync adopts or releases more switches.
+func hasClaimsLeft(o *observed) bool {
+	return o.progress.claims >= maxChanges && len(claim(o)) > 0 && !o.progress.failed.Has(stageScale)
+}
+
 // claim returns the steps after which the Machine controls the switches that its selector matches, and no others.
 func claim(o *observed) (steps []controller.Step) {
-	if o.selector == nil {
-		return nil
-	}
-	for _, sw := range o.owned {
-		if !o.selector.Matches(labels.Set(sw.Labels)) {
-			steps = append(steps, release{sw.Name})
-		}
+	for _, sw := range o.strays {
+		steps = append(steps, release{sw.Name})
 	}
 	for _, sw := range o.orphans {
 		steps = append(steps, adopt{sw.Name})
@@ -54,5 +68,5 @@ func scale(o *observed) (steps []controller.Step) {
 	for _, sw := range newest[:-count] {
 		steps = append(steps, deleteSwitch{sw.Name})
 	}
-	return steps
+	return upTo(maxChanges-o.progress.deletions, steps)
 }

@@ -215,3 +215,89 @@ func TestInvalidSelectorCreatesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A Machine that matches hundreds of orphans adopts and deletes them in several syncs, between which another Machine has its turn.
+func TestOneSyncChangesAHundredSwitches(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		const orphans = 350
+		for i := range orphans {
+			a.make(switchOf(fmt.Sprintf("orphan-%03d", i), orphaned))
+		}
+		a.apply(newMachine(2))
+		a.operate()
+		var got []string
+		counts := map[string]int{}
+		for _, line := range append(a.took(), "get machines m") {
+			counts[word(line)]++
+			if line == "get machines m" && len(counts) > 1 { // a sync that adopts begins with it
+				got = append(got, fmt.Sprintf("%d adopted, %d deleted", counts["adopt"], counts["delete"]))
+				clear(counts)
+			}
+		}
+		want := []string{"100 adopted, 98 deleted", "100 adopted, 100 deleted", "100 adopted, 100 deleted", "50 adopted, 50 deleted"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		time.Sleep(time.Minute)
+		if got := a.ownedBy("uid-m"); len(got) != 2 || len(a.switches.List()) != 2 {
+			t.Errorf("owned are %v, of %d; want two", got, len(a.switches.List()))
+		}
+		if got, want := describeStatus(a.machine("m").Status), `2 "dd", Ready=True Complete`; got != want {
+			t.Errorf("m is %s, want %s", got, want)
+		}
+	})
+}
+
+// While switches have yet to be released, they are neither counted nor flipped nor deleted.
+func TestSwitchesToReleaseAreNotCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.apply(newMachine(2))
+		for i := range 250 {
+			sw := switchOf(fmt.Sprintf("sw-%03d", i), labelled("none"), upSince(-3600))
+			if i < 3 {
+				sw = switchOf(sw.Name)
+			}
+			a.make(sw)
+		}
+		a.operate()
+		var statuses []string
+		for _, line := range a.took() {
+			if word(line) == "flip" || strings.HasPrefix(line, "stamp") {
+				t.Errorf("got %s, want no change of a position", line)
+			}
+			if word(line) == "status" {
+				statuses = append(statuses, line)
+			}
+		}
+		if want := []string{`status of m: 2 "dd", Ready=False Scaling`, `status of m: 2 "dd", Ready=True Complete`}; !slices.Equal(statuses, want) {
+			t.Errorf("got %q, want %q", statuses, want)
+		}
+		if owned, all := len(a.ownedBy("uid-m")), len(a.switches.List()); owned != 2 || all != 249 {
+			t.Errorf("got %d owned of %d, want 2 of 249", owned, all)
+		}
+	})
+}
+
+// A user may name a Machine as the controller of any number of switches.
+func TestOneSyncStampsAHundredSwitches(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.apply(newMachine(100))
+		for i := range 350 {
+			a.make(switchOf(fmt.Sprintf("sw-%03d", i), up))
+		}
+		a.operate()
+		row, longest := 0, 0
+		for _, line := range a.took() {
+			if row++; word(line) != "stamp" {
+				row = 0
+			}
+			longest = max(longest, row)
+		}
+		if longest != 100 {
+			t.Errorf("stamps in a row: got %d, want 100", longest)
+		}
+		if got, want := describeStatus(a.machine("m").Status), `100 "`+strings.Repeat("u", 100)+`", Ready=True Complete`; got != want {
+			t.Errorf("m is %s, want %s", got, want)
+		}
+	})
+}

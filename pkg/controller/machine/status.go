@@ -98,11 +98,22 @@ func readiness(o *observed) (value metav1.ConditionStatus, reason, message strin
 		return current.Status, current.Reason, current.Message // until the API server answers otherwise
 	case missing(o) != 0:
 		return metav1.ConditionFalse, v1alpha1.ReasonScaling, fmt.Sprintf("%d of %d switches", len(o.owned), o.machine.Spec.Switches)
+	case hasClaimsLeft(o):
+		return metav1.ConditionFalse, v1alpha1.ReasonScaling, "More switches are adopted or released"
 	case len(o.olderMachines) > 0:
-		return metav1.ConditionFalse, v1alpha1.ReasonSelectorOverlap, fmt.Sprintf("The selector also matches switches of Machine %s", listed(o.olderMachines))
+		return metav1.ConditionFalse, v1alpha1.ReasonSelectorOverlap, "The selector also matches switches of Machine " + oldest(o.olderMachines)
 	default:
 		return metav1.ConditionTrue, v1alpha1.ReasonComplete, ""
 	}
+}
+
+// oldest returns the names of the oldest Machines. The text is the same however many more there are, so that the status of a Machine is not written
+// again for each of them.
+func oldest(machines []string) string {
+	if len(machines) <= maxListed {
+		return listed(machines)
+	}
+	return strings.Join(machines[:maxListed], ", ") + " and of others"
 }
 
 func hasReason(condition *metav1.Condition, reason string) bool {

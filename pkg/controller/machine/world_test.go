@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/generated/clientset/versioned"
 )
 
 // observe returns what is observed of a Machine with these switches, at noon.
@@ -54,17 +56,11 @@ func newWorld(t *testing.T, machine *v1alpha1.Machine, owned ...*v1alpha1.Switch
 	time.Sleep(time.Until(noon))
 	recorder := record.NewFakeRecorder(100)
 	w := &world{apiServer: newAPIServer(t), recorded: recorder.Events}
-	w.controller = &Controller{
-		client:   w.client(w.Do),
-		recorder: recorder,
-		machines: cache.NewIndexer(cache.MetaNamespaceKeyFunc, machineIndexers()),
-		switches: cache.NewIndexer(cache.MetaNamespaceKeyFunc, switchIndexers()),
-	}
+	w.controller = newControllerWithCaches(w.client(w.Do), recorder)
 	machine = machine.DeepCopy()
-	var cached []any
 	for _, sw := range owned {
 		w.apiServer.switches.Create(sw)
-		cached = append(cached, w.theSwitch(sw.Name))
+		w.controller.observe(t, w.theSwitch(sw.Name), false)
 		if flip := machine.Status.Flip; flip != nil && flip.UID == sw.UID {
 			flip.ResourceVersion = w.reserve(sw, flip.ResourceVersion)
 		}
@@ -73,8 +69,58 @@ func newWorld(t *testing.T, machine *v1alpha1.Machine, owned ...*v1alpha1.Switch
 	w.position = len(w.History())
 	version := strconv.FormatInt(w.Version(), 10)
 	w.must(w.controller.machines.Replace([]any{w.machine(machine.Name)}, version))
-	w.must(w.controller.switches.Replace(cached, version))
+	w.must(w.controller.switches.Replace(w.controller.switches.List(), version))
 	return w
+}
+
+// newControllerWithCaches returns a controller without informers: its caches see what observe shows them.
+func newControllerWithCaches(client versioned.Interface, recorder record.EventRecorder) *Controller {
+	ofMachines := machineIndexers()
+	ofMachines[cache.NamespaceIndex] = cache.MetaNamespaceIndexFunc // as the informer has it
+	return newController(client, recorder,
+		cache.NewIndexer(cache.MetaNamespaceKeyFunc, ofMachines), cache.NewIndexer(cache.MetaNamespaceKeyFunc, switchIndexers()))
+}
+
+// observe shows the caches a Machine or a Switch, or that it is gone. It returns the names of the Machines that this queues.
+func (c *Controller) observe(t *testing.T, object any, isGone bool) []string {
+	t.Helper()
+	if machine, isMachine := object.(*v1alpha1.Machine); isMachine {
+		return c.queued(t, show(t, c.machines, machine, isGone, c.machineChanged))
+	}
+	sw := object.(*v1alpha1.Switch)
+	if isGone {
+		c.memory.stopDeleting(sw.UID)
+	}
+	return c.queued(t, show(t, c.switches, sw, isGone, c.switchChanged))
+}
+
+// show changes a cache, and returns the keys that this queues.
+func show[T any](t *testing.T, indexer cache.Indexer, object *T, isGone bool,
+	changed func(_ context.Context, before, after *T) []cache.ObjectName) []cache.ObjectName {
+	t.Helper()
+	known, exists, err := indexer.Get(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before *T
+	if exists {
+		before = known.(*T)
+	}
+	change := indexer.Update
+	if isGone {
+		change = indexer.Delete
+	}
+	if err := change(object); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case !isGone:
+		return changed(t.Context(), before, object)
+	case before != nil:
+		return changed(t.Context(), before, nil)
+	default:
+		return nil
+	}
 }
 
 // reserve returns the version of a reservation of the Switch, which compares with that of the API server as the given version does. A cache
@@ -106,22 +152,13 @@ func (w *world) sync() (requests []string, requeueAfter time.Duration, err error
 		requests = append(requests, "event "+<-w.recorded)
 	}
 	for _, name := range w.unseen {
-		w.must(w.controller.switches.Update(w.theSwitch(name)))
+		w.controller.observe(w.t, w.theSwitch(name), false)
 	}
 	w.unseen = nil
 	history := w.History()
 	for ; w.position < len(history); w.position++ {
 		change := history[w.position]
-		indexer := w.controller.machines
-		if change.Resource == switches.GroupVersionResource {
-			indexer = w.controller.switches
-		}
-		if change.Deleted {
-			w.must(indexer.Delete(typed(change)))
-			w.controller.memory.stopDeleting(change.Object.GetUID())
-		} else {
-			w.must(indexer.Update(typed(change)))
-		}
+		w.controller.observe(w.t, typed(change), change.Deleted)
 	}
 	return requests, requeueAfter, err
 }

@@ -21809,7 +21809,7 @@ func schema_pkg_apis_useless_v1alpha1_MachineSpec(ref common.ReferenceCallback) 
 					},
 					"selector": {
 						SchemaProps: spec.SchemaProps{
-							Description: "selector selects the switches of the machine: switches that match it and have no other controller owner are adopted, switches that no longer match it are released. The switches that the machine creates have the labels of matchLabels, which must satisfy matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed.",
+							Description: "selector selects the switches of the machine: switches that match it and have no other controller owner are adopted, switches that no longer match it are released. The switches that the machine creates have the labels of matchLabels, which must satisfy matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed. It has at most 50 labels, 20 expressions, and 50 values in each.",
 							Ref:         ref(metav1.LabelSelector{}.OpenAPIModelName()),
 						},
 					},

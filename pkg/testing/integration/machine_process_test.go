@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,10 @@ func TestMachineInvalid(t *testing.T) {
 		"negative switches":     {newMachine("m", -1), "spec.switches in body should be greater than or equal to 1"},
 		"position too long":     {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.SwitchPosition = strings.Repeat("u", 64) }), "may not be more than 63"},
 		"empty selector":        {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.Selector = &metav1.LabelSelector{} }), "an empty selector would match every switch of the namespace"},
+		"too many labels":       {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.Selector = &metav1.LabelSelector{MatchLabels: labelsOf(51)} }), "at most 50 labels"},
+		"as many as allowed":    {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.Selector = selectorOf(20, 50) }), ""},
+		"too many expressions":  {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.Selector = selectorOf(21, 1) }), "at most 20 expressions"},
+		"too many values":       {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.Selector = selectorOf(2, 51) }), "at most 50 values in one expression"},
 		"negative delay":        {newMachine("m", 1, func(s *v1alpha1.MachineSpec) { s.FlipDelaySeconds = -1 }), "spec.flipDelaySeconds in body should be greater than or equal to 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,4 +180,25 @@ func TestMachineInvalid(t *testing.T) {
 			t.Errorf("kubectl explain %s lacks text:\n%s", field, explained)
 		}
 	}
+}
+
+func labelsOf(count int) map[string]string {
+	set := map[string]string{}
+	for i := range count {
+		set[fmt.Sprint("label-", i)] = ""
+	}
+	return set
+}
+
+// selectorOf returns a selector that matches everything without the label changed.
+func selectorOf(expressions, values int) *metav1.LabelSelector {
+	selector := &metav1.LabelSelector{}
+	for i := range expressions {
+		expression := metav1.LabelSelectorRequirement{Key: "changed", Operator: metav1.LabelSelectorOpNotIn}
+		for j := range values {
+			expression.Values = append(expression.Values, fmt.Sprintf("value-%d-%d", i, j))
+		}
+		selector.MatchExpressions = append(selector.MatchExpressions, expression)
+	}
+	return selector
 }

@@ -34,9 +34,7 @@ func TestCoreMemory(t *testing.T) {
 	for i := range suspendedOnes {
 		e.create(immortal(fmt.Sprintf("suspended-%d", i), withBallast, func(container *v1alpha1.ImmortalContainer) { container.Spec.Suspend = true }))
 	}
-	p := startLimited(t, core, "controllers", "--kubeconfig", operatorAccount(t, cluster).WriteKubeconfig(t), "--serving-address", "127.0.0.1:0",
-		"--controllers", strings.Join(core.controllers(t), ","), "--leader-elect-lease-namespace", accountNamespace, "--leader-elect-lease-name", string(core),
-		"--leader-elect-lease-duration", patientElection.LeaseDuration.String(), "--leader-elect-renew-deadline", patientElection.RenewDeadline.String())
+	p := startCore(t, cluster)
 	for i := range suspendedOnes {
 		e.awaitCondition(fmt.Sprintf("suspended-%d", i), v1alpha1.ConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
 	}
@@ -75,4 +73,12 @@ func TestCoreMemory(t *testing.T) {
 		e.awaitReady(fmt.Sprintf("suspended-%d", i), 1)
 	}
 	p.mustHaveFit(t)
+}
+
+// startCore starts the Deployment core, with its memory limit and its account.
+func startCore(t *testing.T, cluster *testcluster.Cluster) *limitedProcess {
+	t.Helper()
+	return startLimited(t, core, "controllers", "--kubeconfig", operatorAccount(t, cluster).WriteKubeconfig(t), "--serving-address", "127.0.0.1:0",
+		"--controllers", strings.Join(core.controllers(t), ","), "--leader-elect-lease-namespace", accountNamespace, "--leader-elect-lease-name", string(core),
+		"--leader-elect-lease-duration", patientElection.LeaseDuration.String(), "--leader-elect-renew-deadline", patientElection.RenewDeadline.String())
 }

@@ -59,9 +59,13 @@ type MachineSpec struct {
 
 	// selector selects the switches of the machine: switches that match it and have no other controller owner are adopted, switches
 	// that no longer match it are released. The switches that the machine creates have the labels of matchLabels, which must satisfy
-	// matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed.
+	// matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed. It has at most 50 labels, 20
+	// expressions, and 50 values in each.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)",message="an empty selector would match every switch of the namespace: give matchLabels, or leave selector out for machine=<name>"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.size() <= 50",message="at most 50 labels: every switch of the machine has all of them",fieldPath=".matchLabels"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.size() <= 20",message="at most 20 expressions",fieldPath=".matchExpressions"
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, !has(e.values) || e.values.size() <= 50)",message="at most 50 values in one expression",fieldPath=".matchExpressions"
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
 	// flipDelaySeconds is how long after it was seen in another position a switch is moved down again, in seconds.

@@ -21,7 +21,8 @@ type MachineSpecApplyConfiguration struct {
 	SwitchPosition *string `json:"switchPosition,omitempty"`
 	// selector selects the switches of the machine: switches that match it and have no other controller owner are adopted, switches
 	// that no longer match it are released. The switches that the machine creates have the labels of matchLabels, which must satisfy
-	// matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed.
+	// matchExpressions. The default is matchLabels machine=<name of the machine>. It cannot be changed. It has at most 50 labels, 20
+	// expressions, and 50 values in each.
 	Selector *v1.LabelSelectorApplyConfiguration `json:"selector,omitempty"`
 	// flipDelaySeconds is how long after it was seen in another position a switch is moved down again, in seconds.
 	FlipDelaySeconds *int32 `json:"flipDelaySeconds,omitempty"`
