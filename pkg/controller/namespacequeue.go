@@ -15,7 +15,7 @@ import (
 // however long their syncs take. The rule:
 //
 //   - Namespaces take turns; the keys of a namespace are first in, first out.
-//   - A namespace has three quarters of the workers at most. The keys that it has beyond that are held back until one of its syncs ends.
+//   - A namespace has three quarters of the workers at most, rounded up. The keys that it has beyond that are held back until one of its syncs ends.
 //
 // A key without a name stands for its namespace as a whole. It is treated as one of another namespace, so that it does not wait for its objects.
 //

@@ -93,7 +93,7 @@ func (c *Controller) gatherOthers(key cache.ObjectName, o *observed) error {
 	}
 	slices.SortFunc(o.orphans, compareNames)
 	slices.SortFunc(foreign, compareNames)
-	for _, sw := range c.memory.unreported(key, foreign[:min(len(foreign), maxReported)]) {
+	for _, sw := range c.memory.unreported(key, foreign) {
 		owner := metav1.GetControllerOfNoCopy(sw)
 		o.foreign = append(o.foreign, fmt.Sprintf("%s (of %s %s)", sw.Name, owner.Kind, owner.Name))
 	}

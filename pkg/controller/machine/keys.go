@@ -90,7 +90,7 @@ func (c *Controller) withConcerned(ctx context.Context, namespace string, keys [
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Failed to look up the Machines of a namespace", "namespace", namespace)
 		}
-		if matched += len(machines); matched > maxMatched {
+		if matched += max(1, len(machines)); matched > maxMatched {
 			c.labelChanges.add(namespace, keys, changed)
 			return []cache.ObjectName{namespaceKey(namespace)}
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -288,6 +289,34 @@ func TestFirstForeignSwitchesAreReported(t *testing.T) {
 	}
 	if got := len(c.memory.reported[cache.MetaObjectToName(m)]); got != maxReported {
 		t.Errorf("remembered: got %d, want %d", got, maxReported)
+	}
+	// One more that is the first by name takes no place, and frees none when it goes.
+	for _, isGone := range []bool{false, true} {
+		c.observe(t, switchOf("aa", ownedByStranger), isGone)
+		if o, err := c.gather(cache.MetaObjectToName(m)); err != nil || len(o.foreign) != 0 {
+			t.Errorf("reported: got %q, %v, want none", o.foreign, err)
+		}
+	}
+}
+
+func TestRecreatedSwitchIsNotBeingDeleted(t *testing.T) {
+	c := newControllerWithCaches(nil, nil)
+	before, after := switchOf("sw"), switchOf("sw", func(sw *v1alpha1.Switch) { sw.UID = "uid-new" })
+	c.memory.startDeleting(cache.NewObjectName("default", "m"), before.UID)
+	c.switchChanged(t.Context(), before, after)
+	if len(c.memory.deleting) != 0 || len(c.memory.deletingOf) != 0 {
+		t.Errorf("got %v, %v, want none", c.memory.deleting, c.memory.deletingOf)
+	}
+}
+
+// A thousand switches with the same labels are one change.
+func TestEqualChangesOfLabels(t *testing.T) {
+	var l labelChanges
+	for range 2 * maxLabelChanges {
+		l.add("default", nil, []labels.Set{{"room": "hall"}})
+	}
+	if got := l.take("default"); got.isTruncated || len(got.labels) != 1 {
+		t.Errorf("got %+v, want one change", got)
 	}
 }
 

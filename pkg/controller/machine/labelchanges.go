@@ -24,8 +24,8 @@ type labelChanges struct {
 type changesOfNamespace struct {
 	// keys of Machines that are synced in any case.
 	keys sets.Set[cache.ObjectName]
-	// labels are nil if isTruncated.
-	labels []labels.Set
+	// labels by their text; nil if isTruncated.
+	labels map[string]labels.Set
 	// isTruncated reports whether there were too many labels.
 	isTruncated bool
 }
@@ -39,15 +39,19 @@ func (l *labelChanges) add(namespace string, keys []cache.ObjectName, changed []
 	}
 	c := l.byNamespace[namespace]
 	if c == nil {
-		c = &changesOfNamespace{keys: sets.New[cache.ObjectName]()}
+		c = &changesOfNamespace{keys: sets.New[cache.ObjectName](), labels: map[string]labels.Set{}}
 		l.byNamespace[namespace] = c
 	}
 	c.keys.Insert(keys...)
-	if c.isTruncated = c.isTruncated || len(c.labels)+len(changed) > maxLabelChanges; c.isTruncated {
-		c.labels = nil
-		return
+	for _, set := range changed {
+		if c.isTruncated {
+			return
+		}
+		c.labels[set.String()] = set
+		if len(c.labels) > maxLabelChanges {
+			c.isTruncated, c.labels = true, nil
+		}
 	}
-	c.labels = append(c.labels, changed...)
 }
 
 // take returns the changes of a namespace and forgets them.

@@ -68,23 +68,35 @@ func (m *memory) stopDeleting(uid types.UID) {
 	}
 }
 
-// maxReported is how many foreign switches of a Machine are reported, and remembered: the first by name.
+// maxReported is how many foreign switches of a Machine are reported and remembered.
 const maxReported = 100
 
-// unreported returns the foreign switches that it has not returned before, and forgets those that are foreign no longer.
+// unreported returns the foreign switches that it has not returned before, and forgets those that are foreign no longer. It remembers maxReported at
+// most, and does not return others.
 func (m *memory) unreported(key cache.ObjectName, foreign []*v1alpha1.Switch) (unreported []*v1alpha1.Switch) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(foreign) == 0 {
-		delete(m.reported, key)
-		return nil
-	}
+	reported := m.reported[key] // it is replaced, not changed
+	m.mu.Unlock()
 	now := sets.New[types.UID]()
 	for _, sw := range foreign {
-		now.Insert(sw.UID)
-		if !m.reported[key].Has(sw.UID) {
+		if reported.Has(sw.UID) {
+			now.Insert(sw.UID)
+		}
+	}
+	for _, sw := range foreign {
+		if len(now) >= maxReported {
+			break
+		}
+		if !now.Has(sw.UID) {
+			now.Insert(sw.UID)
 			unreported = append(unreported, sw)
 		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(now) == 0 {
+		delete(m.reported, key)
+		return nil
 	}
 	if m.reported == nil {
 		m.reported = map[cache.ObjectName]sets.Set[types.UID]{}

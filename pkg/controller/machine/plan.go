@@ -111,13 +111,13 @@ func decide(o *observed) controller.Plan {
 	if len(o.orphans) > 0 && !o.machineIsLive && !o.progress.failed.Has(stageScale) {
 		return controller.Plan{Asks: []controller.Ask{readMachine{}}}
 	}
-	if steps := upTo(maxChanges-o.progress.claims, claim(o)); o.isNext(stageScale, steps) {
+	if steps := someOf(maxChanges-o.progress.claims, claim(o), o.now); o.isNext(stageScale, steps) {
 		return intermediate(stageScale, steps)
 	}
 	if steps := scale(o); o.isNext(stageScale, steps) {
 		return intermediate(stageScale, steps) // and once more if a name was taken
 	}
-	if steps := upTo(maxChanges-o.progress.stamps, stamps(o)); o.isNext(stageStamps, steps) {
+	if steps := someOf(maxChanges-o.progress.stamps, stamps(o), o.now); o.isNext(stageStamps, steps) {
 		return intermediate(stageStamps, steps)
 	}
 	return end(o)

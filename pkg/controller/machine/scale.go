@@ -8,6 +8,7 @@ package machine
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"millwright.dev/pkg/apis/useless/v1alpha1"
 	"millwright.dev/pkg/controller"
@@ -20,6 +21,16 @@ const maxChanges = 100
 // upTo returns the first of the steps.
 func upTo(count int, steps []controller.Step) []controller.Step {
 	return steps[:max(0, min(count, len(steps)))]
+}
+
+// someOf returns some of the steps if there are more. Which ones depends on the time: those that are rejected again and again keep no others from
+// their turn.
+func someOf(count int, steps []controller.Step, now time.Time) []controller.Step {
+	if len(steps) <= max(0, count) {
+		return steps
+	}
+	first := int(now.UnixMilli() % int64(len(steps)))
+	return upTo(count, slices.Concat(steps[first:], steps[:first]))
 }
 
 // isUnfinished reports whether changes are left to the next sync.
@@ -56,11 +67,11 @@ func missing(o *observed) int {
 // scale returns the steps that create the switches that are missing, or delete the newest of too many.
 func scale(o *observed) (steps []controller.Step) {
 	count := missing(o)
-	if count > 0 {
+	if count >= 0 {
+		if count -= len(o.orphans); count <= 0 { // the next sync adopts those that are left
+			return nil
+		}
 		return []controller.Step{createSwitches{freeNames(o.machine.UID, o.taken, count)}}
-	}
-	if count == 0 {
-		return nil
 	}
 	newest := slices.SortedFunc(slices.Values(o.owned), func(a, b *v1alpha1.Switch) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))

@@ -15,6 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/useless/v1alpha1"
+	"millwright.dev/pkg/controller"
 )
 
 func TestASwitchThatIsDeletedComesBackDown(t *testing.T) {
@@ -300,4 +303,61 @@ func TestOneSyncStampsAHundredSwitches(t *testing.T) {
 			t.Errorf("m is %s, want %s", got, want)
 		}
 	})
+}
+
+// Switches that are adopted by the next sync are not created before, to be deleted then.
+func TestOrphansAreAdoptedInsteadOfCreated(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.apply(newMachine(100))
+		for i := range 100 {
+			a.make(switchOf(fmt.Sprintf("stray-%03d", i), labelled("none")))
+			a.make(switchOf(fmt.Sprintf("orphan-%03d", i), orphaned))
+		}
+		a.operate()
+		counts := map[string]int{}
+		for _, line := range a.took() {
+			counts[word(line)]++
+		}
+		if counts["release"] != 100 || counts["adopt"] != 100 || counts["create"] != 0 || counts["delete"] != 0 {
+			t.Errorf("got %v, want 100 released and 100 adopted, and nothing created or deleted", counts)
+		}
+	})
+}
+
+// A hundred switches that cannot be adopted do not keep another one from being adopted.
+func TestRejectedAdoptionsHoldUpNoOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, a *apiServer) {
+		a.apply(newMachine(1))
+		for i := range 150 {
+			a.make(switchOf(fmt.Sprintf("a-%03d", i), orphaned))
+		}
+		a.make(switchOf("b", orphaned))
+		a.failIf(func(request string) error {
+			if strings.HasPrefix(request, "adopt a-") {
+				return apierrors.NewForbidden(v1alpha1.Resource("switches"), "a", errors.New("denied"))
+			}
+			return nil
+		})
+		a.operate()
+		time.Sleep(time.Hour)
+		if got := a.ownedBy("uid-m"); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("owned: got %v, want b", got)
+		}
+	})
+}
+
+// What a sync leaves is due soon, whether or not an event comes.
+func TestUnfinishedChangesAreDueSoon(t *testing.T) {
+	for what, o := range map[string]*observed{
+		"adopt":   observe(newMachine(1, settled("d")), switchOf("a"), switchOf("b", orphaned)),
+		"release": observe(newMachine(1, settled("d")), switchOf("a"), switchOf("b", labelled("none"))),
+		"delete":  observe(newMachine(1, settled("d")), switchOf("a"), switchOf("b")),
+		"stamp":   observe(newMachine(1, settled("u")), switchOf("a", up)),
+	} {
+		o.machineIsLive = true
+		o.progress.claims, o.progress.deletions, o.progress.stamps = maxChanges, maxChanges, maxChanges
+		if p := decide(o); p.Again || p.RequeueAfter != controller.StaleCacheDelay {
+			t.Errorf("%s: got %q, want the end and a sync after %v", what, describe(o), controller.StaleCacheDelay)
+		}
+	}
 }
