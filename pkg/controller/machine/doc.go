@@ -11,8 +11,8 @@
 // many as wanted), the stamps (when each was seen up), and the end: the events, the status, and one flip at most. Each stage is decided from
 // the outcome of those before it. A sync changes a hundred switches of each sort at most, and leaves the rest to the next one.
 //
-// The event of a Switch queues the Machine that controls it. If other Machines may have to know, it queues the namespace, whose sync finds the
-// Machines with a selector that matches: keys.go decides that.
+// The event of a Switch queues the Machine that controls it. If other Machines may have to know, it queues those with a selector that matches, or
+// the namespace, whose sync finds them, if more than a few selectors would have to be matched: keys.go decides that.
 //
 // A flip is reserved, then done: a status write, guarded by the resourceVersion of the Machine, records the Switch and its
 // resourceVersion, and the flip is a patch that only this version accepts. Any process that finds a reservation completes it. It is
