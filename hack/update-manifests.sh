@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 controller_gen=(go run sigs.k8s.io/controller-tools/cmd/controller-gen) # not go tool, which ignores the flags of go-env.sh
 echo "Generating CRDs"
 "${controller_gen[@]}" crd:generateEmbeddedObjectMeta=true paths=./pkg/apis/... output:crd:dir="$work/crds"
-go run ./hack/partial-templates "$work"/crds/*.yaml
+go run ./hack/crds "$work"/crds/*.yaml
 mkdir -p manifests/00-crds
 rm -f manifests/00-crds/*.yaml
 mv "$work"/crds/*.yaml manifests/00-crds/

@@ -40,7 +40,9 @@ type Webhook struct {
 
 	// timeout of a call, from the connection to the end of the answer, for instance 30s. Default: 10s.
 	// +optional
-	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration(self)",message="must be a duration as in 30s or 1h30m"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// path is appended, unchanged, to the address of the service, for instance /sync.

@@ -96,6 +96,8 @@ type MachineStatus struct {
 
 	// seenAt is when the lever (spec.switchPosition) was first seen in another position than down; unset while it is down.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9-]+T[0-9:]+\.[0-9]{6}(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	SeenAt *metav1.MicroTime `json:"seenAt,omitempty"`
 
 	// flip is the flip that is reserved and was not yet observed to have happened. There is never more than one, and it is
@@ -105,6 +107,8 @@ type MachineStatus struct {
 
 	// lastFlipTime is when the last flip was observed to have happened. The next flip comes flipIntervalSeconds later at the earliest.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9-]+T[0-9:]+\.[0-9]{6}(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	LastFlipTime *metav1.MicroTime `json:"lastFlipTime,omitempty"`
 
 	// selector is the selector in force, as text, for the scale subresource.

@@ -50,6 +50,8 @@ type SwitchSpec struct {
 type SwitchStatus struct {
 	// seenAt is when the switch was first seen in another position than down; unset while it is down.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[0-9-]+T[0-9:]+\.[0-9]{6}(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	SeenAt *metav1.MicroTime `json:"seenAt,omitempty"`
 
 	// observedGeneration is the metadata.generation of the spec that this status describes.

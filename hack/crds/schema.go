@@ -3,8 +3,6 @@
 
 package main
 
-import "slices"
-
 // object is a JSON object: a CRD, or a schema within it.
 type object = map[string]any
 
@@ -30,30 +28,6 @@ func walk(schema object, visit func(schema object) bool) {
 	}
 	walk(field(schema, "items"), visit)
 	walk(field(schema, "additionalProperties"), visit)
-}
-
-// podTemplateSpec returns the schema of template.spec if the schema is that of a PodTemplateSpec. It is known by its shape,
-// since a CRD has no names of types: a spec that has containers, init containers and a node name is that of a Pod.
-func podTemplateSpec(schema object) (spec object, ok bool) {
-	spec = field(field(schema, "properties"), "spec")
-	properties := field(spec, "properties")
-	for _, name := range []string{"containers", "initContainers", "nodeName"} {
-		if field(properties, name) == nil {
-			return nil, false
-		}
-	}
-	return spec, true
-}
-
-// relax makes the containers of a Pod's spec optional and nullable.
-func relax(spec object) {
-	required := slices.DeleteFunc(list(spec, "required"), func(name any) bool { return name == "containers" })
-	if len(required) > 0 {
-		spec["required"] = required
-	} else {
-		delete(spec, "required")
-	}
-	field(field(spec, "properties"), "containers")["nullable"] = true
 }
 
 // field returns a field that is an object, nil if there is none.

@@ -1,14 +1,8 @@
 // Copyright The Millwright Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command partial-templates lets the Pod templates inside our CRDs be partial: it rewrites the CRD files that it is given.
-//
-// A kind that embeds a PodTemplateSpec takes the schema of core/v1 with it, which demands spec.containers. For us a template
-// is what the user wants to add to a Pod that the controller makes, and that may be nothing but a nodeSelector. So
-// spec.containers becomes optional, and nullable too: Go clients send "containers": null for a template without containers,
-// since the field has no omitempty. Nothing else is changed; in particular a container that is given still needs a name.
-//
-// controller-gen cannot express this, since the markers that say so stand in core/v1.
+// Command crds finishes the CRD files that it is given, after controller-gen: it lets Pod templates be partial, and admits no value that a Go
+// client cannot decode.
 package main
 
 import (
@@ -21,12 +15,12 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: partial-templates CRD.yaml...")
+		fmt.Fprintln(os.Stderr, "usage: crds CRD.yaml...")
 		os.Exit(2)
 	}
 	for _, path := range os.Args[1:] {
 		if err := rewrite(path); err != nil {
-			fmt.Fprintf(os.Stderr, "partial-templates: %s: %v\n", path, err)
+			fmt.Fprintf(os.Stderr, "crds: %s: %v\n", path, err)
 			os.Exit(1)
 		}
 	}
@@ -41,8 +35,8 @@ func rewrite(path string) error {
 		walk(schema, func(schema object) bool {
 			if spec, ok := podTemplateSpec(schema); ok {
 				relax(spec)
-				return false
 			}
+			narrow(schema)
 			return true
 		})
 	}
