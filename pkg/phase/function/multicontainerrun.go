@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"millwright.dev/pkg/blueprint"
 	"millwright.dev/pkg/phase"
@@ -37,9 +36,9 @@ func planMultiContainerRun(_ context.Context, call phase.Call) (podrun.Plan, err
 	}
 	shared := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMedium(args.SharedVolumeMedium)}
 	if args.SharedVolumeSizeLimit != "" {
-		limit, err := resource.ParseQuantity(args.SharedVolumeSizeLimit)
+		limit, err := podrun.ParseQuantity(args.SharedVolumeSizeLimit)
 		if err != nil {
-			return podrun.Plan{}, phase.Failf("reading sharedVolumeSizeLimit %q: %v", args.SharedVolumeSizeLimit, err)
+			return podrun.Plan{}, phase.Failf("reading sharedVolumeSizeLimit %.70q: %v", args.SharedVolumeSizeLimit, err)
 		}
 		shared.SizeLimit = &limit
 	}

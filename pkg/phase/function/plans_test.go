@@ -124,9 +124,11 @@ func TestMultiContainerPod(t *testing.T) {
 	pod = mustBuild(t, fake.NewClientset(), "MultiContainerRun", call)
 	wantEqual(t, "without an init container", pod.Spec.InitContainers, nil)
 	wantEqual(t, "where the volume is by default", pod.Spec.Containers[0].VolumeMounts, mounts("/tmp/"))
-	call.Args["sharedVolumeSizeLimit"] = "much"
-	if _, err := builtPod(t, fake.NewClientset(), "MultiContainerRun", call); err == nil {
-		t.Error("a limit that is no quantity is taken")
+	for _, limit := range []string{"much", "1e-999999999"} {
+		call.Args["sharedVolumeSizeLimit"] = limit
+		if _, err := builtPod(t, fake.NewClientset(), "MultiContainerRun", call); err == nil {
+			t.Errorf("the limit %s is taken", limit)
+		}
 	}
 }
 

@@ -5,9 +5,12 @@ package podrun
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -138,11 +141,70 @@ func TestNamedNode(t *testing.T) {
 	}
 }
 
+// withLimit is an override of the container of a task.
+func withLimit(name, quantity string) map[string]any {
+	return map[string]any{"name": "container", "resources": map[string]any{"limits": map[string]any{name: quantity}}}
+}
+
+func TestQuantitiesOfAnOverride(t *testing.T) {
+	for _, quantity := range []string{"1", "100m", "1e3", "5E-2", "1.5Gi", "12e+99"} {
+		override := map[string]any{"containers": []any{withLimit("cpu", quantity)}}
+		pod := mustBuild(t, phase.Call{ID: testID, Args: map[string]any{"image": "i", "command": "c"}, Action: phase.Action{PodOverride: override}})
+		limit := pod.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU]
+		if want := resource.MustParse(quantity); limit.Cmp(want) != 0 {
+			t.Errorf("%s became %s", quantity, limit.String())
+		}
+	}
+	override := map[string]any{"nodeSelector": map[string]any{"release": "1e1000"}}
+	pod := mustBuild(t, phase.Call{ID: testID, Args: map[string]any{"image": "i", "command": "c"}, Action: phase.Action{PodOverride: override}})
+	podWant(t, "a label that looks like a large number", pod.Spec.NodeSelector["release"], "1e1000")
+}
+
+func TestLargeOverride(t *testing.T) {
+	volumes := func(count, bytes int) map[string]any {
+		var volumes []any
+		for i := range count {
+			volumes = append(volumes, map[string]any{"name": fmt.Sprintf("%0*d", bytes, i), "emptyDir": map[string]any{}})
+		}
+		return map[string]any{"volumes": volumes}
+	}
+	for _, test := range []struct {
+		override map[string]any
+		want     string
+	}{
+		{volumes(maxItems, 10), ""},
+		{volumes(maxItems+1, 1), "podOverride has a list of 501 items; it may have at most 500"},
+		{map[string]any{"containers": []any{map[string]any{"name": "container", "volumeMounts": make([]any, 600)}}}, "podOverride has a list of 600 items; it may have at most 500"},
+		{volumes(400, 200), "bytes; it may have at most 65536"},
+	} {
+		for name, call := range map[string]phase.Call{
+			"action": {Args: map[string]any{}, Action: phase.Action{PodOverride: test.override}},
+			"phase":  {Args: map[string]any{"podOverride": test.override}},
+		} {
+			call.ID = testID
+			call.Args["image"], call.Args["command"] = "i", "c"
+			pod, err := builtPod(t, call)
+			if text, _ := phase.FailureOf(err); !strings.Contains(text, test.want) || (err == nil) != (test.want == "") {
+				t.Errorf("of the %s: the failure is %v, want one with %q", name, err, test.want)
+			}
+			if err == nil && len(pod.Spec.Volumes) != maxItems {
+				t.Errorf("of the %s: the Pod has %d volumes", name, len(pod.Spec.Volumes))
+			}
+		}
+	}
+}
+
 func TestInvalidOverride(t *testing.T) {
 	for name, override := range map[string]map[string]any{
-		"containers are no list": {"containers": "x"},
-		"a number is a text":     {"terminationGracePeriodSeconds": "soon"},
-		"no main container":      {"containers": []any{map[string]any{"name": "container", "$patch": "delete"}}},
+		"containers are no list":       {"containers": "x"},
+		"a number is a text":           {"terminationGracePeriodSeconds": "soon"},
+		"a quantity of a text":         {"containers": []any{withLimit("cpu", "much")}},
+		"a number of a billion digits": {"containers": []any{withLimit("cpu", "1e-999999999")}},
+		"the same in a volume":         {"volumes": []any{map[string]any{"name": "v", "emptyDir": map[string]any{"sizeLimit": "1E+999999999"}}}},
+		"the same in a claim": {"volumes": []any{map[string]any{"name": "v", "ephemeral": map[string]any{"volumeClaimTemplate": map[string]any{
+			"spec": map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": "1e999999999"}}}}}}}},
+		"many digits":       {"overhead": map[string]any{"memory": "1" + strings.Repeat("0", 1<<20)}},
+		"no main container": {"containers": []any{map[string]any{"name": "container", "$patch": "delete"}}},
 	} {
 		_, err := builtPod(t, phase.Call{ID: testID, Args: map[string]any{"image": "i", "command": "c"}, Action: phase.Action{PodOverride: override}})
 		text, ok := phase.FailureOf(err)
