@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -97,6 +98,19 @@ func (s *store[T, P]) encode(object P) ([]byte, error) {
 	kind.SetGroupVersionKind(before)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s %s/%s: %w", s.objectKind.Kind, object.GetNamespace(), object.GetName(), err)
+	}
+	return data, nil
+}
+
+// encodeChecked encodes an object that a client has sent, and decodes it. A time of the year 10,000, which a time zone can make of one that was decoded,
+// cannot be decoded again, and then no list with the object can.
+func (s *store[T, P]) encodeChecked(object P) ([]byte, error) {
+	data, err := s.encode(object)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, P(new(T))); err != nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the %s %s/%s cannot be decoded as it would be stored: %v", s.objectKind.Kind, object.GetNamespace(), object.GetName(), err))
 	}
 	return data, nil
 }

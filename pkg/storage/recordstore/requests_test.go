@@ -5,8 +5,10 @@ package recordstore
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,6 +54,28 @@ func TestALlamaIsCreatedByOneRequest(t *testing.T) {
 		`"spec":{"weight":31.4,"height":0.5}}}}`}
 	if diff := cmp.Diff(want, server.asked()); diff != "" {
 		t.Errorf("-want +asked:\n%s", diff)
+	}
+}
+
+// TestWhatCannotBeDecodedAgainIsNotStored: the time is one of the year 9999 for the client that sends it, and is stored in UTC.
+func TestWhatCannotBeDecodedAgainIsNotStored(t *testing.T) {
+	late := metav1.NewTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -23*60*60)))
+	manage := func(object runtime.Object) (runtime.Object, error) {
+		object.(*farmv1alpha.Llama).ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", Time: &late}}
+		return object, nil
+	}
+	store, server := newServer(t, answering(200, dolly(5, 31.4)))
+	managed, _ := manage(newDolly(""))
+	for verb, err := range map[string]error{
+		"create": store.Create(t.Context(), "/llamas/default/dolly", managed, nil, 0),
+		"update": store.GuaranteedUpdate(t.Context(), "/llamas/default/dolly", &farmv1alpha.Llama{}, false, nil, storage.SimpleUpdate(manage), newDolly("5")),
+	} {
+		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "default/dolly cannot be decoded as it would be stored") {
+			t.Errorf("%s: the error is %v", verb, err)
+		}
+	}
+	if asked := slices.DeleteFunc(server.asked(), func(request string) bool { return strings.HasPrefix(request, "GET ") }); len(asked) != 0 {
+		t.Errorf("asked %q", asked)
 	}
 }
 

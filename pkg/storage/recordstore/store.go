@@ -78,7 +78,7 @@ func (s *store[T, P]) Create(ctx context.Context, key string, given, out runtime
 	if object.GetResourceVersion() != "" {
 		return storage.ErrResourceVersionSetOnCreate
 	}
-	data, err := s.encode(object)
+	data, err := s.encodeChecked(object)
 	if err != nil {
 		return err
 	}

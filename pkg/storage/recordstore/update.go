@@ -136,7 +136,7 @@ func (s *store[T, P]) attempt(at location, before *state[P], preconditions *stor
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := s.encode(after)
+	data, err := s.encodeChecked(after)
 	return after, data, err
 }
 
