@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -69,6 +70,7 @@ type shared struct {
 	mayWrite      func() error
 	informers     externalversions.SharedInformerFactory
 	kubeInformers informers.SharedInformerFactory
+	undecodable   *undecodable
 	events        *controller.Events
 	metadata      metadatainformer.SharedInformerFactory
 	objects       *objectcache.Cache
@@ -104,6 +106,8 @@ func newShared(ctx context.Context, config *Config, mayWrite func() error) (*sha
 	if err != nil {
 		return nil, fmt.Errorf("making the client of selected objects: %w", err)
 	}
+	events := controller.StartEvents(ctx, eventClient)
+	undecodable := newUndecodable(events.Recorder(scheme.Scheme, "millwright"))
 	return &shared{
 		clients:        config.clients,
 		mayWrite:       mayWrite,
@@ -114,16 +118,23 @@ func newShared(ctx context.Context, config *Config, mayWrite func() error) (*sha
 		own:            config.OperatorNamespace,
 		running:        names(config.Controllers),
 		leaseNamespace: config.leaseNamespace(),
-		informers: externalversions.NewSharedInformerFactoryWithOptions(client, 0,
-			externalversions.WithNamespace(config.Namespace),
-			externalversions.WithTransform(dropManagedFields),
-			externalversions.WithInformerName(informerName("millwright"))),
+		informers: &ownInformers{
+			SharedInformerFactory: externalversions.NewSharedInformerFactoryWithOptions(client, 0,
+				externalversions.WithNamespace(config.Namespace),
+				externalversions.WithTransform(dropManagedFields),
+				externalversions.WithInformerName(informerName("millwright"))),
+			namespace: config.Namespace,
+			report: func(object runtime.Object, err error, decoded func() bool) {
+				undecodable.report(ctx, object, err, decoded)
+			},
+		},
 		kubeInformers: informers.NewSharedInformerFactoryWithOptions(kubeClient, 0,
 			informers.WithNamespace(config.Namespace),
 			informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = controller.ManagedSelector }),
 			informers.WithTransform(dropManagedFields),
 			informers.WithInformerName(informerName("millwright-kube"))),
-		events: controller.StartEvents(ctx, eventClient),
+		undecodable: undecodable,
+		events:      events,
 	}, nil
 }
 

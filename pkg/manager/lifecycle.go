@@ -133,6 +133,7 @@ func (l *life) run(ctx, informerCtx context.Context, elected <-chan struct{}, wo
 	defer rechecking.Wait()
 	select {
 	case <-elected:
+		l.shared.undecodable.lead()
 	case <-ctx.Done():
 	}
 	built.Run(ctx, workers)
