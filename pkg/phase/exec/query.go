@@ -15,9 +15,12 @@ import (
 
 type queryKey struct{}
 
+// query is that of one request. It is forgotten when a stream is open, which may be for hours.
+type query struct{ text string }
+
 // withQuery returns a context with the query of its request.
-func withQuery(ctx context.Context, query string) context.Context {
-	return context.WithValue(ctx, queryKey{}, query)
+func withQuery(ctx context.Context, text string) context.Context {
+	return context.WithValue(ctx, queryKey{}, &query{text})
 }
 
 // withoutQueryInLogs returns a config whose requests get their query from their context.
@@ -29,10 +32,16 @@ func withoutQueryInLogs(config *rest.Config) *rest.Config {
 
 type queryRestorer struct{ next http.RoundTripper }
 
-func (q queryRestorer) RoundTrip(req *http.Request) (*http.Response, error) {
-	if query, ok := req.Context().Value(queryKey{}).(string); ok {
-		req = req.Clone(req.Context())
-		req.URL.RawQuery = query
+func (r queryRestorer) RoundTrip(req *http.Request) (*http.Response, error) {
+	of, ok := req.Context().Value(queryKey{}).(*query)
+	if !ok {
+		return r.next.RoundTrip(req)
 	}
-	return q.next.RoundTrip(req)
+	req = req.Clone(req.Context())
+	req.URL.RawQuery = of.text
+	resp, err := r.next.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		of.text = ""
+	}
+	return resp, err
 }

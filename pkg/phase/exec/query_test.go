@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -59,6 +60,31 @@ func TestCommandIsNotLogged(t *testing.T) {
 	_ = resp.Body.Close()
 	if seen != server.URL+"/exec" || asked[0] != "hunter2" {
 		t.Errorf("outside %s is seen, and %q is asked", seen, asked)
+	}
+}
+
+// A command may run for hours: its text is not held when its stream is open.
+func TestQueryIsForgotten(t *testing.T) {
+	for code, want := range map[int]string{http.StatusSwitchingProtocols: "", http.StatusServiceUnavailable: "command=sync"} {
+		restorer := queryRestorer{roundTripper(func(req *http.Request) (*http.Response, error) {
+			if req.URL.RawQuery != "command=sync" {
+				t.Errorf("asked with query %q", req.URL.RawQuery)
+			}
+			return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader(""))}, nil
+		})}
+		ctx := withQuery(t.Context(), "command=sync")
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://host/exec", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := restorer.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if got := ctx.Value(queryKey{}).(*query).text; got != want {
+			t.Errorf("after %d the query is %q, want %q", code, got, want)
+		}
 	}
 }
 

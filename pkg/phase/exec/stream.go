@@ -186,8 +186,8 @@ func beforeStart(err error) error {
 
 // readable returns the text of an error without the queries of URLs: they contain the command, which may contain a password.
 func readable(err error) string {
-	return query.ReplaceAllString(strings.TrimPrefix(err.Error(), "unable to upgrade connection: "), "$1")
+	return queryInText.ReplaceAllString(strings.TrimPrefix(err.Error(), "unable to upgrade connection: "), "$1")
 }
 
-// query matches a URL with a query in a text.
-var query = regexp.MustCompile(`([a-z]+://[^\s"?]*)\?[^\s"]*`)
+// queryInText matches a URL with a query in a text.
+var queryInText = regexp.MustCompile(`([a-z]+://[^\s"?]*)\?[^\s"]*`)

@@ -51,6 +51,14 @@ func (k kubeExec) checkedArgs(call phase.Call) (in []exec.Container, command []s
 	if len(command) == 0 {
 		return nil, nil, phase.Failf("the argument command is empty")
 	}
+	size := 0
+	for _, word := range command {
+		size += len(word) + sizeOfWord
+	}
+	if size > maxCommand {
+		return nil, nil, phase.Failf("the argument command has %d bytes, %d for each word included, and may have %d: put its text into a file of the container, or into a volume",
+			size, sizeOfWord, maxCommand)
+	}
 	for _, each := range in {
 		err := phase.CheckNamespace("the argument namespace", each.Namespace)
 		if err == nil {
@@ -68,6 +76,10 @@ func (k kubeExec) checkedArgs(call phase.Call) (in []exec.Container, command []s
 	}
 	return in, command, nil
 }
+
+// maxCommand is the maximum size of a command, in bytes, with sizeOfWord for each of its words. It is in memory while it runs. Linux allows 128 KiB for one
+// word where pages have 4 KiB (MAX_ARG_STRLEN), and the API server a URL of 1 MiB, in which a byte may take three and a word nine more.
+const maxCommand, sizeOfWord = 256 << 10, 16
 
 // kubeExecArgs returns the one container of a KubeExec.
 func kubeExecArgs(call phase.Call) ([]exec.Container, []string, error) {
@@ -107,7 +119,7 @@ func namesIn(list string) (names []string) {
 	known := sets.New[string]()
 	for _, name := range slices.Backward(strings.Fields(list)) {
 		if !known.Has(name) {
-			names = append(names, name)
+			names = append(names, strings.Clone(name)) // without the rest of the list, which may be large
 			known.Insert(name)
 		}
 	}

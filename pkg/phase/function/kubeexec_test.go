@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,6 +134,25 @@ func TestKubeExecAllTooMany(t *testing.T) {
 		_, err := newKubeExecAll(t, nil).Validate(t.Context(), phase.Call{Args: args})
 		if message, _ := phase.FailureOf(err); message != test.want {
 			t.Errorf("%d Pods, %d containers: got error %q, want %q", test.pods, test.containers, message, test.want)
+		}
+	}
+}
+
+func TestCommandSize(t *testing.T) {
+	half := strings.Repeat("x", maxCommand/2-sizeOfWord)
+	const refusal = " bytes, 16 for each word included, and may have 262144: put its text into a file of the container, or into a volume"
+	for _, test := range []struct {
+		command []any
+		want    string
+	}{
+		{[]any{half, half}, ""},
+		{[]any{half, half + "x"}, "the argument command has 262145" + refusal},
+		{slices.Repeat([]any{""}, 20_000), "the argument command has 320000" + refusal},
+	} {
+		args := map[string]any{"namespace": "db", "pods": "a", "containers": "b", "command": test.command}
+		_, err := newKubeExecAll(t, nil).Validate(t.Context(), phase.Call{Args: args})
+		if message, _ := phase.FailureOf(err); message != test.want {
+			t.Errorf("got error %q, want %q", message, test.want)
 		}
 	}
 }

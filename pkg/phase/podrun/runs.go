@@ -46,7 +46,7 @@ type podRun struct {
 
 	// released: this process has removed its scheduling gate, although a stale cache may show it.
 	released bool
-	// ended is the Pod in its last state. It may be deleted before its log is read.
+	// ended is the trimmed Pod in its last state. It may be deleted before its log is read.
 	ended *corev1.Pod
 	// log of the main container; nil before it has begun.
 	log *logReader
@@ -120,7 +120,7 @@ func (r *Runs) logOf(run *podRun, id phase.ID, pod *corev1.Pod, container string
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if hasEnded(pod) && run.ended == nil {
-		run.ended = pod
+		run.ended = trimmed(pod)
 	}
 	if run.log == nil && containerBegan(pod, container) && !r.stopped && r.byID[id] == run {
 		ctx, cancel := context.WithCancel(r.ctx)

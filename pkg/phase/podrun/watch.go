@@ -148,7 +148,7 @@ func (w *watches) newInformer(watched *namespaceWatch) cache.SharedIndexInformer
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(listWatch, w.client), &corev1.Pod{}, 0, cache.Indexers{})
 	// These cannot fail for an informer that has not started.
 	_ = informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // report has logged it
-	_ = informer.SetTransform(withoutManagedFields)
+	_ = informer.SetTransform(trim)
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { w.changed(object.(*corev1.Pod)) },
 		UpdateFunc: func(_, object any) { w.changed(object.(*corev1.Pod)) },
@@ -177,13 +177,4 @@ func (w *watches) report(ctx context.Context, watched *namespaceWatch, err error
 		klog.FromContext(ctx).Info("Failed to watch the Pods of phases, reading them every second instead; the verbs list and watch on pods are needed",
 			"namespace", watched.namespace, "err", err)
 	}
-}
-
-func withoutManagedFields(object any) (any, error) {
-	if pod, ok := object.(*corev1.Pod); ok {
-		copied := *pod // a fake clientset gives the same Pod to others
-		copied.ManagedFields = nil
-		return &copied, nil
-	}
-	return object, nil
 }

@@ -1,0 +1,54 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podrun
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/phase"
+)
+
+// trim is the cache.TransformFunc of the watches.
+func trim(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		return trimmed(pod), nil
+	}
+	return object, nil
+}
+
+// trimmed returns what observing a call needs of its Pod: of the metadata what identifies it, and of the spec what explains the status. The rest, with
+// the command, is of the size that the author of a Blueprint chooses, and there may be many Pods.
+func trimmed(pod *corev1.Pod) *corev1.Pod {
+	spec := corev1.PodSpec{NodeName: pod.Spec.NodeName, RestartPolicy: pod.Spec.RestartPolicy, SchedulingGates: pod.Spec.SchedulingGates}
+	for _, container := range pod.Spec.InitContainers {
+		spec.InitContainers = append(spec.InitContainers, corev1.Container{Name: container.Name, RestartPolicy: container.RestartPolicy})
+	}
+	for _, volume := range pod.Spec.Volumes {
+		if claim := volume.PersistentVolumeClaim; claim != nil {
+			spec.Volumes = append(spec.Volumes, corev1.Volume{Name: volume.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}})
+		}
+	}
+	return &corev1.Pod{
+		TypeMeta: pod.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
+			Labels:      only(pod.Labels, phase.LabelActionSet, phase.LabelPhase),
+			Annotations: only(pod.Annotations, phase.AnnotationActionSet),
+		},
+		Spec: spec, Status: pod.Status,
+	}
+}
+
+// only returns the entries with these keys.
+func only(all map[string]string, keys ...string) map[string]string {
+	kept := map[string]string{}
+	for _, key := range keys {
+		if value, ok := all[key]; ok {
+			kept[key] = value
+		}
+	}
+	return kept
+}
