@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/transport"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
@@ -60,6 +61,8 @@ type apiServer struct {
 	object string
 	// limit refuses a status.
 	limit func(*v1alpha1.ActionSetStatus) error
+	// wrap is put around the requests of processes that start, if it is not nil.
+	wrap transport.WrapperFunc
 
 	stop       func()
 	controller *Controller
@@ -169,7 +172,12 @@ func (a *apiServer) count(resource fakeapi.Resource) int {
 }
 
 // startProcess starts another process.
-func (a *apiServer) startProcess() { a.startProcessWith() }
+func (a *apiServer) startProcess() {
+	ctx, cancel := context.WithCancel(a.logged())
+	factory, c := a.build(ctx)
+	factory.StartWithContext(ctx)
+	a.run(ctx, cancel, factory, c, 4)
+}
 
 // startStandby starts a process that does not lead before lead is called.
 func (a *apiServer) startStandby() (lead func(workers int)) {
@@ -183,13 +191,6 @@ func (a *apiServer) startStandby() (lead func(workers int)) {
 	}
 	synctest.Wait()
 	return func(workers int) { a.run(ctx, cancel, factory, c, workers) }
-}
-
-func (a *apiServer) startProcessWith(options ...externalversions.SharedInformerOption) {
-	ctx, cancel := context.WithCancel(a.logged())
-	factory, c := a.build(ctx, options...)
-	factory.StartWithContext(ctx)
-	a.run(ctx, cancel, factory, c, 4)
 }
 
 func (a *apiServer) logged() context.Context {
@@ -207,9 +208,13 @@ func (a *apiServer) run(ctx context.Context, cancel func(), factory externalvers
 	synctest.Wait()
 }
 
-func (a *apiServer) build(ctx context.Context, options ...externalversions.SharedInformerOption) (externalversions.SharedInformerFactory, *Controller) {
-	client, kube := versioned.NewForConfigOrDie(a.Config()), kubernetes.NewForConfigOrDie(a.Config())
-	factory := externalversions.NewSharedInformerFactoryWithOptions(client, 0, options...)
+func (a *apiServer) build(ctx context.Context) (externalversions.SharedInformerFactory, *Controller) {
+	config := a.Config()
+	if a.wrap != nil {
+		config.Wrap(a.wrap)
+	}
+	client, kube := versioned.NewForConfigOrDie(config), kubernetes.NewForConfigOrDie(config)
+	factory := externalversions.NewSharedInformerFactory(client, 0)
 	cr := factory.Cr().V1alpha1()
 	c, err := newController(ctx, Config{
 		Client: client, KubeClient: kube, ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(),

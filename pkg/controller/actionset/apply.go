@@ -148,9 +148,9 @@ func (s *syncer) setFinalizers(ctx context.Context, finalizers []string) error {
 
 // writeStatus writes the status, with the observed resourceVersion as a precondition.
 func (s *syncer) writeStatus(ctx context.Context, status v1alpha1.ActionSetStatus) error {
-	set := s.o.set.DeepCopy()
+	set := *s.o.set
 	set.Status = s.withUID(status)
-	updated, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).UpdateStatus(ctx, set, metav1.UpdateOptions{})
+	updated, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).UpdateStatus(ctx, &set, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		s.statusAPI.recheck() // unless the ActionSet is gone
 	}

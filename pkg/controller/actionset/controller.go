@@ -27,6 +27,7 @@ import (
 	"millwright.dev/pkg/generated/clientset/versioned"
 	informers "millwright.dev/pkg/generated/informers/externalversions/cr/v1alpha1"
 	listers "millwright.dev/pkg/generated/listers/cr/v1alpha1"
+	"millwright.dev/pkg/inflight"
 	"millwright.dev/pkg/phase"
 	"millwright.dev/pkg/phase/function"
 )
@@ -36,6 +37,11 @@ const (
 	ControllerName = "actionset"
 	// EventSource is the source of its events: that of Kanister, which users look for.
 	EventSource = "Kanister Controller"
+
+	// maxLargeSyncs is the maximum number of large ActionSets that are synced at a time, since each may take tens of MiB. Those in one namespace have fewer.
+	maxLargeSyncs, maxLargeSyncsOfNamespace = 4, 3
+	// maxDecoding is the same for large Blueprints that are decoded. One of 1.5 MB may take 130 MiB meanwhile.
+	maxDecoding, maxDecodingOfNamespace = 2, 1
 )
 
 // Config is what a Controller is made of.
@@ -74,6 +80,10 @@ type Controller struct {
 	statusAPI *statusAPI
 	memories  controller.Memory[memory]
 	keptRuns  keptRuns
+	// largeSyncs limits the syncs of large ActionSets.
+	largeSyncs *turns
+	// decoding limits the decoding of large Blueprints. Its keys are namespaces.
+	decoding *inflight.Limit[string]
 	// added are the Blueprints for which the event Added was recorded.
 	added blueprintSet
 	// leads reports whether this process is the leader.
@@ -99,7 +109,10 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 		executor:   string(uuid.NewUUID()),
 		statusAPI:  newStatusAPI(config.KubeClient.Discovery()),
 		keptRuns:   keptRuns{most: maxKept},
+		decoding:   inflight.NewLimit[string](maxDecodingOfNamespace, maxDecoding),
 	}
+	controller.TrimCacheOf(config.ActionSets.Informer(), trimSet)
+	controller.TrimCacheOf(config.Blueprints.Informer(), trimBlueprint)
 	controller.ReportWatchErrors(config.ActionSets.Informer(), v1alpha1.Resource("actionsets"))
 	controller.ReportWatchErrors(config.Blueprints.Informer(), v1alpha1.Resource("blueprints"))
 
@@ -108,6 +121,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 		// The ActionSets of one namespace do not delay those of another one.
 		Queue: controller.NewFairQueue(func(key cache.ObjectName) string { return key.Namespace }),
 	})
+	c.largeSyncs = newTurns(maxLargeSyncsOfNamespace, maxLargeSyncs, c.Enqueue)
 	functionsCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopFunctions = stop
 	c.functions = function.New(functionsCtx, phase.Environment{
@@ -181,17 +195,34 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	case apierrors.IsNotFound(err):
 		c.written.Clear(key)
 		c.memories.Forget(key)
-		c.keptRuns.keep(key, 0)
+		c.keptRuns.keep(key, 0, false)
+		c.largeSyncs.leave(key)
 		return 0, c.sweep(ctx, key, nil)
 	case err != nil:
 		return 0, err
 	}
+	began := time.Now()
+	large := isHeader(set)
+	if !large {
+		c.largeSyncs.leave(key)
+	} else {
+		if !c.largeSyncs.take(key) {
+			return 0, nil
+		}
+		defer c.largeSyncs.end(key)
+		set, err = c.Client.CrV1alpha1().ActionSets(key.Namespace).Get(ctx, key.Name, getOptions)
+		switch {
+		case apierrors.IsNotFound(err):
+			return 0, nil // the cache is stale, and its next event queues the key
+		case err != nil:
+			return 0, fmt.Errorf("reading ActionSet %s: %w", key, err)
+		}
+	}
 	memory, _ := c.memories.Of(key, set.UID)
-	s := &syncer{Controller: c, key: key, memory: memory}
+	s := &syncer{Controller: c, key: key, memory: memory, large: large}
 	if err := c.sweep(ctx, key, set); err != nil {
 		return 0, err
 	}
-	began := time.Now()
 	if err := s.gather(ctx, set); err != nil {
 		return 0, err
 	}
@@ -209,7 +240,9 @@ type syncer struct {
 	*Controller
 	key    cache.ObjectName
 	memory *memory
-	o      observed
+	// large: the cache has only a header of the ActionSet.
+	large bool
+	o     observed
 	// reads are for the asks of the last decision.
 	reads reads
 	// plan is the last one.

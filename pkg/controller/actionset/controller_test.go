@@ -4,6 +4,7 @@
 package actionset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
-	"millwright.dev/pkg/generated/informers/externalversions"
 )
 
 // threePhases with a deferPhase make ConfigMaps of their names.
@@ -31,7 +31,7 @@ func threePhases() *v1alpha1.Blueprint {
 
 const (
 	allComplete = "complete go[ one=complete two=complete three=complete defer bye=complete ] ended"
-	allRequests = "get namespaces, patch actionsets, create secrets, update actionsets/status, create configmaps, update actionsets/status, create configmaps, " +
+	allRequests = "get blueprints, get namespaces, patch actionsets, create secrets, update actionsets/status, create configmaps, update actionsets/status, create configmaps, " +
 		"update actionsets/status, create configmaps, update actionsets/status, create configmaps, update actionsets/status, delete secrets, patch actionsets"
 )
 
@@ -241,7 +241,7 @@ func TestCreateInTerminatingNamespace(t *testing.T) {
 		if got := a.states(); got != "no status" {
 			t.Errorf("the states are %s", got)
 		}
-		if requests := a.takeRequests(); len(requests) > 5 {
+		if requests := a.takeRequests(); len(requests) > 7 {
 			t.Errorf("requests %q", requests)
 		}
 	})
@@ -273,15 +273,93 @@ func TestDeleteWaitsForPods(t *testing.T) {
 	})
 }
 
-func TestBlueprintMissingInCacheIsRead(t *testing.T) {
-	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
-		a.startProcessWith(externalversions.WithTweakListOptions(func(options *metav1.ListOptions) { options.LabelSelector = "seen" }))
-		a.edit(func(set *v1alpha1.ActionSet) { set.Labels = map[string]string{"seen": "now"} })
+// A run is started from the Blueprint as it is on the API server, however stale the cache is.
+func TestBlueprintIsReadFromAPIServer(t *testing.T) {
+	before := newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {Phases: []v1alpha1.BlueprintPhase{configMapPhase("old")}}})
+	inBubble(t, nil, before, func(t *testing.T, a *apiServer) {
+		a.startProcess()
+		a.Freeze(blueprintsResource.GroupVersionResource)
+		a.blueprints.Update("ns", "bp", func(b *v1alpha1.Blueprint) { b.Actions = threePhases().Actions })
+		a.create(newSet("go"))
 		a.waitHour()
 		if got := a.states(); got != allComplete {
 			t.Errorf("the states are %s", got)
 		}
+		cached, err := a.controller.blueprints.Blueprints("ns").Get("bp")
+		a.must(err)
+		if len(cached.Actions) > 0 {
+			t.Error("the cache holds its actions")
+		}
 	})
+}
+
+// What ends before a start does not depend on Blueprints.
+func TestEndWithoutBlueprints(t *testing.T) {
+	for name, end := range map[string]func(*v1alpha1.ActionSet){
+		"failed ended": func(set *v1alpha1.ActionSet) { set.Spec.Cancel = true },
+		"gone": func(set *v1alpha1.ActionSet) {
+			now := metav1.Now()
+			set.Finalizers, set.DeletionTimestamp = []string{Finalizer}, &now
+		},
+	} {
+		set := newSet("go")
+		end(set)
+		inBubble(t, set, threePhases(), func(t *testing.T, a *apiServer) {
+			a.refuse = func(request string) error {
+				if request == "get blueprints" {
+					return outage(request)
+				}
+				return nil
+			}
+			a.startProcess()
+			a.waitHour()
+			if got := a.states(); got != name {
+				t.Errorf("the states are %s, want %s", got, name)
+			}
+		})
+	}
+}
+
+// A Blueprint is read once, and no more of them than fit in a snapshot.
+func TestReadBlueprints(t *testing.T) {
+	for name, test := range map[string]struct {
+		actions []string // of each of 20 Blueprints, one after the other
+		kind    string
+		reads   int
+		message string
+	}{
+		"small":               {actions: []string{"small", "tiny"}, reads: 20},
+		"large":               {actions: []string{"large"}, reads: 4, message: "the snapshot of the run is too large"},
+		"large and small":     {actions: []string{"small", "large"}, reads: 4, message: "the snapshot of the run is too large"},
+		"rejected before all": {actions: []string{"small"}, kind: "unknown", reads: 0, message: "Not a known object Kind unknown"},
+	} {
+		set := newSet()
+		for _, action := range test.actions {
+			for i := range 20 {
+				set.Spec.Actions = append(set.Spec.Actions, v1alpha1.ActionSpec{
+					Name: action, Blueprint: fmt.Sprint("bp-", i), Object: v1alpha1.ObjectReference{Kind: cmp.Or(test.kind, "Namespace"), Name: "ns"},
+				})
+			}
+		}
+		inBubble(t, set, nil, func(t *testing.T, a *apiServer) {
+			large := configMapPhase("one")
+			large.Args = rawArgs(`{"operation":"create","spec":"` + strings.Repeat("x", 300_000) + `"}`)
+			for i := range 20 {
+				blueprint := newBlueprint(map[string]v1alpha1.BlueprintAction{
+					"large": {Phases: []v1alpha1.BlueprintPhase{large}}, "unused": {Phases: []v1alpha1.BlueprintPhase{large}}, "small": {}, "tiny": {},
+				})
+				blueprint.Name = fmt.Sprint("bp-", i)
+				a.blueprints.Create(blueprint)
+			}
+			a.startProcess()
+			if got := a.set().Status.Error.Message; !strings.Contains(got, test.message) || test.message == "" && got != "" {
+				t.Errorf("%s: the message is %q", name, got)
+			}
+			if got := strings.Count(strings.Join(a.takeRequests(), ", "), "get blueprints"); got != test.reads {
+				t.Errorf("%s: %d Blueprints were read, want %d", name, got, test.reads)
+			}
+		})
+	}
 }
 
 func TestSnapshotIsCreatedOnce(t *testing.T) {
@@ -318,7 +396,7 @@ func TestSnapshotCreationIsRetried(t *testing.T) {
 		}
 		a.takeRequests()
 		time.Sleep(10 * time.Minute)
-		if requests := strings.Join(a.takeRequests(), ", "); strings.Contains(requests, "actionsets/status") || strings.Count(requests, ",") > 60 {
+		if requests := strings.Join(a.takeRequests(), ", "); strings.Contains(requests, "actionsets/status") || strings.Count(requests, "create secrets") > 25 {
 			t.Errorf("requests in ten minutes: %s", requests)
 		}
 		a.answerAll()

@@ -75,28 +75,6 @@ func (s *syncer) gatherTerminating(ctx context.Context) {
 	}
 }
 
-func (s *syncer) gatherBlueprints(ctx context.Context) error {
-	for _, action := range s.o.set.Spec.Actions {
-		name := action.Blueprint
-		if s.o.blueprints[name] != nil || phase.CheckName("blueprint", name) != nil {
-			continue
-		}
-		found, err := s.blueprints.Blueprints(s.key.Namespace).Get(name)
-		if apierrors.IsNotFound(err) {
-			// It may have been created just before the ActionSet, and the cache may be stale.
-			found, err = s.Client.CrV1alpha1().Blueprints(s.key.Namespace).Get(ctx, name, getOptions)
-		}
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return fmt.Errorf("reading Blueprint %s/%s: %w", s.key.Namespace, name, err)
-		default:
-			s.o.blueprints[name] = found
-		}
-	}
-	return nil
-}
-
 // gatherSnapshot reads the snapshot of an ActionSet that has one, or has had one.
 func (s *syncer) gatherSnapshot(ctx context.Context) error {
 	set := s.o.set

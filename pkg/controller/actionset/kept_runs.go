@@ -32,37 +32,36 @@ type keptRuns struct {
 	mu    sync.Mutex
 	bytes map[cache.ObjectName]int
 	total int
-	// dropped are the runs that are not kept.
-	dropped sets.Set[cache.ObjectName]
+	// read are the runs that are read again in each sync.
+	read sets.Set[cache.ObjectName]
 }
 
-// keep reports whether a run of this size may be kept.
-func (k *keptRuns) keep(key cache.ObjectName, bytes int) bool {
+// keep reports whether a run of this size may be kept. read: its ActionSet is read again in each sync.
+func (k *keptRuns) keep(key cache.ObjectName, bytes int, read bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.bytes == nil {
+		k.bytes, k.read = map[cache.ObjectName]int{}, sets.New[cache.ObjectName]()
+	}
 	k.total -= k.bytes[key]
 	delete(k.bytes, key)
-	delete(k.dropped, key)
-	if bytes <= smallRun {
-		return true
+	delete(k.read, key)
+	kept := bytes <= smallRun || k.total+bytes <= k.most
+	if kept && bytes > smallRun {
+		k.bytes[key] = bytes
+		k.total += bytes
 	}
-	if k.bytes == nil {
-		k.bytes, k.dropped = map[cache.ObjectName]int{}, sets.New[cache.ObjectName]()
+	if read || !kept {
+		k.read.Insert(key)
 	}
-	if k.total+bytes > k.most {
-		k.dropped.Insert(key)
-		return false
-	}
-	k.bytes[key] = bytes
-	k.total += bytes
-	return true
+	return kept
 }
 
-// pause returns the least interval between two syncs of a run that is not kept, if one takes this long.
+// pause returns the least interval between two syncs of a run that is read again, if one takes this long.
 func (k *keptRuns) pause(took time.Duration) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return min(took*time.Duration(readPause*k.dropped.Len()), maxReadPause)
+	return min(took*time.Duration(readPause*k.read.Len()), maxReadPause)
 }
 
 // heldBy returns about how much memory an object takes, in bytes.
@@ -74,17 +73,22 @@ func heldBy(ctx context.Context, object map[string]any) int {
 	return bytes
 }
 
-// bound drops the snapshot and the arguments of a run if there is no room for them, and returns the time until the next sync, after one that took so long.
+// bound drops the snapshot and the arguments of a run if there is no room for them. It returns the time until the next sync, after one that took so long.
 func (s *syncer) bound(after, took time.Duration) time.Duration {
 	m := s.memory
 	bytes := m.snapshotBytes
 	for _, args := range m.args {
 		bytes += args.bytes
 	}
-	if s.keptRuns.keep(s.key, bytes) || !hasStarted(s.o.set.Status) {
+	started := hasStarted(s.o.set.Status)
+	read := s.large && started && !hasFinished(s.o.set.Status)
+	kept := s.keptRuns.keep(s.key, bytes, read)
+	if !started || kept && !read {
 		return after
 	}
-	m.snapshot, m.snapshotID, m.snapshotBytes, m.args = nil, nil, 0, nil
+	if !kept {
+		m.snapshot, m.snapshotID, m.snapshotBytes, m.args = nil, nil, 0, nil
+	}
 	if after == 0 || s.o.set.DeletionTimestamp != nil || s.o.set.Spec != nil && s.o.set.Spec.Cancel {
 		return after
 	}

@@ -23,10 +23,10 @@ func TestKeptRuns(t *testing.T) {
 	key := func(i int) cache.ObjectName { return cache.NewObjectName("ns", fmt.Sprint(i)) }
 	k := keptRuns{most: 10 * large}
 	for i := range 100 {
-		if !k.keep(key(100+i), smallRun) {
+		if !k.keep(key(100+i), smallRun, false) {
 			t.Error("a small run is not kept")
 		}
-		if kept := k.keep(key(i), large); kept != (i < 10) {
+		if kept := k.keep(key(i), large, false); kept != (i < 10) {
 			t.Errorf("large run %d: kept %t", i, kept)
 		}
 	}
@@ -36,15 +36,15 @@ func TestKeptRuns(t *testing.T) {
 	if got := k.pause(time.Minute); got != maxReadPause {
 		t.Errorf("longest pause: got %s, want %s", got, maxReadPause)
 	}
-	k.keep(key(3), 0)
-	if !k.keep(key(50), large) || k.keep(key(51), large) {
+	k.keep(key(3), 0, false)
+	if !k.keep(key(50), large, false) || k.keep(key(51), large, false) {
 		t.Error("after one run is gone, not one other is kept")
 	}
 	for i := range 200 {
-		k.keep(key(i), 0)
+		k.keep(key(i), 0, false)
 	}
-	if k.total != 0 || len(k.bytes)+len(k.dropped) != 0 || k.pause(time.Minute) != 0 {
-		t.Errorf("after all runs are gone: %d bytes, %d runs, %d dropped", k.total, len(k.bytes), len(k.dropped))
+	if k.total != 0 || len(k.bytes)+len(k.read) != 0 || k.pause(time.Minute) != 0 {
+		t.Errorf("after all runs are gone: %d bytes, %d runs, %d read", k.total, len(k.bytes), len(k.read))
 	}
 }
 
@@ -117,8 +117,8 @@ func TestLargeRunIsReadAgain(t *testing.T) {
 				if got, want := a.states(), "complete go[ long=complete next=complete ] ended"; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
-				if k := &a.controller.keptRuns; k.total != 0 || len(k.dropped) != 0 {
-					t.Errorf("after the end %d bytes are kept, %d runs are dropped", k.total, len(k.dropped))
+				if k := &a.controller.keptRuns; k.total != 0 || len(k.read) != 0 {
+					t.Errorf("after the end %d bytes are kept, %d runs are read", k.total, len(k.read))
 				}
 			})
 		})

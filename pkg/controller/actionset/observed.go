@@ -17,8 +17,10 @@ import (
 // observed is what a plan is decided from. Nothing of it is changed.
 type observed struct {
 	set *v1alpha1.ActionSet
-	// blueprints that the ActionSet names and that exist, by name.
+	// blueprints that the ActionSet names and that exist, by name, with the actions that it names.
 	blueprints map[string]*v1alpha1.Blueprint
+	// blueprintBytes is the size of these actions, in bytes of JSON. Blueprints are missing if it exceeds that of a snapshot.
+	blueprintBytes int
 	// snapshot of the run; nil if it is neither in memory nor on the API server. If its Secret cannot be used, snapshotDamage is the reason.
 	snapshot       *snapshot
 	snapshotDamage string

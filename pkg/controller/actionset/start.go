@@ -116,6 +116,11 @@ func reject(o observed, reason string, r rejection) plan {
 	return planOf(append([]controller.Step{writeStatus{rejectedStatus(o, reason, r)}}, eventSteps(r.events)...)...)
 }
 
+// needsBlueprints reports whether the start of a run depends on its Blueprints.
+func needsBlueprints(o observed) bool {
+	return o.snapshot == nil && o.set.DeletionTimestamp == nil && !o.set.Spec.Cancel && checkSet(o) == nil
+}
+
 // checkSet checks the ActionSet without what it refers to.
 func checkSet(o observed) *rejection {
 	if o.snapshotDamage != "" {
@@ -147,6 +152,9 @@ func invalid(message string) *rejection {
 // checkActions looks up the Blueprint of each action and checks it. It returns a snapshot without the subjects. Many actions may name one large
 // Blueprint, so that the size of the snapshot is checked before its parts are copied.
 func checkActions(o observed) (*snapshot, *rejection) {
+	if o.blueprintBytes > corev1.MaxSecretSize {
+		return nil, invalid(snapshotTooLarge(o.blueprintBytes))
+	}
 	r, size, sizes := &snapshot{}, 0, map[string]int{}
 	for _, spec := range o.set.Spec.Actions {
 		warn := func(reason, message string) *rejection {

@@ -121,8 +121,14 @@ func (e *actionsEnv) blueprint(name, actions string) *v1alpha1.Blueprint {
 // goOnNamespace runs the action go of the Blueprint of the same name, with the namespace of the test as its subject.
 const goOnNamespace = "{name: go, blueprint: $ME, object: {kind: Namespace, name: $NS, namespace: $NS}}"
 
-// actionSet creates an ActionSet with these actions in YAML; see text. If the test has a node, its Pods run there.
+// actionSet creates an ActionSet; see newSet.
 func (e *actionsEnv) actionSet(name string, actions ...string) *v1alpha1.ActionSet {
+	e.Helper()
+	return e.createSet(e.newSet(name, actions...))
+}
+
+// newSet returns an ActionSet with these actions in YAML; see text. If the test has a node, its Pods run there.
+func (e *actionsEnv) newSet(name string, actions ...string) *v1alpha1.ActionSet {
 	e.Helper()
 	set := &v1alpha1.ActionSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: &v1alpha1.ActionSetSpec{}}
 	if len(actions) == 0 {
@@ -142,7 +148,7 @@ func (e *actionsEnv) actionSet(name string, actions ...string) *v1alpha1.ActionS
 		}
 		set.Spec.Actions = append(set.Spec.Actions, action)
 	}
-	return e.createSet(set)
+	return set
 }
 
 func (e *actionsEnv) createSet(set *v1alpha1.ActionSet) *v1alpha1.ActionSet {

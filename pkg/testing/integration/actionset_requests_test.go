@@ -53,6 +53,7 @@ func TestActionSetRequestsOfThreePhases(t *testing.T) {
 		work = append(work, request)
 	}
 	want := []string{
+		"get blueprints",           // as it is, and not as the cache has it
 		"get namespaces",           // the subject
 		"create secrets",           // the snapshot
 		"update actionsets/status", // the run has started, and the first phase is about to
@@ -100,6 +101,7 @@ func TestActionSetRequestsOfTask(t *testing.T) {
 		}
 	}
 	want := []string{
+		"get blueprints",           // as it is, and not as the cache has it
 		"get namespaces",           // the subject
 		"patch actionsets",         // the finalizer
 		"create secrets",           // the snapshot

@@ -1,0 +1,44 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//millwright:pure
+
+package actionset
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+)
+
+// smallObject is the size of an ActionSet up to which the cache holds it, and of a Blueprint up to which it is decoded at any time, in bytes of JSON.
+// In memory, one with many small values takes many times as much.
+const smallObject = 32 << 10
+
+// annotationHeader marks what the cache holds of a larger ActionSet. One on which a user sets it is read in each sync.
+const annotationHeader = "millwright.dev/header"
+
+// trimSet replaces a large ActionSet by a header: what identifies it, and its age and conditions, for metrics. A sync reads the whole one. Smaller ones
+// stay as they are, since their status is written with their metadata.
+func trimSet(set *v1alpha1.ActionSet) {
+	if sizeOf(set) <= smallObject { // also a header
+		return
+	}
+	header := v1alpha1.ActionSet{TypeMeta: set.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion, CreationTimestamp: set.CreationTimestamp,
+		Annotations: map[string]string{annotationHeader: ""},
+	}}
+	if set.Status != nil {
+		header.Status = &v1alpha1.ActionSetStatus{}
+		for _, condition := range set.Status.Conditions {
+			condition.Message = ""
+			header.Status.Conditions = append(header.Status.Conditions, condition)
+		}
+	}
+	*set = header
+}
+
+func isHeader(set *v1alpha1.ActionSet) bool {
+	_, marked := set.Annotations[annotationHeader]
+	return marked
+}

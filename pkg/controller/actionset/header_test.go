@@ -1,0 +1,132 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/testing/fakeapi"
+)
+
+// enlarge gives an ActionSet that many bytes of options.
+func enlarge(set *v1alpha1.ActionSet, bytes int) *v1alpha1.ActionSet {
+	set.Spec.Actions[0].Options = map[string]string{"filler": strings.Repeat("x", bytes)}
+	return set
+}
+
+// The cache holds a header of a large ActionSet, with any metadata that users give it, and it runs all the same.
+func TestLargeSetIsRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		options             int
+		labels, annotations map[string]string
+		read                bool
+	}{
+		"small":                      {},
+		"almost large":               {options: smallObject - 8<<10},
+		"large":                      {options: smallObject, read: true},
+		"large by its labels":        {labels: map[string]string{"a": strings.Repeat("x", smallObject)}, read: true},
+		"large, with our annotation": {options: smallObject, annotations: map[string]string{annotationHeader: ""}, read: true},
+		"small, with our annotation": {annotations: map[string]string{annotationHeader: ""}, read: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := enlarge(newSet("go"), test.options)
+			set.Labels, set.Annotations = test.labels, test.annotations
+			inBubble(t, set, threePhases(), func(t *testing.T, a *apiServer) {
+				a.startProcess()
+				if got := a.states(); got != allComplete {
+					t.Errorf("the states are %s", got)
+				}
+				if requests := a.takeRequests(); slices.Contains(requests, "get actionsets") != test.read {
+					t.Errorf("requests %q", requests)
+				}
+				cached, err := a.controller.sets.ActionSets("ns").Get("s")
+				a.must(err)
+				if bytes := sizeOf(cached); bytes > smallObject || test.options+len(test.labels) > 0 && test.read && bytes > 2<<10 {
+					t.Errorf("the cache holds %d bytes", bytes)
+				}
+				if cached.CreationTimestamp.IsZero() {
+					t.Error("in the metrics it has no age")
+				}
+				if ready := countedAs(cached); len(ready) != 1 || ready[0].Status != metav1.ConditionTrue {
+					t.Errorf("in the metrics it counts as %+v", ready)
+				}
+			})
+		})
+	}
+}
+
+// Large ActionSets that run are read in pauses that keep all of them together from taking a CPU. Their ends, and being cancelled, do not wait for a pause.
+func TestLargeSetsThatWait(t *testing.T) {
+	const many = 20
+	wait := v1alpha1.BlueprintPhase{Func: "WaitV2", Name: "long", Args: rawArgs(`{"timeout":"1h","conditions":{"anyOf":[` +
+		`{"condition":"{{ .data.ready }}","objectReference":{"apiVersion":"v1","resource":"configmaps","namespace":"ns","name":"c"}}]}}`)}
+	blueprint := newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {Phases: []v1alpha1.BlueprintPhase{wait}}})
+	inBubble(t, enlarge(newSet("go"), smallObject), blueprint, func(t *testing.T, a *apiServer) {
+		configMaps := fakeapi.Of[corev1.ConfigMap](a.Server, configMapsResource)
+		configMaps.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Data: map[string]string{"ready": "no"}})
+		for i := range many {
+			another := enlarge(newSet("go"), smallObject)
+			another.Name, another.UID = fmt.Sprint("another-", i), ""
+			a.create(another)
+		}
+		var reading, most atomic.Int32
+		a.wrap = func(next http.RoundTripper) http.RoundTripper {
+			return roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/ns/actionsets/") {
+					defer reading.Add(-1)
+					most.Store(max(most.Load(), reading.Add(1)))
+					time.Sleep(20 * time.Millisecond)
+				}
+				return next.RoundTrip(r)
+			})
+		}
+		lead := a.startStandby()
+		lead(16)
+		a.wait(5 * time.Minute)
+		if got := most.Load(); got != maxLargeSyncsOfNamespace {
+			t.Errorf("%d are read at a time, want %d", got, maxLargeSyncsOfNamespace)
+		}
+		a.takeRequests()
+		a.wait(10 * time.Minute)
+		reads := 0
+		for _, request := range a.takeRequests() {
+			if request == "get actionsets" {
+				reads++
+			}
+		}
+		// All together take a tenth of a CPU, if a read takes that long; without pauses there are thousands.
+		if most := int(10 * time.Minute / readPause / (20 * time.Millisecond)); reads < many || reads > most {
+			t.Errorf("%d reads in ten minutes, want %d at most", reads, most)
+		}
+		a.edit(func(set *v1alpha1.ActionSet) { set.Spec.Cancel = true })
+		a.wait(10 * time.Second)
+		if got := a.states(); !strings.HasSuffix(got, "ended") {
+			t.Errorf("10 s after it was cancelled: %s", got)
+		}
+		configMaps.Update("ns", "c", func(c *corev1.ConfigMap) { c.Data["ready"] = "true" })
+		a.wait(5 * time.Minute)
+		for _, set := range a.sets.List() {
+			if !hasFinished(set.Status) {
+				t.Errorf("%s has not ended", set.Name)
+			}
+		}
+		if k := &a.controller.keptRuns; k.total != 0 || len(k.read) != 0 {
+			t.Errorf("after the end %d bytes are kept, %d runs are read", k.total, len(k.read))
+		}
+	})
+}
+
+type roundTripperFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,115 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package actionset
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Turns are given in order, to the namespace that has the fewest first.
+func TestTurns(t *testing.T) {
+	var queued []string
+	turns := newTurns(2, 3, func(keys ...cache.ObjectName) {
+		for _, key := range keys {
+			queued = append(queued, key.String())
+		}
+	})
+	key := cache.NewObjectName
+	want := func(when string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, queued); diff != "" {
+			t.Errorf("queued %s (-want +got):\n%s", when, diff)
+		}
+		queued = nil
+	}
+	take := func(key cache.ObjectName, want bool) {
+		t.Helper()
+		if got := turns.take(key); got != want {
+			t.Errorf("%s: has a turn %t", key, got)
+		}
+	}
+	take(key("a", "1"), true)
+	take(key("a", "2"), true)
+	take(key("a", "3"), false) // two of one namespace
+	take(key("a", "3"), false)
+	take(key("b", "1"), true)
+	take(key("a", "4"), false)
+	take(key("b", "2"), false) // three in all
+	take(key("c", "1"), false)
+	want("while all turns are taken")
+	turns.end(key("a", "1"))
+	want("after one has ended", "c/1")
+	turns.end(key("b", "1"))
+	want("after b's has ended", "b/2")
+	turns.leave(key("c", "1")) // it is gone
+	want("after c's was given up", "a/3")
+	take(key("c", "1"), false)
+	turns.leave(key("c", "1"))
+	take(key("a", "3"), true)
+	take(key("b", "2"), true)
+	turns.end(key("b", "2"))
+	want("while a has two", []string(nil)...)
+	turns.end(key("a", "3"))
+	want("after one of a's has ended", "a/4")
+	take(key("a", "4"), true)
+	turns.end(key("a", "2"))
+	turns.end(key("a", "4"))
+	if turns.together != 0 || len(turns.held)+len(turns.waiting)+turns.given.Len() != 0 {
+		t.Errorf("at the end: %+v", turns)
+	}
+}
+
+// Whatever keys do, the limits hold, and each key that waits is queued in the end.
+func TestTurnsAreNotLost(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		queue := map[cache.ObjectName]bool{}
+		turns := newTurns(1+random.IntN(3), 3, func(keys ...cache.ObjectName) {
+			for _, key := range keys {
+				queue[key] = true
+			}
+		})
+		todo := map[cache.ObjectName]bool{}
+		for i := range 40 {
+			key := cache.NewObjectName(fmt.Sprint("ns-", random.IntN(4)), fmt.Sprint(i))
+			queue[key], todo[key] = true, true
+		}
+		running := map[cache.ObjectName]bool{}
+		for len(todo) > 0 {
+			if len(queue)+len(running) == 0 {
+				t.Fatalf("seed %d: %d keys were never queued: %+v", seed, len(todo), turns)
+			}
+			for key := range running {
+				if random.IntN(2) == 0 {
+					turns.end(key)
+					delete(running, key)
+					delete(todo, key)
+				}
+			}
+			for key := range queue {
+				delete(queue, key)
+				switch {
+				case running[key]: // synced again later
+				case random.IntN(10) == 0:
+					turns.leave(key)
+					delete(todo, key)
+				case turns.take(key):
+					running[key] = true
+				}
+			}
+			of := map[string]int{}
+			for key := range running {
+				of[key.Namespace]++
+				if of[key.Namespace] > turns.ofNamespace || len(running) > 3 {
+					t.Fatalf("seed %d: %v run", seed, running)
+				}
+			}
+		}
+	}
+}
