@@ -38,9 +38,10 @@ const (
 	// EventSource is the source of its events: that of Kanister, which users look for.
 	EventSource = "Kanister Controller"
 
-	// maxLargeSyncs is the maximum number of large ActionSets that are synced at a time, since each may take tens of MiB. Those in one namespace have fewer.
+	// maxLargeSyncs is the maximum number of ActionSets that are synced at a time which are large, or start from a large Blueprint, since each may take tens of
+	// MiB. Those in one namespace have fewer.
 	maxLargeSyncs, maxLargeSyncsOfNamespace = 4, 3
-	// maxDecoding is the same for large Blueprints that are decoded. One of 1.5 MB may take 130 MiB meanwhile.
+	// maxDecoding is the maximum number of large Blueprints that these decode at a time. One of 1.5 MB may take 130 MiB meanwhile.
 	maxDecoding, maxDecodingOfNamespace = 2, 1
 )
 
@@ -80,7 +81,7 @@ type Controller struct {
 	statusAPI *statusAPI
 	memories  controller.Memory[memory]
 	keptRuns  keptRuns
-	// largeSyncs limits the syncs of large ActionSets.
+	// largeSyncs are the turns of large ActionSets, and of those that start from a large Blueprint.
 	largeSyncs *turns
 	// decoding limits the decoding of large Blueprints. Its keys are namespaces.
 	decoding *inflight.Limit[string]
@@ -202,14 +203,12 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 		return 0, err
 	}
 	began := time.Now()
-	large := isHeader(set)
-	if !large {
-		c.largeSyncs.leave(key)
-	} else {
-		if !c.largeSyncs.take(key) {
+	s := &syncer{Controller: c, key: key, large: isHeader(set), urgent: isCancelled(set)}
+	defer s.endTurn()
+	if s.large {
+		if !s.takeTurn() {
 			return 0, nil
 		}
-		defer c.largeSyncs.end(key)
 		set, err = c.Client.CrV1alpha1().ActionSets(key.Namespace).Get(ctx, key.Name, getOptions)
 		switch {
 		case apierrors.IsNotFound(err):
@@ -218,12 +217,14 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 			return 0, fmt.Errorf("reading ActionSet %s: %w", key, err)
 		}
 	}
-	memory, _ := c.memories.Of(key, set.UID)
-	s := &syncer{Controller: c, key: key, memory: memory, large: large}
+	s.memory, _ = c.memories.Of(key, set.UID)
 	if err := c.sweep(ctx, key, set); err != nil {
 		return 0, err
 	}
 	if err := s.gather(ctx, set); err != nil {
+		if errors.Is(err, errAwaitsTurn) {
+			return 0, nil
+		}
 		return 0, err
 	}
 	if needsStatus(s.o) && c.statusAPI.holds(key) {
@@ -240,15 +241,38 @@ type syncer struct {
 	*Controller
 	key    cache.ObjectName
 	memory *memory
-	// large: the cache has only a header of the ActionSet.
-	large bool
-	o     observed
+	// large: the cache has only a header of the ActionSet. urgent: it is cancelled, or is being deleted.
+	large, urgent bool
+	// hasTurn and waits: this sync has a turn, or its key waits for one.
+	hasTurn, waits bool
+	o              observed
 	// reads are for the asks of the last decision.
 	reads reads
+	// readBytes is the size of the Blueprints that were read, in bytes of JSON.
+	readBytes int
 	// plan is the last one.
 	plan plan
 	// problem is why something could not be looked up.
 	problem error
+}
+
+// takeTurn reports whether this sync has a turn. If not, the key is queued when it has one.
+func (s *syncer) takeTurn() bool {
+	if !s.hasTurn {
+		s.hasTurn = s.largeSyncs.take(s.key, s.urgent)
+		s.waits = !s.hasTurn
+	}
+	return s.hasTurn
+}
+
+// endTurn ends the turn of this sync. If the sync has needed none, one that the key was given is given up.
+func (s *syncer) endTurn() {
+	switch {
+	case s.hasTurn:
+		s.largeSyncs.end(s.key)
+	case !s.waits:
+		s.largeSyncs.leave(s.key)
+	}
 }
 
 // run decides and acts until nothing is left to do without waiting.

@@ -325,12 +325,14 @@ func TestReadBlueprints(t *testing.T) {
 	for name, test := range map[string]struct {
 		actions []string // of each of 20 Blueprints, one after the other
 		kind    string
+		unused  int // bytes of another action
 		reads   int
 		message string
 	}{
 		"small":               {actions: []string{"small", "tiny"}, reads: 20},
 		"large":               {actions: []string{"large"}, reads: 4, message: "the snapshot of the run is too large"},
 		"large and small":     {actions: []string{"small", "large"}, reads: 4, message: "the snapshot of the run is too large"},
+		"more than is read":   {actions: []string{"small"}, unused: 1_000_000, reads: 11, message: "have more than 16777216 bytes together"},
 		"rejected before all": {actions: []string{"small"}, kind: "unknown", reads: 0, message: "Not a known object Kind unknown"},
 	} {
 		set := newSet()
@@ -344,9 +346,11 @@ func TestReadBlueprints(t *testing.T) {
 		inBubble(t, set, nil, func(t *testing.T, a *apiServer) {
 			large := configMapPhase("one")
 			large.Args = rawArgs(`{"operation":"create","spec":"` + strings.Repeat("x", 300_000) + `"}`)
+			unused := configMapPhase("unused")
+			unused.Args = rawArgs(`{"operation":"create","spec":"` + strings.Repeat("x", test.unused) + `"}`)
 			for i := range 20 {
 				blueprint := newBlueprint(map[string]v1alpha1.BlueprintAction{
-					"large": {Phases: []v1alpha1.BlueprintPhase{large}}, "unused": {Phases: []v1alpha1.BlueprintPhase{large}}, "small": {}, "tiny": {},
+					"large": {Phases: []v1alpha1.BlueprintPhase{large}}, "unused": {Phases: []v1alpha1.BlueprintPhase{unused, large}}, "small": {}, "tiny": {},
 				})
 				blueprint.Name = fmt.Sprint("bp-", i)
 				a.blueprints.Create(blueprint)

@@ -5,6 +5,7 @@ package actionset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,12 @@ import (
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/phase"
 )
+
+// maxBlueprintBytes is the maximum size of the Blueprints that the actions of an ActionSet name, in bytes of JSON. They are read when a run starts.
+const maxBlueprintBytes = 16 << 20
+
+// errAwaitsTurn is the error of a sync that needs a turn and has none. Its key is queued when it has one.
+var errAwaitsTurn = errors.New("other ActionSets have the turns of large ones")
 
 // trimBlueprint keeps what identifies a Blueprint, for events about it.
 func trimBlueprint(b *v1alpha1.Blueprint) {
@@ -43,6 +50,10 @@ func (s *syncer) gatherBlueprints(ctx context.Context) error {
 			continue
 		}
 		found, err := s.readBlueprint(ctx, name, named[name])
+		if failure, ok := phase.FailureOf(err); ok {
+			s.o.blueprintRefusal = failure
+			return nil
+		}
 		switch {
 		case apierrors.IsNotFound(err):
 		case err != nil:
@@ -67,7 +78,17 @@ func (s *syncer) readBlueprint(ctx context.Context, name string, named sets.Set[
 	if err := answer.Error(); err != nil {
 		return nil, err
 	}
-	if text, _ := answer.Raw(); len(text) > smallObject {
+	text, err := answer.Raw()
+	if err != nil {
+		return nil, err
+	}
+	if s.readBytes += len(text); s.readBytes > maxBlueprintBytes {
+		return nil, phase.Failf("the Blueprints that the actions name have more than %d bytes together: use several ActionSets, or smaller Blueprints", maxBlueprintBytes)
+	}
+	if len(text) > smallObject {
+		if !s.takeTurn() {
+			return nil, errAwaitsTurn
+		}
 		release, err := s.decoding.Acquire(ctx, s.key.Namespace)
 		if err != nil {
 			return nil, err

@@ -18,15 +18,15 @@ const smallObject = 32 << 10
 // annotationHeader marks what the cache holds of a larger ActionSet. One on which a user sets it is read in each sync.
 const annotationHeader = "millwright.dev/header"
 
-// trimSet replaces a large ActionSet by a header: what identifies it, and its age and conditions, for metrics. A sync reads the whole one. Smaller ones
-// stay as they are, since their status is written with their metadata.
+// trimSet replaces a large ActionSet by a header: what identifies it, whether it is cancelled, and its age and conditions, for metrics. A sync reads the
+// whole one. Smaller ones stay as they are, since their status is written with their metadata.
 func trimSet(set *v1alpha1.ActionSet) {
 	if sizeOf(set) <= smallObject { // also a header
 		return
 	}
 	header := v1alpha1.ActionSet{TypeMeta: set.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 		Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion, CreationTimestamp: set.CreationTimestamp,
-		Annotations: map[string]string{annotationHeader: ""},
+		DeletionTimestamp: set.DeletionTimestamp, Annotations: map[string]string{annotationHeader: ""},
 	}}
 	if set.Status != nil {
 		header.Status = &v1alpha1.ActionSetStatus{}
@@ -35,7 +35,15 @@ func trimSet(set *v1alpha1.ActionSet) {
 			header.Status.Conditions = append(header.Status.Conditions, condition)
 		}
 	}
+	if set.Spec != nil && set.Spec.Cancel {
+		header.Spec = &v1alpha1.ActionSetSpec{Cancel: true}
+	}
 	*set = header
+}
+
+// isCancelled reports whether users want an ActionSet to end, also for a header.
+func isCancelled(set *v1alpha1.ActionSet) bool {
+	return set.DeletionTimestamp != nil || set.Spec != nil && set.Spec.Cancel
 }
 
 func isHeader(set *v1alpha1.ActionSet) bool {

@@ -127,6 +127,44 @@ func TestLargeSetsThatWait(t *testing.T) {
 	})
 }
 
+// Starts that wait for large Blueprints to be decoded leave a worker to others, and go on.
+func TestLargeBlueprintsLeaveWorkers(t *testing.T) {
+	const many = 10
+	large := configMapPhase("unused")
+	large.Args = rawArgs(`{"operation":"create","spec":"` + strings.Repeat("x", smallObject) + `"}`)
+	blueprint := threePhases()
+	blueprint.Name = "large"
+	blueprint.Actions["unused"] = v1alpha1.BlueprintAction{Phases: []v1alpha1.BlueprintPhase{large}}
+	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
+		a.blueprints.Create(blueprint)
+		for i := range many {
+			set := newSet("go")
+			set.Name, set.UID, set.Spec.Actions[0].Blueprint = fmt.Sprint("large-", i), "", "large"
+			set.Spec.Actions[0].Object = v1alpha1.ObjectReference{Kind: "Namespace", Name: "ns"}
+			a.create(set)
+		}
+		lead := a.startStandby()
+		release, err := a.controller.decoding.Acquire(t.Context(), "ns")
+		a.must(err)
+		lead(maxLargeSyncsOfNamespace + 1)
+		a.create(newSet("go"))
+		a.wait(time.Minute)
+		if got := a.states(); got != allComplete {
+			t.Errorf("while none is decoded: %s", got)
+		}
+		release()
+		a.waitHour()
+		for _, set := range a.sets.List() {
+			if !hasFinished(set.Status) {
+				t.Errorf("%s has not ended", set.Name)
+			}
+		}
+		if turns := a.controller.largeSyncs; turns.together != 0 || len(turns.waiting)+turns.given.Len() != 0 {
+			t.Errorf("at the end: %d turns, %d waiting, %d given", turns.together, len(turns.waiting), turns.given.Len())
+		}
+	})
+}
+
 type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

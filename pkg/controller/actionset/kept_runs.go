@@ -89,7 +89,7 @@ func (s *syncer) bound(after, took time.Duration) time.Duration {
 	if !kept {
 		m.snapshot, m.snapshotID, m.snapshotBytes, m.args = nil, nil, 0, nil
 	}
-	if after == 0 || s.o.set.DeletionTimestamp != nil || s.o.set.Spec != nil && s.o.set.Spec.Cancel {
+	if after == 0 || isCancelled(s.o.set) {
 		return after
 	}
 	return max(after, s.keptRuns.pause(took))

@@ -21,6 +21,8 @@ type observed struct {
 	blueprints map[string]*v1alpha1.Blueprint
 	// blueprintBytes is the size of these actions, in bytes of JSON. Blueprints are missing if it exceeds that of a snapshot.
 	blueprintBytes int
+	// blueprintRefusal is why the Blueprints are too large to be read; "" if they are not.
+	blueprintRefusal string
 	// snapshot of the run; nil if it is neither in memory nor on the API server. If its Secret cannot be used, snapshotDamage is the reason.
 	snapshot       *snapshot
 	snapshotDamage string

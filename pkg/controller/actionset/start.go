@@ -118,7 +118,7 @@ func reject(o observed, reason string, r rejection) plan {
 
 // needsBlueprints reports whether the start of a run depends on its Blueprints.
 func needsBlueprints(o observed) bool {
-	return o.snapshot == nil && o.set.DeletionTimestamp == nil && !o.set.Spec.Cancel && checkSet(o) == nil
+	return o.snapshot == nil && !isCancelled(o.set) && checkSet(o) == nil
 }
 
 // checkSet checks the ActionSet without what it refers to.
@@ -152,6 +152,9 @@ func invalid(message string) *rejection {
 // checkActions looks up the Blueprint of each action and checks it. It returns a snapshot without the subjects. Many actions may name one large
 // Blueprint, so that the size of the snapshot is checked before its parts are copied.
 func checkActions(o observed) (*snapshot, *rejection) {
+	if o.blueprintRefusal != "" {
+		return nil, invalid(o.blueprintRefusal)
+	}
 	if o.blueprintBytes > corev1.MaxSecretSize {
 		return nil, invalid(snapshotTooLarge(o.blueprintBytes))
 	}

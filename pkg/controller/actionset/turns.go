@@ -31,14 +31,17 @@ func newTurns(ofNamespace, total int, enqueue func(...cache.ObjectName)) *turns 
 	return &turns{ofNamespace: ofNamespace, total: total, enqueue: enqueue, held: map[string]int{}, given: sets.New[cache.ObjectName]()}
 }
 
-// take reports whether the key has a turn. If not, it waits for one.
-func (t *turns) take(key cache.ObjectName) bool {
+// take reports whether the key has a turn. If not, it waits for one, before all others of its namespace if it is urgent.
+func (t *turns) take(key cache.ObjectName, urgent bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.given.Has(key):
 		t.given.Delete(key)
 		return true
+	case urgent && !t.free(key.Namespace):
+		t.waiting = slices.Insert(t.without(key), 0, key)
+		return false
 	case slices.Contains(t.waiting, key):
 		return false
 	case !t.free(key.Namespace):
@@ -65,7 +68,7 @@ func (t *turns) leave(key cache.ObjectName) {
 	t.mu.Lock()
 	given := t.given.Has(key)
 	t.given.Delete(key)
-	t.waiting = slices.DeleteFunc(t.waiting, func(waits cache.ObjectName) bool { return waits == key })
+	t.waiting = t.without(key)
 	t.mu.Unlock()
 	if given {
 		t.end(key)
@@ -90,6 +93,11 @@ func (t *turns) give() {
 		t.given.Insert(key)
 		t.enqueue(key)
 	}
+}
+
+// without returns the keys that wait, without this one.
+func (t *turns) without(key cache.ObjectName) []cache.ObjectName {
+	return slices.DeleteFunc(t.waiting, func(waits cache.ObjectName) bool { return waits == key })
 }
 
 func (t *turns) free(namespace string) bool {

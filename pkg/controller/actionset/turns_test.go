@@ -30,7 +30,7 @@ func TestTurns(t *testing.T) {
 	}
 	take := func(key cache.ObjectName, want bool) {
 		t.Helper()
-		if got := turns.take(key); got != want {
+		if got := turns.take(key, false); got != want {
 			t.Errorf("%s: has a turn %t", key, got)
 		}
 	}
@@ -58,8 +58,19 @@ func TestTurns(t *testing.T) {
 	turns.end(key("a", "3"))
 	want("after one of a's has ended", "a/4")
 	take(key("a", "4"), true)
+	take(key("a", "5"), false)
+	take(key("a", "6"), false)
+	take(key("a", "7"), false)
+	if turns.take(key("a", "6"), true) { // cancelled meanwhile
+		t.Error("a/6 has a turn")
+	}
 	turns.end(key("a", "2"))
+	want("after another one", "a/6")
+	for _, name := range []string{"5", "6", "7"} {
+		turns.leave(key("a", name))
+	}
 	turns.end(key("a", "4"))
+	queued = nil
 	if turns.together != 0 || len(turns.held)+len(turns.waiting)+turns.given.Len() != 0 {
 		t.Errorf("at the end: %+v", turns)
 	}
@@ -99,7 +110,7 @@ func TestTurnsAreNotLost(t *testing.T) {
 				case random.IntN(10) == 0:
 					turns.leave(key)
 					delete(todo, key)
-				case turns.take(key):
+				case turns.take(key, false):
 					running[key] = true
 				}
 			}
