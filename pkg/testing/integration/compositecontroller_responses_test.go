@@ -109,15 +109,18 @@ func TestCompositeOneInvalidResponse(t *testing.T) {
 		return oneConfigMap(call)
 	})
 	e.serves(configMaps)
-	bad := e.parent("bad")
-	for _, name := range []string{"a", "b", "c"} {
+	created := func(name string) {
 		e.parent(name, "{spec: {who: you}}")
 		e.awaitChild("ConfigMap", name)
 	}
+	created("a")
+	created("b")
+	bad := e.parent("bad")
 	e.awaitEventOn(bad, "SyncError", "children[0]")
-	if message := e.awaitReason(v1alpha1.ReasonParentsFailing); !strings.HasPrefix(message, "1 of 4 parents ") || !strings.Contains(message, "/bad: HookChildInvalid: ") {
+	if message := e.awaitReason(v1alpha1.ReasonParentsFailing); !strings.HasPrefix(message, "1 of 3 parents ") || !strings.Contains(message, "/bad: HookChildInvalid: ") {
 		t.Errorf("message of the condition: got %q", message)
 	}
+	created("c")
 	e.remove(widget, "bad")
 	e.awaitReason(v1alpha1.ReasonServing)
 }
