@@ -4,7 +4,6 @@
 package controller
 
 import (
-	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,13 +41,14 @@ func setTransform(informer cache.SharedInformer, transform cache.TransformFunc) 
 // TrimMetadata drops managedFields, and all annotations except the named ones.
 func TrimMetadata(object metav1.Object, annotations ...string) {
 	object.SetManagedFields(nil)
-	has := object.GetAnnotations()
-	if len(has) == 0 {
-		return
+	var kept map[string]string // a new one: a map from which entries are deleted keeps their memory
+	for key, value := range object.GetAnnotations() {
+		if slices.Contains(annotations, key) {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
 	}
-	maps.DeleteFunc(has, func(key, _ string) bool { return !slices.Contains(annotations, key) })
-	if len(has) == 0 {
-		has = nil
-	}
-	object.SetAnnotations(has)
+	object.SetAnnotations(kept)
 }

@@ -119,7 +119,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 
 	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{
 		Name: ControllerName, Sync: c.syncHandler,
-		// The ActionSets of one namespace do not delay those of another one.
+		// Namespaces take turns, so that many ActionSets of one do not delay those of another one. Its long syncs may.
 		Queue: controller.NewFairQueue(func(key cache.ObjectName) string { return key.Namespace }),
 	})
 	c.largeSyncs = newTurns(maxLargeSyncsOfNamespace, maxLargeSyncs, c.Enqueue)
@@ -202,38 +202,12 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	case err != nil:
 		return 0, err
 	}
-	began := time.Now()
 	s := &syncer{Controller: c, key: key, large: isHeader(set), urgent: isCancelled(set)}
-	defer s.endTurn()
-	if s.large {
-		if !s.takeTurn() {
-			return 0, nil
-		}
-		set, err = c.Client.CrV1alpha1().ActionSets(key.Namespace).Get(ctx, key.Name, getOptions)
-		switch {
-		case apierrors.IsNotFound(err):
-			return 0, nil // the cache is stale, and its next event queues the key
-		case err != nil:
-			return 0, fmt.Errorf("reading ActionSet %s: %w", key, err)
-		}
-	}
-	s.memory, _ = c.memories.Of(key, set.UID)
-	if err := c.sweep(ctx, key, set); err != nil {
-		return 0, err
-	}
-	if err := s.gather(ctx, set); err != nil {
-		if errors.Is(err, errAwaitsTurn) {
-			return 0, nil
-		}
-		return 0, err
-	}
-	if needsStatus(s.o) && c.statusAPI.holds(key) {
-		s.recordHeld()
+	after, err := s.sync(ctx, set)
+	if errors.Is(err, errAwaitsTurn) {
 		return 0, nil
 	}
-	s.memory.heldRecorded = false
-	after, err := s.run(ctx)
-	return s.bound(after, time.Since(began)), err
+	return after, err
 }
 
 // syncer is one sync of one ActionSet.
@@ -243,36 +217,39 @@ type syncer struct {
 	memory *memory
 	// large: the cache has only a header of the ActionSet. urgent: it is cancelled, or is being deleted.
 	large, urgent bool
-	// hasTurn and waits: this sync has a turn, or its key waits for one.
-	hasTurn, waits bool
-	o              observed
+	// hasTurn reports whether this sync has one of the largeSyncs.
+	hasTurn bool
+	o       observed
 	// reads are for the asks of the last decision.
 	reads reads
-	// readBytes is the size of the Blueprints that were read, in bytes of JSON.
-	readBytes int
 	// plan is the last one.
 	plan plan
 	// problem is why something could not be looked up.
 	problem error
 }
 
-// takeTurn reports whether this sync has a turn. If not, the key is queued when it has one.
-func (s *syncer) takeTurn() bool {
-	if !s.hasTurn {
-		s.hasTurn = s.largeSyncs.take(s.key, s.urgent)
-		s.waits = !s.hasTurn
+// sync brings the ActionSet as far as it goes without waiting. Its error is errAwaitsTurn if it has to wait before anything is decided.
+func (s *syncer) sync(ctx context.Context, cached *v1alpha1.ActionSet) (after time.Duration, err error) {
+	began := time.Now()
+	defer func() { s.endTurn(err) }()
+	set, err := s.gatherSet(ctx, cached)
+	if err != nil || set == nil {
+		return 0, err
 	}
-	return s.hasTurn
-}
-
-// endTurn ends the turn of this sync. If the sync has needed none, one that the key was given is given up.
-func (s *syncer) endTurn() {
-	switch {
-	case s.hasTurn:
-		s.largeSyncs.end(s.key)
-	case !s.waits:
-		s.largeSyncs.leave(s.key)
+	s.memory, _ = s.memories.Of(s.key, set.UID)
+	if err := s.sweep(ctx, s.key, set); err != nil {
+		return 0, err
 	}
+	if err := s.gather(ctx, set); err != nil {
+		return 0, err
+	}
+	if needsStatus(s.o) && s.statusAPI.holds(s.key) {
+		s.recordHeld()
+		return 0, nil
+	}
+	s.memory.heldRecorded = false
+	after, err = s.run(ctx)
+	return s.bound(after, time.Since(began)), err
 }
 
 // run decides and acts until nothing is left to do without waiting.

@@ -15,7 +15,7 @@
 //	desired.go                    the snapshot of a run, in a Secret that the ActionSet owns and its status identifies
 //	params.go, profile.go, workload.go, explain.go  the data of templates, and explanations of their errors
 //	events.go                     the events of a run; the last one is in the status before it is posted
-//	header.go                     what the cache holds of a large ActionSet
+//	header.go                     what the cache holds of a large ActionSet, and of Blueprints
 //
 // The other files send requests to the API server:
 //
@@ -24,7 +24,7 @@
 //	apply.go, apply_snapshot.go   the steps of a plan
 //	statusapi.go                  whether the API server serves the status of ActionSets as a subresource; if not, nothing is executed
 //	memory.go, kept_runs.go       what this process remembers, as far as there is room; everything works without it
-//	turns.go                      how many large ActionSets are synced at a time
+//	turns.go                      how many ActionSets are synced at a time that are large, or start from a large Blueprint
 //	metrics.go                    the metrics
 //
 // An ActionSet is in one of these states:

@@ -5,13 +5,12 @@ package actionset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/phase"
@@ -19,16 +18,6 @@ import (
 
 // maxBlueprintBytes is the maximum size of the Blueprints that the actions of an ActionSet name, in bytes of JSON. They are read when a run starts.
 const maxBlueprintBytes = 16 << 20
-
-// errAwaitsTurn is the error of a sync that needs a turn and has none. Its key is queued when it has one.
-var errAwaitsTurn = errors.New("other ActionSets have the turns of large ones")
-
-// trimBlueprint keeps what identifies a Blueprint, for events about it.
-func trimBlueprint(b *v1alpha1.Blueprint) {
-	*b = v1alpha1.Blueprint{TypeMeta: b.TypeMeta, ObjectMeta: metav1.ObjectMeta{
-		Namespace: b.Namespace, Name: b.Name, UID: b.UID, ResourceVersion: b.ResourceVersion,
-	}}
-}
 
 // gatherBlueprints reads the Blueprints that a start needs, from the API server: a run that was started from a stale Blueprint, or rejected because of one,
 // stays so. It keeps the actions that are named. When these exceed the size of a snapshot, it reads no further Blueprint.
@@ -44,48 +33,55 @@ func (s *syncer) gatherBlueprints(ctx context.Context) error {
 		}
 		named[action.Blueprint].Insert(action.Name)
 	}
+	read, kept := 0, 0
 	for _, action := range actions {
 		name := action.Blueprint
 		if named[name] == nil || phase.CheckName("blueprint", name) != nil {
 			continue
 		}
-		found, err := s.readBlueprint(ctx, name, named[name])
-		if failure, ok := phase.FailureOf(err); ok {
-			s.o.blueprintRefusal = failure
-			return nil
-		}
+		found, size, err := s.getBlueprint(ctx, name)
 		switch {
 		case apierrors.IsNotFound(err):
+			delete(named, name)
+			continue
 		case err != nil:
 			return fmt.Errorf("reading Blueprint %s/%s: %w", s.key.Namespace, name, err)
-		default:
-			s.o.blueprints[name] = found
-			for _, action := range found.Actions {
-				s.o.blueprintBytes += sizeOf(action)
-			}
 		}
-		if s.o.blueprintBytes > corev1.MaxSecretSize {
+		if read += size; read > maxBlueprintBytes {
+			s.o.blueprintsTooLarge = fmt.Sprintf("the Blueprints that the actions name have more than %d bytes together: use several ActionSets, or smaller Blueprints",
+				maxBlueprintBytes)
 			return nil
 		}
+		blueprint, err := s.decodeBlueprint(ctx, found, size, named[name])
+		if err != nil {
+			return fmt.Errorf("reading Blueprint %s/%s: %w", s.key.Namespace, name, err)
+		}
+		for _, action := range blueprint.Actions {
+			kept += sizeOf(action)
+		}
+		if kept > corev1.MaxSecretSize {
+			s.o.blueprintsTooLarge = snapshotTooLarge(kept)
+			return nil
+		}
+		s.o.blueprints[name] = blueprint
 		delete(named, name)
 	}
 	return nil
 }
 
-// readBlueprint reads a Blueprint, and returns it with the named actions only.
-func (s *syncer) readBlueprint(ctx context.Context, name string, named sets.Set[string]) (*v1alpha1.Blueprint, error) {
-	answer := s.Client.CrV1alpha1().RESTClient().Get().Namespace(s.key.Namespace).Resource("blueprints").Name(name).Do(ctx)
-	if err := answer.Error(); err != nil {
-		return nil, err
+// getBlueprint returns a Blueprint that is not decoded yet, and its size in bytes of JSON: a typed client would decode it, however large it is.
+func (s *syncer) getBlueprint(ctx context.Context, name string) (rest.Result, int, error) {
+	found := s.Client.CrV1alpha1().RESTClient().Get().Namespace(s.key.Namespace).Resource("blueprints").Name(name).Do(ctx)
+	if err := found.Error(); err != nil {
+		return found, 0, err
 	}
-	text, err := answer.Raw()
-	if err != nil {
-		return nil, err
-	}
-	if s.readBytes += len(text); s.readBytes > maxBlueprintBytes {
-		return nil, phase.Failf("the Blueprints that the actions name have more than %d bytes together: use several ActionSets, or smaller Blueprints", maxBlueprintBytes)
-	}
-	if len(text) > smallObject {
+	text, err := found.Raw()
+	return found, len(text), err
+}
+
+// decodeBlueprint returns a Blueprint of that size with the named actions only. A large one needs a turn.
+func (s *syncer) decodeBlueprint(ctx context.Context, found rest.Result, size int, named sets.Set[string]) (*v1alpha1.Blueprint, error) {
+	if size > smallObject {
 		if !s.takeTurn() {
 			return nil, errAwaitsTurn
 		}
@@ -95,17 +91,17 @@ func (s *syncer) readBlueprint(ctx context.Context, name string, named sets.Set[
 		}
 		defer release()
 	}
-	found := &v1alpha1.Blueprint{}
-	if err := answer.Into(found); err != nil {
+	blueprint := &v1alpha1.Blueprint{}
+	if err := found.Into(blueprint); err != nil {
 		return nil, err
 	}
-	kept := map[string]v1alpha1.BlueprintAction{} // that of the answer would keep the memory of all actions
+	kept := map[string]v1alpha1.BlueprintAction{} // the decoded map would keep the memory of all actions
 	for action := range named {
-		if of, ok := found.Actions[action]; ok {
+		if of, ok := blueprint.Actions[action]; ok {
 			kept[action] = of
 		}
 	}
-	trimBlueprint(found)
-	found.Actions = kept
-	return found, nil
+	trimBlueprint(blueprint)
+	blueprint.Actions = kept
+	return blueprint, nil
 }

@@ -41,6 +41,13 @@ func trimSet(set *v1alpha1.ActionSet) {
 	*set = header
 }
 
+// trimBlueprint keeps what identifies a Blueprint, for events about it.
+func trimBlueprint(b *v1alpha1.Blueprint) {
+	*b = v1alpha1.Blueprint{TypeMeta: b.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: b.Namespace, Name: b.Name, UID: b.UID, ResourceVersion: b.ResourceVersion,
+	}}
+}
+
 // isCancelled reports whether users want an ActionSet to end, also for a header.
 func isCancelled(set *v1alpha1.ActionSet) bool {
 	return set.DeletionTimestamp != nil || set.Spec != nil && set.Spec.Cancel

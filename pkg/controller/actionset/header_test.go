@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -163,6 +165,74 @@ func TestLargeBlueprintsLeaveWorkers(t *testing.T) {
 			t.Errorf("at the end: %d turns, %d waiting, %d given", turns.together, len(turns.waiting), turns.given.Len())
 		}
 	})
+}
+
+// Of large ActionSets that wait for a turn, one that is cancelled or deleted is read next, and one that becomes small needs none and leaves none unused.
+func TestLargeSetsThatAwaitTurns(t *testing.T) {
+	const many = 10
+	name := func(i int) string { return fmt.Sprint("large-", i) }
+	cancel := func(set *v1alpha1.ActionSet) { set.Spec.Cancel = true }
+	for what, change := range map[string]struct {
+		of   func(*v1alpha1.ActionSet)
+		next bool // it is read before those that have waited longer
+	}{
+		"cancelled": {of: cancel, next: true},
+		"deleted": {next: true, of: func(set *v1alpha1.ActionSet) {
+			now := metav1.Now()
+			set.DeletionTimestamp = &now
+		}},
+		"small": {of: func(set *v1alpha1.ActionSet) { enlarge(set, 0) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
+				for i := range many {
+					set := enlarge(newSet("go"), smallObject)
+					set.Name, set.UID, set.Finalizers = name(i), "", []string{Finalizer}
+					a.create(set)
+				}
+				goOn := make(chan struct{})
+				var mu sync.Mutex
+				var read []string
+				a.wrap = func(next http.RoundTripper) http.RoundTripper {
+					return roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+						if _, name, ok := strings.Cut(r.URL.Path, "/namespaces/ns/actionsets/"); ok && r.Method == http.MethodGet {
+							mu.Lock()
+							read = append(read, name)
+							mu.Unlock()
+							<-goOn
+						}
+						return next.RoundTrip(r)
+					})
+				}
+				lead := a.startStandby()
+				lead(many)
+				waiting := slices.Clone(a.controller.largeSyncs.waiting)
+				if len(waiting) != many-maxLargeSyncsOfNamespace {
+					t.Fatalf("%v wait", waiting)
+				}
+				last := waiting[len(waiting)-1]
+				a.sets.Update("ns", last.Name, change.of)
+				synctest.Wait()
+				goOn <- struct{}{}
+				a.wait(time.Second)
+				mu.Lock()
+				if next := read[maxLargeSyncsOfNamespace]; (next == last.Name) != change.next {
+					t.Errorf("of %v and %s, %s is read next", waiting, last.Name, next)
+				}
+				mu.Unlock()
+				close(goOn)
+				a.waitHour()
+				for _, set := range a.sets.List() {
+					if !hasFinished(set.Status) {
+						t.Errorf("%s has not ended", set.Name)
+					}
+				}
+				if turns := a.controller.largeSyncs; turns.together != 0 || len(turns.waiting)+turns.given.Len() != 0 {
+					t.Errorf("at the end: %d turns, %d waiting, %d given", turns.together, len(turns.waiting), turns.given.Len())
+				}
+			})
+		})
+	}
 }
 
 type roundTripperFunc func(*http.Request) (*http.Response, error)

@@ -19,10 +19,8 @@ type observed struct {
 	set *v1alpha1.ActionSet
 	// blueprints that the ActionSet names and that exist, by name, with the actions that it names.
 	blueprints map[string]*v1alpha1.Blueprint
-	// blueprintBytes is the size of these actions, in bytes of JSON. Blueprints are missing if it exceeds that of a snapshot.
-	blueprintBytes int
-	// blueprintRefusal is why the Blueprints are too large to be read; "" if they are not.
-	blueprintRefusal string
+	// blueprintsTooLarge is why not all Blueprints were read: they, or their named actions, are too large together. "" if they were.
+	blueprintsTooLarge string
 	// snapshot of the run; nil if it is neither in memory nor on the API server. If its Secret cannot be used, snapshotDamage is the reason.
 	snapshot       *snapshot
 	snapshotDamage string

@@ -152,11 +152,8 @@ func invalid(message string) *rejection {
 // checkActions looks up the Blueprint of each action and checks it. It returns a snapshot without the subjects. Many actions may name one large
 // Blueprint, so that the size of the snapshot is checked before its parts are copied.
 func checkActions(o observed) (*snapshot, *rejection) {
-	if o.blueprintRefusal != "" {
-		return nil, invalid(o.blueprintRefusal)
-	}
-	if o.blueprintBytes > corev1.MaxSecretSize {
-		return nil, invalid(snapshotTooLarge(o.blueprintBytes))
+	if o.blueprintsTooLarge != "" {
+		return nil, invalid(o.blueprintsTooLarge)
 	}
 	r, size, sizes := &snapshot{}, 0, map[string]int{}
 	for _, spec := range o.set.Spec.Actions {
