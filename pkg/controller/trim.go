@@ -4,8 +4,6 @@
 package controller
 
 import (
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
@@ -41,9 +39,10 @@ func setTransform(informer cache.SharedInformer, transform cache.TransformFunc) 
 // TrimMetadata drops managedFields, and all annotations except the named ones.
 func TrimMetadata(object metav1.Object, annotations ...string) {
 	object.SetManagedFields(nil)
-	var kept map[string]string // a new one: a map from which entries are deleted keeps their memory
-	for key, value := range object.GetAnnotations() {
-		if slices.Contains(annotations, key) {
+	has := object.GetAnnotations()
+	var kept map[string]string // a new one: a map keeps the room of entries that are deleted
+	for _, key := range annotations {
+		if value, ok := has[key]; ok {
 			if kept == nil {
 				kept = map[string]string{}
 			}

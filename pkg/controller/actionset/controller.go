@@ -119,7 +119,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 
 	c.Loop = controller.NewLoop(ctx, controller.Config[cache.ObjectName]{
 		Name: ControllerName, Sync: c.syncHandler,
-		// Namespaces take turns, so that many ActionSets of one do not delay those of another one. Its long syncs may.
+		// Many ActionSets of one namespace do not delay those of another one. Syncs that take long do, if they have all workers.
 		Queue: controller.NewFairQueue(func(key cache.ObjectName) string { return key.Namespace }),
 	})
 	c.largeSyncs = newTurns(maxLargeSyncsOfNamespace, maxLargeSyncs, c.Enqueue)
@@ -228,7 +228,7 @@ type syncer struct {
 	problem error
 }
 
-// sync brings the ActionSet as far as it goes without waiting. Its error is errAwaitsTurn if it has to wait before anything is decided.
+// sync brings the ActionSet as far as it goes without waiting. Its error wraps errAwaitsTurn if it has to wait for a turn first.
 func (s *syncer) sync(ctx context.Context, cached *v1alpha1.ActionSet) (after time.Duration, err error) {
 	began := time.Now()
 	defer func() { s.endTurn(err) }()

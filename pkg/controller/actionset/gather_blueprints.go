@@ -82,8 +82,8 @@ func (s *syncer) getBlueprint(ctx context.Context, name string) (rest.Result, in
 // decodeBlueprint returns a Blueprint of that size with the named actions only. A large one needs a turn.
 func (s *syncer) decodeBlueprint(ctx context.Context, found rest.Result, size int, named sets.Set[string]) (*v1alpha1.Blueprint, error) {
 	if size > smallObject {
-		if !s.takeTurn() {
-			return nil, errAwaitsTurn
+		if err := s.takeTurn(); err != nil {
+			return nil, err
 		}
 		release, err := s.decoding.Acquire(ctx, s.key.Namespace)
 		if err != nil {

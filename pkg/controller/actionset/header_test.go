@@ -167,37 +167,37 @@ func TestLargeBlueprintsLeaveWorkers(t *testing.T) {
 	})
 }
 
-// Of large ActionSets that wait for a turn, one that is cancelled or deleted is read next, and one that becomes small needs none and leaves none unused.
+// Of large ActionSets that wait for a turn, one that is cancelled or deleted is read next, and one that becomes small needs none and gives up its place.
 func TestLargeSetsThatAwaitTurns(t *testing.T) {
 	const many = 10
-	name := func(i int) string { return fmt.Sprint("large-", i) }
-	cancel := func(set *v1alpha1.ActionSet) { set.Spec.Cancel = true }
-	for what, change := range map[string]struct {
-		of   func(*v1alpha1.ActionSet)
-		next bool // it is read before those that have waited longer
+	for what, test := range map[string]struct {
+		change func(*v1alpha1.ActionSet)
+		urgent bool // it is read before those that have waited longer
 	}{
-		"cancelled": {of: cancel, next: true},
-		"deleted": {next: true, of: func(set *v1alpha1.ActionSet) {
+		"cancelled": {urgent: true, change: func(set *v1alpha1.ActionSet) { set.Spec.Cancel = true }},
+		"deleted": {urgent: true, change: func(set *v1alpha1.ActionSet) {
 			now := metav1.Now()
 			set.DeletionTimestamp = &now
 		}},
-		"small": {of: func(set *v1alpha1.ActionSet) { enlarge(set, 0) }},
+		"small": {change: func(set *v1alpha1.ActionSet) { enlarge(set, 0) }},
 	} {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
 				for i := range many {
 					set := enlarge(newSet("go"), smallObject)
-					set.Name, set.UID, set.Finalizers = name(i), "", []string{Finalizer}
+					set.Name, set.UID, set.Finalizers = fmt.Sprint("large-", i), "", []string{Finalizer}
 					a.create(set)
 				}
 				goOn := make(chan struct{})
+				allGoOn := sync.OnceFunc(func() { close(goOn) })
+				defer allGoOn()
 				var mu sync.Mutex
 				var read []string
 				a.wrap = func(next http.RoundTripper) http.RoundTripper {
 					return roundTripperFunc(func(r *http.Request) (*http.Response, error) {
-						if _, name, ok := strings.Cut(r.URL.Path, "/namespaces/ns/actionsets/"); ok && r.Method == http.MethodGet {
+						if _, of, ok := strings.Cut(r.URL.Path, "/namespaces/ns/actionsets/"); ok && r.Method == http.MethodGet {
 							mu.Lock()
-							read = append(read, name)
+							read = append(read, of)
 							mu.Unlock()
 							<-goOn
 						}
@@ -211,16 +211,17 @@ func TestLargeSetsThatAwaitTurns(t *testing.T) {
 					t.Fatalf("%v wait", waiting)
 				}
 				last := waiting[len(waiting)-1]
-				a.sets.Update("ns", last.Name, change.of)
+				a.sets.Update("ns", last.Name, test.change)
 				synctest.Wait()
 				goOn <- struct{}{}
 				a.wait(time.Second)
 				mu.Lock()
-				if next := read[maxLargeSyncsOfNamespace]; (next == last.Name) != change.next {
-					t.Errorf("of %v and %s, %s is read next", waiting, last.Name, next)
-				}
+				reads := slices.Clone(read)
 				mu.Unlock()
-				close(goOn)
+				if len(reads) != maxLargeSyncsOfNamespace+1 || (reads[maxLargeSyncsOfNamespace] == last.Name) != test.urgent {
+					t.Errorf("%v wait, and the last one is %s: %v were read", waiting, what, reads)
+				}
+				allGoOn()
 				a.waitHour()
 				for _, set := range a.sets.List() {
 					if !hasFinished(set.Status) {

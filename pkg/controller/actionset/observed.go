@@ -19,7 +19,7 @@ type observed struct {
 	set *v1alpha1.ActionSet
 	// blueprints that the ActionSet names and that exist, by name, with the actions that it names.
 	blueprints map[string]*v1alpha1.Blueprint
-	// blueprintsTooLarge is why not all Blueprints were read: they, or their named actions, are too large together. "" if they were.
+	// blueprintsTooLarge is why no run can start: the Blueprints, or their named actions, are too large together. Some are missing then. Otherwise it is "".
 	blueprintsTooLarge string
 	// snapshot of the run; nil if it is neither in memory nor on the API server. If its Secret cannot be used, snapshotDamage is the reason.
 	snapshot       *snapshot

@@ -4,6 +4,7 @@
 package actionset
 
 import (
+	"errors"
 	"slices"
 	"sync"
 
@@ -107,4 +108,27 @@ func (t *turns) free(namespace string) bool {
 func (t *turns) hold(namespace string) {
 	t.together++
 	t.held[namespace]++
+}
+
+// errAwaitsTurn is the error of a sync that needs a turn and has none. Its key is queued when it has one.
+var errAwaitsTurn = errors.New("other ActionSets have the turns of large ones")
+
+// takeTurn takes a turn, unless this sync has one. If there is none, the key waits for it, and the error is errAwaitsTurn.
+func (s *syncer) takeTurn() error {
+	if !s.hasTurn && !s.largeSyncs.take(s.key, s.urgent) {
+		return errAwaitsTurn
+	}
+	s.hasTurn = true
+	return nil
+}
+
+// endTurn ends the turn of this sync, of which err is the error. If the sync has needed none, one that the key was given, or its place among those that
+// wait, is given up.
+func (s *syncer) endTurn(err error) {
+	switch {
+	case s.hasTurn:
+		s.largeSyncs.end(s.key)
+	case !errors.Is(err, errAwaitsTurn):
+		s.largeSyncs.leave(s.key)
+	}
 }
