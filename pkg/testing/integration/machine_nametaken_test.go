@@ -42,7 +42,10 @@ func TestMachineSwitchNameTaken(t *testing.T) {
 	scale("1")
 	e.awaitMachine("m", 1)
 	e.flipUp(kept[0].Name)
-	e.awaitMachine("m", 1) // the same watch has shown the deletion before
+	e.awaitMachine("m", 1)
+	// The controller observes another generation when its cache has shown the flip. The same watch has shown the deletion before.
+	e.kubectl("patch", "machine", "m", "--type=merge", "-p", `{"spec":{"flipIntervalSeconds":2}}`)
+	e.awaitMachine("m", 1)
 
 	watchesSwitches := func(r faultproxy.Request) bool { return r.Verb == "watch" && r.Resource == "switches" }
 	seeAgain := proxy.Answer(watchesSwitches, apierrors.NewInternalError(errors.New("blind")))
