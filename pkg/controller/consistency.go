@@ -46,8 +46,8 @@ func (c *ConsistencyStore[K]) WroteAt(key K, store VersionedStore, resourceVersi
 	}
 }
 
-// IsReady reports whether every store has seen all recorded writes for the key. If not, the caches are stale: sync the key again after
-// StaleCacheDelay.
+// IsReady reports whether every store has seen all recorded writes for the key. If not, the caches are stale: postpone the sync (ErrPostponed)
+// for StaleCacheDelay.
 func (c *ConsistencyStore[K]) IsReady(key K) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

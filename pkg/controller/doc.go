@@ -24,7 +24,8 @@
 //     an event ([ReasonResourceExists]), and another check within a minute. Deletes carry the UID as a precondition.
 //  5. What must happen at most once is reserved, then done: a status write with a resourceVersion precondition records the intent, and any
 //     process that finds an open reservation completes it. See the doc comments of packages machine and immortalcontainer.
-//  6. A sync does not decide from a stale cache: one that has not seen the controller's own writes ([ConsistencyStore]).
+//  6. A sync does not decide from a stale cache: one that has not seen the controller's own writes ([ConsistencyStore]). It is
+//     postponed, which is neither a success nor a failure ([ErrPostponed]).
 //  7. An error is returned to the loop, which picks the retry. Of several errors that are joined the most severe one decides (severity.go).
 //     An optimistic-lock conflict is retried quietly, an error that [Permanent] marks not before the object changes.
 //  8. A write that does not last is repeated with a growing delay ([RewriteBackoff]).

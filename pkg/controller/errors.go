@@ -14,6 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// ErrPostponed is the error of a sync that could not decide yet, because its caches are stale or because it has to wait for its turn. It is neither a
+// failure nor a success: it is not retried, so the sync asks for a requeue or has something that queues its key, and the backoff of a key that has failed
+// goes on.
+var ErrPostponed = errors.New("the sync is postponed")
+
 // Permanent marks an error that only a change of the object can fix: the loop reports it and does not retry.
 // The controller shows it in the object's status. Permanent(nil) is nil.
 func Permanent(err error) error {

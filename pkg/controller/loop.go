@@ -33,7 +33,7 @@ const (
 
 // SyncFunc brings one key from the observed to the desired state. With a positive requeueAfter it is called again after that time, whatever
 // happens before, also after an error; a FairQueue treats that as a resync, a NamespaceQueue as a change. An error is retried with growing delay, unless it is
-// Permanent.
+// Permanent or ErrPostponed.
 type SyncFunc[K comparable] func(ctx context.Context, key K) (requeueAfter time.Duration, err error)
 
 // Config of a Loop. Name and Sync are required.
@@ -199,6 +199,9 @@ func (l *Loop[K]) requeue(ctx context.Context, key K, after time.Duration, err e
 	retries := l.retry.NumRequeues(key)
 	limit := maxRetryDelay
 	switch severityOf(err) {
+	case severityPostponed:
+		logger.V(4).Info("Postponed the sync", "reason", err)
+		return
 	case severityPermanent:
 		logger.Error(err, "Sync failed, not retried until the object changes")
 		l.retry.Forget(key)

@@ -121,6 +121,10 @@ func TestRetry(t *testing.T) {
 			wantError:   "image is required",
 			wantResult:  "error",
 		},
+		"a sync that is postponed is not retried": {
+			sync:       func() error { return fmt.Errorf("the cache is stale: %w", ErrPostponed) },
+			wantResult: "postponed",
+		},
 		"a panic is logged and retried": {
 			sync:        func() error { panic("out of range") },
 			wantRetried: true,
@@ -172,7 +176,7 @@ func TestRetry(t *testing.T) {
 				for result := range before { // of an earlier run in this process
 					counted[result] -= before[result]
 				}
-				wantCounted := map[string]float64{"success": 0, "stale": 0, "error": 0, "permanent": 0, "panic": 0}
+				wantCounted := map[string]float64{"success": 0, "stale": 0, "error": 0, "permanent": 0, "panic": 0, "postponed": 0}
 				wantCounted[tc.wantResult] = 1
 				if tc.wantRetried {
 					wantCounted["success"]++

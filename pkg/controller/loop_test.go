@@ -181,6 +181,31 @@ func TestSuccessResetsTheBackoff(t *testing.T) {
 	}
 }
 
+// TestPostponedSyncKeepsTheBackoff: a key that fails is retried with growing delay although its syncs wait for something between the failures.
+func TestPostponedSyncKeepsTheBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := newSyncs()
+		loop := runLoop(t, 1, func(_ context.Context, key string) (time.Duration, error) {
+			if seen.record(key)%2 == 1 {
+				return time.Second, ErrPostponed
+			}
+			return 0, errors.New("not yet")
+		})
+		loop.Enqueue("a")
+		time.Sleep(3 * time.Second)
+
+		var want []time.Duration
+		at := time.Duration(0)
+		for delay := minRetryDelay; len(want) < 6; delay *= 2 {
+			want = append(want, at, at+delay)
+			at += delay + time.Second
+		}
+		if diff := cmp.Diff(want, seen.timesOf("a")); diff != "" {
+			t.Errorf("synced at (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // stack is a Queue whose newest key goes first.
 type stack struct{ keys []string }
 

@@ -17,6 +17,7 @@ const (
 	resultConflict  = "stale"
 	resultError     = "error"
 	resultPermanent = "permanent"
+	resultPostponed = "postponed"
 	resultPanic     = "panic"
 )
 
@@ -24,7 +25,7 @@ var (
 	syncTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem:      "millwright_controller",
 		Name:           "syncs_total",
-		Help:           "Number of syncs by result: success, stale (optimistic-lock conflict, retried), error (retried), permanent (not retried), panic (retried).",
+		Help:           "Number of syncs by result: success, stale (optimistic-lock conflict, retried), error (retried), permanent (not retried), panic (retried), postponed (stale cache, or waits for its turn).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "result"})
 
@@ -50,7 +51,7 @@ type syncMetrics struct {
 // newSyncMetrics creates the series of each result with 0, so that the first panic shows as an increase, not as a new time series.
 func newSyncMetrics(controller string) syncMetrics {
 	m := syncMetrics{total: map[string]metrics.CounterMetric{}, duration: syncDuration.WithLabelValues(controller)}
-	for _, result := range []string{resultSuccess, resultConflict, resultError, resultPermanent, resultPanic} {
+	for _, result := range []string{resultSuccess, resultConflict, resultError, resultPermanent, resultPanic, resultPostponed} {
 		m.total[result] = syncTotal.WithLabelValues(controller, result)
 	}
 	return m
@@ -66,6 +67,8 @@ func syncResult(err error) string {
 		return resultSuccess
 	}
 	switch severityOf(err) {
+	case severityPostponed:
+		return resultPostponed
 	case severityPanic:
 		return resultPanic
 	case severityPermanent:

@@ -11,8 +11,10 @@ import "errors"
 type severity int
 
 const (
+	// severityPostponed: no failure, and no success either. Not retried: something else queues the key.
+	severityPostponed severity = iota
 	// severityPermanent: not retried. Any other error of the same sync is retried all the same.
-	severityPermanent severity = iota
+	severityPermanent
 	// severityConflict: an optimistic-lock conflict, retried quietly.
 	severityConflict
 	// severityOwnerUnknown: retried quietly, at least every maxOwnerUnknownDelay.
@@ -31,7 +33,7 @@ func severityOf(err error) severity {
 	case *permanentError:
 		return severityPermanent
 	case interface{ Unwrap() []error }:
-		worst := severityPermanent
+		worst := severityPostponed
 		for _, joined := range e.Unwrap() {
 			worst = max(worst, severityOf(joined))
 		}
@@ -44,6 +46,8 @@ func severityOf(err error) severity {
 	switch {
 	case errors.As(err, &panicked):
 		return severityPanic
+	case errors.Is(err, ErrPostponed):
+		return severityPostponed
 	case isConflict(err):
 		return severityConflict
 	case isOutage(err):

@@ -33,6 +33,9 @@ func TestSeverity(t *testing.T) {
 		"failure and permanent":        {[]error{failure, permanent}, severityFailure},
 		"outage, unknown owner, fault": {[]error{outage, ownerUnknown(), failure}, severityFailure},
 		"unknown owner and outage":     {[]error{ownerUnknown(), outage}, severityOutage},
+		"postponed":                    {[]error{ErrPostponed}, severityPostponed},
+		"postponed and permanent":      {[]error{ErrPostponed, permanent}, severityPermanent},
+		"postponed and conflict":       {[]error{ErrPostponed, staleConflict()}, severityConflict},
 		"panic and failure":            {[]error{&panicError{value: "x"}, failure}, severityPanic},
 		"two conflicts":                {[]error{staleConflict(), staleConflict()}, severityConflict},
 	} {

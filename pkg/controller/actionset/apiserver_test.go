@@ -219,7 +219,7 @@ func (a *apiServer) build(ctx context.Context) (externalversions.SharedInformerF
 	c, err := newController(ctx, Config{
 		Client: client, KubeClient: kube, ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(),
 		Recorder: &recorder{FakeRecorder: record.FakeRecorder{}, a: a},
-	}, dynamic.NewForConfigOrDie(a.Config()))
+	}, dynamic.NewForConfigOrDie(config))
 	a.must(err)
 	a.controller = c
 	return factory, c

@@ -189,7 +189,7 @@ func (c *Controller) recordAllAdded(ctx context.Context) {
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	// Asked before anything is read: what is read afterwards is at least as new.
 	if !c.written.IsReady(key) {
-		return controller.StaleCacheDelay, nil
+		return controller.StaleCacheDelay, controller.ErrPostponed
 	}
 	set, err := c.sets.ActionSets(key.Namespace).Get(key.Name)
 	switch {
@@ -203,11 +203,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 		return 0, err
 	}
 	s := &syncer{Controller: c, key: key, large: isHeader(set), urgent: isCancelled(set)}
-	after, err := s.sync(ctx, set)
-	if errors.Is(err, errAwaitsTurn) {
-		return 0, nil
-	}
-	return after, err
+	return s.sync(ctx, set)
 }
 
 // syncer is one sync of one ActionSet.

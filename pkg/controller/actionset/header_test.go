@@ -129,6 +129,48 @@ func TestLargeSetsThatWait(t *testing.T) {
 	})
 }
 
+// Large ActionSets that cannot be started for now are retried with a growing delay, although each of them has to wait for a turn before it is read again.
+func TestLargeSetsThatFail(t *testing.T) {
+	const many, during = 40, 30 * time.Second
+	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
+		for i := range many {
+			set := enlarge(newSet("go"), smallObject)
+			set.Name, set.UID = fmt.Sprint("large-", i), ""
+			a.create(set)
+		}
+		a.wrap = func(next http.RoundTripper) http.RoundTripper {
+			return roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/ns/actionsets/") {
+					time.Sleep(20 * time.Millisecond)
+				}
+				return next.RoundTrip(r)
+			})
+		}
+		read := 0
+		a.refuse = func(request string) error {
+			if request == "get namespaces" {
+				read++
+				return outage(request)
+			}
+			return nil
+		}
+		a.startStandby()(16)
+		a.wait(during)
+		// The delay after an outage grows to 5 s, with ten tries.
+		if most := many * int(during/(5*time.Second)+10); read < many || read > most {
+			t.Errorf("%d tries of %d ActionSets in %v, want %d at most", read, many, during, most)
+		}
+		a.takeRequests()
+		a.answerAll()
+		a.waitHour()
+		for _, set := range a.sets.List() {
+			if !hasFinished(set.Status) {
+				t.Errorf("%s has not ended", set.Name)
+			}
+		}
+	})
+}
+
 // Starts that wait for large Blueprints to be decoded leave a worker to others, and go on.
 func TestLargeBlueprintsLeaveWorkers(t *testing.T) {
 	const many = 10

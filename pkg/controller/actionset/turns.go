@@ -5,11 +5,14 @@ package actionset
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+
+	"millwright.dev/pkg/controller"
 )
 
 // turns limits how many keys are synced at a time, in all and of one namespace. A key that has to wait is queued when it has its turn: a worker does not
@@ -111,7 +114,7 @@ func (t *turns) hold(namespace string) {
 }
 
 // errAwaitsTurn is the error of a sync that needs a turn and has none. Its key is queued when it has one.
-var errAwaitsTurn = errors.New("other ActionSets have the turns of large ones")
+var errAwaitsTurn = fmt.Errorf("other ActionSets have the turns of large ones: %w", controller.ErrPostponed)
 
 // takeTurn takes a turn, unless this sync has one. If there is none, the key waits for it, and the error is errAwaitsTurn.
 func (s *syncer) takeTurn() error {

@@ -103,7 +103,7 @@ func watch[T interface {
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	// Checked before anything is read: later reads are at least as new.
 	if !c.consistency.IsReady(key) {
-		return controller.StaleCacheDelay, nil
+		return controller.StaleCacheDelay, controller.ErrPostponed
 	}
 	o, err := c.gather(key)
 	if err != nil || o == nil {

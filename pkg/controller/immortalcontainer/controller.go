@@ -112,7 +112,7 @@ func (c *Controller) podDeleted(pod *corev1.Pod, final bool) {
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
 	// Checked before anything is read: later reads are at least as new.
 	if !c.consistency.IsReady(key) {
-		return controller.StaleCacheDelay, nil
+		return controller.StaleCacheDelay, controller.ErrPostponed
 	}
 	o, err := c.gather(key)
 	if err != nil || o == nil {

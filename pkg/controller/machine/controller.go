@@ -81,7 +81,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	}
 	// Checked before anything is read: later reads are at least as new.
 	if !c.consistency.IsReady(key) {
-		return controller.StaleCacheDelay, nil
+		return controller.StaleCacheDelay, controller.ErrPostponed
 	}
 	o, err := c.gather(key)
 	if err != nil || o == nil {

@@ -152,7 +152,7 @@ const longestWait = 24 * time.Hour
 // syncHandler executes the six steps of package certs once.
 func (c *Controller) syncHandler(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
 	if !c.consistency.IsReady(key) {
-		return controller.StaleCacheDelay, nil // the caches are stale
+		return controller.StaleCacheDelay, controller.ErrPostponed
 	}
 	targets, wanted, err := c.targets()
 	if err != nil {

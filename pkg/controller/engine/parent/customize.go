@@ -6,6 +6,7 @@ package parent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/objectcache"
 	"millwright.dev/pkg/related"
@@ -34,7 +36,7 @@ type customized struct {
 }
 
 // errNotRelated is returned while the watches of related objects are being filled. The parent is queued when they are.
-var errNotRelated = errors.New("the related objects are not observed yet")
+var errNotRelated = fmt.Errorf("the related objects are not observed yet: %w", controller.ErrPostponed)
 
 // relatedError is the error of related objects that cannot be observed.
 type relatedError struct{ err error }

@@ -4,6 +4,7 @@
 package parent
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -116,7 +117,7 @@ func TestReloadPostponesSyncs(t *testing.T) {
 		s := newSyncTest(t, startFakeAPI(t, string(parentWith("")), childWith("a", owned)))
 		s.started.Store(true)
 		s.Objects.Reload(changed.GroupResource())
-		if after, err := s.Sync(t.Context(), s.key); after != controller.StaleCacheDelay || err != nil {
+		if after, err := s.Sync(t.Context(), s.key); after != controller.StaleCacheDelay || !errors.Is(err, controller.ErrPostponed) {
 			t.Errorf("%s: it is synced again after %s, %v", changed.Resource, after, err)
 		}
 		s.wantDid()

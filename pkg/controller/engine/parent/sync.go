@@ -58,11 +58,11 @@ func (c *Controller) Sync(ctx context.Context, k Key) (time.Duration, error) {
 	}
 	if !c.written.IsReady(k) {
 		c.written.RequeueUnlessReady(k, c.Queue.Enqueue)
-		return 0, nil
+		return 0, controller.ErrPostponed
 	}
 	definitions := c.redefinitions.current() // before it is checked whether all is as they have it
 	if c.isReloading() {
-		return controller.StaleCacheDelay, nil
+		return controller.StaleCacheDelay, controller.ErrPostponed
 	}
 	of := c.parentsOf(k.Resource)
 	if of == nil {
@@ -78,7 +78,7 @@ func (c *Controller) Sync(ctx context.Context, k Key) (time.Duration, error) {
 	s.waitForDefinitions()
 	switch {
 	case errors.Is(err, errNotRelated):
-		return 0, nil
+		return 0, err
 	case controller.IsRetriedQuietly(err):
 		return after, err // no failure: the decision was made from a stale cache, or the kind of the parent is new
 	case err != nil && c.calls.Err() != nil:
