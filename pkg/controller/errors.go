@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ErrPostponed is the error of a sync that could not decide yet, because its caches are stale or because it has to wait for its turn. It is neither a
-// failure nor a success: it is not retried, so the sync asks for a requeue or has something that queues its key, and the backoff of a key that has failed
+// ErrPostponed is the error of a sync that could not decide yet, because its caches are stale or because it has to wait for its turn, or that has
+// done only a part. It is neither a failure nor a success: the loop queues the key only if the sync asks for that, and the backoff of a key that has failed
 // goes on.
 var ErrPostponed = errors.New("the sync is postponed")
 
@@ -28,7 +28,8 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent reports whether the loop does not retry the error: it is marked with Permanent, and so are all errors that are joined to it.
+// IsPermanent reports whether the loop does not retry the error: it is marked with Permanent, and so are all errors that are joined to it, apart from
+// ErrPostponed.
 func IsPermanent(err error) bool { return err != nil && severityOf(err) == severityPermanent }
 
 type permanentError struct{ err error }

@@ -25,7 +25,7 @@ var (
 	syncTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem:      "millwright_controller",
 		Name:           "syncs_total",
-		Help:           "Number of syncs by result: success, stale (optimistic-lock conflict, retried), error (retried), permanent (not retried), panic (retried), postponed (stale cache, or waits for its turn).",
+		Help:           "Number of syncs by result: success, stale (optimistic-lock conflict, retried), error (retried), permanent (not retried), panic (retried), postponed (stale cache, waits for its turn, or has done only a part).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "result"})
 

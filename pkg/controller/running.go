@@ -13,7 +13,7 @@ import (
 )
 
 // syncLimit is how long a sync may run before the process is reported as unhealthy. A sync makes a few requests, one after the other, each
-// with a deadline of somewhat more than a minute: a sync that takes longer than this hangs.
+// with a deadline of somewhat more than a minute: a sync that takes longer than this hangs. One that makes many restarts the limit (RestartSyncLimit).
 const syncLimit = 10 * time.Minute
 
 // ExtendSyncLimit increases the limit of the sync of this context by a duration, because the sync waits for something with a deadline that
@@ -21,6 +21,14 @@ const syncLimit = 10 * time.Minute
 func ExtendSyncLimit(ctx context.Context, by time.Duration) {
 	if running, ok := ctx.Value(runningKey{}).(*runningSync); ok {
 		running.allow(by)
+	}
+}
+
+// RestartSyncLimit restarts the limit of the sync of this context, because the sync has done one of many things that it does. Outside of a sync it does
+// nothing.
+func RestartSyncLimit(ctx context.Context) {
+	if running, ok := ctx.Value(runningKey{}).(*runningSync); ok {
+		running.restart()
 	}
 }
 
@@ -33,11 +41,11 @@ type runningSyncs struct {
 }
 
 type runningSync struct {
-	of    *runningSyncs
-	key   any
-	begun time.Time
+	of  *runningSyncs
+	key any
 
-	limit    time.Duration // under the lock of the others
+	begun    time.Time     // under the lock of the others
+	limit    time.Duration // under the same lock
 	reported bool          // under the same lock
 }
 
@@ -60,6 +68,12 @@ func (s *runningSync) allow(by time.Duration) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	s.limit += by
+}
+
+func (s *runningSync) restart() {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.begun, s.limit, s.reported = time.Now(), syncLimit, false
 }
 
 // check returns an error that names the sync that has been running for the longest time beyond its limit. Each of them is logged once.

@@ -48,6 +48,29 @@ func TestEndlessSyncIsUnhealthy(t *testing.T) {
 	})
 }
 
+func TestRestartedSyncLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loop := runLoop(t, 1, func(ctx context.Context, _ string) (time.Duration, error) {
+			for range 10 {
+				time.Sleep(5 * time.Minute)
+				RestartSyncLimit(ctx)
+			}
+			time.Sleep(time.Hour)
+			return 0, nil
+		})
+		loop.Enqueue("a")
+		time.Sleep(55 * time.Minute)
+		if err := loop.CheckSyncs(); err != nil {
+			t.Errorf("five minutes after it has gone on: %v", err)
+		}
+		time.Sleep(10 * time.Minute)
+		if err := loop.CheckSyncs(); err == nil {
+			t.Error("15 minutes after it has gone on it is healthy")
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
 func TestASyncThatPanicsHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		panicked := false

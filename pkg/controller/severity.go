@@ -11,7 +11,7 @@ import "errors"
 type severity int
 
 const (
-	// severityPostponed: no failure, and no success either. Not retried: something else queues the key.
+	// severityPostponed: no failure, and no success either. Not retried: the sync asks for a requeue, or has something that queues its key.
 	severityPostponed severity = iota
 	// severityPermanent: not retried. Any other error of the same sync is retried all the same.
 	severityPermanent

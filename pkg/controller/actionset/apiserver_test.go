@@ -322,6 +322,19 @@ func configMapPhase(name string) v1alpha1.BlueprintPhase {
 		`{"operation":"create","namespace":"ns","spec":"{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}"}`, name))}
 }
 
+// waitFor waits until a ConfigMap has "true" as ready.
+func waitFor(configMap string) v1alpha1.BlueprintPhase {
+	return v1alpha1.BlueprintPhase{Func: "WaitV2", Name: "long", Args: rawArgs(`{"timeout":"1h","conditions":{"anyOf":[` +
+		`{"condition":"{{ .data.ready }}","objectReference":{"apiVersion":"v1","resource":"configmaps","namespace":"ns","name":"` + configMap + `"}}]}}`)}
+}
+
+// createConfigMap creates a ConfigMap with this value of ready.
+func (a *apiServer) createConfigMap(name, ready string) fakeapi.Objects[corev1.ConfigMap] {
+	configMaps := fakeapi.Of[corev1.ConfigMap](a.Server, configMapsResource)
+	configMaps.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string]string{"ready": ready}})
+	return configMaps
+}
+
 func outage(request string) error {
 	return apierrors.NewInternalError(fmt.Errorf("%s: the API server has failed", request))
 }

@@ -82,16 +82,66 @@ func (s *syncer) Apply(ctx context.Context, next controller.Step) error {
 		_, err := s.applyStep(ctx, next)
 		return err
 	}
-	var errs []error
-	observed := false
-	for _, each := range steps {
-		again, err := s.applyStep(ctx, each)
-		errs, observed = append(errs, err), observed || again
+	return s.act(ctx, steps)
+}
+
+// act applies the steps of phases, as far as there is time, each once in a sync. What fails is returned at the end of the sync, and tried again in the next
+// round. Then, and if something is left to the next sync, the clean-up cannot end.
+func (s *syncer) act(ctx context.Context, steps independentSteps) error {
+	observed, complete := false, true
+	for i, step := range steps {
+		if !s.share.mayAct() {
+			s.leave(steps[i:])
+			complete = false
+			break
+		}
+		again, err := s.applyStep(ctx, step)
+		observed = observed || again
+		if part, ok := step.(roundPart); ok {
+			s.o.round.Insert(part.about())
+			s.share.finish(part.about())
+		}
+		if err != nil {
+			s.share.failures = append(s.share.failures, err)
+			s.ignoreInSync(phaseOfStep(step))
+			complete = false
+		}
 	}
-	if err := errors.Join(errs...); err != nil || !observed {
-		return err
+	s.o.leftUnknown = s.o.leftUnknown || !complete
+	switch {
+	case observed:
+		return controller.ErrDecideAgain
+	case !complete:
+		return errNotActed
+	default:
+		return nil
 	}
-	return controller.ErrDecideAgain
+}
+
+// leave leaves steps to the next sync, which polls their phases again.
+func (s *syncer) leave(steps independentSteps) {
+	for _, step := range steps {
+		key := phaseOfStep(step)
+		s.share.pollAgain(key)
+		s.ignoreInSync(key)
+	}
+}
+
+// ignoreInSync has a phase not polled again in this sync.
+func (s *syncer) ignoreInSync(key phaseKey) {
+	s.o.round.Insert(pollPhase{key: key}.about(), pollPhase{key: key, stopping: true}.about())
+}
+
+// phaseOfStep returns the phase of one of independentSteps.
+func phaseOfStep(step controller.Step) phaseKey {
+	switch step := step.(type) {
+	case startPhase:
+		return step.key
+	case cancelPhase:
+		return step.key
+	default:
+		return step.(cleanUp).key
+	}
 }
 
 // applyStep applies a step. It reports whether something was observed that needs another decision.

@@ -4,11 +4,13 @@
 package actionset
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
@@ -45,6 +47,46 @@ func TestFailedStartDelaysNoOther(t *testing.T) {
 		a.waitHour()
 		if got, made := a.states(), a.count(configMapsResource); got != "complete a[ one=complete ] b[ two=complete ] ended" || made != 2 {
 			t.Errorf("the states are %s, and %d ConfigMaps were made", got, made)
+		}
+	})
+}
+
+// A run goes on while it cannot be read whether the Pod of an ended phase is left, and its clean-up ends when it can.
+func TestUnknownLeftoverHoldsOnlyTheCleanUp(t *testing.T) {
+	deferred := configMapPhase("last")
+	blueprint := newBlueprint(map[string]v1alpha1.BlueprintAction{
+		"go":   {Phases: []v1alpha1.BlueprintPhase{task("one")}},
+		"wait": {Phases: []v1alpha1.BlueprintPhase{waitFor("c")}, DeferPhase: &deferred},
+	})
+	inBubble(t, newSet("go", "wait"), blueprint, func(t *testing.T, a *apiServer) {
+		configMaps := a.createConfigMap("c", "no")
+		pods := fakeapi.Of[corev1.Pod](a.Server, podsResource)
+		a.startProcess()
+		if made := pods.List(); len(made) != 1 {
+			t.Fatalf("%d Pods were made", len(made))
+		}
+		a.mu.Lock()
+		a.refuse = func(request string) error {
+			if request == "get pods" {
+				return apierrors.NewForbidden(corev1.Resource("pods"), a.object, errors.New("no RoleBinding"))
+			}
+			return nil
+		}
+		a.mu.Unlock()
+		pods.Delete("ns", pods.List()[0].Name)
+		a.wait(10 * time.Minute)
+		configMaps.Update("ns", "c", func(c *corev1.ConfigMap) { c.Data["ready"] = "true" })
+		a.wait(2 * time.Minute)
+		if got, want := a.states(), "failed go[ one=failed ] wait[ long=complete defer last=complete ] ended"; got != want {
+			t.Errorf("the states are %s, want %s", got, want)
+		}
+		if set := a.set(); len(set.Finalizers) == 0 || a.secret() == nil {
+			t.Error("the clean-up has ended although it is not known what is left")
+		}
+		a.answerAll()
+		a.wait(2 * time.Minute)
+		if set := a.set(); len(set.Finalizers) > 0 || a.secret() != nil {
+			t.Errorf("in the end the finalizers are %q, and the snapshot is left: %t", set.Finalizers, a.secret() != nil)
 		}
 	})
 }

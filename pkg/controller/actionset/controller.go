@@ -219,7 +219,8 @@ type syncer struct {
 	// reads are for the asks of the last decision.
 	reads reads
 	// plan is the last one.
-	plan plan
+	plan  plan
+	share share
 	// problem is why something could not be looked up.
 	problem error
 }
@@ -250,16 +251,22 @@ func (s *syncer) sync(ctx context.Context, cached *v1alpha1.ActionSet) (after ti
 
 // run decides and acts until nothing is left to do without waiting.
 func (s *syncer) run(ctx context.Context) (time.Duration, error) {
-	if _, err := controller.Reconcile(ctx, s); err != nil {
-		return s.plan.RequeueAfter, err
+	_, err := controller.Reconcile(ctx, s)
+	if errors.Is(err, errNotActed) {
+		err = nil
 	}
-	if !s.plan.retry {
-		return s.plan.RequeueAfter, nil
+	after := s.endShare(s.plan.RequeueAfter, err != nil)
+	if err == nil && (s.plan.retry || s.share.continues) {
+		err = s.problem
+		if err == nil && s.plan.retry {
+			err = errors.New("what to do next could not be decided")
+		}
 	}
-	if s.problem == nil {
-		s.problem = errors.New("what to do next could not be decided")
+	err = errors.Join(append(s.share.failures, err)...)
+	if r := s.memory.round; err == nil && (s.share.continues || r != nil && r.failed) {
+		err = errIncomplete
 	}
-	return s.plan.RequeueAfter, s.problem
+	return after, err
 }
 
 // recordHeld records once why the ActionSet waits.

@@ -209,6 +209,7 @@ func randomRun(t testing.TB, seed uint64) []string {
 		actions[name] = action
 	}
 	w := newWorld(t, newSet("a", "b"), newBlueprint(actions))
+	w.most = random.IntN(3)
 	for range 60 {
 		if w.set() == nil {
 			break

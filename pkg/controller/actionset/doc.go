@@ -19,7 +19,8 @@
 //
 // The other files send requests to the API server:
 //
-//	controller.go                 the loop; one sync decides and acts until nothing is left to do without waiting
+//	controller.go                 the loop; one sync decides and acts until nothing is left to do without waiting, or its time is over
+//	round.go                      the part of a run with many phases that one sync does, and the round of syncs in which each phase has its turn
 //	gather.go, gather_*.go        what is observed before the first decision, and the answers to asks
 //	apply.go, apply_snapshot.go   the steps of a plan
 //	statusapi.go                  whether the API server serves the status of ActionSets as a subresource; if not, nothing is executed

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
@@ -30,7 +31,11 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 		set: set, executor: s.executor, continued: s.memory.continued, recordedEvent: s.memory.recordedEvent, now: time.Now(),
 		blueprints: map[string]*v1alpha1.Blueprint{},
 		prepared:   map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{},
+		round: sets.New[roundKey](), outOfTime: sets.New[roundKind](),
 		waiting: map[phaseKey]phaseWait{}, artifacts: map[int]renderedArtifacts{},
+	}
+	if r := s.memory.round; r != nil {
+		s.o.round, s.o.leftUnknown = r.done.Clone(), r.failed
 	}
 	if foreignEnded(set.Status) || foreignStarted(set.Status) {
 		return nil
@@ -48,9 +53,7 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 			return err
 		}
 		s.o.takenOver = !s.memory.snapshotCreated && !executedBy(set.Status, s.executor)
-		if err := s.gatherLeftovers(ctx); err != nil {
-			return err
-		}
+		s.gatherLeftovers(ctx)
 	case set.Spec != nil:
 		// The snapshot may be created although the run was not started, because the status could not be written.
 		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID
@@ -115,8 +118,9 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// gatherLeftovers finds the phases that have ended and have left something. After the clean-up of a run only caches are read.
-func (s *syncer) gatherLeftovers(ctx context.Context) error {
+// gatherLeftovers finds the phases that have ended and have left something, as far as there is time, and each phase once in a round. After the clean-up of a
+// run only caches are read. What is not known holds up the end of the clean-up, not the run.
+func (s *syncer) gatherLeftovers(ctx context.Context) {
 	found := map[phaseKey]bool{}
 	for _, id := range s.functions.Found(s.key.Namespace, s.key.Name) {
 		if id.UID == s.o.set.UID {
@@ -124,26 +128,32 @@ func (s *syncer) gatherLeftovers(ctx context.Context) error {
 		}
 	}
 	for _, key := range s.endedPhases() {
+		looked := roundKey{key, roundLeft}
 		leaver, ok := s.functionOf(key).(phase.Leaver)
-		if !ok || found[key] {
+		if !ok || found[key] || s.o.round.Has(looked) {
 			continue
 		}
+		if !s.share.mayLook() {
+			s.o.leftUnknown = true
+			break
+		}
 		call, err := s.callOf(key)
-		if err != nil {
-			return err
+		if err == nil {
+			found[key], err = leaver.Left(ctx, call)
 		}
-		left, err := leaver.Left(ctx, call)
-		if err != nil {
-			return fmt.Errorf("looking for what phase %s has left: %w", key, err)
+		if err != nil && len(s.share.failures) == 0 { // those of the others are likely to be the same
+			s.share.failures = append(s.share.failures, fmt.Errorf("looking for what phase %s has left: %w", key, err))
 		}
-		found[key] = left
+		s.o.leftUnknown = s.o.leftUnknown || err != nil
+		if !found[key] {
+			s.share.finish(looked)
+		}
 	}
 	for key, left := range found {
 		if left {
 			s.o.leftovers = append(s.o.leftovers, key)
 		}
 	}
-	return nil
 }
 
 // endedPhases returns the ended phases of a run that may have left something; none after the clean-up of the run. Without a snapshot, all phases

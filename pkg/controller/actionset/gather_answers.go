@@ -17,18 +17,37 @@ import (
 // Answer implements controller.Reconciler. An ask that cannot be answered at the moment is recorded in the answer, and the plan decides what
 // follows.
 func (s *syncer) Answer(ctx context.Context, a controller.Ask) error {
+	part, ofRound := a.(roundPart)
+	if ofRound && !s.share.mayAsk(part.about().kind) {
+		s.o.outOfTime.Insert(part.about().kind)
+		return nil
+	}
 	switch a := a.(type) {
 	case lookUpSubjects:
 		s.o.subjects = s.lookUpSubjects(ctx, a.room)
 	case preparePhase:
-		s.o.prepared[a.key] = s.preparePhase(ctx, a)
-		s.memory.rememberWaiting(&s.o, a.key, s.o.prepared[a.key].waiting)
+		p := s.preparePhase(ctx, a)
+		s.o.prepared[a.key] = p
+		s.memory.rememberWaiting(&s.o, a.key, p.waiting)
+		s.share.answers += sizeOf(p.intent)
 	case pollPhase:
-		s.o.polled[a.key] = s.pollPhase(ctx, a)
+		found := s.pollPhase(ctx, a)
+		s.o.polled[a.key] = found
 		s.o.continued = s.memory.keepContinued(a.key)
-		s.memory.rememberWaiting(&s.o, a.key, s.o.polled[a.key].Waiting)
+		s.memory.rememberWaiting(&s.o, a.key, found.Waiting)
+		s.share.answers += sizeOf(found.Output)
 	case renderArtifacts:
-		s.o.artifacts[a.action] = s.renderArtifacts(ctx, a)
+		r := s.renderArtifacts(ctx, a)
+		s.o.artifacts[a.action] = r
+		if a.begins {
+			s.share.firstBytes += sizeOf(r.artifacts)
+			controller.RestartSyncLimit(ctx) // there may be a thousand of them
+		} else {
+			s.share.answers += sizeOf(r.artifacts)
+		}
+	}
+	if ofRound {
+		s.share.finish(part.about())
 	}
 	return nil
 }
@@ -77,7 +96,7 @@ func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparatio
 	called := a.snapshot.phaseOf(a.key)
 	p.intent, err = s.functions.Get(called.Func).Validate(ctx, phase.Call{ID: s.id(a.key), Action: action.call(), Args: args, StartTime: s.o.now})
 	if p.lookupResult = s.resultOf(doing, err); err == nil {
-		s.memory.keep(ctx, a.key, args)
+		s.share.answers += s.memory.keep(ctx, a.key, args)
 	}
 	return p
 }
@@ -129,11 +148,18 @@ func (s *syncer) renderArtifacts(ctx context.Context, a renderArtifacts) (r rend
 	if r.lookupResult = s.resultOf(doing, err); err != nil {
 		return r
 	}
+	if a.begins && (s.share.firstWork > maxFirstWork || s.share.firstBytes > maxAnswers) {
+		r.failure = "the artifacts of all actions without phases take too many steps, or are too large: use several ActionSets"
+		return r
+	}
 	b := blueprint.NewBudget(ctx)
 	r.artifacts, err = inTurn(b, func() (map[string]v1alpha1.Artifact, error) {
 		return renderOutput(b, a.snapshot, a.action, a.status, f)
 	})
 	r.lookupResult = s.resultOf(doing, err)
+	if a.begins {
+		s.share.firstWork += b.Spent()
+	}
 	return r
 }
 
@@ -203,7 +229,7 @@ func (s *syncer) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, er
 	if call.Args, err = s.args(ctx, preparePhase{key, s.o.snapshot, status}, f); err != nil {
 		return call, err
 	}
-	s.memory.keep(ctx, key, call.Args)
+	s.share.answers += s.memory.keep(ctx, key, call.Args)
 	return call, nil
 }
 

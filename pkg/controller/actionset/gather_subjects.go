@@ -19,6 +19,7 @@ import (
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/phase"
 	"millwright.dev/pkg/phase/function"
 )
@@ -51,6 +52,7 @@ func (s *syncer) lookUpSubjects(ctx context.Context, room int) []foundSubject {
 		if err != nil {
 			break
 		}
+		controller.RestartSyncLimit(ctx)
 	}
 	return found
 }

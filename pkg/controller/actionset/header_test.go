@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
-	"millwright.dev/pkg/testing/fakeapi"
 )
 
 // enlarge gives an ActionSet that many bytes of options.
@@ -71,12 +70,10 @@ func TestLargeSetIsRead(t *testing.T) {
 // Large ActionSets that run are read in pauses that keep all of them together from taking a CPU. Their ends, and being cancelled, do not wait for a pause.
 func TestLargeSetsThatWait(t *testing.T) {
 	const many = 20
-	wait := v1alpha1.BlueprintPhase{Func: "WaitV2", Name: "long", Args: rawArgs(`{"timeout":"1h","conditions":{"anyOf":[` +
-		`{"condition":"{{ .data.ready }}","objectReference":{"apiVersion":"v1","resource":"configmaps","namespace":"ns","name":"c"}}]}}`)}
+	wait := waitFor("c")
 	blueprint := newBlueprint(map[string]v1alpha1.BlueprintAction{"go": {Phases: []v1alpha1.BlueprintPhase{wait}}})
 	inBubble(t, enlarge(newSet("go"), smallObject), blueprint, func(t *testing.T, a *apiServer) {
-		configMaps := fakeapi.Of[corev1.ConfigMap](a.Server, configMapsResource)
-		configMaps.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Data: map[string]string{"ready": "no"}})
+		configMaps := a.createConfigMap("c", "no")
 		for i := range many {
 			another := enlarge(newSet("go"), smallObject)
 			another.Name, another.UID = fmt.Sprint("another-", i), ""

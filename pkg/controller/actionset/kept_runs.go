@@ -74,8 +74,17 @@ func heldBy(ctx context.Context, object map[string]any) int {
 }
 
 // bound drops the snapshot and the arguments of a run if there is no room for them. It returns the time until the next sync, after one that took so long.
+// There is no pause within a round. After it there is one as long as the round, so that a run takes about half of a worker, unless it is cancelled.
 func (s *syncer) bound(after, took time.Duration) time.Duration {
 	m := s.memory
+	endsRound := m.round != nil && !s.share.continues
+	if m.round != nil {
+		took += m.round.took
+		m.round.took = took
+	}
+	if endsRound {
+		m.round = nil
+	}
 	bytes := m.snapshotBytes
 	for _, args := range m.args {
 		bytes += args.bytes
@@ -83,14 +92,17 @@ func (s *syncer) bound(after, took time.Duration) time.Duration {
 	started := hasStarted(s.o.set.Status)
 	read := s.large && started && !hasFinished(s.o.set.Status)
 	kept := s.keptRuns.keep(s.key, bytes, read)
-	if !started || kept && !read {
-		return after
-	}
-	if !kept {
+	if started && !kept {
 		m.snapshot, m.snapshotID, m.snapshotBytes, m.args = nil, nil, 0, nil
 	}
-	if after == 0 || isCancelled(s.o.set) {
+	switch {
+	case after == 0 || !started || s.share.continues || isCancelled(s.o.set):
+		return after
+	case read || !kept:
+		return max(after, s.keptRuns.pause(took))
+	case endsRound:
+		return max(after, min(took, maxReadPause))
+	default:
 		return after
 	}
-	return max(after, s.keptRuns.pause(took))
 }

@@ -37,6 +37,8 @@ type memory struct {
 	args map[phaseKey]keptArgs
 	// continued are the running phases that this process has polled.
 	continued sets.Set[phaseKey]
+	// round is the round that has begun; nil if none has.
+	round *round
 	// waiting is what phases wait for.
 	waiting map[phaseKey]phaseWait
 	// unstarted is what phases wait for whose start is retried.
@@ -54,12 +56,14 @@ type keptArgs struct {
 	bytes int
 }
 
-// keep remembers the arguments of a phase that runs, or is about to.
-func (m *memory) keep(ctx context.Context, key phaseKey, args map[string]any) {
+// keep remembers the arguments of a phase that runs, or is about to. It returns about how much memory they take, in bytes.
+func (m *memory) keep(ctx context.Context, key phaseKey, args map[string]any) (bytes int) {
 	if m.args == nil {
 		m.args = map[phaseKey]keptArgs{}
 	}
-	m.args[key] = keptArgs{args, heldBy(ctx, args)}
+	bytes = heldBy(ctx, args)
+	m.args[key] = keptArgs{args, bytes}
+	return bytes
 }
 
 // keepContinued remembers that this process has polled a phase, and returns all such phases.

@@ -6,6 +6,7 @@
 package actionset
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -34,6 +35,8 @@ type observed struct {
 	snapshotRefusal string
 	// leftovers are the phases that have left something for Cancel to remove.
 	leftovers []phaseKey
+	// leftUnknown: it is not known of all phases whether they have left something.
+	leftUnknown bool
 	// namespaceTerminating: the namespace is being deleted.
 	namespaceTerminating bool
 	// executor is the identity of this process, which starts phases.
@@ -47,6 +50,11 @@ type observed struct {
 	unwritable     bool
 	// now is the same in all decisions of one sync.
 	now time.Time
+
+	// round is what earlier syncs of this round have done, and what this one does not repeat. outOfTime are the kinds of asks of which no more are
+	// answered in this sync.
+	round     sets.Set[roundKey]
+	outOfTime sets.Set[roundKind]
 
 	// The following fields are the answers to asks.
 
@@ -64,6 +72,10 @@ type observed struct {
 
 // phaseKey is a phase of an ActionSet; phase may be phase.Deferred.
 type phaseKey struct{ action, phase int }
+
+func (k phaseKey) compare(other phaseKey) int {
+	return cmp.Or(k.action-other.action, k.phase-other.phase)
+}
 
 func (k phaseKey) String() string { return phase.ID{Action: k.action, Phase: k.phase}.String() }
 

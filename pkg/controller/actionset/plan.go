@@ -52,11 +52,12 @@ type (
 		key      phaseKey
 		stopping bool
 	}
-	// renderArtifacts asks for the artifacts of an action, with the outputs in its status.
+	// renderArtifacts asks for the artifacts of an action, with the outputs in its status. begins: it has no phases, and ends when it begins.
 	renderArtifacts struct {
 		action   int
 		snapshot *snapshot
 		status   *v1alpha1.ActionStatus
+		begins   bool
 	}
 )
 

@@ -21,7 +21,9 @@ type planner struct {
 	snapshot *snapshot
 	status   v1alpha1.ActionSetStatus
 
-	asks                      []controller.Ask
+	asks []controller.Ask
+	// skipped are the phases that this plan knows nothing new about: they had their turn in this round, or there was no time for them.
+	skipped                   []phaseKey
 	events                    []recordEvent
 	starts, cancels, cleanUps []phaseKey
 	requeueAfter              time.Duration
@@ -44,6 +46,16 @@ func (t *planner) requeueAt(at time.Time) { t.requeue(max(at.Sub(t.o.now), time.
 
 func (t *planner) requeue(after time.Duration) {
 	t.requeueAfter = controller.EarliestDelay(t.requeueAfter, after)
+}
+
+// ask asks, unless an earlier sync of this round has asked the same, or there is no time left for it. It reports whether it asks.
+func (t *planner) ask(a roundPart) bool {
+	if key := a.about(); t.o.outOfTime.Has(key.kind) || t.o.round.Has(key) {
+		t.skipped = append(t.skipped, key.phaseKey)
+		return false
+	}
+	t.asks = append(t.asks, a)
+	return true
 }
 
 // plan returns the plan with everything that was decided.

@@ -45,7 +45,7 @@ func (t *planner) advanceAction(i int, begins bool) bool {
 		}
 		moved = true
 	}
-	if !moved || t.finishAction(i) {
+	if !moved || t.finishAction(i, begins) {
 		return true
 	}
 	// The end is recorded together with the artifacts, not before: what has ended is found again.
@@ -91,7 +91,7 @@ func (t *planner) advancePhase(key phaseKey) (ended bool) {
 }
 
 // finishAction ends an action whose phases have all ended. It returns false if the end cannot be recorded yet.
-func (t *planner) finishAction(i int) bool {
+func (t *planner) finishAction(i int, begins bool) bool {
 	action, templates := &t.status.Actions[i], t.snapshot.Actions[i].Blueprint.OutputArtifacts
 	if !hasSucceeded(action) || t.cancelled() || len(templates) == 0 {
 		return true
@@ -99,8 +99,7 @@ func (t *planner) finishAction(i int) bool {
 	rendered, known := t.o.artifacts[i]
 	switch {
 	case !known:
-		t.asks = append(t.asks, renderArtifacts{i, t.snapshot, action.DeepCopy()})
-		return true
+		return t.ask(renderArtifacts{i, t.snapshot, action.DeepCopy(), begins})
 	case rendered.retry:
 		t.retry = true
 		return false

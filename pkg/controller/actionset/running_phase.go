@@ -24,10 +24,11 @@ func (t *planner) beginPhase(key phaseKey) (ended bool) {
 		return true
 	}
 	if !known && !t.mayRender(key) {
+		t.skipped = append(t.skipped, key)
 		return false
 	}
 	if !known {
-		t.asks = append(t.asks, preparePhase{key, t.snapshot, t.status.Actions[key.action].DeepCopy()})
+		t.ask(preparePhase{key, t.snapshot, t.status.Actions[key.action].DeepCopy()})
 		return false
 	}
 	if prepared.retry {
@@ -82,9 +83,10 @@ func (t *planner) observePhase(key phaseKey) (ended bool) {
 	case !t.snapshot.traits(key).Resumable && p.StartedBy != t.o.executor:
 		found = phase.Observation{State: phase.Lost}
 	case !known && !t.mayPoll(key):
+		t.skipped = append(t.skipped, key)
 		return false
 	case !known:
-		t.asks = append(t.asks, pollPhase{key, stopping})
+		t.ask(pollPhase{key, stopping})
 		return false
 	}
 	p.StartedBy = starter(p) // this process has survived the poll

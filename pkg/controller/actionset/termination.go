@@ -6,7 +6,6 @@
 package actionset
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -24,6 +23,9 @@ func decideFinished(o observed) plan {
 }
 
 func finishSteps(o observed) (steps []controller.Step) {
+	if o.leftUnknown {
+		return nil
+	}
 	if o.snapshot != nil || o.foreignSnapshot {
 		steps = append(steps, deleteSnapshot{})
 	}
@@ -36,7 +38,9 @@ func decideTerminating(o observed) plan {
 	var steps []controller.Step
 	if hasStarted(o.set.Status) {
 		for _, key := range runningPhases(o.set.Status) {
-			steps = append(steps, cancelPhase{key: key, ignoreFailure: true})
+			if step := (cancelPhase{key, true}); !o.round.Has(step.about()) {
+				steps = append(steps, step)
+			}
 		}
 	}
 	return planOf(append(steps, finalizerSteps(o, false)...)...)
@@ -51,9 +55,11 @@ func (t *planner) cleanUpSteps() (steps []controller.Step) {
 			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(keys, func(a, b phaseKey) int { return cmp.Or(a.action-b.action, a.phase-b.phase) })
+	slices.SortFunc(keys, phaseKey.compare)
 	for _, key := range slices.Compact(keys) {
-		steps = append(steps, cleanUp{key})
+		if step := (cleanUp{key}); !t.o.round.Has(step.about()) {
+			steps = append(steps, step)
+		}
 	}
 	return steps
 }

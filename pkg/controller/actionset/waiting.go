@@ -6,7 +6,6 @@
 package actionset
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -36,8 +35,9 @@ type phaseWait struct {
 // waitingLines returns the lines of the phases that have not ended.
 func (t *planner) waitingLines() (lines []string) {
 	shown := waitingShown(t.o.set.Status)
-	keys := slices.SortedFunc(maps.Keys(t.o.waiting), func(a, b phaseKey) int { return cmp.Or(a.action-b.action, a.phase-b.phase) })
-	for _, key := range keys {
+	keys := slices.AppendSeq(slices.Clone(t.skipped), maps.Keys(t.o.waiting))
+	slices.SortFunc(keys, phaseKey.compare)
+	for _, key := range slices.Compact(keys) {
 		p, w := phaseIn(&t.status, key), t.o.waiting[key]
 		if p == nil || p.State != v1alpha1.StateRunning && p.State != v1alpha1.StatePending {
 			continue
@@ -45,6 +45,8 @@ func (t *planner) waitingLines() (lines []string) {
 		prefix := waitingPrefix(&t.status, key)
 		before, head, line := lineOf(shown, prefix), prefix+w.head(), prefix+w.line()
 		switch {
+		case w.For == "": // this plan knows nothing about it
+			line = before
 		case before == head && line != head: // the reason is known now
 		case strings.HasPrefix(before, head):
 			line = before

@@ -37,6 +37,7 @@ type world struct {
 	// process is the identity of the controller, and sees which version its cache has.
 	process, sees int
 	continued     sets.Set[phaseKey]
+	round         sets.Set[roundKey]
 	said          string
 	calls         map[phaseKey]*call
 	events        []string
@@ -45,6 +46,9 @@ type world struct {
 
 	// ending is how a phase goes that was started; running if there is none.
 	ending map[phaseKey]phase.Observation
+	// most is how many asks of a round a sync answers, and how many phases it starts or stops; 0 is no limit.
+	// acted is how many phases the sync has started or stopped.
+	most, acted int
 	// stubborn phases do not stop.
 	stubborn map[phaseKey]bool
 	// unknown is the number of asks that are not answered; failing reports for which further asks that is so.
@@ -118,7 +122,7 @@ func (w *world) delete() {
 // restart is another process. Where lag is more than zero, its cache begins in the past.
 func (w *world) restart(lag int) {
 	w.process++
-	w.dies, w.late, w.said, w.continued = 0, false, "", nil
+	w.dies, w.late, w.said, w.continued, w.round = 0, false, "", nil, nil
 	w.sees = max(len(w.history)-1-lag, 0)
 	for _, c := range w.calls {
 		if c.process != 0 {
@@ -135,7 +139,7 @@ func (w *world) look() *observed {
 	}
 	o := observe(set.DeepCopy())
 	o.blueprints, o.namespaceTerminating, o.executor, o.now, o.recordedEvent = w.blueprints, w.terminating, fmt.Sprint("process ", w.process), w.now, w.said
-	o.continued = w.continued
+	o.continued, o.round, o.outOfTime = w.continued, w.round.Clone(), sets.New[roundKind]()
 	o.prepared, o.polled, o.artifacts = map[phaseKey]preparation{}, map[phaseKey]phase.Observation{}, map[int]renderedArtifacts{}
 	if w.run != nil {
 		r, err := readSnapshot(set, w.run)
@@ -174,21 +178,41 @@ func (w *world) sync() error {
 		}
 		return nil
 	}
+	done, asked := &share{}, map[bool]int{} // artifacts have a number of their own
+	w.acted = 0
 	for range 100 {
 		p := decide(*o)
 		if len(p.Asks) > 0 {
 			for _, a := range p.Asks {
+				if part, ok := a.(roundPart); ok && w.most > 0 && part.about().kind != roundFirstArtifacts {
+					kind := part.about().kind
+					if asked[kind == roundArtifacts] >= w.most {
+						o.outOfTime.Insert(kind)
+						continue
+					}
+					asked[kind == roundArtifacts]++
+				}
 				if w.kills != nil && w.kills(a) {
 					return errKilled
 				}
 				w.answer(o, a)
+				if part, ok := a.(roundPart); ok {
+					done.finish(part.about())
+				}
 			}
 			continue
 		}
-		again, err := w.apply(o, p)
-		if err != nil || !again {
+		again, err := w.apply(o, p, done)
+		if err != nil && !errors.Is(err, errNotActed) {
 			return err
 		}
+		if err == nil && again {
+			continue
+		}
+		if w.round = w.round.Union(done.done); err == nil && o.outOfTime.Len() == 0 {
+			w.round = nil
+		}
+		return nil
 	}
 	w.fault("a sync never ends")
 	return nil
@@ -220,12 +244,29 @@ func (w *world) answer(o *observed, a controller.Ask) {
 }
 
 // apply applies the steps, and returns whether something was observed that needs a decision in the same sync.
-func (w *world) apply(o *observed, p plan) (again bool, _ error) {
+func (w *world) apply(o *observed, p plan, done *share) (again bool, _ error) {
 	clear(o.polled)
 	clear(o.prepared)
 	names := &syncer{memory: &memory{}}
 	names.nameEvents(p.Steps)
-	for _, s := range p.Steps {
+	for i, s := range p.Steps {
+		switch s.(type) {
+		case startPhase, cancelPhase, cleanUp:
+			if w.acted++; w.most > 0 && w.acted > w.most {
+				for _, left := range p.Steps[i:] {
+					switch left.(type) {
+					case startPhase, cancelPhase, cleanUp:
+						key := phaseOfStep(left)
+						done.pollAgain(key)
+						o.round.Insert(pollPhase{key: key}.about(), pollPhase{key: key, stopping: true}.about())
+					}
+				}
+				if o.leftUnknown = true; again {
+					return true, nil
+				}
+				return false, errNotActed
+			}
+		}
 		if w.dies > 0 {
 			if w.dies--; w.dies == 0 {
 				start, starts := s.(startPhase)
@@ -242,6 +283,10 @@ func (w *world) apply(o *observed, p plan) (again bool, _ error) {
 		observed, err := w.do(o, s)
 		if err != nil {
 			return false, err
+		}
+		if part, ok := s.(roundPart); ok {
+			o.round.Insert(part.about())
+			done.finish(part.about())
 		}
 		again = again || observed
 	}
