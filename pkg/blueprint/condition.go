@@ -18,8 +18,14 @@ import (
 type ConditionLanguage interface {
 	// Check the syntax, as far as that is possible without an object.
 	Check(name, condition string) error
-	// Evaluate the condition on an object: it holds where the text, without blanks around it, is true. It is paid from the Budget.
-	Evaluate(b *Budget, name, condition string, object map[string]any, now time.Time) (string, error)
+	// Evaluator returns an Evaluator whose evaluations are paid from the Budget. All templates get the time at which the first one is rendered.
+	Evaluator(b *Budget, now func() time.Time) Evaluator
+}
+
+// Evaluator evaluates conditions. It is not safe for concurrent use.
+type Evaluator interface {
+	// Evaluate the condition on an object: it holds where the text, without blanks around it, is true.
+	Evaluate(name, condition string, object map[string]any) (string, error)
 }
 
 // WaitV2Language is that of WaitV2: a Go template on the object, as in kubectl get -o go-template. Numbers are floating-point ones
@@ -29,8 +35,9 @@ type WaitV2Language struct{}
 var _ ConditionLanguage = WaitV2Language{}
 
 func waitV2Engine(b *Budget) engine {
-	functions := charged(template.FuncMap{"exists": exists, "base64decode": base64decode}, b)
-	return engine{budget: b, functions: functions, missingKey: "default", textLimit: maxOutput}
+	return newEngine(b, "default", func() template.FuncMap {
+		return charged(template.FuncMap{"exists": exists, "base64decode": base64decode}, b)
+	})
 }
 
 // Check implements ConditionLanguage.
@@ -38,8 +45,19 @@ func (WaitV2Language) Check(name, condition string) error {
 	return waitV2Engine(NewBudget(context.Background())).check(name, condition)
 }
 
-// Evaluate implements ConditionLanguage.
-func (WaitV2Language) Evaluate(b *Budget, name, condition string, object map[string]any, _ time.Time) (string, error) {
+// Evaluator implements ConditionLanguage.
+func (WaitV2Language) Evaluator(b *Budget, _ func() time.Time) Evaluator {
+	return waitV2Evaluator{waitV2Engine(b)}
+}
+
+type waitV2Evaluator struct{ engine engine }
+
+// Evaluate implements Evaluator.
+func (v waitV2Evaluator) Evaluate(name, condition string, object map[string]any) (string, error) {
+	if isPlain(condition) {
+		return v.engine.execute(name, condition, nil)
+	}
+	b := v.engine.budget
 	t, err := b.tally(reflect.ValueOf(object))
 	if err == nil {
 		err = b.pay(150*t.nodes + 10*t.bytes)
@@ -55,7 +73,7 @@ func (WaitV2Language) Evaluate(b *Budget, name, condition string, object map[str
 	if err := json.Unmarshal(content, &data); err != nil {
 		return "", fmt.Errorf("reading the object: %w", err)
 	}
-	return waitV2Engine(b).execute(name, condition, data)
+	return v.engine.execute(name, condition, data)
 }
 
 // exists reports whether there is something at the end of the path: keys of maps, and indexes of lists.

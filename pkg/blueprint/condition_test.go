@@ -26,6 +26,8 @@ func waitedFor() map[string]any {
 
 var conditionTime = time.Date(2026, 8, 1, 2, 3, 4, 0, time.UTC)
 
+func atConditionTime() time.Time { return conditionTime }
+
 func TestConditionsOfWaitSeeWhatTheirPathsFind(t *testing.T) {
 	for condition, want := range map[string]string{
 		`{{ if (eq "{ $.status.phase }" "Running")}}true{{else}}false{{end}}`:                    "true",
@@ -46,7 +48,7 @@ func TestConditionsOfWaitSeeWhatTheirPathsFind(t *testing.T) {
 		if err := (WaitLanguage{}).Check("c", condition); err != nil {
 			t.Errorf("%s is refused: %v", condition, err)
 		}
-		got, err := WaitLanguage{}.Evaluate(NewBudget(t.Context()), "c", condition, waitedFor(), conditionTime)
+		got, err := WaitLanguage{}.Evaluator(NewBudget(t.Context()), atConditionTime).Evaluate("c", condition, waitedFor())
 		if err != nil || got != want {
 			t.Errorf("%s gives %q, %v; want %q", condition, got, err, want)
 		}
@@ -72,7 +74,7 @@ func TestConditionsOfWaitV2AreTemplatesOnTheObject(t *testing.T) {
 		if err := (WaitV2Language{}).Check("c", condition); err != nil {
 			t.Errorf("%s is refused: %v", condition, err)
 		}
-		got, err := WaitV2Language{}.Evaluate(NewBudget(t.Context()), "c", condition, waitedFor(), conditionTime)
+		got, err := WaitV2Language{}.Evaluator(NewBudget(t.Context()), atConditionTime).Evaluate("c", condition, waitedFor())
 		if err != nil || got != want {
 			t.Errorf("%s gives %q, %v; want %q", condition, got, err, want)
 		}
@@ -128,7 +130,7 @@ func TestConditionErrors(t *testing.T) {
 		if test.want == errDepth.Error() {
 			object["deep"] = deep
 		}
-		got, err := test.language.Evaluate(NewBudget(t.Context()), "conditions.anyOf[0]", test.condition, object, conditionTime)
+		got, err := test.language.Evaluator(NewBudget(t.Context()), atConditionTime).Evaluate("conditions.anyOf[0]", test.condition, object)
 		if err == nil {
 			t.Errorf("%.80s gives %.80q", test.condition, got)
 			continue
@@ -139,7 +141,7 @@ func TestConditionErrors(t *testing.T) {
 
 func TestWhatAPathFindsIsNotSearchedForPaths(t *testing.T) {
 	object := map[string]any{"a": "{ $.b }", "b": "secret"}
-	got, err := WaitLanguage{}.Evaluate(NewBudget(t.Context()), "c", `{ $.a }`, object, conditionTime)
+	got, err := WaitLanguage{}.Evaluator(NewBudget(t.Context()), atConditionTime).Evaluate("c", `{ $.a }`, object)
 	if err != nil || got != "{ $.b }" {
 		t.Errorf("it gives %q, %v", got, err)
 	}
@@ -158,7 +160,7 @@ func FuzzCondition(f *testing.F) {
 	f.Fuzz(func(t *testing.T, condition string) {
 		for _, language := range []ConditionLanguage{WaitLanguage{}, WaitV2Language{}} {
 			refused := language.Check("c", condition)
-			got, err := language.Evaluate(NewBudget(t.Context()), "c", condition, waitedFor(), conditionTime)
+			got, err := language.Evaluator(NewBudget(t.Context()), atConditionTime).Evaluate("c", condition, waitedFor())
 			if strings.Contains(got, canary) || err != nil && strings.Contains(err.Error(), canary) {
 				t.Errorf("%T: %q reads the environment", language, condition)
 			}

@@ -41,7 +41,7 @@ func TestEveryFunctionOfSprigIsJudgedOnce(t *testing.T) {
 
 func TestEveryFunctionHasAPriceOrPaysByItself(t *testing.T) {
 	functions := functionsOf(time.Time{}, NewBudget(t.Context()))
-	maps.Copy(functions, waitV2Engine(NewBudget(t.Context())).functions)
+	maps.Copy(functions, waitV2Engine(NewBudget(t.Context())).parser.functions())
 	for name := range prices {
 		if _, found := functions[name]; !found {
 			t.Errorf("there is no function %s", name)

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"text/template"
 	"time"
 
 	"k8s.io/client-go/util/jsonpath"
@@ -31,13 +32,13 @@ type WaitLanguage struct{}
 
 var _ ConditionLanguage = WaitLanguage{}
 
-func waitEngine(now time.Time, b *Budget) engine {
-	return engine{budget: b, functions: functionsOf(now.UTC(), b), missingKey: "zero", textLimit: maxOutput}
+func waitEngine(b *Budget, now func() time.Time) engine {
+	return newEngine(b, "zero", func() template.FuncMap { return functionsOf(now().UTC(), b) })
 }
 
 // Check implements ConditionLanguage.
 func (WaitLanguage) Check(name, condition string) error {
-	e := waitEngine(time.Time{}, NewBudget(context.Background()))
+	e := waitEngine(NewBudget(context.Background()), func() time.Time { return time.Time{} })
 	var first error
 	for _, standIn := range standIns {
 		text, err := replacePaths(condition, func(path string) (string, error) {
@@ -57,8 +58,16 @@ func (WaitLanguage) Check(name, condition string) error {
 	return first
 }
 
-// Evaluate implements ConditionLanguage. What the paths find is part of the template, and no longer than one.
-func (WaitLanguage) Evaluate(b *Budget, name, condition string, object map[string]any, now time.Time) (string, error) {
+// Evaluator implements ConditionLanguage.
+func (WaitLanguage) Evaluator(b *Budget, now func() time.Time) Evaluator {
+	return waitEvaluator{waitEngine(b, now)}
+}
+
+type waitEvaluator struct{ engine engine }
+
+// Evaluate implements Evaluator. What the paths find is part of the template, and no longer than one.
+func (v waitEvaluator) Evaluate(name, condition string, object map[string]any) (string, error) {
+	b := v.engine.budget
 	t, err := b.tally(reflect.ValueOf(object))
 	if err != nil {
 		return "", renderError(name, err)
@@ -79,7 +88,7 @@ func (WaitLanguage) Evaluate(b *Budget, name, condition string, object map[strin
 	if err != nil {
 		return "", renderError(name, err)
 	}
-	return waitEngine(now, b).execute(name, text, nil)
+	return v.engine.execute(name, text, nil)
 }
 
 // replacePaths in the text, each by what is returned for it. What is put in is not looked at again.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 	"time"
 )
@@ -32,7 +33,7 @@ func NewRenderer(b *Budget, params Params) (*Renderer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the time of the action: %w", err)
 	}
-	e := engine{budget: b, functions: functionsOf(now.UTC(), b), missingKey: "error", textLimit: maxOutput}
+	e := newEngine(b, "error", func() template.FuncMap { return functionsOf(now.UTC(), b) })
 	return &Renderer{root: rootOf(params), engine: e}, nil
 }
 
@@ -144,7 +145,7 @@ func (r *Renderer) mapping(at *place, of map[string]any, raw []string) (map[stri
 
 // text renders one template.
 func (r *Renderer) text(at *place, source string) (string, error) {
-	if !strings.Contains(source, "{{") {
+	if isPlain(source) {
 		return source, nil
 	}
 	rendered, err := r.engine.run(source, r.root)
@@ -155,38 +156,41 @@ func (r *Renderer) text(at *place, source string) (string, error) {
 	return rendered, nil
 }
 
+// isPlain reports whether a template has no action, and gives its own text.
+func isPlain(source string) bool { return !strings.Contains(source, "{{") }
+
 // engine executes templates.
 type engine struct {
 	budget *Budget
-	// functions pay from the budget.
-	functions template.FuncMap
-	// missingKey is what becomes of keys that a map does not have: error, zero or default.
-	missingKey string
+	parser *parser
 	// textLimit is how much text a template may give, in bytes.
 	textLimit int
 }
 
+// newEngine returns an engine with these functions, which pay from the Budget and are made when they are needed. missingKey is what becomes of keys that a map
+// does not have: error, zero or default.
+func newEngine(b *Budget, missingKey string, functions func() template.FuncMap) engine {
+	return engine{budget: b, parser: &parser{functions: sync.OnceValue(functions), missingKey: missingKey}, textLimit: maxOutput}
+}
+
+// payFor pays for parsing a template.
+func (e engine) payFor(source string) error {
+	switch {
+	case len(source) > maxSource:
+		return fmt.Errorf("the template is longer than %d bytes", maxSource)
+	case isPlain(source):
+		return e.budget.pay(float64(len(source)))
+	default:
+		return e.budget.pay(parseBase + parseByte*float64(len(source)))
+	}
+}
+
 // parse a template, and make it pay.
 func (e engine) parse(source string) (*template.Template, error) {
-	if len(source) > maxSource {
-		return nil, fmt.Errorf("the template is longer than %d bytes", maxSource)
-	}
-	if err := e.budget.pay(parseBase + parseByte*float64(len(source))); err != nil {
+	if err := e.payFor(source); err != nil {
 		return nil, err
 	}
-	parsed, err := template.New(templateName).Option("missingkey=" + e.missingKey).Funcs(e.functions).Parse(source)
-	if err != nil {
-		return nil, err
-	}
-	for _, each := range parsed.Templates() {
-		if each.Tree == nil {
-			continue
-		}
-		if err := instrument(each.Tree); err != nil {
-			return nil, err
-		}
-	}
-	return parsed, nil
+	return e.parser.parse(source)
 }
 
 // run a template. What the engine panics with is an error.
@@ -196,6 +200,9 @@ func (e engine) run(source string, data any) (rendered string, err error) {
 			err = fmt.Errorf("the template engine failed: %v", panicked)
 		}
 	}()
+	if isPlain(source) {
+		return source, e.payFor(source)
+	}
 	parsed, err := e.parse(source)
 	if err != nil {
 		return "", err
@@ -214,7 +221,12 @@ func (e engine) check(name, source string) (err error) {
 			err = renderError(name, fmt.Errorf("the template engine failed: %v", panicked))
 		}
 	}()
-	if _, err := e.parse(source); err != nil {
+	if isPlain(source) {
+		err = e.payFor(source)
+	} else {
+		_, err = e.parse(source)
+	}
+	if err != nil {
 		return renderError(name, err)
 	}
 	return nil

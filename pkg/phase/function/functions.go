@@ -30,8 +30,9 @@ func New(ctx context.Context, env phase.Environment) *Functions {
 	commands := exec.New(ctx, exec.NewExecutor(env), env.Wake)
 	mapper := NewMapper(env.Client.Discovery())
 	kubeOps := &KubeOps{Client: env.Dynamic, Mapper: mapper, Wake: env.Wake, operator: env.OperatorNamespace}
+	var pace waitPace
 	wait := func(language blueprint.ConditionLanguage) *Wait {
-		return &Wait{Client: env.Dynamic, Mapper: mapper, Language: language, Wake: env.Wake, operator: env.OperatorNamespace}
+		return &Wait{Client: env.Dynamic, Mapper: mapper, Language: language, Wake: env.Wake, operator: env.OperatorNamespace, pace: &pace}
 	}
 	return &Functions{
 		byName: map[string]phase.Function{

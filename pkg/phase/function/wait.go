@@ -17,8 +17,6 @@ import (
 const (
 	// conditionPoll and maxConditionPoll are the first and the longest interval in which conditions are evaluated.
 	conditionPoll, maxConditionPoll = 200 * time.Millisecond, 2 * time.Second
-	// budgetPause is the interval for conditions that use all of their Budget: they take a fiftieth of a CPU.
-	budgetPause = 10 * time.Second
 	// notMet is the end of the message of a failure, as in Kanister.
 	notMet = "Failed to wait for the condition to be met: Context done while polling: context deadline exceeded"
 )
@@ -33,6 +31,7 @@ type Wait struct {
 
 	operator phase.OperatorNamespace
 	stopped  stoppedCalls
+	pace     *waitPace
 }
 
 var _ phase.Function = (*Wait)(nil)
@@ -76,6 +75,7 @@ func (w *Wait) Start(ctx context.Context, call phase.Call) (phase.Observation, e
 // have been in another process.
 func (w *Wait) Poll(ctx context.Context, call phase.Call) (phase.Observation, error) {
 	if call.Cancelled || w.stopped.has(call.ID) {
+		w.pace.end(call.ID)
 		return phase.Observation{State: phase.Stopped}, nil
 	}
 	var intent waitIntent
@@ -87,25 +87,29 @@ func (w *Wait) Poll(ctx context.Context, call phase.Call) (phase.Observation, er
 		return phase.Ended(err)
 	}
 	waited := time.Since(intent.Since)
-	budget := blueprint.NewBudget(ctx)
-	met, why, waiting := w.evaluate(ctx, budget, args.Conditions)
 	left := args.Timeout - waited
+	if rest, waiting := w.pace.rest(call.ID); rest > 0 && left > 0 {
+		return phase.Observation{State: phase.Running, PollAfter: min(rest, left), Waiting: waiting}, nil
+	}
+	evaluation := w.newEvaluation(ctx)
+	met, why, waiting := evaluation.evaluate(ctx, args.Conditions)
 	switch {
 	case ctx.Err() != nil:
 		return phase.Observation{}, fmt.Errorf("evaluating conditions: %w", ctx.Err())
-	case met:
-		return phase.Observation{State: phase.Succeeded}, nil
-	case left > 0:
-		rest := time.Duration(budget.Spent() * float64(budgetPause))
-		after := min(max(pollAfter(waited, conditionPoll, maxConditionPoll), rest), left)
-		return phase.Observation{State: phase.Running, PollAfter: after, Waiting: waiting}, nil
-	default:
-		return phase.Observation{State: phase.Failed, Message: fmt.Sprintf("%s, after %s: %s", why, args.Timeout, notMet)}, nil
+	case !met && left > 0:
+		after := w.pace.evaluated(call.ID, evaluation.cost(), pollAfter(waited, conditionPoll, maxConditionPoll), waiting)
+		return phase.Observation{State: phase.Running, PollAfter: min(after, left), Waiting: waiting}, nil
 	}
+	w.pace.end(call.ID)
+	if met {
+		return phase.Observation{State: phase.Succeeded}, nil
+	}
+	return phase.Observation{State: phase.Failed, Message: fmt.Sprintf("%s, after %s: %s", why, args.Timeout, notMet)}, nil
 }
 
 // Cancel implements Function.
 func (w *Wait) Cancel(_ context.Context, call phase.Call) error {
+	w.pace.end(call.ID)
 	w.stopped.add(call.ID)
 	w.Wake(call.ID)
 	return nil

@@ -73,13 +73,31 @@ func (i item) describe() string {
 	return fmt.Sprintf("%s on %s %s", i, resource, reference.Name)
 }
 
+// evaluation is one evaluation of the conditions of a phase.
+type evaluation struct {
+	budget    *blueprint.Budget
+	evaluator blueprint.Evaluator
+	objects   waitObjects
+	// conditions is the number of those that were evaluated.
+	conditions int
+}
+
+func (w *Wait) newEvaluation(ctx context.Context) *evaluation {
+	budget := blueprint.NewBudget(ctx)
+	return &evaluation{budget: budget, evaluator: w.Language.Evaluator(budget, time.Now), objects: waitObjects{client: w.Client, mapper: w.Mapper}}
+}
+
+// cost returns about how much of a CPU the evaluation has taken, in Budgets.
+func (e *evaluation) cost() float64 {
+	return e.budget.Spent() + float64(e.objects.reads)/readsOfBudget + float64(e.conditions)/conditionsOfBudget
+}
+
 // evaluate evaluates the conditions with one Budget. They hold if one of anyOf holds, or all of allOf. If a condition cannot be evaluated, the
 // rest is not evaluated either. If they do not hold, evaluate returns why, and what the phase waits for.
-func (w *Wait) evaluate(ctx context.Context, budget *blueprint.Budget, conditions blueprint.Conditions) (met bool, why string, waiting phase.Waiting) {
-	objects := &waitObjects{client: w.Client, mapper: w.Mapper}
+func (e *evaluation) evaluate(ctx context.Context, conditions blueprint.Conditions) (met bool, why string, waiting phase.Waiting) {
 	var reasons unmetReasons
 	for _, each := range items(conditions) {
-		holds, reason := w.holds(ctx, budget, each, objects)
+		holds, reason := e.holds(ctx, each)
 		switch {
 		case reason.failed:
 			return false, reason.text, phase.Waiting{For: each.describe() + ", which cannot be evaluated", Details: reason.text}
@@ -127,12 +145,13 @@ func (r *unmetReasons) texts() []string {
 }
 
 // holds evaluates one condition.
-func (w *Wait) holds(ctx context.Context, budget *blueprint.Budget, i item, objects *waitObjects) (bool, unmet) {
-	t, object, err := objects.get(ctx, i.ObjectReference)
+func (e *evaluation) holds(ctx context.Context, i item) (bool, unmet) {
+	e.conditions++
+	t, object, err := e.objects.get(ctx, i.ObjectReference)
 	if err != nil {
 		return false, unmet{fmt.Sprintf("%s: %v", i.describe(), err), true}
 	}
-	text, err := w.render(budget, i, objects, t, object)
+	text, err := e.render(i, t, object)
 	text = strings.TrimSpace(text)
 	switch {
 	case err != nil && i.secret() && !errors.Is(err, errObjectsTooLarge):
@@ -149,14 +168,14 @@ func (w *Wait) holds(ctx context.Context, budget *blueprint.Budget, i item, obje
 }
 
 // render evaluates a condition when it is the turn of the budget. Objects are read outside of turns.
-func (w *Wait) render(budget *blueprint.Budget, i item, objects *waitObjects, t target, object map[string]any) (string, error) {
-	done, err := budget.Turn()
+func (e *evaluation) render(i item, t target, object map[string]any) (string, error) {
+	done, err := e.budget.Turn()
 	if err != nil {
 		return "", err
 	}
 	defer done()
-	if err := objects.keep(budget, t, object); err != nil {
+	if err := e.objects.keep(e.budget, t, object); err != nil {
 		return "", err
 	}
-	return w.Language.Evaluate(budget, i.String(), i.Condition.Condition, object, time.Now())
+	return e.evaluator.Evaluate(i.String(), i.Condition.Condition, object)
 }

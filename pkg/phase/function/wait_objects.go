@@ -30,6 +30,8 @@ type waitObjects struct {
 	kept   map[target]map[string]any
 	// memory that they take, in bytes.
 	memory int
+	// reads is the number of requests.
+	reads int
 }
 
 // get returns the object of a reference. It reads the object if it is not kept.
@@ -40,6 +42,7 @@ func (o *waitObjects) get(ctx context.Context, reference blueprint.ObjectReferen
 	if known, ok := o.kept[t]; ok {
 		return t, known, nil
 	}
+	o.reads++
 	found, err := o.client.Resource(t.resource()).Namespace(t.Namespace).Get(ctx, t.Name, metav1.GetOptions{})
 	if err != nil {
 		return t, nil, err

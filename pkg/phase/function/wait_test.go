@@ -37,7 +37,9 @@ type waitWorld struct {
 
 func newWaitWorld(language blueprint.ConditionLanguage, objects ...runtime.Object) *waitWorld {
 	w := &waitWorld{cluster: dynamicfake.NewSimpleDynamicClient(scheme.Scheme, objects...), server: serverWith(served("v1", "Pod", "ConfigMap", "Secret", "Node"))}
-	w.Wait = &Wait{Client: w.cluster, Mapper: NewMapper(w.server), Language: language, Wake: func(id phase.ID) { w.woken = append(w.woken, id) }}
+	w.Wait = &Wait{
+		Client: w.cluster, Mapper: NewMapper(w.server), Language: language, Wake: func(id phase.ID) { w.woken = append(w.woken, id) }, pace: &waitPace{},
+	}
 	return w
 }
 
@@ -247,7 +249,7 @@ func TestKindServedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitWorld(blueprint.WaitV2Language{})
 		why := func() string {
-			_, why, _ := w.evaluate(t.Context(), blueprint.NewBudget(t.Context()), blueprint.Conditions{AnyOf: []blueprint.Condition{{
+			_, why, _ := w.newEvaluation(t.Context()).evaluate(t.Context(), blueprint.Conditions{AnyOf: []blueprint.Condition{{
 				Condition: "true", ObjectReference: blueprint.ObjectReference{Group: "acme.example", APIVersion: "v1", Resource: "widgets", Name: "w"},
 			}}})
 			return why
@@ -269,7 +271,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "s"}, Data: map[string][]byte{"password": []byte("hunter2")}}
 				w := newWaitWorld(language, secret)
-				_, why, _ := w.evaluate(t.Context(), blueprint.NewBudget(t.Context()), blueprint.Conditions{AnyOf: []blueprint.Condition{{
+				_, why, _ := w.newEvaluation(t.Context()).evaluate(t.Context(), blueprint.Conditions{AnyOf: []blueprint.Condition{{
 					Condition:       text,
 					ObjectReference: blueprint.ObjectReference{APIVersion: "v1", Resource: "secrets", Namespace: "db", Name: "s"},
 				}}})

@@ -1,0 +1,110 @@
+// Copyright The Millwright Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package function
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"millwright.dev/pkg/blueprint"
+	"millwright.dev/pkg/phase"
+)
+
+// Waits that take more than their share of a CPU have longer intervals, the more of them there are. Those that take less do not.
+func TestWaitPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p waitPace
+		want := func(id string, cost float64, want time.Duration) {
+			t.Helper()
+			time.Sleep(2 * time.Second) // the share is computed again
+			got := p.evaluated(phase.ID{Name: id}, cost, 2*time.Second, phase.Waiting{})
+			if got.Round(time.Second) != want {
+				t.Errorf("%d Waits, cost %g: got %s, want %s", len(p.waits), cost, got, want)
+			}
+		}
+		add := func(name string, n int, cost float64) {
+			for i := range n {
+				p.evaluated(phase.ID{Name: fmt.Sprint(name, i)}, cost, 2*time.Second, phase.Waiting{})
+			}
+		}
+		want("a", 0.001, 2*time.Second)
+		want("a", 1, 10*time.Second)
+		add("small", 400, 0.001) // together 0.04 of a CPU
+		want("a", 1, 10*time.Second)
+		add("large", 99, 1)
+		want("a", 1, 95*time.Second) // the hundredth part of 0.21
+		want("b", 0.02, 2*time.Second)
+		for i := range 99 {
+			p.end(phase.ID{Name: fmt.Sprint("large", i)})
+		}
+		want("a", 1, 10*time.Second)
+		add("large", 2000, 1)
+		want("a", 1, maxPause)
+		want("b", 0.001, 2*time.Second)
+		time.Sleep(3 * maxPause) // the others are gone, without an end
+		want("a", 1, 10*time.Second)
+		if n := len(p.waits); n != 1 {
+			t.Errorf("%d Waits are remembered", n)
+		}
+	})
+}
+
+// A poll before the next evaluation is due, because something else of the ActionSet has changed, gives the last result and reads nothing. A cancelled Wait is
+// not counted any more.
+func TestWaitIsNotEvaluatedEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaitWorld(blueprint.WaitV2Language{}, configMap("c", map[string]string{"ready": "no"}))
+		call := validated(t, w, waitFor("10s", map[string]any{"anyOf": []any{condition("c", "ready")}}))
+		first, err := w.Poll(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(first.PollAfter - time.Millisecond)
+		w.cluster.ClearActions()
+		early, err := w.Poll(t.Context(), call)
+		if err != nil || early.State != phase.Running || early.PollAfter != time.Millisecond || early.Waiting != first.Waiting || len(w.cluster.Actions()) > 0 {
+			t.Errorf("early: got %+v (%v) with %d requests, want %+v", early, err, len(w.cluster.Actions()), first)
+		}
+		time.Sleep(time.Millisecond)
+		if due, err := w.Poll(t.Context(), call); err != nil || due.PollAfter <= time.Millisecond || len(w.cluster.Actions()) != 1 {
+			t.Errorf("when it is due: got %+v (%v) with %d requests", due, err, len(w.cluster.Actions()))
+		}
+		call.Cancelled = true
+		if stopped, err := w.Poll(t.Context(), call); err != nil || stopped.State != phase.Stopped || len(w.pace.waits) > 0 {
+			t.Errorf("cancelled: got %+v (%v), %d Waits are counted", stopped, err, len(w.pace.waits))
+		}
+	})
+}
+
+// Requests and conditions count, although they cost nothing of a Budget.
+func TestReadingPacesWaits(t *testing.T) {
+	for name, test := range map[string]struct {
+		objects, conditions int
+		want                time.Duration
+	}{"requests": {100, 100, 2500 * time.Millisecond}, "conditions": {1, 10_000, 10 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var objects []runtime.Object
+				for i := range test.objects {
+					objects = append(objects, configMap(fmt.Sprint("c", i), nil))
+				}
+				var conditions []any
+				for i := range test.conditions {
+					never := condition(fmt.Sprint("c", i%test.objects), "text")
+					never["condition"] = "false"
+					conditions = append(conditions, never)
+				}
+				w := newWaitWorld(blueprint.WaitV2Language{}, objects...)
+				observed, err := w.Poll(t.Context(), validated(t, w, waitFor("1h", map[string]any{"anyOf": conditions})))
+				if err != nil || observed.PollAfter < test.want || observed.PollAfter > test.want*3/2 {
+					t.Errorf("the conditions are evaluated again after %s (%v), want %s", observed.PollAfter, err, test.want)
+				}
+			})
+		})
+	}
+}
