@@ -164,6 +164,7 @@ func (s *syncer) applyStep(ctx context.Context, next controller.Step) (again boo
 	case startPhase:
 		return s.start(ctx, next.key)
 	case cancelPhase:
+		s.o.stopTried = s.memory.triedToStop(next.key)
 		err := s.cancel(ctx, next.key)
 		if err != nil && next.ignoreFailure {
 			klog.FromContext(ctx).Info("Failed to stop a phase; its namespace is terminating", "phase", next.key, "err", err)
@@ -212,6 +213,9 @@ func (s *syncer) writeStatus(ctx context.Context, status v1alpha1.ActionSetStatu
 	}
 	if status.Snapshot != nil && updated.Status.Snapshot == nil {
 		return errors.New(outdatedDefinition)
+	}
+	if launching(updated.Status) != nil {
+		s.memory.launchingShown = s.o.now
 	}
 	count(s.o.snapshot, s.o.set.Status, updated.Status)
 	s.recordWrite(updated)

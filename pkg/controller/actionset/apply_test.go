@@ -51,6 +51,32 @@ func TestFailedStartDelaysNoOther(t *testing.T) {
 	})
 }
 
+// A phase whose start is denied fails, although another one cannot be started, and it is not tried again.
+func TestFailedStartHidesNoDenial(t *testing.T) {
+	blueprint := newBlueprint(map[string]v1alpha1.BlueprintAction{
+		"task": {Phases: []v1alpha1.BlueprintPhase{task("one")}},
+		"ops":  {Phases: []v1alpha1.BlueprintPhase{configMapPhase("two")}},
+	})
+	inBubble(t, newSet("task", "ops"), blueprint, func(t *testing.T, a *apiServer) {
+		denied := 0
+		a.refuse = func(request string) error {
+			switch request {
+			case "create pods":
+				return outage(request)
+			case "create configmaps":
+				denied++
+				return apierrors.NewForbidden(corev1.Resource("configmaps"), a.object, errors.New("no RoleBinding"))
+			}
+			return nil
+		}
+		a.startProcess()
+		a.wait(10 * time.Minute)
+		if got, want := a.states(), "failed task[ one=running ] ops[ two=failed ]"; got != want || denied != 1 {
+			t.Errorf("the start is denied %d times, and the states are %s; want one, and %s", denied, got, want)
+		}
+	})
+}
+
 // A run goes on while it cannot be read whether the Pod of an ended phase is left, and its clean-up ends when it can.
 func TestUnknownLeftoverHoldsOnlyTheCleanUp(t *testing.T) {
 	deferred := configMapPhase("last")

@@ -38,8 +38,8 @@ const (
 	// EventSource is the source of its events: that of Kanister, which users look for.
 	EventSource = "Kanister Controller"
 
-	// maxLargeSyncs is the maximum number of ActionSets that are synced at a time which are large, or start from a large Blueprint, since each may take tens of
-	// MiB. Those in one namespace have fewer.
+	// maxLargeSyncs is the maximum number of ActionSets that are synced at a time which are large, or start and read a large Blueprint or large objects, since
+	// each may take tens of MiB. Those in one namespace have fewer.
 	maxLargeSyncs, maxLargeSyncsOfNamespace = 4, 3
 	// maxDecoding is the maximum number of large Blueprints that these decode at a time. One of 1.5 MB may take 130 MiB meanwhile.
 	maxDecoding, maxDecodingOfNamespace = 2, 1
@@ -81,7 +81,7 @@ type Controller struct {
 	statusAPI *statusAPI
 	memories  controller.Memory[memory]
 	keptRuns  keptRuns
-	// largeSyncs are the turns of large ActionSets, and of those that start from a large Blueprint.
+	// largeSyncs are the turns of large ActionSets, and of those that start and read a large Blueprint or large objects.
 	largeSyncs *turns
 	// decoding limits the decoding of large Blueprints. Its keys are namespaces.
 	decoding *inflight.Limit[string]

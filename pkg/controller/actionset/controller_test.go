@@ -385,30 +385,49 @@ func TestSnapshotIsCreatedOnce(t *testing.T) {
 	})
 }
 
-func TestSnapshotCreationIsRetried(t *testing.T) {
-	inBubble(t, newSet("go"), threePhases(), func(t *testing.T, a *apiServer) {
-		a.refuse = func(request string) error {
-			if request == "create secrets" {
-				return apierrors.NewForbidden(secretsResource.GroupResource(), "x", errors.New("exceeded quota: q"))
-			}
-			return nil
-		}
-		a.startProcess()
-		progressing := meta.FindStatusCondition(a.set().Status.Conditions, v1alpha1.ConditionProgressing)
-		if progressing == nil || progressing.Reason != v1alpha1.ReasonLaunching || !strings.Contains(progressing.Message, "exceeded quota: q") {
-			t.Errorf("the condition is %+v", progressing)
-		}
-		a.takeRequests()
-		time.Sleep(10 * time.Minute)
-		if requests := strings.Join(a.takeRequests(), ", "); strings.Contains(requests, "actionsets/status") || strings.Count(requests, "create secrets") > 25 {
-			t.Errorf("requests in ten minutes: %s", requests)
-		}
-		a.answerAll()
-		a.waitHour()
-		if got := a.states(); got != allComplete {
-			t.Errorf("the states are %s", got)
-		}
-	})
+// A run that cannot start is retried, with few requests, and its status shows which of them is refused.
+func TestStartIsRetried(t *testing.T) {
+	for refused, want := range map[string]string{
+		"create secrets": `The snapshot of the run cannot be created at the moment: `,
+		"get blueprints": `Blueprints cannot be read at the moment: reading Blueprint ns/bp: `,
+		"get configmaps": `Objects that the actions name cannot be read at the moment: reading ConfigMap ns/c: `,
+	} {
+		t.Run(refused, func(t *testing.T) {
+			set := newSet("go")
+			set.Spec.Actions[0].ConfigMaps = map[string]v1alpha1.ObjectReference{"c": {Name: "c"}}
+			inBubble(t, set, threePhases(), func(t *testing.T, a *apiServer) {
+				a.createConfigMap("c", "true")
+				tries := 0
+				a.refuse = func(request string) error {
+					if request != refused {
+						return nil
+					}
+					tries++
+					if refused == "create secrets" {
+						return apierrors.NewForbidden(secretsResource.GroupResource(), "x", fmt.Errorf("exceeded quota: q%d", tries))
+					}
+					return apierrors.NewInternalError(fmt.Errorf("try %d", tries))
+				}
+				a.startProcess()
+				progressing := meta.FindStatusCondition(a.set().Status.Conditions, v1alpha1.ConditionProgressing)
+				if progressing == nil || progressing.Reason != v1alpha1.ReasonLaunching || !strings.HasPrefix(progressing.Message, want) ||
+					!strings.HasSuffix(progressing.Message, "1") {
+					t.Fatalf("the condition is %+v", progressing)
+				}
+				a.takeRequests()
+				a.wait(10 * time.Minute)
+				writes := strings.Count(strings.Join(a.takeRequests(), ", "), "update actionsets/status")
+				if writes < 5 || writes > 11 || tries > 150 {
+					t.Errorf("in ten minutes %d tries, and %d writes of their errors, want one in a minute", tries, writes)
+				}
+				a.answerAll()
+				a.waitHour()
+				if got := a.states(); got != allComplete {
+					t.Errorf("the states are %s", got)
+				}
+			})
+		})
+	}
 }
 
 // A missing object is reported immediately, and nothing is retried.

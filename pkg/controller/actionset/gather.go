@@ -5,6 +5,7 @@ package actionset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/phase"
 )
 
@@ -28,7 +30,8 @@ var getOptions = metav1.GetOptions{}
 // gather observes what a plan is decided from, except for the answers to asks.
 func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error) {
 	s.o = observed{
-		set: set, executor: s.executor, continued: s.memory.continued, recordedEvent: s.memory.recordedEvent, now: time.Now(),
+		set: set, executor: s.executor, continued: s.memory.continued, stopTried: s.memory.stopTried, recordedEvent: s.memory.recordedEvent,
+		launchingShown: s.memory.launchingShown, now: time.Now(),
 		blueprints: map[string]*v1alpha1.Blueprint{},
 		prepared:   map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{},
 		round: sets.New[roundKey](), outOfTime: sets.New[roundKind](),
@@ -58,8 +61,12 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 		// The snapshot may be created although the run was not started, because the status could not be written.
 		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID
 		s.o.takenOver = s.o.snapshot != nil && !s.memory.snapshotCreated
-		if err := s.gatherBlueprints(ctx); err != nil {
+		err := s.gatherBlueprints(ctx)
+		switch {
+		case errors.Is(err, controller.ErrPostponed) || ctx.Err() != nil:
 			return err
+		case err != nil:
+			s.problem, s.o.blueprintsProblem = err, err.Error()
 		}
 	}
 	return nil

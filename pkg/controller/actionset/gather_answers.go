@@ -24,7 +24,10 @@ func (s *syncer) Answer(ctx context.Context, a controller.Ask) error {
 	}
 	switch a := a.(type) {
 	case lookUpSubjects:
-		s.o.subjects = s.lookUpSubjects(ctx, a.room)
+		var err error
+		if s.o.subjects, err = s.lookUpSubjects(ctx, a.room); err != nil {
+			return err
+		}
 	case preparePhase:
 		p := s.preparePhase(ctx, a)
 		s.o.prepared[a.key] = p

@@ -6,6 +6,7 @@ package actionset
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -34,8 +35,11 @@ type sizedSubject struct {
 }
 
 // lookUpSubjects reads the subjects of all actions, and checks that all other objects that they name exist. The subjects may have room bytes of JSON
-// together. It ends with the first action that cannot be started, because then none is.
-func (s *syncer) lookUpSubjects(ctx context.Context, room int) []foundSubject {
+// together. It ends with the first action that cannot be started, because then none is. Its error is errAwaitsTurn if it needs a turn: nothing of the start is
+// recorded yet, and all of it can begin again.
+func (s *syncer) lookUpSubjects(ctx context.Context, room int) ([]foundSubject, error) {
+	s.reads.check = s.checkReads
+	defer func() { s.reads.check = nil }()
 	found := make([]foundSubject, len(s.o.set.Spec.Actions))
 	budget, read := blueprint.NewBudget(ctx), subjects{}
 	for i := range found {
@@ -48,13 +52,16 @@ func (s *syncer) lookUpSubjects(ctx context.Context, room int) []foundSubject {
 			found[i].subject = of.subject
 			found[i].objects, err = s.lookUpObjects(ctx, budget, action, of.subject)
 		}
+		if errors.Is(err, errAwaitsTurn) {
+			return nil, errAwaitsTurn
+		}
 		found[i].lookupResult = s.resultOf(fmt.Sprintf("reading what action %d names", i), err)
 		if err != nil {
 			break
 		}
 		controller.RestartSyncLimit(ctx)
 	}
-	return found
+	return found, nil
 }
 
 func (s *syncer) readSubjectOnce(ctx context.Context, read subjects, reference *v1alpha1.ObjectReference) (sizedSubject, error) {
@@ -65,8 +72,12 @@ func (s *syncer) readSubjectOnce(ctx context.Context, read subjects, reference *
 	if err != nil {
 		return sizedSubject{}, err
 	}
-	read[*reference] = sizedSubject{found, sizeOf(found)}
-	return read[*reference], nil
+	of := sizedSubject{found, sizeOf(found)}
+	if err := s.reads.add(of.size); err != nil {
+		return sizedSubject{}, err
+	}
+	read[*reference] = of
+	return of, nil
 }
 
 // lookUpObjects returns the references of the objects of the phases of an action, by the index of the phase.
@@ -167,10 +178,11 @@ func (s *syncer) readDeployment(ctx context.Context, object *unstructured.Unstru
 
 // listPods returns what templates get of the running Pods that the owner controls.
 func (s *syncer) listPods(ctx context.Context, owner metav1.Object, selector *metav1.LabelSelector) (pods []workloadPod, _ error) {
-	err := function.EachPod(ctx, s.KubeClient, owner.GetNamespace(), selector, func(listed *corev1.Pod) {
+	err := function.EachPod(ctx, s.KubeClient, owner.GetNamespace(), selector, func(listed *corev1.Pod) error {
 		if pod, ok := workloadPodOf(listed, owner); ok {
 			pods = append(pods, pod)
 		}
+		return s.reads.add(listed.Size())
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing Pods in namespace %s: %w", owner.GetNamespace(), err)

@@ -6,6 +6,7 @@ package actionset
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -37,6 +38,10 @@ type memory struct {
 	args map[phaseKey]keptArgs
 	// continued are the running phases that this process has polled.
 	continued sets.Set[phaseKey]
+	// stopTried are the running phases that this process has tried to stop.
+	stopTried sets.Set[phaseKey]
+	// launchingShown is when this process has last written why the run cannot start.
+	launchingShown time.Time
 	// round is the round that has begun; nil if none has.
 	round *round
 	// waiting is what phases wait for.
@@ -72,6 +77,14 @@ func (m *memory) keepContinued(key phaseKey) sets.Set[phaseKey] {
 		m.continued = sets.New[phaseKey]()
 	}
 	return m.continued.Insert(key)
+}
+
+// triedToStop remembers that this process has tried to stop a phase, and returns all such phases.
+func (m *memory) triedToStop(key phaseKey) sets.Set[phaseKey] {
+	if m.stopTried == nil {
+		m.stopTried = sets.New[phaseKey]()
+	}
+	return m.stopTried.Insert(key)
 }
 
 // blueprintSet is a set of Blueprints.

@@ -22,6 +22,10 @@ type observed struct {
 	blueprints map[string]*v1alpha1.Blueprint
 	// blueprintsTooLarge is why no run can start: the Blueprints, or their named actions, are too large together. Some are missing then. Otherwise it is "".
 	blueprintsTooLarge string
+	// blueprintsProblem is why a Blueprint cannot be read at the moment; "" if all were read.
+	blueprintsProblem string
+	// launchingShown is when this process has last written why the run cannot start.
+	launchingShown time.Time
 	// snapshot of the run; nil if it is neither in memory nor on the API server. If its Secret cannot be used, snapshotDamage is the reason.
 	snapshot       *snapshot
 	snapshotDamage string
@@ -43,6 +47,8 @@ type observed struct {
 	executor string
 	// continued are the running phases that this process has polled.
 	continued sets.Set[phaseKey]
+	// stopTried are the running phases that this process has tried to stop.
+	stopTried sets.Set[phaseKey]
 	// recordedEvent is the name of the last event that this process has recorded.
 	recordedEvent string
 	// statusTooLarge is why the API server has rejected a status as too large. unwritable: it has rejected a small one, too.

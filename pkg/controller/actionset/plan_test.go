@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/phase"
@@ -230,6 +231,10 @@ func TestStopLimit(t *testing.T) {
 		t.Fatalf("%s after %v, want to cancel it again, and to look when its time is over", next(p), p.RequeueAfter)
 	}
 	o.now = o.now.Add(2 * time.Second)
+	if p := decide(o); next(p) != "cancel phase 0.0" || p.RequeueAfter != time.Millisecond {
+		t.Fatalf("%s after %v, want to try to cancel it once before it is given up", next(p), p.RequeueAfter)
+	}
+	o.stopTried = sets.New(phaseKey{0, 0})
 	p := decide(o)
 	if got, want := next(p), "failed a[ one=failed two=pending defer d=running ]; start phase 0.defer; clean up phase 0.0"; got != want {
 		t.Fatalf("%s, want %s", got, want)
@@ -244,6 +249,7 @@ func TestStopLimit(t *testing.T) {
 	if got := next(decide(o)); got != "cancel phase 0.defer" {
 		t.Fatalf("%s, want to cancel the deferPhase", got)
 	}
+	o.stopTried.Insert(phaseKey{0, phase.Deferred})
 	o.now = o.now.Add(stopLimit)
 	if got := next(decide(o)); !strings.Contains(got, "defer d=failed ] ended") {
 		t.Errorf("%s, want the end", got)

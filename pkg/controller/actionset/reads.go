@@ -11,6 +11,18 @@ type reads struct {
 	results map[readKey]readResult
 	// size of the results in bytes.
 	size int
+	// total is the size of all that was read for the decision, in bytes. check, if any, is called with it after each read, and its error is returned.
+	total int
+	check func(total int) error
+}
+
+// add counts something that was read, of this size in bytes.
+func (r *reads) add(size int) error {
+	r.total += size
+	if r.check == nil {
+		return nil
+	}
+	return r.check(r.total)
 }
 
 // readKey identifies what was read.
@@ -31,6 +43,9 @@ func readOnce[T any](r *reads, key readKey, read func() (*T, error)) (*T, error)
 	size := 0
 	if err == nil {
 		size = memoryOf(object)
+		if err := r.add(size); err != nil {
+			return nil, err
+		}
 	}
 	if r.results == nil || r.size+size > maxInputBytes {
 		r.results, r.size = map[readKey]readResult{}, 0

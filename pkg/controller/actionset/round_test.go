@@ -269,3 +269,40 @@ func TestRoundsOfLeftovers(t *testing.T) {
 		}
 	})
 }
+
+// A cancelled run with Pods of which each takes ten seconds to delete starts no deferPhase before the Pod of its action is deleted, however long that takes.
+func TestRoundsStopBeforeDefer(t *testing.T) {
+	const many = 10
+	actions, names := map[string]v1alpha1.BlueprintAction{}, []string{}
+	for i := range many {
+		name := fmt.Sprint("c", i)
+		deferred := configMapPhase(name)
+		names, actions[name] = append(names, name), v1alpha1.BlueprintAction{Phases: []v1alpha1.BlueprintPhase{task("one")}, DeferPhase: &deferred}
+	}
+	inBubble(t, newSet(names...), newBlueprint(actions), func(t *testing.T, a *apiServer) {
+		var pods []string // in the order of the actions
+		deleted, deferred := map[string]bool{}, 0
+		a.refuse = func(request string) error {
+			switch request {
+			case "create pods":
+				pods = append(pods, a.object)
+			case "delete pods":
+				deleted[a.object] = true
+			case "create configmaps":
+				deferred++
+				if i := slices.Index(names, a.object); !deleted[pods[i]] {
+					t.Errorf("the deferPhase of action %d is started before its Pod is deleted", i)
+				}
+			}
+			return nil
+		}
+		a.slowDown(http.MethodDelete, "/pods", 10*time.Second)
+		a.startStandby()(2)
+		a.wait(time.Minute)
+		a.edit(func(set *v1alpha1.ActionSet) { set.Spec.Cancel = true })
+		a.wait(10 * time.Minute)
+		if set := a.set(); !hasFinished(set.Status) || deferred != many {
+			t.Errorf("%d deferPhases were started: %s", deferred, describeStatus(set.Status))
+		}
+	})
+}

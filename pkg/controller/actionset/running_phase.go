@@ -104,12 +104,12 @@ func (t *planner) observePhase(key phaseKey) (ended bool) {
 		t.failPhase(key, reason, executionPrefix(key), reason+": the controller was restarted while the phase ran, and how the phase ended is not known")
 		return true
 	}
-	if stopping && (found.State == phase.Idle || found.State == phase.Ready || !t.o.now.Before(limit)) {
-		text := "it was cancelled"
-		if !t.o.now.Before(limit) {
-			text = fmt.Sprintf("it was cancelled, and could not be stopped within %s", stopLimit)
-		}
-		t.failExecution(key, text)
+	switch {
+	case stopping && (found.State == phase.Idle || found.State == phase.Ready):
+		t.failExecution(key, "it was cancelled")
+		return true
+	case stopping && !t.o.now.Before(limit) && t.o.stopTried.Has(key): // before it was tried, the phase is not given up
+		t.failExecution(key, fmt.Sprintf("it was cancelled, and could not be stopped within %s", stopLimit))
 		return true
 	}
 	intent, err := rawOf(found.Intent)

@@ -45,8 +45,11 @@ func decideStart(o observed) plan {
 	}
 	r, snapshot := o.snapshot, o.snapshotID
 	if r == nil {
-		var refused *rejection
-		if refused = checkSet(o); refused == nil {
+		refused := checkSet(o)
+		if refused == nil && o.blueprintsProblem != "" {
+			return waitToStart(o, phase.Waiting{For: "Blueprints cannot be read at the moment", Details: o.blueprintsProblem})
+		}
+		if refused == nil {
 			r, refused = checkActions(o)
 		}
 		if refused != nil {
@@ -60,7 +63,7 @@ func decideStart(o observed) plan {
 				return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, phaseKey{i, 0}, found.failure))
 			}
 			if found.retry {
-				return waitToStart(o)
+				return waitToStart(o, objectsUnread(found.waiting))
 			}
 			r.Actions[i].Subject = found.subject
 			r.Actions[i].resolveObjects(found.objects)
@@ -77,7 +80,7 @@ func decideStart(o observed) plan {
 		}
 		snapshot = snapshotIDOf(secret)
 		if o.snapshotRefusal != "" {
-			return waitToStart(o)
+			return waitToStart(o, phase.Waiting{For: "The snapshot of the run cannot be created at the moment", Details: o.snapshotRefusal})
 		}
 	}
 	t := newPlanner(o, r, initialStatus(o, r, snapshot))
@@ -95,15 +98,20 @@ func decideStart(o observed) plan {
 		t.recordNormal("Started Action", "Executing action "+action.Spec.Name)
 		t.events = append(t.events, missingInputs(action)...)
 		if !t.advanceAction(i, true) {
-			return waitToStart(o) // an action without phases: nothing would record its end
+			return waitToStart(o, objectsUnread(o.artifacts[i].waiting)) // an action without phases: nothing would record its end
 		}
 	}
 	return t.plan()
 }
 
-// waitToStart records that the run cannot start yet.
-func waitToStart(o observed) plan {
-	status := waitingStatus(o)
+// objectsUnread returns what a run waits for if an object that its actions name cannot be read.
+func objectsUnread(what phase.Waiting) phase.Waiting {
+	return phase.Waiting{For: "Objects that the actions name cannot be read at the moment", Details: cmp.Or(what.Details, what.For)}
+}
+
+// waitToStart records that the run cannot start yet, and why.
+func waitToStart(o observed, what phase.Waiting) plan {
+	status := waitingStatus(o, what)
 	p := plan{retry: true}
 	if o.set.Status == nil || !equality.Semantic.DeepEqual(*o.set.Status, status) {
 		p.Steps = []controller.Step{writeStatus{status}}

@@ -55,18 +55,36 @@ func actionStatuses(r *snapshot) []v1alpha1.ActionStatus {
 	return statuses
 }
 
-// waitingStatus returns the status of a run that cannot start yet.
-func waitingStatus(o observed) v1alpha1.ActionSetStatus {
+// launchingInterval is how often a status is written to show another reason why the run cannot start.
+const launchingInterval = time.Minute
+
+// waitingStatus returns the status of a run that cannot start yet, with what it waits for.
+func waitingStatus(o observed, what phase.Waiting) v1alpha1.ActionSetStatus {
 	t := newPlanner(o, nil, v1alpha1.ActionSetStatus{State: v1alpha1.StatePending, ObservedGeneration: o.set.Generation})
+	message := what.For
+	if details := shortened(what.Details); details != "" {
+		message += ": " + details
+	}
 	if o.set.Status != nil {
 		t.status.Conditions = o.set.Status.DeepCopy().Conditions
 	}
-	message := "Objects that the actions name cannot be read at the moment"
-	if o.snapshotRefusal != "" {
-		message = "The snapshot of the run cannot be created at the moment: " + o.snapshotRefusal
+	if before := launching(&t.status); before != nil && o.now.Sub(o.launchingShown) < launchingInterval {
+		message = before.Message
 	}
 	t.setCondition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonLaunching, message)
 	return t.status
+}
+
+// launching returns the condition with the reason why a run cannot start yet; nil if there is none.
+func launching(status *v1alpha1.ActionSetStatus) *metav1.Condition {
+	if status == nil {
+		return nil
+	}
+	progressing := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionProgressing)
+	if progressing == nil || progressing.Reason != v1alpha1.ReasonLaunching {
+		return nil
+	}
+	return progressing
 }
 
 // rejectedStatus returns the status of an ActionSet that was rejected before anything was run.

@@ -113,6 +113,9 @@ func (t *turns) hold(namespace string) {
 	t.held[namespace]++
 }
 
+// smallReads is how much the start of a run may read without a turn, in bytes, besides its Blueprints.
+const smallReads = 1 << 20
+
 // errAwaitsTurn is the error of a sync that needs a turn and has none. Its key is queued when it has one.
 var errAwaitsTurn = fmt.Errorf("other ActionSets have the turns of large ones: %w", controller.ErrPostponed)
 
@@ -123,6 +126,14 @@ func (s *syncer) takeTurn() error {
 	}
 	s.hasTurn = true
 	return nil
+}
+
+// checkReads takes a turn if more than that was read.
+func (s *syncer) checkReads(total int) error {
+	if total <= smallReads {
+		return nil
+	}
+	return s.takeTurn()
 }
 
 // endTurn ends the turn of this sync, of which err is the error. If the sync has needed none, one that the key was given, or its place among those that

@@ -6,10 +6,19 @@ package actionset
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/testing/fakeapi"
 )
 
 // Turns are given in order, to the namespace that has the fewest first.
@@ -123,4 +132,56 @@ func TestTurnsAreNotLost(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Runs that read large Secrets when they start need turns, and leave workers to others meanwhile.
+func TestLargeReadsNeedTurns(t *testing.T) {
+	const many = 10
+	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
+		secrets := fakeapi.Of[corev1.Secret](a.Server, secretsResource)
+		named := map[string]v1alpha1.ObjectReference{}
+		for i := range 4 {
+			name := fmt.Sprint("heavy-", i)
+			named[name] = v1alpha1.ObjectReference{Name: name}
+			secrets.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Data: map[string][]byte{"a": make([]byte, 900_000)}})
+		}
+		for i := range many {
+			set := newSet("go")
+			set.Name, set.UID, set.Spec.Actions[0].Secrets = fmt.Sprint("large-", i), "", named
+			a.create(set)
+		}
+		var reading atomic.Int32
+		a.wrap = func(next http.RoundTripper) http.RoundTripper {
+			return roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/secrets/heavy-2") { // 1.8 MB were read before
+					reading.Add(1)
+					defer reading.Add(-1)
+					time.Sleep(time.Minute)
+				}
+				return next.RoundTrip(r)
+			})
+		}
+		a.startStandby()(many)
+		time.Sleep(time.Second)
+		a.create(newSet("go"))
+		a.wait(30 * time.Second)
+		if got := a.states(); got != allComplete {
+			t.Errorf("while large Secrets are read: %s", got)
+		}
+		if n := reading.Load(); n != maxLargeSyncsOfNamespace {
+			t.Errorf("%d runs read large Secrets, want %d", n, maxLargeSyncsOfNamespace)
+		}
+		if status := a.sets.Get("ns", "large-9").Status; status != nil {
+			t.Errorf("one that waits for a turn has a status: %+v", status)
+		}
+		a.waitHour()
+		for _, set := range a.sets.List() {
+			if !hasFinished(set.Status) {
+				t.Errorf("%s has not ended: %s", set.Name, describeStatus(set.Status))
+			}
+		}
+		if turns := a.controller.largeSyncs; turns.together != 0 || len(turns.waiting)+turns.given.Len() != 0 {
+			t.Errorf("at the end: %d turns, %d waiting, %d given", turns.together, len(turns.waiting), turns.given.Len())
+		}
+	})
 }

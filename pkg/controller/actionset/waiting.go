@@ -67,14 +67,19 @@ func (w phaseWait) head() string {
 }
 
 func (w phaseWait) line() string {
-	details := strings.Join(strings.Fields(w.Details), " ")
+	if details := shortened(w.Details); details != "" {
+		return w.head() + ": " + details
+	}
+	return w.head()
+}
+
+// shortened returns the reason that is shown, in one line.
+func shortened(details string) string {
+	details = strings.Join(strings.Fields(details), " ")
 	if len(details) > waitingDetails {
 		details = controller.Truncate(details, waitingDetails) + "..."
 	}
-	if details == "" {
-		return w.head()
-	}
-	return w.head() + ": " + details
+	return details
 }
 
 // waitingPrefix returns the beginning of the line of a phase. It is unique among the phases.

@@ -24,12 +24,12 @@ const (
 // listed are taken by the workloads whose Pods or ReplicaSets are being read.
 var listed = make(chan struct{}, maxListed)
 
-// EachPod calls use for each Pod that the selector selects. After an error it may have been called for some of them.
-func EachPod(ctx context.Context, client kubernetes.Interface, namespace string, selector *metav1.LabelSelector, use func(*corev1.Pod)) error {
+// EachPod calls use for each Pod that the selector selects, until it returns an error.
+func EachPod(ctx context.Context, client kubernetes.Interface, namespace string, selector *metav1.LabelSelector, use func(*corev1.Pod) error) error {
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.CoreV1().Pods(namespace).List(ctx, options)
 	}
-	return eachOf(ctx, list, selector, func(o runtime.Object) { use(o.(*corev1.Pod)) })
+	return eachOf(ctx, list, selector, func(o runtime.Object) error { return use(o.(*corev1.Pod)) })
 }
 
 // CurrentReplicaSet returns the ReplicaSet of the Deployment's revision, without its spec; nil if there is none.
@@ -39,15 +39,16 @@ func CurrentReplicaSet(
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.AppsV1().ReplicaSets(deployment.GetNamespace()).List(ctx, options)
 	}
-	err := eachOf(ctx, list, selector, func(o runtime.Object) {
+	err := eachOf(ctx, list, selector, func(o runtime.Object) error {
 		if set := o.(*appsv1.ReplicaSet); current == nil && isCurrent(set, deployment) {
 			current = &metav1.ObjectMeta{Name: set.Name, Namespace: set.Namespace, UID: set.UID}
 		}
+		return nil
 	})
 	return current, err
 }
 
-func eachOf(ctx context.Context, list pager.ListPageFunc, selector *metav1.LabelSelector, use func(runtime.Object)) error {
+func eachOf(ctx context.Context, list pager.ListPageFunc, selector *metav1.LabelSelector, use func(runtime.Object) error) error {
 	select {
 	case listed <- struct{}{}:
 		defer func() { <-listed }()
@@ -56,8 +57,5 @@ func eachOf(ctx context.Context, list pager.ListPageFunc, selector *metav1.Label
 	}
 	pages := pager.New(list)
 	pages.PageSize, pages.PageBufferSize = pageSize, 0 // without a buffer one page is read while another one is used
-	return pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)}, func(o runtime.Object) error {
-		use(o)
-		return nil
-	})
+	return pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)}, use)
 }

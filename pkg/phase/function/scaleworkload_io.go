@@ -62,7 +62,10 @@ func (s *ScaleWorkload) ready(ctx context.Context, w *workload) (bool, error) {
 		owner = current
 	}
 	var pods podCount
-	if err := EachPod(ctx, s.Client, w.Namespace, w.selector, func(pod *corev1.Pod) { pods.add(pod, owner) }); err != nil {
+	if err := EachPod(ctx, s.Client, w.Namespace, w.selector, func(pod *corev1.Pod) error {
+		pods.add(pod, owner)
+		return nil
+	}); err != nil {
 		return false, err
 	}
 	// Of a Deployment no Pod may be left that does not run, ended ones excepted.

@@ -56,7 +56,10 @@ func TestExpiredListIsNoFailure(t *testing.T) {
 		return true, &corev1.PodList{ListMeta: metav1.ListMeta{Continue: "next"}, Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Labels: labels}}}}, nil
 	})
 	used := 0
-	err := EachPod(t.Context(), client, "ns", &metav1.LabelSelector{MatchLabels: labels}, func(*corev1.Pod) { used++ })
+	err := EachPod(t.Context(), client, "ns", &metav1.LabelSelector{MatchLabels: labels}, func(*corev1.Pod) error {
+		used++
+		return nil
+	})
 	if _, failed := phase.FailureOf(phase.Definitive(err)); failed || !apierrors.IsResourceExpired(err) || used != 1 {
 		t.Errorf("got %v after %d Pods, want the error of the API server, to try again", err, used)
 	}
