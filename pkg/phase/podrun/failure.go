@@ -20,6 +20,8 @@ const (
 	podStartLimit = 15 * time.Minute
 	// podTextLimit is the maximum length of a text of others, such as a termination message, in the message of a failure, in bytes.
 	podTextLimit = 1024
+	// omitted is at the end of a text that was shortened.
+	omitted = "..."
 
 	// The messages of failures begin with this text or with phase.PodNotComplete, as in Kanister.
 	notReady = "Failed while waiting for Pod to be ready: "
@@ -66,14 +68,19 @@ func whyFailed(pod *corev1.Pod) string {
 }
 
 func withDetails(text, details string) string {
-	details = strings.TrimSpace(details)
-	if len(details) > podTextLimit {
-		details = strings.ToValidUTF8(details[:podTextLimit], "") + "..."
+	if details = shortened(details); details != "" {
+		text += ": " + details
 	}
-	if details == "" {
-		return text
+	return text
+}
+
+// shortened returns a text of others in its maximum length.
+func shortened(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) > podTextLimit+len(omitted) {
+		text = strings.ToValidUTF8(text[:podTextLimit], "") + omitted
 	}
-	return text + ": " + details
+	return strings.Clone(text)
 }
 
 func allContainers(pod *corev1.Pod) []corev1.ContainerStatus {

@@ -38,8 +38,56 @@ func trimmed(pod *corev1.Pod) *corev1.Pod {
 			Labels:      only(pod.Labels, phase.LabelActionSet, phase.LabelPhase),
 			Annotations: only(pod.Annotations, phase.AnnotationActionSet),
 		},
-		Spec: spec, Status: pod.Status,
+		Spec: spec, Status: trimmedStatus(&pod.Status),
 	}
+}
+
+// maxMessages is the maximum number of containers of which the message is kept.
+const maxMessages = 16
+
+// trimmedStatus returns the state of each container, without what its image and its node add: a Pod may have hundreds of containers.
+func trimmedStatus(status *corev1.PodStatus) corev1.PodStatus {
+	messages := maxMessages
+	var conditions []corev1.PodCondition
+	for _, condition := range status.Conditions {
+		if condition.Type == corev1.PodScheduled || condition.Type == corev1.DisruptionTarget {
+			condition.Message = shortened(condition.Message)
+			conditions = append(conditions, condition)
+		}
+	}
+	return corev1.PodStatus{
+		Phase: status.Phase, Reason: status.Reason, Message: shortened(status.Message), Conditions: conditions,
+		InitContainerStatuses: trimmedStates(status.InitContainerStatuses, &messages), ContainerStatuses: trimmedStates(status.ContainerStatuses, &messages),
+	}
+}
+
+// trimmedStates keeps the messages of the first containers that have one.
+func trimmedStates(statuses []corev1.ContainerStatus, messages *int) (states []corev1.ContainerStatus) {
+	keep := func(message string) string {
+		if message == "" || *messages == 0 {
+			return ""
+		}
+		*messages--
+		return shortened(message)
+	}
+	for _, status := range statuses {
+		state := corev1.ContainerStatus{Name: status.Name}
+		switch of := status.State; {
+		case of.Waiting != nil:
+			state.State.Waiting = &corev1.ContainerStateWaiting{Reason: of.Waiting.Reason, Message: keep(of.Waiting.Message)}
+		case of.Running != nil:
+			state.State.Running = &corev1.ContainerStateRunning{}
+		case of.Terminated != nil:
+			state.State.Terminated = &corev1.ContainerStateTerminated{
+				ExitCode: of.Terminated.ExitCode, Reason: of.Terminated.Reason, Message: keep(of.Terminated.Message), FinishedAt: of.Terminated.FinishedAt,
+			}
+		}
+		if status.LastTerminationState.Terminated != nil {
+			state.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{}
+		}
+		states = append(states, state)
+	}
+	return states
 }
 
 // only returns the entries with these keys.

@@ -5,6 +5,7 @@ package podrun
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -42,4 +43,36 @@ func TestLargePods(t *testing.T) {
 		podWantState(t, "the end", call.finish(p), phase.Succeeded)
 		little("after its end", p.endedPod(p.run(call.ID, intent.UID)))
 	})
+}
+
+// Of a Pod with hundreds of containers, and of long texts in its status, little is in memory. What explains a failure is kept.
+func TestPodsWithManyContainers(t *testing.T) {
+	const many = 500
+	long := strings.Repeat("x", 4000)
+	pod := &corev1.Pod{Status: corev1.PodStatus{
+		Phase: corev1.PodFailed, Reason: "Evicted", Message: long,
+		Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Message: long}, {Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "Preempted", Message: long},
+		},
+	}}
+	for i := range many {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: fmt.Sprint("c", i), Image: long, ImageID: long, ContainerID: long, RestartCount: 3,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(i), Reason: "Error", Message: long, ContainerID: long}},
+		})
+	}
+	kept := trimmed(pod)
+	text, err := json.Marshal(kept)
+	if err != nil || len(text) > many*300 {
+		t.Errorf("%d bytes are kept, error %v", len(text), err)
+	}
+	got := whyFailed(kept)
+	for _, want := range []string{"Evicted: xx", "Preempted: xx", "container c1 exited with code 1: xx", "; container c499 exited with code 499"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in why it has failed: %.3000s", want, got)
+		}
+	}
+	if again := trimmed(kept); whyFailed(again) != got {
+		t.Errorf("it is trimmed again, and why it has failed becomes %.3000s", whyFailed(again))
+	}
 }
