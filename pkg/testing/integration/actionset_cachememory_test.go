@@ -41,7 +41,7 @@ func TestActionSetCacheMemory(t *testing.T) {
 	var several []string
 	for i := range 10 {
 		name := fmt.Sprint("values-", i)
-		e.blueprint(name, goPhases(wait)+"unused:\n  secretNames: ["+strings.Repeat("'', ", 200_000)+"'']\n")
+		e.blueprint(name, goPhases(wait)+unusedActions())
 		several = append(several, strings.ReplaceAll(goOnNamespace, "$ME", name))
 	}
 	e.blueprint("task", goPhases("{func: KubeTask, name: long, args: {namespace: $NS, image: hold, command: [go, '"+filler+"']}}"))
@@ -95,4 +95,14 @@ func TestActionSetCacheMemory(t *testing.T) {
 	delete(running, "exec")
 	e.cancelAndDelete(running, e.wantCancelled)
 	p.mustHaveFit(t)
+}
+
+// unusedActions returns actions of a Blueprint with 200,000 small values.
+func unusedActions() string {
+	names := "[" + strings.Repeat("'', ", 99) + "'']"
+	var actions strings.Builder
+	for i := range 999 {
+		fmt.Fprintf(&actions, "unused-%d: {secretNames: %s, configMapNames: %s}\n", i, names, names)
+	}
+	return actions.String()
 }

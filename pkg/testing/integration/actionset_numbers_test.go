@@ -11,7 +11,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -63,13 +62,44 @@ func TestActionSetTooManyAreNotAdmitted(t *testing.T) {
 			t.Errorf("creating ActionSet %s: got %q, want %q in it", test.name, got, test.want)
 		}
 	}
-	phase := v1alpha1.BlueprintPhase{Func: "KubeOps", Name: "one", Objects: e.withNumbers("", 1, 101, 0).Spec.Actions[0].Secrets}
-	_, err := e.client.CrV1alpha1().Blueprints(e.namespace).Create(t.Context(), &v1alpha1.Blueprint{
-		ObjectMeta: metav1.ObjectMeta{Name: "objects"}, Actions: map[string]v1alpha1.BlueprintAction{"go": {Phases: []v1alpha1.BlueprintPhase{phase}}},
-	}, metav1.CreateOptions{})
-	if want := "actions.go.phases[0].objects: Too many: 101: must have at most 100 items"; !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
-		t.Errorf("creating the Blueprint: got %v, want %q in it", err, want)
+	phase := v1alpha1.BlueprintPhase{Func: "KubeOps", Name: "one"}
+	tooMany := phase
+	tooMany.Objects = e.withNumbers("", 1, 101, 0).Spec.Actions[0].Secrets
+	manyActions, manyArtifacts := map[string]v1alpha1.BlueprintAction{}, map[string]v1alpha1.Artifact{}
+	for i := range 1001 {
+		manyActions[fmt.Sprint(i)], manyArtifacts[fmt.Sprint(i)] = v1alpha1.BlueprintAction{}, v1alpha1.Artifact{}
 	}
+	for name, test := range map[string]struct {
+		action v1alpha1.BlueprintAction
+		want   string
+	}{
+		"phases":  {v1alpha1.BlueprintAction{Phases: slices.Repeat([]v1alpha1.BlueprintPhase{phase}, 1001)}, "phases: Too many: 1001: must have at most 1000 items"},
+		"objects": {v1alpha1.BlueprintAction{Phases: []v1alpha1.BlueprintPhase{tooMany}}, "phases[0].objects: Too many: 101: must have at most 100 items"},
+		"secrets": {v1alpha1.BlueprintAction{SecretNames: slices.Repeat([]string{"n"}, 101)}, "secretNames: Too many: 101: must have at most 100 items"},
+		"configmaps": {
+			v1alpha1.BlueprintAction{ConfigMapNames: slices.Repeat([]string{"n"}, 101)}, "configMapNames: Too many: 101: must have at most 100 items",
+		},
+		"inputs": {
+			v1alpha1.BlueprintAction{InputArtifactNames: slices.Repeat([]string{"n"}, 1001)}, "inputArtifactNames: Too many: 1001: must have at most 1000 items",
+		},
+		"outputs": {v1alpha1.BlueprintAction{OutputArtifacts: manyArtifacts}, "outputArtifacts: Too many: 1001: must have at most 1000 items"},
+	} {
+		if got, want := e.blueprintError(name, map[string]v1alpha1.BlueprintAction{"go": test.action}), "actions.go."+test.want; !strings.Contains(got, want) {
+			t.Errorf("creating Blueprint %s: got %q, want %q in it", name, got, want)
+		}
+	}
+	if got, want := e.blueprintError("actions", manyActions), "actions: Too many: 1001: must have at most 1000 items"; !strings.Contains(got, want) {
+		t.Errorf("creating Blueprint actions: got %q, want %q in it", got, want)
+	}
+}
+
+// blueprintError returns the error of the creation of a Blueprint; "" if there is none.
+func (e *actionsEnv) blueprintError(name string, actions map[string]v1alpha1.BlueprintAction) string {
+	b := &v1alpha1.Blueprint{ObjectMeta: metav1.ObjectMeta{Name: name}, Actions: actions}
+	if _, err := e.client.CrV1alpha1().Blueprints(e.namespace).Create(e.Context(), b, metav1.CreateOptions{}); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // tooManyStored are ActionSets that only a CustomResourceDefinition without limits admits, with their errors.

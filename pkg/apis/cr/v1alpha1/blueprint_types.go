@@ -22,6 +22,7 @@ type Blueprint struct {
 
 	// actions are the operations, by the name that an ActionSet calls them by.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=1000
 	Actions map[string]BlueprintAction `json:"actions,omitempty"`
 }
 
@@ -39,26 +40,31 @@ type BlueprintAction struct {
 	// Warning event.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
 	ConfigMapNames []string `json:"configMapNames,omitempty"`
 
 	// secretNames are the names by which the templates find Secrets in .Secrets. An ActionSet that lacks one of them gets a Warning event.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
 	SecretNames []string `json:"secretNames,omitempty"`
 
 	// inputArtifactNames are the names by which the templates find artifacts in .ArtifactsIn. An ActionSet that lacks one of them gets a
 	// Warning event.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
 	InputArtifactNames []string `json:"inputArtifactNames,omitempty"`
 
 	// outputArtifacts are what the action passes on to other actions. Their values are templates, rendered when all phases have succeeded.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=1000
 	OutputArtifacts map[string]Artifact `json:"outputArtifacts,omitempty"`
 
 	// phases run one after the other, until one of them fails.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
 	Phases []BlueprintPhase `json:"phases,omitempty"`
 
 	// deferPhase runs after the phases, whether they have succeeded, failed or were cancelled.
