@@ -54,7 +54,7 @@ func TestActionSetOutputMemory(t *testing.T) {
 			strings.Join(podNames, " "), strings.Join(containerNames, " "), command)
 	}
 	p := e.startLimitedActions()
-	tasks := map[string]int{"small": 350, "endless": 50, "unended": 100, "large": 50}
+	tasks := map[string]int{"small": 350, "endless": 200, "unended": 100, "large": 50}
 	blueprints := map[string]string{
 		"exec": goPhases(strings.ReplaceAll(execPhase("one", "unended", ", container: c0"), "pod: one", "pod: many-0")),
 		"all":  goPhases(all("unended")),

@@ -28,7 +28,7 @@ func TestActionSetRunsMemory(t *testing.T) {
 		"values": goPhases("{func: Wait, name: long, args: {timeout: 1h, conditions: {anyOf: [" +
 			strings.Repeat("{condition: 'false', "+reference+"}, ", 2000) + "{condition: 'false', " + reference + "}]}}}"),
 	}
-	counts := map[string]int{"snapshot": 450, "text": 50, "values": 100}
+	counts := map[string]int{"snapshot": 600, "text": 50, "values": 100}
 	for name, blueprint := range blueprints {
 		e.blueprint(name, blueprint)
 		for i := range counts[name] {

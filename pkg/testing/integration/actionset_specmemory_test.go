@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The ActionSet controller, with the memory limit of the manifests, survives specs of KubeOps that become many times as large when they are read. Another
-// user's ActionSet ends meanwhile.
+// The ActionSet controller, with the memory limit of the manifests, survives arguments that become many times as large when they are read: specs of KubeOps,
+// and Pods and containers of KubeExecAll. Another user's ActionSet ends meanwhile.
 func TestActionSetSpecMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
 	e := newActionsEnv(t)
@@ -33,18 +33,31 @@ func TestActionSetSpecMemory(t *testing.T) {
 			}
 		}
 	}
+	var names []string
+	for i := range 4000 {
+		names = append(names, fmt.Sprintf("n%03x", i)) // 20 KB
+	}
+	product := strings.Join(names, " ")
+	e.blueprint("product", goPhases("{func: KubeExecAll, name: one, args: {namespace: $NS, pods: '"+product+"', containers: '"+product+"', command: [sh]}}"))
+	for i := range rounds {
+		e.actionSet(fmt.Sprint("product-", i), strings.ReplaceAll(goOnNamespace, "$ME", "product"))
+	}
 	e.startRun("honest", "  phases: ["+createPhase("one")+"]\n")
 	e.wantEnd("honest", "complete one=complete; 100%")
-	for name, text := range texts {
-		for i := range rounds {
+	want := func(set, why string) {
+		t.Helper()
+		p.mustRun(t)
+		if message := e.awaitSet(set, ended).Status.Error.Message; !strings.Contains(message, why) {
+			t.Errorf("error of ActionSet %s: got %.300q, want %q in it", set, message, why)
+		}
+	}
+	for i := range rounds {
+		for name, text := range texts {
 			for operation := range operations {
-				set := e.awaitSet(fmt.Sprintf("%s-%s-%d", name, operation, i), ended)
-				if message := set.Status.Error.Message; !strings.Contains(message, text.why) {
-					t.Errorf("error of ActionSet %s: got %.300q, want %q in it", set.Name, message, text.why)
-				}
+				want(fmt.Sprintf("%s-%s-%d", name, operation, i), text.why)
 			}
 		}
-		p.mustRun(t)
+		want(fmt.Sprint("product-", i), "name 16000000 containers together (4000 Pods, 4000 containers in each), and may name 1000")
 	}
 	p.mustHaveFit(t)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // The ActionSet controller, with the memory limit of the manifests, survives conditions of Wait that read a large object under many names, and many large
-// objects. Another user's ActionSet ends meanwhile, and those that wait can be cancelled and deleted.
+// objects. Another user's ActionSet ends meanwhile, and those that wait can be cancelled and deleted, also by a process that continues them.
 func TestActionSetWaitMemory(t *testing.T) {
 	onlyAsMemoryTest(t)
 	e := newActionsEnv(t)
@@ -45,6 +45,9 @@ func TestActionSetWaitMemory(t *testing.T) {
 	e.wantEnd("honest", "complete one=complete; 100%")
 	p.mustRun(t)
 
+	_ = p.Process.Kill()
+	<-p.ended
+	p = e.startLimitedActions()
 	e.cancelAndDelete(map[string]int{"kinds": rounds, "many": rounds}, e.wantCancelled)
 	p.mustHaveFit(t)
 }
