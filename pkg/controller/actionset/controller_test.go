@@ -420,6 +420,9 @@ func TestStartIsRetried(t *testing.T) {
 				if writes < 5 || writes > 11 || tries > 150 {
 					t.Errorf("in ten minutes %d tries, and %d writes of their errors, want one in a minute", tries, writes)
 				}
+				if refused != "create secrets" && tries < 100 {
+					t.Errorf("in ten minutes %d tries, want one in five seconds in an outage", tries)
+				}
 				a.answerAll()
 				a.waitHour()
 				if got := a.states(); got != allComplete {

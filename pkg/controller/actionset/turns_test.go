@@ -4,6 +4,7 @@
 package actionset
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -13,8 +14,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
@@ -184,4 +188,25 @@ func TestLargeReadsNeedTurns(t *testing.T) {
 			t.Errorf("at the end: %d turns, %d waiting, %d given", turns.together, len(turns.waiting), turns.given.Len())
 		}
 	})
+}
+
+// The Pods of a subject count as they are read, so that not all of them are read without a turn.
+func TestPodsOfSubjectCount(t *testing.T) {
+	const bytes = 400_000
+	owner := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db", UID: "u1"}}
+	var pods []runtime.Object
+	for i := range 10 {
+		pods = append(pods, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("db-", i), Labels: map[string]string{"app": "db"}},
+			Status:     corev1.PodStatus{Message: strings.Repeat("x", bytes)},
+		})
+	}
+	s := &syncer{Controller: &Controller{Config: Config{KubeClient: fake.NewClientset(pods...)}}}
+	s.largeSyncs = newTurns(1, 1, func(...cache.ObjectName) {})
+	s.largeSyncs.take(cache.NewObjectName("ns", "other"), false)
+	s.reads.check = s.checkReads
+	_, err := s.listPods(t.Context(), owner, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}})
+	if !errors.Is(err, errAwaitsTurn) || s.reads.total < smallReads || s.reads.total > smallReads+2*bytes {
+		t.Errorf("%d bytes were read, then %v", s.reads.total, err)
+	}
 }

@@ -81,6 +81,27 @@ func TestWaitIsNotEvaluatedEarly(t *testing.T) {
 	})
 }
 
+// A Wait that has ended is not counted any more.
+func TestEndedWaitIsNotCounted(t *testing.T) {
+	for _, ready := range []string{"true", "no"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWaitWorld(blueprint.WaitV2Language{}, configMap("first", map[string]string{"ready": "no"}), configMap("c", map[string]string{"ready": ready}))
+			conditions := func(name string) map[string]any {
+				return waitFor("10s", map[string]any{"anyOf": []any{condition(name, "ready")}})
+			}
+			call := validated(t, w, conditions("first"))
+			if _, err := w.Poll(t.Context(), call); err != nil || len(w.pace.waits) != 1 {
+				t.Fatalf("while it waits %d are counted (%v)", len(w.pace.waits), err)
+			}
+			call.Args = conditions("c")
+			time.Sleep(2 * time.Second)
+			if end, _ := untilEnd(t, w, call); (end.State == phase.Succeeded) != (ready == "true") || len(w.pace.waits) > 0 {
+				t.Errorf("it has ended as %s, and %d are counted", end.State, len(w.pace.waits))
+			}
+		})
+	}
+}
+
 // Requests and conditions count, although they cost nothing of a Budget.
 func TestReadingPacesWaits(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -20,8 +20,6 @@ const (
 	podStartLimit = 15 * time.Minute
 	// podTextLimit is the maximum length of a text of others, such as a termination message, in the message of a failure, in bytes.
 	podTextLimit = 1024
-	// omitted is at the end of a text that was shortened.
-	omitted = "..."
 
 	// The messages of failures begin with this text or with phase.PodNotComplete, as in Kanister.
 	notReady = "Failed while waiting for Pod to be ready: "
@@ -75,13 +73,7 @@ func withDetails(text, details string) string {
 }
 
 // shortened returns a text of others in its maximum length.
-func shortened(text string) string {
-	text = strings.TrimSpace(text)
-	if len(text) > podTextLimit+len(omitted) {
-		text = strings.ToValidUTF8(text[:podTextLimit], "") + omitted
-	}
-	return strings.Clone(text)
-}
+func shortened(text string) string { return phase.Shorten(strings.TrimSpace(text), podTextLimit) }
 
 func allContainers(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)

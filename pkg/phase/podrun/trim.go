@@ -4,6 +4,8 @@
 package podrun
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,15 +53,18 @@ func trimmedStatus(status *corev1.PodStatus) corev1.PodStatus {
 	var conditions []corev1.PodCondition
 	for _, condition := range status.Conditions {
 		if condition.Type == corev1.PodScheduled || condition.Type == corev1.DisruptionTarget {
-			condition.Message = shortened(condition.Message)
+			condition.Message = kept(condition.Message)
 			conditions = append(conditions, condition)
 		}
 	}
 	return corev1.PodStatus{
-		Phase: status.Phase, Reason: status.Reason, Message: shortened(status.Message), Conditions: conditions,
+		Phase: status.Phase, Reason: status.Reason, Message: kept(status.Message), Conditions: conditions,
 		InitContainerStatuses: trimmedStates(status.InitContainerStatuses, &messages), ContainerStatuses: trimmedStates(status.ContainerStatuses, &messages),
 	}
 }
+
+// kept returns a text in its maximum length, without the memory of the rest.
+func kept(text string) string { return strings.Clone(shortened(text)) }
 
 // trimmedStates keeps the messages of the first containers that have one.
 func trimmedStates(statuses []corev1.ContainerStatus, messages *int) (states []corev1.ContainerStatus) {
@@ -68,7 +73,7 @@ func trimmedStates(statuses []corev1.ContainerStatus, messages *int) (states []c
 			return ""
 		}
 		*messages--
-		return shortened(message)
+		return kept(message)
 	}
 	for _, status := range statuses {
 		state := corev1.ContainerStatus{Name: status.Name}

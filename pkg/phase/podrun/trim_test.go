@@ -61,7 +61,13 @@ func TestPodsWithManyContainers(t *testing.T) {
 			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(i), Reason: "Error", Message: long, ContainerID: long}},
 		})
 	}
+	again := corev1.ContainerStatus{Name: "again", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}
+	again.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Message: long}
+	pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, again)
 	kept := trimmed(pod)
+	if !containerBegan(kept, "again") {
+		t.Error("a container that is started again has never begun")
+	}
 	text, err := json.Marshal(kept)
 	if err != nil || len(text) > many*300 {
 		t.Errorf("%d bytes are kept, error %v", len(text), err)

@@ -40,20 +40,18 @@ func TestActionSetMixedMemory(t *testing.T) {
 		"quick": func(_ context.Context, c *call) int { c.output("k", "v"); return 0 },
 	})
 	kinds := e.mixedKinds(e.mixedObjects())
-	most := 0
+	all, most := map[string]int{}, 0
 	for name, kind := range kinds {
 		e.blueprint(name, kind.blueprint)
-		most = max(most, kind.count)
+		all[name], most = kind.count, max(most, kind.count)
 	}
 	p := e.startLimitedActions()
 	usual := e.honestRun("usual")
-	all := map[string]int{}
 	for i := range most { // each kind from the beginning
 		for name, kind := range kinds {
 			if i >= kind.count {
 				continue
 			}
-			all[name] = kind.count
 			set := e.newSet(fmt.Sprintf("%s-%d", name, i), strings.ReplaceAll(goOnNamespace, "$ME", name))
 			if kind.change != nil {
 				kind.change(set)
