@@ -9,11 +9,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
+	"strconv"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"millwright.dev/pkg/inflight"
 )
 
 func TestMemoryLimit(t *testing.T) {
@@ -82,5 +87,28 @@ func TestEveryDeploymentHasAMemoryLimit(t *testing.T) {
 	}
 	if deployments < 4 {
 		t.Errorf("%d Deployments: this test looks in the wrong place", deployments)
+	}
+}
+
+// The numbers of pkg/inflight are for the Deployment of ActionSets as shipped.
+func TestShippedMemoryLimit(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	content, err := os.ReadFile("../../manifests/30-actions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := regexp.MustCompile(`limits: {memory: (.*)}`).FindSubmatch(content)
+	if limit == nil {
+		t.Fatal("no limits.memory")
+	}
+	quantity := resource.MustParse(string(limit[1]))
+	if _, err := limitMemory(func(name string) string {
+		return map[string]string{memoryLimitVariable: strconv.FormatInt(quantity.Value(), 10)}[name]
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := inflight.ForMemory(10_000); n != 10_000 {
+		t.Errorf("with limits.memory %s, got %d for 10000", &quantity, n)
 	}
 }

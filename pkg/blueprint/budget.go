@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"sync"
 	"time"
+
+	"millwright.dev/pkg/inflight"
 )
 
 // What may be paid from one Budget. A unit of work is about 10 ns of a CPU, or 4 bytes of memory, whichever is more: what a Budget pays
@@ -21,7 +24,8 @@ const (
 	maxWall = time.Minute
 	// checkEvery is after how many units the context is looked at again.
 	checkEvery = 64 << 10
-	// maxConcurrent is how many Budgets of this process have their turn at one time: together they bound the memory that templates take.
+	// maxConcurrent is how many Budgets of a process with the memory limit of the shipped Deployment have their turn at one time: together they bound the
+	// memory that templates take.
 	maxConcurrent = 2
 
 	// maxOutput is the most text that all templates of one Renderer give, in bytes. More would fit into no object of the API server.
@@ -42,6 +46,9 @@ var (
 	errStopped = errors.New("rendering was stopped")
 )
 
+// memoryOfNode and memoryOfMap are about how much memory a value takes, and a small map in addition, in bytes.
+const memoryOfNode, memoryOfMap = 32, 240
+
 // Budget is what rendering may cost: some templates together. It is not safe for concurrent use.
 type Budget struct {
 	// whole is the context of all turns, and ctx that of the turn.
@@ -60,15 +67,16 @@ func NewBudget(ctx context.Context) *Budget {
 }
 
 // places are taken by Budgets whose turn it is.
-var places = make(chan struct{}, maxConcurrent)
+var places = sync.OnceValue(func() *inflight.Limit[struct{}] {
+	return inflight.NewTotalLimit(inflight.AtMostForMemory(maxConcurrent))
+})
 
 // Turn returns when the Budget may be used, as few of a process are at one time; done gives the turn to the next one, and has to be
 // called. What is rendered in one turn is stopped after a minute. The error is that of the context. Nothing else may be waited for in a
 // turn.
 func (b *Budget) Turn() (done func(), err error) {
-	select {
-	case places <- struct{}{}:
-	case <-b.whole.Done():
+	release, err := places().Acquire(b.whole, struct{}{})
+	if err != nil {
 		return nil, b.Stopped()
 	}
 	bounded, cancel := context.WithTimeout(b.whole, maxWall)
@@ -76,7 +84,7 @@ func (b *Budget) Turn() (done func(), err error) {
 	return func() {
 		cancel()
 		b.ctx = b.whole
-		<-places
+		release()
 	}, nil
 }
 
@@ -97,7 +105,7 @@ func (b *Budget) PayForObject(object map[string]any) (memory int, err error) {
 	if err == nil {
 		err = b.pay(5*t.nodes + t.bytes/2)
 	}
-	return int(32*t.nodes + t.bytes), err
+	return int(memoryOfNode*t.nodes + memoryOfMap*t.maps + t.bytes), err
 }
 
 // pay pays units of work, or returns errWork, which is final: nothing can be paid afterwards.

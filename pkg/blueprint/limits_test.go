@@ -90,7 +90,8 @@ func TestPayForObject(t *testing.T) {
 		fmt.Fprintf(&many, `"k%d":"","f:k%d":{},`, i, i)
 		lists.WriteString(`{},[],`)
 	}
-	for name, content := range map[string]string{"text": text, "entries": `{` + many.String() + `"a":1}`, "lists": `{"a":[` + lists.String() + `1]}`} {
+	for name, content := range map[string]string{"text": text, "entries": `{` + many.String() + `"a":1}`, "lists": `{"a":[` + lists.String() + `1]}`,
+		"maps": `{"a":[` + strings.Repeat(`{"":0},`, 50_000) + `1]}`} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.GC()

@@ -15,8 +15,8 @@ const (
 
 // tally is how much there is in values, with all that can be reached from them.
 type tally struct {
-	// nodes are values, and bytes those of texts.
-	nodes, bytes float64
+	// nodes are values, maps the maps among them that are not empty, and bytes those of texts.
+	nodes, maps, bytes float64
 	// depths are the sum of how deep the nodes are.
 	depths float64
 	// longest is the length of the longest text.
@@ -61,6 +61,9 @@ func (b *Budget) walk(value reflect.Value, depth int, t *tally) error {
 			}
 		}
 	case reflect.Map:
+		if value.Len() > 0 {
+			t.maps++
+		}
 		for entries := value.MapRange(); entries.Next(); {
 			if err := b.pay(entryCost); err != nil {
 				return err

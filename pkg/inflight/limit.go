@@ -32,6 +32,9 @@ func NewLimit[K comparable](ofKey, total int) *Limit[K] {
 	return &Limit[K]{ofKey: ofKey, total: total, held: map[K]int{}, waiting: list.New()}
 }
 
+// NewTotalLimit returns a limit without keys.
+func NewTotalLimit(total int) *Limit[struct{}] { return NewLimit[struct{}](total, total) }
+
 // TryAcquire acquires one unit for the key, if there is one. It does not overtake a call of Acquire that could have the unit.
 func (l *Limit[K]) TryAcquire(key K) (release func(), ok bool) {
 	l.mu.Lock()
@@ -44,8 +47,11 @@ func (l *Limit[K]) TryAcquire(key K) (release func(), ok bool) {
 }
 
 // Acquire acquires one unit for the key, and waits until there is one: first in, first out among those whose key is not at its limit. It returns
-// the error of the context if that ends before.
+// the error of the context if that has ended, or ends before.
 func (l *Limit[K]) Acquire(ctx context.Context, key K) (release func(), _ error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
 	if l.free(key) {
 		defer l.mu.Unlock()

@@ -99,6 +99,9 @@ func TestAcquireUntilContextEnds(t *testing.T) {
 			t.Errorf("got error %v, want %v", err, context.Canceled)
 		}
 		release()
+		if _, err := l.Acquire(ctx, "c"); !errors.Is(err, context.Canceled) {
+			t.Errorf("a call with a cancelled context: got error %v, want %v", err, context.Canceled)
+		}
 		if _, ok := l.TryAcquire("c"); !ok {
 			t.Error("what the cancelled call has waited for is lost")
 		}

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/transport"
@@ -216,10 +215,10 @@ func (a *apiServer) build(ctx context.Context) (externalversions.SharedInformerF
 	client, kube := versioned.NewForConfigOrDie(config), kubernetes.NewForConfigOrDie(config)
 	factory := externalversions.NewSharedInformerFactory(client, 0)
 	cr := factory.Cr().V1alpha1()
-	c, err := newController(ctx, Config{
-		Client: client, KubeClient: kube, ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(),
+	c, err := New(ctx, Config{
+		Client: client, KubeClient: kube, RESTConfig: config, ActionSets: cr.ActionSets(), Blueprints: cr.Blueprints(),
 		Recorder: &recorder{FakeRecorder: record.FakeRecorder{}, a: a},
-	}, dynamic.NewForConfigOrDie(config))
+	})
 	a.must(err)
 	a.controller = c
 	return factory, c

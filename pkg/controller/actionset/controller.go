@@ -38,11 +38,12 @@ const (
 	// EventSource is the source of its events: that of Kanister, which users look for.
 	EventSource = "Kanister Controller"
 
-	// maxLargeSyncs is the maximum number of ActionSets that are synced at a time which are large, or start and read a large Blueprint or large objects, since
-	// each may take tens of MiB. Those in one namespace have fewer.
-	maxLargeSyncs, maxLargeSyncsOfNamespace = 4, 3
-	// maxDecoding is the maximum number of large Blueprints that these decode at a time. One of 1.5 MB may take 130 MiB meanwhile.
-	maxDecoding, maxDecodingOfNamespace = 2, 1
+	// maxLargeSyncs is the maximum number of ActionSets that are synced at a time which are large, or start and read large Blueprints or large objects, since
+	// each may take tens of MiB. Those in one namespace have fewer. This and the next limit are for the memory limit of the shipped Deployment; see
+	// [inflight.AtMostForMemory].
+	maxLargeSyncs = 4
+	// maxDecoding is the maximum number of large Blueprints that these decode at a time, one of them in a namespace. One of 1.5 MB may take 130 MiB meanwhile.
+	maxDecoding = 2
 )
 
 // Config is what a Controller is made of.
@@ -93,14 +94,10 @@ type Controller struct {
 
 // New returns the controller; Run starts it.
 func New(ctx context.Context, config Config) (*Controller, error) {
-	objects, err := dynamic.NewForConfig(config.RESTConfig)
+	objects, err := dynamic.NewForConfig(phase.BoundObjects(config.RESTConfig))
 	if err != nil {
 		return nil, fmt.Errorf("making the client of all kinds: %w", err)
 	}
-	return newController(ctx, config, objects)
-}
-
-func newController(ctx context.Context, config Config, objects dynamic.Interface) (*Controller, error) {
 	c := &Controller{
 		Config:     config,
 		sets:       config.ActionSets.Lister(),
@@ -109,8 +106,8 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 		dynamic:    objects,
 		executor:   string(uuid.NewUUID()),
 		statusAPI:  newStatusAPI(config.KubeClient.Discovery()),
-		keptRuns:   keptRuns{most: maxKept},
-		decoding:   inflight.NewLimit[string](maxDecodingOfNamespace, maxDecoding),
+		keptRuns:   keptRuns{most: inflight.ForMemory(maxKept)},
+		decoding:   inflight.NewLimit[string](1, inflight.AtMostForMemory(maxDecoding)),
 	}
 	controller.TrimCacheOf(config.ActionSets.Informer(), trimSet)
 	controller.TrimCacheOf(config.Blueprints.Informer(), trimBlueprint)
@@ -122,7 +119,8 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 		// Many ActionSets of one namespace do not delay those of another one. Syncs that take long do, if they have all workers.
 		Queue: controller.NewFairQueue(func(key cache.ObjectName) string { return key.Namespace }),
 	})
-	c.largeSyncs = newTurns(maxLargeSyncsOfNamespace, maxLargeSyncs, c.Enqueue)
+	ofNamespace, largeSyncs := inflight.Shared(inflight.AtMostForMemory(maxLargeSyncs))
+	c.largeSyncs = newTurns(ofNamespace, largeSyncs, c.Enqueue)
 	functionsCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopFunctions = stop
 	c.functions = function.New(functionsCtx, phase.Environment{
@@ -130,7 +128,7 @@ func newController(ctx context.Context, config Config, objects dynamic.Interface
 		ServiceAccount: config.ServiceAccount, OperatorNamespace: phase.OperatorNamespace(config.OperatorNamespace),
 		Wake: func(id phase.ID) { c.Enqueue(cache.NewObjectName(id.Namespace, id.Name)) },
 	})
-	err := errors.Join(
+	err = errors.Join(
 		controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.ActionSet, cache.ObjectName]{
 			Informer: config.ActionSets.TypedInformer(),
 			Keys: func(set *v1alpha1.ActionSet) []cache.ObjectName {

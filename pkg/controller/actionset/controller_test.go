@@ -390,7 +390,7 @@ func TestStartIsRetried(t *testing.T) {
 	for refused, want := range map[string]string{
 		"create secrets": `The snapshot of the run cannot be created at the moment: `,
 		"get blueprints": `Blueprints cannot be read at the moment: reading Blueprint ns/bp: `,
-		"get configmaps": `Objects that the actions name cannot be read at the moment: reading ConfigMap ns/c: `,
+		"get configmaps": `The actions cannot be prepared at the moment: reading ConfigMap ns/c: `,
 	} {
 		t.Run(refused, func(t *testing.T) {
 			set := newSet("go")

@@ -18,6 +18,7 @@ import (
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/jsonscan"
 	"millwright.dev/pkg/phase"
 )
 
@@ -50,7 +51,7 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 	}
 	switch {
 	case s.o.namespaceTerminating:
-		s.gatherTerminating(ctx)
+		return s.gatherTerminating(ctx)
 	case hasStarted(set.Status) || hasFinished(set.Status):
 		if err := s.gatherSnapshot(ctx); err != nil {
 			return err
@@ -73,16 +74,21 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 }
 
 // gatherTerminating reads the snapshot in a terminating namespace, if it can. The RoleBindings in the namespace may be deleted before the
-// ActionSets: then what runs in other namespaces is not stopped.
-func (s *syncer) gatherTerminating(ctx context.Context) {
+// ActionSets: then what runs in other namespaces is not stopped. Its error is errAwaitsTurn if it needs a turn.
+func (s *syncer) gatherTerminating(ctx context.Context) error {
 	if !s.memory.startedFrom(s.o.set.Status) {
-		if err := s.getSnapshot(ctx); err != nil {
+		err := s.getSnapshot(ctx)
+		if errors.Is(err, errAwaitsTurn) {
+			return err
+		}
+		if err != nil {
 			klog.FromContext(ctx).Info("Failed to read the snapshot of an ActionSet; its namespace is terminating", "err", err)
 		}
 	}
 	if s.memory.startedFrom(s.o.set.Status) {
 		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID
 	}
+	return nil
 }
 
 // gatherSnapshot reads the snapshot of an ActionSet that has one, or has had one.
@@ -101,7 +107,7 @@ func (s *syncer) gatherSnapshot(ctx context.Context) error {
 	return s.getSnapshot(ctx)
 }
 
-// getSnapshot reads the snapshot from the API server.
+// getSnapshot reads the snapshot from the API server. One that takes much memory needs a turn.
 func (s *syncer) getSnapshot(ctx context.Context) error {
 	name := snapshotName(s.o.set)
 	secret, err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Get(ctx, name, getOptions)
@@ -112,6 +118,11 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading Secret %s/%s with the snapshot: %w", s.key.Namespace, name, err)
+	}
+	if jsonscan.DecodedMemory(secret.Data[snapshotKey]) > smallReads {
+		if err := s.takeTurn(); err != nil {
+			return err
+		}
 	}
 	r, err := readSnapshot(s.o.set, secret)
 	if err != nil {

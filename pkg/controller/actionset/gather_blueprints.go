@@ -52,6 +52,11 @@ func (s *syncer) gatherBlueprints(ctx context.Context) error {
 				maxBlueprintBytes)
 			return nil
 		}
+		if read > smallObject {
+			if err := s.takeTurn(); err != nil {
+				return err
+			}
+		}
 		blueprint, err := s.decodeBlueprint(ctx, found, size, named[name])
 		if err != nil {
 			return fmt.Errorf("reading Blueprint %s/%s: %w", s.key.Namespace, name, err)
@@ -79,12 +84,9 @@ func (s *syncer) getBlueprint(ctx context.Context, name string) (rest.Result, in
 	return found, len(text), err
 }
 
-// decodeBlueprint returns a Blueprint of that size with the named actions only. A large one needs a turn.
+// decodeBlueprint returns a Blueprint of that size with the named actions only.
 func (s *syncer) decodeBlueprint(ctx context.Context, found rest.Result, size int, named sets.Set[string]) (*v1alpha1.Blueprint, error) {
 	if size > smallObject {
-		if err := s.takeTurn(); err != nil {
-			return nil, err
-		}
 		release, err := s.decoding.Acquire(ctx, s.key.Namespace)
 		if err != nil {
 			return nil, err

@@ -17,10 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/jsonscan"
 	"millwright.dev/pkg/phase"
 	"millwright.dev/pkg/phase/function"
 )
@@ -28,11 +30,14 @@ import (
 // subjects are those that were read, by the references to them: one that several actions name is read once.
 type subjects map[v1alpha1.ObjectReference]sizedSubject
 
-// sizedSubject is a subject with its size, in bytes of JSON.
+// sizedSubject is a subject with its size, in bytes of JSON, and about how much memory it takes, in bytes.
 type sizedSubject struct {
 	subject
-	size int
+	size, memory int
 }
+
+// maxSubjectMemory is how much memory the subjects of an ActionSet may take together, in bytes.
+const maxSubjectMemory = 16 << 20
 
 // lookUpSubjects reads the subjects of all actions, and checks that all other objects that they name exist. The subjects may have room bytes of JSON
 // together. It ends with the first action that cannot be started, because then none is. Its error is errAwaitsTurn if it needs a turn: nothing of the start is
@@ -41,12 +46,15 @@ func (s *syncer) lookUpSubjects(ctx context.Context, room int) ([]foundSubject, 
 	s.reads.check = s.checkReads
 	defer func() { s.reads.check = nil }()
 	found := make([]foundSubject, len(s.o.set.Spec.Actions))
-	budget, read := blueprint.NewBudget(ctx), subjects{}
+	budget, read, memory := blueprint.NewBudget(ctx), subjects{}, 0
 	for i := range found {
 		action := &s.o.set.Spec.Actions[i]
 		of, err := s.readSubjectOnce(ctx, read, &action.Object)
 		if room -= of.size; err == nil && room < 0 {
 			err = phase.Failf("%s", snapshotTooLarge(corev1.MaxSecretSize-room))
+		}
+		if memory += of.memory; err == nil && memory > maxSubjectMemory {
+			err = phase.Failf("the subjects of the actions take more than %d bytes of memory together: run fewer actions at a time", maxSubjectMemory)
 		}
 		if err == nil {
 			found[i].subject = of.subject
@@ -72,10 +80,12 @@ func (s *syncer) readSubjectOnce(ctx context.Context, read subjects, reference *
 	if err != nil {
 		return sizedSubject{}, err
 	}
-	of := sizedSubject{found, sizeOf(found)}
-	if err := s.reads.add(of.size); err != nil {
+	content, err := json.Marshal(found)
+	if err != nil {
 		return sizedSubject{}, err
 	}
+	of := sizedSubject{found, len(content), jsonscan.DecodedMemory(content)}
+	s.reads.total += of.memory // it was admitted
 	read[*reference] = of
 	return of, nil
 }
@@ -105,7 +115,10 @@ func (s *syncer) readSubject(ctx context.Context, reference *v1alpha1.ObjectRefe
 		found.Namespace = &blueprint.Reference{Name: reference.Namespace, Namespace: reference.Namespace}
 	}
 	resource, namespace := resourceOf(reference, s.key.Namespace)
-	object, err := s.dynamic.Resource(resource).Namespace(namespace).Get(ctx, reference.Name, getOptions)
+	object, err := s.dynamic.Resource(resource).Namespace(namespace).Get(phase.WithAdmission(ctx, s.reads.admit), reference.Name, getOptions)
+	if message, tooLarge := phase.FailureOf(err); tooLarge {
+		return found, phase.Failf("the subject %s %s: %s", resource.GroupResource(), reference.Name, message)
+	}
 	if err != nil {
 		return found, fmt.Errorf("reading the subject %s %s: %w", resource.GroupResource(), reference.Name, err)
 	}

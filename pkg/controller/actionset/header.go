@@ -7,13 +7,18 @@ package actionset
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/jsonscan"
 )
 
-// smallObject is the size of an ActionSet up to which the cache holds it, and of a Blueprint up to which it is decoded at any time, in bytes of JSON.
-// In memory, one with many small values takes many times as much.
-const smallObject = 32 << 10
+const (
+	// smallObject is the size of an ActionSet up to which the cache holds it, and of a Blueprint up to which it is decoded at any time, in bytes of JSON.
+	smallObject = 32 << 10
+	// smallMemory is how much memory an ActionSet may take that the cache holds, in bytes: one with many small values takes many times its size.
+	smallMemory = 128 << 10
+)
 
 // annotationHeader marks what the cache holds of a larger ActionSet. One on which a user sets it is read in each sync.
 const annotationHeader = "millwright.dev/header"
@@ -21,7 +26,7 @@ const annotationHeader = "millwright.dev/header"
 // trimSet replaces a large ActionSet by a header: what identifies it, whether it is cancelled, and its age and conditions, for metrics. A sync reads the
 // whole one. Smaller ones stay as they are, since their status is written with their metadata.
 func trimSet(set *v1alpha1.ActionSet) {
-	if sizeOf(set) <= smallObject { // also a header
+	if content, err := json.Marshal(set); err != nil || len(content) <= smallObject && jsonscan.DecodedMemory(content) <= smallMemory { // also a header
 		return
 	}
 	header := v1alpha1.ActionSet{TypeMeta: set.TypeMeta, ObjectMeta: metav1.ObjectMeta{

@@ -29,13 +29,15 @@ func enlarge(set *v1alpha1.ActionSet, bytes int) *v1alpha1.ActionSet {
 // The cache holds a header of a large ActionSet, with any metadata that users give it, and it runs all the same.
 func TestLargeSetIsRead(t *testing.T) {
 	for name, test := range map[string]struct {
-		options             int
+		options, artifacts  int
 		labels, annotations map[string]string
 		read                bool
 	}{
 		"small":                      {},
 		"almost large":               {options: smallObject - 8<<10},
 		"large":                      {options: smallObject, read: true},
+		"almost large in memory":     {artifacts: 120},
+		"large in memory":            {artifacts: 240, read: true},
 		"large by its labels":        {labels: map[string]string{"a": strings.Repeat("x", smallObject)}, read: true},
 		"large, with our annotation": {options: smallObject, annotations: map[string]string{annotationHeader: ""}, read: true},
 		"small, with our annotation": {annotations: map[string]string{annotationHeader: ""}, read: true},
@@ -43,6 +45,11 @@ func TestLargeSetIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set := enlarge(newSet("go"), test.options)
 			set.Labels, set.Annotations = test.labels, test.annotations
+			artifacts := map[string]v1alpha1.Artifact{}
+			for i := range test.artifacts {
+				artifacts[fmt.Sprint("a", i)] = v1alpha1.Artifact{KeyValue: map[string]string{"": ""}}
+			}
+			set.Spec.Actions[0].Artifacts = artifacts
 			inBubble(t, set, threePhases(), func(t *testing.T, a *apiServer) {
 				a.startProcess()
 				if got := a.states(); got != allComplete {
@@ -53,7 +60,7 @@ func TestLargeSetIsRead(t *testing.T) {
 				}
 				cached, err := a.controller.sets.ActionSets("ns").Get("s")
 				a.must(err)
-				if bytes := sizeOf(cached); bytes > smallObject || test.options+len(test.labels) > 0 && test.read && bytes > 2<<10 {
+				if bytes := sizeOf(cached); bytes > smallObject || test.options+test.artifacts+len(test.labels) > 0 && test.read && bytes > 2<<10 {
 					t.Errorf("the cache holds %d bytes", bytes)
 				}
 				if cached.CreationTimestamp.IsZero() {
@@ -93,7 +100,7 @@ func TestLargeSetsThatWait(t *testing.T) {
 		lead := a.startStandby()
 		lead(16)
 		a.wait(5 * time.Minute)
-		if got := most.Load(); got != maxLargeSyncsOfNamespace {
+		if got := most.Load(); int(got) != maxLargeSyncsOfNamespace {
 			t.Errorf("%d are read at a time, want %d", got, maxLargeSyncsOfNamespace)
 		}
 		a.takeRequests()

@@ -5,6 +5,7 @@ package actionset
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 )
 
 const (
-	// maxKept is how much memory the snapshots and arguments of all large runs may take that are kept from one sync to the next, in bytes.
+	// maxKept is how much memory the snapshots and arguments of all large runs may take that are kept from one sync to the next, in bytes, in a process with
+	// the memory limit of the shipped Deployment.
 	maxKept = 64 << 20
 	// smallRun is how much memory a run may take that is always kept, in bytes.
 	smallRun = 64 << 10
@@ -64,11 +66,11 @@ func (k *keptRuns) pause(took time.Duration) time.Duration {
 	return min(took*time.Duration(readPause*k.read.Len()), maxReadPause)
 }
 
-// heldBy returns about how much memory an object takes, in bytes.
+// heldBy returns about how much memory an object takes, in bytes; much more than an object takes if it is so large that it could not be measured.
 func heldBy(ctx context.Context, object map[string]any) int {
 	bytes, err := blueprint.NewBudget(ctx).PayForObject(object)
 	if err != nil {
-		return maxKept // it is so large that it could not be measured
+		return math.MaxInt32
 	}
 	return bytes
 }

@@ -25,6 +25,14 @@ func (r *reads) add(size int) error {
 	return r.check(r.total)
 }
 
+// admit checks what was read before it is decoded and counted. It takes this much memory, in bytes.
+func (r *reads) admit(memory int) error {
+	if r.check == nil {
+		return nil
+	}
+	return r.check(r.total + memory)
+}
+
 // readKey identifies what was read.
 type readKey struct{ kind, namespace, name string }
 

@@ -63,7 +63,7 @@ func decideStart(o observed) plan {
 				return reject(o, v1alpha1.ReasonInvalid, launchFailure(o, r, phaseKey{i, 0}, found.failure))
 			}
 			if found.retry {
-				return waitToStart(o, objectsUnread(found.waiting))
+				return waitToStart(o, actionsUnprepared(found.waiting))
 			}
 			r.Actions[i].Subject = found.subject
 			r.Actions[i].resolveObjects(found.objects)
@@ -98,15 +98,15 @@ func decideStart(o observed) plan {
 		t.recordNormal("Started Action", "Executing action "+action.Spec.Name)
 		t.events = append(t.events, missingInputs(action)...)
 		if !t.advanceAction(i, true) {
-			return waitToStart(o, objectsUnread(o.artifacts[i].waiting)) // an action without phases: nothing would record its end
+			return waitToStart(o, actionsUnprepared(o.artifacts[i].waiting)) // an action without phases: nothing would record its end
 		}
 	}
 	return t.plan()
 }
 
-// objectsUnread returns what a run waits for if an object that its actions name cannot be read.
-func objectsUnread(what phase.Waiting) phase.Waiting {
-	return phase.Waiting{For: "Objects that the actions name cannot be read at the moment", Details: cmp.Or(what.Details, what.For)}
+// actionsUnprepared returns what a run waits for if an object that its actions name cannot be read, or if rendering was stopped.
+func actionsUnprepared(what phase.Waiting) phase.Waiting {
+	return phase.Waiting{For: "The actions cannot be prepared at the moment", Details: cmp.Or(what.Details, what.For)}
 }
 
 // waitToStart records that the run cannot start yet, and why.

@@ -22,8 +22,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/inflight"
 	"millwright.dev/pkg/testing/fakeapi"
 )
+
+// maxLargeSyncsOfNamespace is how many turns a namespace has in this process, which has no memory limit.
+var maxLargeSyncsOfNamespace, _ = inflight.Shared(maxLargeSyncs)
 
 // Turns are given in order, to the namespace that has the fewest first.
 func TestTurns(t *testing.T) {
@@ -172,7 +176,7 @@ func TestLargeReadsNeedTurns(t *testing.T) {
 		if got := a.states(); got != allComplete {
 			t.Errorf("while large Secrets are read: %s", got)
 		}
-		if n := reading.Load(); n != maxLargeSyncsOfNamespace {
+		if n := int(reading.Load()); n != maxLargeSyncsOfNamespace {
 			t.Errorf("%d runs read large Secrets, want %d", n, maxLargeSyncsOfNamespace)
 		}
 		if status := a.sets.Get("ns", "large-9").Status; status != nil {
@@ -209,4 +213,41 @@ func TestPodsOfSubjectCount(t *testing.T) {
 	if !errors.Is(err, errAwaitsTurn) || s.reads.total < smallReads || s.reads.total > smallReads+2*bytes {
 		t.Errorf("%d bytes were read, then %v", s.reads.total, err)
 	}
+}
+
+// Blueprints count together: a run that names several small ones needs a turn.
+func TestSeveralBlueprintsNeedTurn(t *testing.T) {
+	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
+		for i, blueprints := range []int{1, 3} {
+			set := newSet()
+			set.Name, set.UID = fmt.Sprint("names-", blueprints), ""
+			for n := range blueprints {
+				called := configMapPhase(fmt.Sprint("c", i, n))
+				unused := phaseOf("KubeTask", "unused")
+				unused.Args = rawArgs(`{"image":"` + strings.Repeat("x", 15_000) + `"}`)
+				blueprint := newBlueprint(map[string]v1alpha1.BlueprintAction{
+					"go": {Phases: []v1alpha1.BlueprintPhase{called}}, "unused": {Phases: []v1alpha1.BlueprintPhase{unused}},
+				})
+				blueprint.Name = fmt.Sprint("b", i, n)
+				a.blueprints.Create(blueprint)
+				action := newSet("go").Spec.Actions[0]
+				action.Blueprint = blueprint.Name
+				set.Spec.Actions = append(set.Spec.Actions, action)
+			}
+			a.create(set)
+		}
+		lead := a.startStandby()
+		for i := range maxLargeSyncsOfNamespace {
+			a.controller.largeSyncs.take(cache.NewObjectName("ns", fmt.Sprint("other-", i)), false)
+		}
+		lead(16)
+		a.wait(time.Minute)
+		a.wantEnded("names-1")
+		if status := a.sets.Get("ns", "names-3").Status; status != nil {
+			t.Errorf("without a turn, one that names three Blueprints has a status: %s", describeStatus(status))
+		}
+		a.controller.largeSyncs.end(cache.NewObjectName("ns", "other-0"))
+		a.wait(time.Minute)
+		a.wantEnded("names-3")
+	})
 }

@@ -10,21 +10,15 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// The limits of all commands of this process, and of those of the ActionSets in one namespace. A stream takes about 1 MiB of memory, most of it for the
-// compression of headers.
+// The limits of all commands of a process with the memory limit of the shipped Deployment; see [inflight.NewMemoryLimit]. A stream takes about 1 MiB of
+// memory, most of it for the compression of headers.
 const (
 	// maxCommands is the maximum number of commands that run: each has one stream until it has ended.
-	maxCommands, maxCommandsOfNamespace = 80, 60
+	maxCommands = 80
 	// maxMoreStreams is the maximum number of the other streams of commands that run in several containers. So such commands do not keep others from running.
-	maxMoreStreams, maxMoreStreamsOfNamespace = 52, 39
+	maxMoreStreams = 52
 	// maxLarge is the maximum number of commands that have large outputs: more than 32 KiB, and up to 512 KiB and one line of 1.5 MiB that is being read.
-	maxLarge, maxLargeOfNamespace = 12, 9
-)
-
-// Why a command waits, for users to read.
-var (
-	noStreamLeft = fmt.Sprintf("%d commands run at a time, %d of them for the ActionSets of one namespace", maxCommands, maxCommandsOfNamespace)
-	noPlaceLeft  = fmt.Sprintf("%d commands at a time may have outputs of more than 32 KiB, %d of them for the ActionSets of one namespace", maxLarge, maxLargeOfNamespace)
+	maxLarge = 12
 )
 
 // command is the command of one phase, in one or more containers.
@@ -47,14 +41,29 @@ type command struct {
 	waitsForPlace bool
 }
 
-// waiting returns what the command waits for.
+// waiting returns what a command waits for.
+func (c *Commands) waiting(of *command) phase.Waiting {
+	switch {
+	case of.in == nil:
+		ofNamespace, total := c.streams.Numbers()
+		return phase.Waiting{
+			For:     "other commands to end, so that there is a stream for this one",
+			Details: fmt.Sprintf("%d commands run at a time, %d of them for the ActionSets of one namespace", total, ofNamespace),
+		}
+	case of.waitsForPlace:
+		ofNamespace, total := c.large.Numbers()
+		return phase.Waiting{
+			For: "other commands with large outputs to end, so that those of the command can be read",
+			Details: fmt.Sprintf("%d commands at a time may have outputs of more than 32 KiB, %d of them for the ActionSets of one namespace",
+				total, ofNamespace),
+		}
+	default:
+		return of.waiting()
+	}
+}
+
+// waiting returns what the command waits for, if it has begun.
 func (c *command) waiting() phase.Waiting {
-	if c.in == nil {
-		return phase.Waiting{For: "other commands to end, so that there is a stream for this one", Details: noStreamLeft}
-	}
-	if c.waitsForPlace {
-		return phase.Waiting{For: "other commands with large outputs to end, so that those of the command can be read", Details: noPlaceLeft}
-	}
 	for i, in := range c.in {
 		if why, unopened := c.unopened[i]; unopened {
 			return phase.Waiting{For: fmt.Sprintf("a stream to %s, so that the command can begin", in), Details: why}

@@ -59,9 +59,9 @@ type commandIntent struct {
 func New(ctx context.Context, exec Executor, wake func(phase.ID)) *Commands {
 	return &Commands{
 		ctx: ctx, exec: exec, wake: wake, process: string(uuid.NewUUID()), known: map[phase.ID]*command{}, forgotten: map[phase.ID]time.Time{},
-		streams: inflight.NewLimit[string](maxCommandsOfNamespace, maxCommands),
-		more:    inflight.NewLimit[string](maxMoreStreamsOfNamespace, maxMoreStreams),
-		large:   inflight.NewLimit[string](maxLargeOfNamespace, maxLarge),
+		streams: inflight.NewMemoryLimit[string](maxCommands),
+		more:    inflight.NewMemoryLimit[string](maxMoreStreams),
+		large:   inflight.NewMemoryLimit[string](maxLarge),
 	}
 }
 
@@ -97,7 +97,7 @@ func (c *Commands) poll(call phase.Call) (phase.Observation, error) {
 	default:
 		observed := known.observed
 		if observed.State == phase.Running {
-			observed.Waiting = known.waiting()
+			observed.Waiting = c.waiting(known)
 		}
 		return observed, nil
 	}
@@ -121,7 +121,7 @@ func (c *Commands) Run(call phase.Call, in []Container, argv []string) (phase.Ob
 		c.tasks.Go(func() { c.end(call.ID, known, c.runAll(call.ID, known, argv)) })
 	}
 	observed = known.observed
-	observed.Waiting = known.waiting()
+	observed.Waiting = c.waiting(known)
 	return observed, nil
 }
 

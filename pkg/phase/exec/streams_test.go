@@ -17,6 +17,13 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
+// How many the ActionSets of one namespace may have in this process, which has no memory limit.
+var (
+	maxCommandsOfNamespace, _    = inflight.Shared(maxCommands)
+	maxMoreStreamsOfNamespace, _ = inflight.Shared(maxMoreStreams)
+	maxLargeOfNamespace, _       = inflight.Shared(maxLarge)
+)
+
 // hold acquires n units for a namespace.
 func hold(t *testing.T, limit *inflight.Limit[string], namespace string, n int) (release func()) {
 	t.Helper()

@@ -165,7 +165,7 @@ func (k *KubeOps) Poll(ctx context.Context, call phase.Call) (phase.Observation,
 func (k *KubeOps) get(ctx context.Context, t target) (*unstructured.Unstructured, error) {
 	var object *unstructured.Unstructured
 	err := k.Mapper.inServedVersion(ctx, t, isFound, func(t target) (err error) {
-		object, err = k.on(t).Get(ctx, t.Name, metav1.GetOptions{})
+		object, err = k.on(t).Get(phase.OnlyMetadata(ctx), t.Name, metav1.GetOptions{})
 		return err
 	})
 	switch {
@@ -232,7 +232,7 @@ func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOp
 		}
 		annotations[phase.AnnotationPhase] = mark(id)
 		object.SetAnnotations(annotations)
-		_, err := k.on(t).Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+		_, err := k.on(t).Create(phase.OnlyMetadata(ctx), object, metav1.CreateOptions{FieldManager: fieldManager})
 		if apierrors.IsAlreadyExists(err) {
 			found = true // Poll checks which phase has created it
 			continue
@@ -246,7 +246,7 @@ func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOp
 
 func (k *KubeOps) delete(ctx context.Context, t target) error {
 	err := k.Mapper.inServedVersion(ctx, t, isFound, func(t target) error {
-		return k.on(t).Delete(ctx, t.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(t.UID)}})
+		return k.on(t).Delete(phase.OnlyMetadata(ctx), t.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(t.UID)}})
 	})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // a conflict means that an object with another UID has its name: ours is gone
@@ -261,9 +261,9 @@ func (k *KubeOps) patch(ctx context.Context, id phase.ID, args blueprint.KubeOps
 	if err != nil {
 		return phase.Ended(err)
 	}
-	_, err = k.on(*t).Patch(ctx, t.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
+	_, err = k.on(*t).Patch(phase.OnlyMetadata(ctx), t.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{})
 	if apierrors.IsUnsupportedMediaType(err) {
-		_, err = k.on(*t).Patch(ctx, t.Name, types.MergePatchType, body, metav1.PatchOptions{})
+		_, err = k.on(*t).Patch(phase.OnlyMetadata(ctx), t.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	}
 	switch {
 	case err == nil:

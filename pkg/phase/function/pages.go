@@ -5,6 +5,7 @@ package function
 
 import (
 	"context"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,17 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
+
+	"millwright.dev/pkg/inflight"
 )
 
-// A Pod and a ReplicaSet may have more than a MiB each, of which little is used. A process reads the Pods or ReplicaSets of maxListed workloads at a
-// time, in pages of pageSize.
+// A Pod and a ReplicaSet may have more than a MiB each, of which little is used. A process with the memory limit of the shipped Deployment reads the Pods or
+// ReplicaSets of maxListed workloads at a time, in pages of pageSize.
 const (
 	maxListed = 2
 	pageSize  = 16
 )
 
 // listed are taken by the workloads whose Pods or ReplicaSets are being read.
-var listed = make(chan struct{}, maxListed)
+var listed = sync.OnceValue(func() *inflight.Limit[struct{}] { return inflight.NewTotalLimit(inflight.AtMostForMemory(maxListed)) })
 
 // EachPod calls use for each Pod that the selector selects, until it returns an error.
 func EachPod(ctx context.Context, client kubernetes.Interface, namespace string, selector *metav1.LabelSelector, use func(*corev1.Pod) error) error {
@@ -49,12 +52,11 @@ func CurrentReplicaSet(
 }
 
 func eachOf(ctx context.Context, list pager.ListPageFunc, selector *metav1.LabelSelector, use func(runtime.Object) error) error {
-	select {
-	case listed <- struct{}{}:
-		defer func() { <-listed }()
-	case <-ctx.Done():
+	release, err := listed().Acquire(ctx, struct{}{})
+	if err != nil {
 		return context.Cause(ctx)
 	}
+	defer release()
 	pages := pager.New(list)
 	pages.PageSize, pages.PageBufferSize = pageSize, 0 // without a buffer one page is read while another one is used
 	return pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)}, use)

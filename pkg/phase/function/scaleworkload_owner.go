@@ -39,7 +39,7 @@ func (s *ScaleWorkload) scaledOwner(ctx context.Context, object metav1.Object) (
 			return nil, fmt.Errorf("looking for the resource of kind %s, which owns %s: %w", reference.Kind, object.GetName(), err)
 		}
 		owner := kind.target(object.GetNamespace(), reference.Name)
-		found, err := s.Dynamic.Resource(kind.GroupVersionResource).Namespace(owner.Namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+		found, err := s.Dynamic.Resource(kind.GroupVersionResource).Namespace(owner.Namespace).Get(phase.OnlyMetadata(ctx), owner.Name, metav1.GetOptions{})
 		err = s.Mapper.stillServed(kind.GroupVersionResource, err)
 		switch {
 		case apierrors.IsForbidden(err):

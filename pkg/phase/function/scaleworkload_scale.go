@@ -32,7 +32,7 @@ func (s *ScaleWorkload) validateOther(ctx context.Context, intent scaleIntent) (
 	}
 	named := found.target(intent.Namespace, intent.Name)
 	intent.Kind, intent.Namespace = found.GroupResource().String(), named.Namespace
-	object, err := s.Dynamic.Resource(found.GroupVersionResource).Namespace(named.Namespace).Get(ctx, named.Name, metav1.GetOptions{})
+	object, err := s.Dynamic.Resource(found.GroupVersionResource).Namespace(named.Namespace).Get(phase.OnlyMetadata(ctx), named.Name, metav1.GetOptions{})
 	err = s.Mapper.stillServed(found.GroupVersionResource, err)
 	switch {
 	case apierrors.IsForbidden(err): // its owners cannot be read

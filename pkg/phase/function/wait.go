@@ -91,7 +91,8 @@ func (w *Wait) Poll(ctx context.Context, call phase.Call) (phase.Observation, er
 	if rest, waiting := w.pace.rest(call.ID); rest > 0 && left > 0 {
 		return phase.Observation{State: phase.Running, PollAfter: min(rest, left), Waiting: waiting}, nil
 	}
-	evaluation := w.newEvaluation(ctx)
+	evaluation := w.newEvaluation(ctx, call.ID.Namespace)
+	defer evaluation.objects.end()
 	met, why, waiting := evaluation.evaluate(ctx, args.Conditions)
 	switch {
 	case ctx.Err() != nil:

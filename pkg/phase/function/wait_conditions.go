@@ -82,9 +82,12 @@ type evaluation struct {
 	conditions int
 }
 
-func (w *Wait) newEvaluation(ctx context.Context) *evaluation {
+// newEvaluation returns an evaluation for an ActionSet in the namespace. Its objects have to be ended.
+func (w *Wait) newEvaluation(ctx context.Context, namespace string) *evaluation {
 	budget := blueprint.NewBudget(ctx)
-	return &evaluation{budget: budget, evaluator: w.Language.Evaluator(budget, time.Now), objects: waitObjects{client: w.Client, mapper: w.Mapper}}
+	return &evaluation{
+		budget: budget, evaluator: w.Language.Evaluator(budget, time.Now), objects: waitObjects{client: w.Client, mapper: w.Mapper, namespace: namespace},
+	}
 }
 
 // cost returns about how much of a CPU the evaluation has taken, in Budgets.

@@ -5,6 +5,11 @@ package function
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/blueprint"
 	"millwright.dev/pkg/phase"
@@ -64,20 +71,117 @@ func TestWaitObjectsTooLarge(t *testing.T) {
 		conditions = append(conditions, c)
 		objects = append(objects, configMap(name, map[string]string{"text": strings.Repeat("x", 1<<20)}))
 	}
-	observed, _ := polled(t, conditions[:7], objects...)
+	observed, _ := polled(t, conditions[:15], objects...)
 	if observed.State != phase.Succeeded {
-		t.Errorf("seven objects of 1 MiB: got %+v, want succeeded", observed)
+		t.Errorf("fifteen objects of 1 MiB: got %+v, want succeeded", observed)
 	}
 	observed, reads := polled(t, conditions, objects...)
 	want := phase.Waiting{
-		For:     "conditions.allOf[7] on configmaps db/c7, which cannot be evaluated",
-		Details: "conditions.allOf[7] on configmaps db/c7: ObjectsTooLarge: the objects that the conditions name take more than 8388608 bytes of memory together: name fewer of them, or smaller ones",
+		For:     "conditions.allOf[15] on configmaps db/c15, which cannot be evaluated",
+		Details: "conditions.allOf[15] on configmaps db/c15: ObjectsTooLarge: the objects that the conditions name take more than 16777216 bytes of memory together: name fewer of them, or smaller ones",
 	}
 	if diff := cmp.Diff(phase.Observation{State: phase.Running, Waiting: want, PollAfter: observed.PollAfter}, observed); diff != "" {
 		t.Errorf("20 objects of 1 MiB (-want +got):\n%s", diff)
 	}
-	if reads != 8 {
-		t.Errorf("%d reads, want 8", reads)
+	if reads != 16 {
+		t.Errorf("%d reads, want 16", reads)
+	}
+}
+
+// An object that takes too much memory is refused before it is decoded: one by itself, and one together with others. The reason has no address.
+func TestWaitRefusesDenseObjects(t *testing.T) {
+	client := denseObjects(t)
+	for name, test := range map[string]struct {
+		elements []string // of the objects
+		refused  int      // the number of those that are kept before
+	}{"one": {[]string{"50000"}, 0}, "together": {[]string{"20000", "10000", "10001", "10002"}, 3}} {
+		w := newWaitWorld(blueprint.WaitV2Language{})
+		w.Client = client
+		var conditions []any
+		for _, elements := range test.elements {
+			c := onConfigMap(elements)
+			c["condition"] = "true"
+			conditions = append(conditions, c)
+		}
+		observed, err := w.Poll(t.Context(), validated(t, w, waitFor("1h", map[string]any{"allOf": conditions})))
+		if want := "ObjectsTooLarge: the objects"; err != nil || !strings.Contains(observed.Waiting.Details, "/"+test.elements[test.refused]+": "+want) {
+			t.Errorf("%s: got %+v, %v, want %q about the object with index %d", name, observed, err, want, test.refused)
+		}
+	}
+}
+
+// denseObjects returns a client of objects of which each has as many small values as its name is.
+func denseObjects(t *testing.T) dynamic.Interface {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(path.Base(r.URL.Path))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"ConfigMap","a":[`+strings.Repeat(`{"":0},`, n)+"0]}")
+	}))
+	t.Cleanup(server.Close)
+	client, err := dynamic.NewForConfig(phase.BoundObjects(&rest.Config{Host: server.URL}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// KubeOps works on objects of any size: it decodes only their metadata.
+func TestKubeOpsOnDenseObjects(t *testing.T) {
+	k := &KubeOps{Client: denseObjects(t), Mapper: NewMapper(serverWith(served("v1", "ConfigMap")))}
+	dense := target{APIVersion: "v1", Resource: "configmaps", Namespace: "db", Name: "50000"}
+	if found, err := k.get(t.Context(), dense); err != nil || len(found.Object) != 2 {
+		t.Errorf("get: got %v, %v, want only apiVersion and kind", found, err)
+	}
+	if err := k.delete(t.Context(), dense); err != nil {
+		t.Errorf("delete: got %v", err)
+	}
+	args := blueprint.KubeOpsArgs{Spec: "data: {a: b}"}
+	if observed, err := k.patch(t.Context(), phase.ID{}, args, kubeOpsIntent{Objects: []target{dense}}); err != nil || observed.State != phase.Succeeded {
+		t.Errorf("patch: got %+v, %v", observed, err)
+	}
+}
+
+// Conditions whose objects take much memory wait for a place. Others do not.
+func TestLargeWaitsTakePlaces(t *testing.T) {
+	w := newWaitWorld(blueprint.WaitV2Language{})
+	w.Client = denseObjects(t)
+	poll := func(elements string) string {
+		c := onConfigMap(elements)
+		c["condition"] = "true"
+		observed, err := w.Poll(t.Context(), validated(t, w, waitFor("1h", map[string]any{"allOf": []any{c}})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if observed.State == phase.Succeeded {
+			return ""
+		}
+		return observed.Waiting.Details
+	}
+	var releases []func()
+	for {
+		release, ok := largeWaits().TryAcquire("ops")
+		if !ok {
+			break
+		}
+		releases = append(releases, release)
+	}
+	want := "conditions.allOf[0] on configmaps db/10000: other conditions read large objects: 4 phases may do so at a time, " +
+		"3 of them for the ActionSets of one namespace"
+	if details := poll("10000"); details != want {
+		t.Errorf("a large object without a place: got %q, want %q", details, want)
+	}
+	w.pace = &waitPace{}
+	if details := poll("1000"); details != "" {
+		t.Errorf("a small object without a place: got %q", details)
+	}
+	for _, release := range releases {
+		release()
+	}
+	for range 2 * maxLargeWaits { // each gives its place up
+		w.pace = &waitPace{}
+		if details := poll("10000"); details != "" {
+			t.Errorf("a large object: got %q", details)
+		}
 	}
 }
 

@@ -249,7 +249,7 @@ func TestKindServedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaitWorld(blueprint.WaitV2Language{})
 		why := func() string {
-			_, why, _ := w.newEvaluation(t.Context()).evaluate(t.Context(), blueprint.Conditions{AnyOf: []blueprint.Condition{{
+			_, why, _ := w.newEvaluation(t.Context(), "ops").evaluate(t.Context(), blueprint.Conditions{AnyOf: []blueprint.Condition{{
 				Condition: "true", ObjectReference: blueprint.ObjectReference{Group: "acme.example", APIVersion: "v1", Resource: "widgets", Name: "w"},
 			}}})
 			return why
@@ -271,7 +271,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "db", Name: "s"}, Data: map[string][]byte{"password": []byte("hunter2")}}
 				w := newWaitWorld(language, secret)
-				_, why, _ := w.newEvaluation(t.Context()).evaluate(t.Context(), blueprint.Conditions{AnyOf: []blueprint.Condition{{
+				_, why, _ := w.newEvaluation(t.Context(), "ops").evaluate(t.Context(), blueprint.Conditions{AnyOf: []blueprint.Condition{{
 					Condition:       text,
 					ObjectReference: blueprint.ObjectReference{APIVersion: "v1", Resource: "secrets", Namespace: "db", Name: "s"},
 				}}})

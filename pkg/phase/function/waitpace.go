@@ -25,13 +25,14 @@ const (
 	readsOfBudget, conditionsOfBudget = 400, 10_000
 )
 
-// waitPace determines how often the conditions of each Wait of this process are evaluated. If all of them would take too much of a CPU, the share of each is
-// limited, and those that would take more are evaluated less often. A Wait that takes less is not delayed. The zero value is ready for use.
+// waitPace determines how often the conditions of each Wait of this process are evaluated. If all of them would take too much of a CPU, the share of each
+// namespace is limited, and that of each Wait in it. Those that would take more are evaluated less often. A Wait that takes less is not delayed, nor are those
+// of a namespace that takes less. The zero value is ready for use.
 type waitPace struct {
 	mu    sync.Mutex
 	waits map[phase.ID]*pacedWait
-	// share is how much of a CPU one Wait may take, as it was computed with this number of Waits.
-	share    float64
+	// shares are how much of a CPU one Wait of a namespace may take, as they were computed with this number of Waits.
+	shares   map[string]float64
 	computed time.Time
 	counted  int
 }
@@ -58,7 +59,7 @@ func (p *waitPace) evaluated(id phase.ID, cost float64, least time.Duration, wai
 	interval := max(least.Seconds(), seconds/maxOfOne)
 	w := &pacedWait{demand: seconds / interval, waiting: waiting, expires: now.Add(maxPause)}
 	p.waits[id] = w
-	if share := p.shareOfOne(now); w.demand > share {
+	if share := p.shareOfOne(now, id.Namespace); w.demand > share {
 		interval = min(seconds/share, maxPause.Seconds())
 	}
 	after := time.Duration(interval * float64(time.Second))
@@ -84,25 +85,40 @@ func (p *waitPace) end(id phase.ID) {
 	delete(p.waits, id)
 }
 
-// shareOfOne returns how much of a CPU one Wait may take so that all of them take maxOfAll, when those that take less are not delayed.
-func (p *waitPace) shareOfOne(now time.Time) float64 {
-	if similar := 10*max(p.counted-len(p.waits), len(p.waits)-p.counted) <= p.counted; similar && now.Sub(p.computed) < time.Second {
-		return p.share
+// shareOfOne returns how much of a CPU one Wait of the namespace may take.
+func (p *waitPace) shareOfOne(now time.Time, namespace string) float64 {
+	if similar := 10*max(p.counted-len(p.waits), len(p.waits)-p.counted) <= p.counted; !similar || now.Sub(p.computed) >= time.Second {
+		p.computeShares(now)
 	}
+	if share, ok := p.shares[namespace]; ok {
+		return share
+	}
+	return math.Inf(1) // until the next computation
+}
+
+func (p *waitPace) computeShares(now time.Time) {
 	maps.DeleteFunc(p.waits, func(_ phase.ID, w *pacedWait) bool { return w.expires.Before(now) })
-	var demands []float64
-	for _, w := range p.waits {
-		demands = append(demands, w.demand)
+	demands, together := map[string][]float64{}, map[string]float64{}
+	for id, w := range p.waits {
+		demands[id.Namespace] = append(demands[id.Namespace], w.demand)
+		together[id.Namespace] += w.demand
 	}
+	p.shares, p.computed, p.counted = map[string]float64{}, now, len(p.waits)
+	ofNamespace := fairShare(slices.Collect(maps.Values(together)), maxOfAll)
+	for namespace, of := range demands {
+		p.shares[namespace] = fairShare(of, ofNamespace)
+	}
+}
+
+// fairShare returns how much one of these demands may have at most, so that together they have what is available: infinity if that is enough for all. What
+// those have left that demand less is for the others.
+func fairShare(demands []float64, available float64) float64 {
 	slices.Sort(demands)
-	p.share, p.computed, p.counted = math.Inf(1), now, len(p.waits)
-	left := maxOfAll
 	for i, demand := range demands {
-		if share := left / float64(len(demands)-i); demand > share {
-			p.share = share
-			break
+		if share := available / float64(len(demands)-i); demand > share {
+			return share
 		}
-		left -= demand
+		available -= demand
 	}
-	return p.share
+	return math.Inf(1)
 }

@@ -54,6 +54,37 @@ func TestWaitPace(t *testing.T) {
 	})
 }
 
+// Expensive Waits of one namespace do not delay those of another one that takes less than its share.
+func TestWaitPaceOfNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p waitPace
+		evaluated := func(namespace string, n int) (after time.Duration) {
+			time.Sleep(2 * time.Second) // the shares are computed again
+			for i := range n {
+				after = p.evaluated(phase.ID{Namespace: namespace, Name: fmt.Sprint(i)}, 1, 2*time.Second, phase.Waiting{})
+			}
+			return after.Round(time.Second)
+		}
+		evaluated("many", 200)
+		evaluated("few", 2)
+		for _, want := range []struct {
+			namespace string
+			waits     int
+			after     time.Duration
+		}{
+			{"few", 2, 10 * time.Second},
+			{"many", 200, 190 * time.Second}, // the 200th part of 0.21
+			{"more", 200, maxPause},          // 381 s by its share
+			{"many", 200, maxPause},
+			{"few", 2, 10 * time.Second},
+		} {
+			if after := evaluated(want.namespace, want.waits); after != want.after {
+				t.Errorf("%d Waits of namespace %s are evaluated again after %s, want %s", want.waits, want.namespace, after, want.after)
+			}
+		}
+	})
+}
+
 // A poll before the next evaluation is due, because something else of the ActionSet has changed, gives the last result and reads nothing. A cancelled Wait is
 // not counted any more.
 func TestWaitIsNotEvaluatedEarly(t *testing.T) {
@@ -77,6 +108,30 @@ func TestWaitIsNotEvaluatedEarly(t *testing.T) {
 		call.Cancelled = true
 		if stopped, err := w.Poll(t.Context(), call); err != nil || stopped.State != phase.Stopped || len(w.pace.waits) > 0 {
 			t.Errorf("cancelled: got %+v (%v), %d Waits are counted", stopped, err, len(w.pace.waits))
+		}
+	})
+}
+
+// Each look-up of a resource that is not served is a request. Many Waits for such resources are evaluated less often.
+func TestUnservedResourcesPaceWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaitWorld(blueprint.WaitV2Language{})
+		unserved := condition("c", "text")
+		unserved["objectReference"].(map[string]any)["resource"] = "widgets"
+		call := validated(t, w, waitFor("1h", map[string]any{"anyOf": []any{unserved}}))
+		const waits = 2000
+		var after time.Duration
+		for i := range waits {
+			call.ID.Action = i
+			observed, err := w.Poll(t.Context(), call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after = observed.PollAfter
+		}
+		const seconds = readsOfDiscovery * secondsOfBudget / readsOfBudget
+		if want := waits * seconds / maxOfAll; after.Seconds() < 0.8*want || after.Seconds() > 1.5*want {
+			t.Errorf("%d Waits are evaluated again after %s, want %.1f s", waits, after, want)
 		}
 	})
 }

@@ -94,7 +94,6 @@ func (f *Function) Start(ctx context.Context, call phase.Call) (phase.Observatio
 	if err := f.runs.operator.Refuse(intent.Namespace, "creates a Pod"); err != nil {
 		return phase.Ended(err)
 	}
-	f.runs.watches.use(intent.Namespace)
 	if intent.UID == "" {
 		return f.create(ctx, call, intent)
 	}
@@ -114,7 +113,7 @@ func (f *Function) Start(ctx context.Context, call phase.Call) (phase.Observatio
 		return phase.Ended(fmt.Errorf("removing the scheduling gate of %s: %w", intent, phase.Definitive(err)))
 	}
 	f.runs.release(f.runs.run(call.ID, intent.UID))
-	_, watched := f.runs.watches.get(intent.Namespace, intent.Pod)
+	_, watched := f.runs.watches.get(intent, call.ID.Namespace)
 	return f.observe(ctx, call, intent, pod, watched)
 }
 
@@ -130,6 +129,9 @@ func (f *Function) create(ctx context.Context, call phase.Call, intent Intent) (
 	}
 	pod.Namespace, pod.Name = intent.Namespace, intent.Pod
 	made, err := f.runs.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	if _, refused := phase.FailureOf(phase.Definitive(err)); !refused || apierrors.IsAlreadyExists(err) {
+		f.runs.watches.use(pod.Namespace, call.ID.Namespace) // it has synced when the Pod is released, and shows one whose answer was lost
+	}
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		if made, err = f.read(ctx, intent); err != nil {
@@ -149,7 +151,7 @@ func (f *Function) Poll(ctx context.Context, call phase.Call) (phase.Observation
 	if err != nil {
 		return phase.Observation{}, err
 	}
-	pod, watched := f.runs.watches.get(intent.Namespace, intent.Pod)
+	pod, watched := f.runs.watches.get(intent, call.ID.Namespace)
 	cancelled := f.runs.isCancelled(call.ID)
 	if pod == nil && intent.UID == "" && !cancelled {
 		return phase.Observation{State: phase.Idle}, nil // Start finds out whether the Pod exists

@@ -89,13 +89,9 @@ func TestLostStartIsContinued(t *testing.T) {
 		call.start(old)
 		old.stop()
 
-		// The first poll starts the watch, which may be faster than the poll: it waits for the second one.
 		next := c.process()
-		c.deny("list pods", apierrors.NewServiceUnavailable("no list yet"))
 		podWantState(t, "nothing is known of the Pod", call.poll(next), phase.Idle)
-		c.deny("list pods", nil)
-		time.Sleep(time.Minute)
-		found := call.poll(next)
+		found := call.start(next)
 		podWantState(t, "the Pod is there", found, phase.Ready)
 		call.Intent = found.Intent
 		podWantState(t, "it is recorded, and held", call.poll(next), phase.Idle)

@@ -29,7 +29,10 @@ func (f *Function) Cancel(ctx context.Context, call phase.Call) error {
 	}
 	if intent.UID == "" || apierrors.IsConflict(err) {
 		var found *corev1.Pod
-		if found, err = f.read(ctx, intent); err == nil && found != nil && isOf(found, call.ID) {
+		if found, err = f.read(ctx, intent); err == nil {
+			f.runs.watches.use(intent.Namespace, call.ID.Namespace) // it shows a Pod that a late request creates
+		}
+		if err == nil && found != nil && isOf(found, call.ID) {
 			err = f.runs.delete(ctx, found)
 		}
 	}

@@ -11,14 +11,12 @@ import (
 	"millwright.dev/pkg/inflight"
 )
 
-// The limits of all logs of this process, and of those for the ActionSets in one namespace. Pods may run forever, so logs of running Pods and of ended
-// ones do not share a limit: a log that may not be read while its Pod runs is read afterwards.
+// The limits of all logs of a process with the memory limit of the shipped Deployment; see [inflight.NewMemoryLimit]. Pods may run forever, so logs of running
+// Pods and of ended ones do not share a limit: a log that may not be read while its Pod runs is read afterwards.
 const (
-	maxRunning, maxRunningOfNamespace = 400, 300
-	maxEnded, maxEndedOfNamespace     = 100, 75
+	maxRunning, maxEnded = 400, 100
 	// These are for logs with large outputs: more than 32 KiB, and up to 512 KiB and one line of 1.5 MiB that is being read.
-	maxLargeRunning, maxLargeRunningOfNamespace = 8, 6
-	maxLargeEnded, maxLargeEndedOfNamespace     = 8, 6
+	maxLargeRunning, maxLargeEnded = 8, 8
 )
 
 // errNoPlace means that too many logs have large outputs.
@@ -35,18 +33,17 @@ type limitPair struct {
 }
 
 func newLogLimits() logLimits {
-	limit := inflight.NewLimit[string]
 	return logLimits{
-		logs: limitPair{
-			limit(maxRunningOfNamespace, maxRunning), limit(maxEndedOfNamespace, maxEnded),
-			fmt.Sprintf("%d logs of ended Pods are read at a time, %d of them for the ActionSets of one namespace", maxEnded, maxEndedOfNamespace),
-		},
-		large: limitPair{
-			limit(maxLargeRunningOfNamespace, maxLargeRunning), limit(maxLargeEndedOfNamespace, maxLargeEnded),
-			fmt.Sprintf("%d logs of ended Pods with outputs of more than 32 KiB are read at a time, %d of them for the ActionSets of one namespace",
-				maxLargeEnded, maxLargeEndedOfNamespace),
-		},
+		logs:  newLimitPair(maxRunning, maxEnded, "logs of ended Pods"),
+		large: newLimitPair(maxLargeRunning, maxLargeEnded, "logs of ended Pods with outputs of more than 32 KiB"),
 	}
+}
+
+func newLimitPair(running, ended int, what string) limitPair {
+	pair := limitPair{running: inflight.NewMemoryLimit[string](running), ended: inflight.NewMemoryLimit[string](ended)}
+	ofNamespace, total := pair.ended.Numbers()
+	pair.why = fmt.Sprintf("%d %s are read at a time, %d of them for the ActionSets of one namespace", total, what, ofNamespace)
+	return pair
 }
 
 // awaitTurn waits until the log may be read. It returns false if the context has ended before.

@@ -16,6 +16,14 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
+// How many the ActionSets of one namespace may have in this process, which has no memory limit.
+var (
+	maxRunningOfNamespace, _      = inflight.Shared(maxRunning)
+	maxEndedOfNamespace, _        = inflight.Shared(maxEnded)
+	maxLargeRunningOfNamespace, _ = inflight.Shared(maxLargeRunning)
+	maxLargeEndedOfNamespace, _   = inflight.Shared(maxLargeEnded)
+)
+
 // holdAll acquires all that a namespace can have.
 func holdAll(t *testing.T, limit *inflight.Limit[string], namespace string, n int) (release func()) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"millwright.dev/pkg/inflight"
 	"millwright.dev/pkg/phase"
 )
 
@@ -60,7 +61,7 @@ func New(ctx context.Context, env phase.Environment) *Runs {
 		byID: map[phase.ID]*podRun{}, cancelled: map[phase.ID]time.Time{}, deleted: map[types.UID]time.Time{},
 	}
 	r.watches = &watches{
-		ctx: ctx, client: env.Client, byNamespace: map[string]*namespaceWatch{},
+		ctx: ctx, client: env.Client, limit: inflight.NewMemoryLimit[string](maxWatches), byNamespace: map[string]*namespaceWatch{},
 		changed: func(pod *corev1.Pod) {
 			if id, ok := idOf(pod); ok {
 				r.wake(id)

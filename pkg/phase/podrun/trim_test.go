@@ -37,7 +37,7 @@ func TestLargePods(t *testing.T) {
 			podRunning(MainContainer)(pod)
 		})
 		podWantState(t, "while it runs", call.poll(p), phase.Running)
-		pod, _ := p.watches.get(intent.Namespace, intent.Pod)
+		pod, _ := p.watches.get(intent, "ops")
 		little("while it runs", pod)
 		c.update(podExited(0))
 		podWantState(t, "the end", call.finish(p), phase.Succeeded)

@@ -18,11 +18,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"millwright.dev/pkg/inflight"
 	"millwright.dev/pkg/phase"
 )
 
-// watchIdle is how long a watch of a namespace runs without being used.
-const watchIdle = 10 * time.Minute
+const (
+	// watchIdle is how long a watch of a namespace runs without being used.
+	watchIdle = 10 * time.Minute
+	// maxWatches is how many namespaces a process with the memory limit of the shipped Deployment watches; see [inflight.NewMemoryLimit]. In others, Pods are
+	// read.
+	maxWatches = 200
+)
 
 // watches are the watches of the Pods of phases. Each namespace has its own, so that a Role in the namespace is enough. A watch starts with its
 // first use.
@@ -33,6 +39,9 @@ type watches struct {
 	changed func(*corev1.Pod)
 	running sync.WaitGroup
 
+	// limit is that of the watches. The keys are namespaces of ActionSets.
+	limit *inflight.Limit[string]
+
 	mu          sync.Mutex
 	byNamespace map[string]*namespaceWatch
 	stopped     bool // no watch is started any more
@@ -42,6 +51,8 @@ type watches struct {
 type namespaceWatch struct {
 	namespace string
 	informer  cache.SharedIndexInformer
+	// release gives up its place in the limit.
+	release func()
 	// The following fields are guarded by the mu of the watches.
 
 	used time.Time
@@ -58,13 +69,17 @@ func (w *watches) wait() {
 	w.running.Wait()
 }
 
-// use starts the watch of a namespace, or keeps it running for another watchIdle.
-func (w *watches) use(namespace string) *namespaceWatch {
+// use starts the watch of a namespace for the ActionSets in another one, or keeps it running for another watchIdle. It returns nil if there are too many.
+func (w *watches) use(namespace, forNamespace string) *namespaceWatch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	watched := w.byNamespace[namespace]
 	if watched == nil {
-		watched = &namespaceWatch{namespace: namespace}
+		release, ok := w.limit.TryAcquire(forNamespace)
+		if !ok {
+			return nil
+		}
+		watched = &namespaceWatch{namespace: namespace, release: release}
 		watched.informer = w.newInformer(watched)
 		w.byNamespace[namespace] = watched
 		if !w.stopped {
@@ -75,13 +90,24 @@ func (w *watches) use(namespace string) *namespaceWatch {
 	return watched
 }
 
-// get returns the Pod in the cache; nil if there is none. current is false if the cache may be stale for long.
-func (w *watches) get(namespace, name string) (pod *corev1.Pod, current bool) {
-	watched := w.use(namespace)
+// get returns the Pod in the cache, for an ActionSet in that namespace; nil if there is none. current is false if the cache may be stale for long. It starts
+// no watch before the UID of the Pod is recorded, because the namespace may not exist. Creating the Pod does.
+func (w *watches) get(intent Intent, forNamespace string) (pod *corev1.Pod, current bool) {
+	var watched *namespaceWatch
+	if intent.UID != "" {
+		watched = w.use(intent.Namespace, forNamespace)
+	} else {
+		w.mu.Lock()
+		watched = w.byNamespace[intent.Namespace]
+		w.mu.Unlock()
+	}
+	if watched == nil {
+		return nil, false
+	}
 	w.mu.Lock()
 	current = watched.problem == nil && watched.informer.HasSynced()
 	w.mu.Unlock()
-	return watched.pod(name), current
+	return watched.pod(intent.Pod), current
 }
 
 func (w *namespaceWatch) pod(name string) *corev1.Pod {
@@ -120,6 +146,7 @@ func (w *watches) run(watched *namespaceWatch) {
 		w.mu.Lock()
 		if left = watchIdle - time.Since(watched.used); left <= 0 {
 			delete(w.byNamespace, watched.namespace)
+			watched.release()
 		}
 		w.mu.Unlock()
 	}

@@ -5,6 +5,7 @@ package podrun
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -93,7 +95,7 @@ func TestPodMissingInCache(t *testing.T) {
 		c.freezeWatches()
 		p, call := c.process(), taskCall(t)
 		call.validate(p)
-		call.poll(p)
+		p.watches.get(Intent{Namespace: "apps", UID: "another"}, "apps")
 		synctest.Wait() // synced, with nothing in it
 		call.begin(p)
 		found := call.poll(p)
@@ -123,5 +125,42 @@ func TestLostWatchIsNotTrusted(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		podWantState(t, "as it is", call.finish(p), phase.Succeeded)
+	})
+}
+
+// A process watches a limited number of namespaces, and those of one namespace of ActionSets a part of them. In the others, Pods are read. One that may not
+// exist is not watched.
+func TestPodsAreReadBeyondTheWatches(t *testing.T) {
+	withTask(t, func(t *testing.T, c *podCluster, p *podProcess, call *podTestCall) {
+		before := c.count("watch", "pods")
+		ofNamespace, total := p.watches.limit.Numbers()
+		watched := func() int {
+			p.watches.mu.Lock()
+			defer p.watches.mu.Unlock()
+			return len(p.watches.byNamespace)
+		}
+		use := func(from string, uid types.UID) {
+			for i := range 2 * total {
+				p.watches.get(Intent{Namespace: fmt.Sprint(from, "-", i), Pod: "x", UID: uid}, from)
+			}
+			synctest.Wait()
+		}
+		use("many", "")
+		podWant(t, "watches of namespaces without a Pod", c.count("watch", "pods")-before, 0)
+		use("many", "u")
+		podWant(t, "watches", c.count("watch", "pods")-before, ofNamespace)
+		use("more", "u")
+		podWant(t, "watches", c.count("watch", "pods")-before, total-1) // and that of the task
+		time.Sleep(watchIdle + time.Minute)
+		podWant(t, "namespaces that are watched", watched(), 0)
+
+		use("many", "u")
+		use("more", "u")
+		podWant(t, "namespaces that are watched again", watched(), total)
+		found := call.poll(p)
+		podWantState(t, "in a namespace that is not watched", found, phase.Running)
+		podWant(t, "when to look again", found.PollAfter, time.Second)
+		c.update(podExited(0))
+		podWantState(t, "the end", call.finish(p), phase.Succeeded)
 	})
 }
