@@ -16,8 +16,7 @@ import (
 // The ActionSet controller, with the memory limit of the manifests, survives ActionSets whose templates give hundreds of large texts. Another ActionSet
 // ends meanwhile.
 func TestActionSetAnswerMemory(t *testing.T) {
-	onlyAsMemoryTest(t)
-	e := newActionsEnv(t)
+	e := newActionsMemoryEnv(t)
 	p := e.startLimitedActions()
 	const text, command = "{{ $x := repeat 100000 \"x\" }}{{ range 9 }}{{ $x }}{{ end }}", "{{ repeat 250000 \"x\" }}"
 	kinds := map[string]string{

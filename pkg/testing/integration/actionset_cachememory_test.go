@@ -16,8 +16,7 @@ import (
 // The ActionSet controller, with the memory limit of the manifests, survives many large objects of its caches: ActionSets, also rejected
 // ones and such with many small values, Blueprints, and Pods. Another user's ActionSet ends meanwhile, and those that run can be cancelled and deleted.
 func TestActionSetCacheMemory(t *testing.T) {
-	onlyAsMemoryTest(t)
-	e := newActionsEnv(t)
+	e := newActionsMemoryEnv(t)
 	e.startNode(map[string]program{
 		"hold": func(ctx context.Context, c *call) int {
 			_, _ = io.WriteString(c.stdout, "begun\n")

@@ -19,8 +19,7 @@ import (
 // The ActionSet controller, with the memory limit of the manifests, survives outputs of many phases that are large, long, or without an end. KubeTasks
 // with small and with large outputs end meanwhile, and what waits can be cancelled and deleted.
 func TestActionSetOutputMemory(t *testing.T) {
-	onlyAsMemoryTest(t)
-	e := newActionsEnv(t)
+	e := newActionsMemoryEnv(t)
 	held := func(bytes int) program {
 		line := `###Phase-output###: {"key":"k","value":"` + strings.Repeat("x", bytes)
 		return func(ctx context.Context, c *call) int {

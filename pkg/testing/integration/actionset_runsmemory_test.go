@@ -12,8 +12,7 @@ import (
 // The ActionSet controller, with the memory limit of the manifests, survives many small ActionSets that wait, each with a large snapshot and large arguments.
 // Another user's ActionSet ends meanwhile, and those that wait can be cancelled and deleted.
 func TestActionSetRunsMemory(t *testing.T) {
-	onlyAsMemoryTest(t)
-	e := newActionsEnv(t)
+	e := newActionsMemoryEnv(t)
 	p := e.startLimitedActions()
 	e.createConfigMap("never", map[string]string{"ready": "no"})
 	const reference = "objectReference: {apiVersion: v1, resource: configmaps, namespace: $NS, name: never}"

@@ -13,8 +13,7 @@ import (
 // The ActionSet controller, with the memory limit of the manifests, survives arguments that become many times as large when they are read: specs of KubeOps,
 // and Pods and containers of KubeExecAll. Another user's ActionSet ends meanwhile.
 func TestActionSetSpecMemory(t *testing.T) {
-	onlyAsMemoryTest(t)
-	e := newActionsEnv(t)
+	e := newActionsMemoryEnv(t)
 	p := e.startLimitedActions()
 	e.createConfigMap("patched", nil)
 	const configMap = "{apiVersion: v1, kind: ConfigMap, metadata: {name: none}"

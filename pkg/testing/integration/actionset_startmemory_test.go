@@ -17,8 +17,7 @@ import (
 // The ActionSet controller, with the memory limit of the manifests, survives ActionSets that multiply what they name: a large Blueprint by many actions,
 // Secrets by many names, and the large Pods of a subject by many ActionSets. Another user's ActionSet ends meanwhile.
 func TestActionSetStartMemory(t *testing.T) {
-	onlyAsMemoryTest(t)
-	e := newActionsEnv(t)
+	e := newActionsMemoryEnv(t)
 	p := e.startLimitedActions()
 	e.blueprint("small", goPhases(createPhase("one")))
 	e.createConfigMap("small-one", nil) // a run that has read all that it names fails, because it creates this one
@@ -95,18 +94,4 @@ func TestActionSetStartMemory(t *testing.T) {
 		p.mustRun(t)
 	}
 	p.mustHaveFit(t)
-}
-
-// startLimitedActions starts a process with the controller of ActionSets and the memory limit of its Deployment, and waits until it works.
-func (e *actionsEnv) startLimitedActions() *limitedProcess {
-	e.Helper()
-	p := startLimited(e.T, actions, "controllers", "--kubeconfig", e.account.WriteKubeconfig(e.T), "--controllers", strings.Join(actions.controllers(e.T), ","),
-		"--namespace", e.namespace, "--leader-elect=false", "--serving-address=")
-	e.eventually(func() string {
-		if !strings.Contains(p.log.String(), `"Started"`) {
-			return p.mustRun(e.T) + "the controller has not started"
-		}
-		return ""
-	})
-	return p
 }

@@ -44,8 +44,7 @@ var templateBombs = map[string]struct{ template, why string }{
 // The ActionSet controller, with the memory limit of the manifests, survives templates that need more memory or endless time. It still
 // stops when it gets a signal.
 func TestActionSetTemplateMemory(t *testing.T) {
-	onlyAsMemoryTest(t)
-	e := newActionsEnv(t)
+	e := newActionsMemoryEnv(t)
 	p := e.startLimitedActions()
 	sets := map[string]string{} // the error of each
 	create := func(name, phases, why string) {

@@ -12,8 +12,7 @@ import (
 // The ActionSet controller, with the memory limit of the manifests, survives conditions of Wait that read a large object under many names, and many large
 // objects. Another user's ActionSet ends meanwhile, and those that wait can be cancelled and deleted, also by a process that continues them.
 func TestActionSetWaitMemory(t *testing.T) {
-	onlyAsMemoryTest(t)
-	e := newActionsEnv(t)
+	e := newActionsMemoryEnv(t)
 	p := e.startLimitedActions()
 	const objects = 40
 	for i := range objects {
@@ -39,7 +38,7 @@ func TestActionSetWaitMemory(t *testing.T) {
 	}
 	for i := range rounds {
 		e.awaitWaiting(fmt.Sprint("kinds-", i), "phase long waits for one of conditions.anyOf since ")
-		e.awaitWaiting(fmt.Sprint("many-", i), "phase long waits for conditions.anyOf[7] on configmaps "+e.namespace+"/large-7, which cannot be evaluated since ")
+		e.awaitWaiting(fmt.Sprint("many-", i), "phase long waits for conditions.anyOf[15] on configmaps "+e.namespace+"/large-15, which cannot be evaluated since ")
 	}
 	e.startRun("honest", "  phases: ["+createPhase("one")+"]\n")
 	e.wantEnd("honest", "complete one=complete; 100%")

@@ -27,8 +27,8 @@ func onlyAsMemoryTest(t *testing.T) {
 	}
 }
 
-// memoryLimit returns the memory limit of the Deployment's container in the manifests, in bytes, and the variables that give it to the process.
-func (d deployment) memoryLimit(t testing.TB) (limit int64, env []string) {
+// memoryLimit returns the memory limit of the Deployment's container in the manifests, in bytes, and the names of the variables that give it to the process.
+func (d deployment) memoryLimit(t testing.TB) (limit int64, variables []string) {
 	t.Helper()
 	for _, shipped := range readDeployments(t, d.manifests()) {
 		if shipped.Name != string(d) {
@@ -38,14 +38,14 @@ func (d deployment) memoryLimit(t testing.TB) (limit int64, env []string) {
 		limit = container.Resources.Limits.Memory().Value()
 		for _, variable := range container.Env {
 			if from := variable.ValueFrom; from != nil && from.ResourceFieldRef != nil && from.ResourceFieldRef.Resource == "limits."+string(corev1.ResourceMemory) {
-				env = append(env, fmt.Sprintf("%s=%d", variable.Name, limit))
+				variables = append(variables, variable.Name)
 			}
 		}
 	}
-	if limit == 0 || len(env) == 0 {
-		t.Fatalf("Deployment %s: got memory limit %d and variables %q, want both", d, limit, env)
+	if limit == 0 || len(variables) == 0 {
+		t.Fatalf("Deployment %s: got memory limit %d and variables %q, want both", d, limit, variables)
 	}
-	return limit, env
+	return limit, variables
 }
 
 // limitedProcess is a process with the memory limit of its Deployment. The kernel kills it if it uses more, as it does with a container.
@@ -59,7 +59,18 @@ type limitedProcess struct {
 // detector, which needs many times the memory.
 func startLimited(t *testing.T, d deployment, args ...string) *limitedProcess {
 	t.Helper()
-	limit, env := d.memoryLimit(t)
+	return startLimitedTo(t, d, 100, args...)
+}
+
+// startLimitedTo is startLimited with a part of that memory limit, in percent, as if limits.memory was changed.
+func startLimitedTo(t *testing.T, d deployment, percent int64, args ...string) *limitedProcess {
+	t.Helper()
+	limit, variables := d.memoryLimit(t)
+	limit = limit * percent / 100
+	var env []string
+	for _, name := range variables {
+		env = append(env, fmt.Sprintf("%s=%d", name, limit))
+	}
 	memory := testcluster.WithMemoryLimit(t, limit)
 	binary := filepath.Join(t.TempDir(), "millwright")
 	if output, err := exec.Command("go", "build", "-o", binary, "millwright.dev/cmd/millwright").CombinedOutput(); err != nil {

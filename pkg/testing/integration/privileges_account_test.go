@@ -59,7 +59,8 @@ var clusterOptions = append([]testcluster.Option{testcluster.WithCRDs("manifests
 // rightsManifests installs the shipped namespace, accounts, roles and bindings.
 var rightsManifests = testcluster.WithManifests("manifests/10-namespace.yaml",
 	"manifests/20-core-account.yaml", "manifests/20-engine-account.yaml", "manifests/20-actions-account.yaml",
-	"manifests/21-core-role.yaml", "manifests/21-engine-role.yaml", "manifests/21-actions-role.yaml", "manifests/23-actions-policy.yaml")
+	"manifests/21-core-role.yaml", "manifests/21-engine-role.yaml", "manifests/21-actions-role.yaml",
+	"manifests/22-users.yaml", "manifests/23-actions-policy.yaml")
 
 // rightsOptions installs the same, and records the requests of the accounts.
 var rightsOptions = []testcluster.Option{
