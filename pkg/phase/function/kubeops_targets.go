@@ -81,7 +81,7 @@ func (k *KubeOps) existing(ctx context.Context, args blueprint.KubeOpsArgs) (tar
 	if err != nil {
 		return target{}, err
 	}
-	object, err := k.on(t).Get(ctx, t.Name, metav1.GetOptions{})
+	object, err := k.on(t).Get(phase.OnlyMetadata(ctx), t.Name, metav1.GetOptions{})
 	if err = k.Mapper.stillServed(t.resource(), err); err != nil {
 		return target{}, fmt.Errorf("reading %s %s: %w", t.resource().GroupResource(), t.Name, phase.Definitive(err))
 	}
