@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"runtime"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ const (
 	maxWall = time.Minute
 	// checkEvery is after how many units the context is looked at again.
 	checkEvery = 64 << 10
+	// freeWork is what may be paid from a Budget before it needs a place among maxConcurrent, where all data is small.
+	freeWork = maxWork / 64
 	// maxConcurrent is how many Budgets of a process with the memory limit of the shipped Deployment have their turn at one time: together they bound the
 	// memory that templates take.
 	maxConcurrent = 2
@@ -55,6 +58,9 @@ type Budget struct {
 	whole, ctx context.Context
 	// left is what can still be paid, and unchecked what was paid since the context was last looked at.
 	left, unchecked int
+	// small: the Budget has its turn, and has not needed a place for it yet. end ends the turn.
+	small bool
+	end   func()
 	// calls is how deeply templates call each other at the moment.
 	calls int
 	// patterns that were compiled, by their text.
@@ -73,19 +79,41 @@ var places = sync.OnceValue(func() *inflight.Limit[struct{}] {
 
 // Turn returns when the Budget may be used, as few of a process are at one time; done gives the turn to the next one, and has to be
 // called. What is rendered in one turn is stopped after a minute. The error is that of the context. Nothing else may be waited for in a
-// turn.
-func (b *Budget) Turn() (done func(), err error) {
+// turn. Where all data is small, it does not wait before more than freeWork is paid from the Budget: ordinary templates do not wait for expensive ones.
+func (b *Budget) Turn(small bool) (done func(), err error) {
+	if small {
+		b.begin(func() {})
+		b.small = true
+	} else if err := b.takePlace(); err != nil {
+		return nil, err
+	}
+	return b.done, nil
+}
+
+// done ends the turn.
+func (b *Budget) done() {
+	b.end()
+	b.ctx, b.small = b.whole, false
+}
+
+// takePlace waits for a place, and begins a turn.
+func (b *Budget) takePlace() error {
 	release, err := places().Acquire(b.whole, struct{}{})
 	if err != nil {
-		return nil, b.Stopped()
+		return b.Stopped()
 	}
+	b.begin(release)
+	return nil
+}
+
+// begin begins a turn. At its end release is called.
+func (b *Budget) begin(release func()) {
 	bounded, cancel := context.WithTimeout(b.whole, maxWall)
-	b.ctx = bounded
-	return func() {
+	b.ctx, b.small = bounded, false
+	b.end = func() {
 		cancel()
-		b.ctx = b.whole
 		release()
-	}, nil
+	}
 }
 
 // Stopped returns why rendering was stopped, if it was: that is no failure of the template, which may be rendered again.
@@ -116,8 +144,15 @@ func (b *Budget) pay(cost float64) error {
 	}
 	paid := int(max(cost, 0)) + 1
 	b.left = max(b.left-paid, 0)
+	if b.small && maxWork-b.left > freeWork {
+		b.end()
+		if err := b.takePlace(); err != nil {
+			return err
+		}
+	}
 	if b.unchecked += paid; b.unchecked >= checkEvery {
 		b.unchecked = 0
+		runtime.Gosched() // expensive templates do not delay what else this process does
 		return b.Stopped()
 	}
 	return nil

@@ -7,7 +7,7 @@
 //	function, err := blueprint.Lookup(phase.Func)         // one of the 28 names, and one that we have
 //	err = function.Validate(phase.Args)                   // required ones there, no unknown ones
 //	budget := blueprint.NewBudget(ctx)
-//	done, err := budget.Turn()                           // few of a process render at one time
+//	done, err := budget.Turn(false)                       // few of a process render at one time
 //	renderer, err := blueprint.NewRenderer(budget, params) // what templates see: Params
 //	args, err := renderer.Args(phase.Name, function, phase.Args)
 //	err = blueprint.Decode(args, &blueprint.KubeTaskArgs{})

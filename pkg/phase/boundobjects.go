@@ -33,6 +33,7 @@ type objectBound struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (b objectBound) RoundTrip(req *http.Request) (*http.Response, error) {
+	AddReads(req.Context(), 1, 0)
 	answer, err := b.next.RoundTrip(req)
 	if err != nil || answer.StatusCode/100 != 2 {
 		return answer, err
@@ -43,10 +44,12 @@ func (b objectBound) RoundTrip(req *http.Request) (*http.Response, error) {
 		answer.Body = io.NopCloser(io.MultiReader(bytes.NewReader(text), failingReader{err}))
 		return answer, nil
 	}
+	memory := jsonscan.DecodedMemory(text)
+	AddReads(req.Context(), 0, memory)
 	if req.Context().Value(onlyMetadataKey{}) != nil {
 		text = onlyMetadata(text)
+		memory = jsonscan.DecodedMemory(text)
 	}
-	memory := jsonscan.DecodedMemory(text)
 	if memory > maxObjectMemory {
 		return nil, errObjectTooLarge
 	}

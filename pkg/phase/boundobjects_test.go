@@ -67,7 +67,7 @@ func TestBoundObjects(t *testing.T) {
 		t.Errorf("an object that is not admitted, of %d bytes: got %v, asked for %d", want, err, admitted)
 	}
 
-	ctx := OnlyMetadata(t.Context())
+	ctx, reads := CountReads(OnlyMetadata(t.Context()))
 	for verb, answer := range map[string]func() (*unstructured.Unstructured, error){
 		"get": func() (*unstructured.Unstructured, error) { return things.Get(ctx, "dense", metav1.GetOptions{}) },
 		"patch": func() (*unstructured.Unstructured, error) {
@@ -84,6 +84,9 @@ func TestBoundObjects(t *testing.T) {
 		if diff := cmp.Diff(want, found.Object); diff != "" {
 			t.Errorf("%s of only the metadata (-want +got):\n%s", verb, diff)
 		}
+	}
+	if requests, memory := reads.Requests.Load(), int(reads.Memory.Load()); requests != 2 || memory < 4*jsonscan.DecodedMemory([]byte(dense)) {
+		t.Errorf("got %d requests whose answers take %d bytes of memory, want 2 and those of the whole objects", requests, memory)
 	}
 	if _, err = things.Get(t.Context(), "fails", metav1.GetOptions{}); !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("an answer with an error: got %v", err)

@@ -21,8 +21,11 @@ import (
 const outdatedDefinition = "the CustomResourceDefinition actionsets." + v1alpha1.GroupName + " is of another release: it drops status.snapshot, without which nothing is " +
 	"executed: kubectl apply --server-side --force-conflicts -f manifests/00-crds"
 
-// createSnapshot creates the Secret with the snapshot of the run.
+// createSnapshot creates the Secret with the snapshot of the run. Its error is errAwaitsTurn if the run needs a turn, with which the whole start begins again.
 func (s *syncer) createSnapshot(ctx context.Context, r *snapshot) error {
+	if err := s.takeTurnToRun(r); err != nil {
+		return err
+	}
 	secret, err := newSnapshotSecret(s.o.set, r)
 	if err != nil {
 		return err

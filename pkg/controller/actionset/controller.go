@@ -38,8 +38,8 @@ const (
 	// EventSource is the source of its events: that of Kanister, which users look for.
 	EventSource = "Kanister Controller"
 
-	// maxLargeSyncs is the maximum number of ActionSets that are synced at a time which are large, or start and read large Blueprints or large objects, since
-	// each may take tens of MiB. Those in one namespace have fewer. This and the next limit are for the memory limit of the shipped Deployment; see
+	// maxLargeSyncs is the maximum number of ActionSets that are synced at a time which are large, or read much: each may take tens of MiB, or seconds. Those
+	// in one namespace have fewer. This and the next limit are for the memory limit of the shipped Deployment; see
 	// [inflight.AtMostForMemory].
 	maxLargeSyncs = 4
 	// maxDecoding is the maximum number of large Blueprints that these decode at a time, one of them in a namespace. One of 1.5 MB may take 130 MiB meanwhile.
@@ -82,7 +82,7 @@ type Controller struct {
 	statusAPI *statusAPI
 	memories  controller.Memory[memory]
 	keptRuns  keptRuns
-	// largeSyncs are the turns of large ActionSets, and of those that start and read a large Blueprint or large objects.
+	// largeSyncs are the turns of ActionSets that are large, or read much.
 	largeSyncs *turns
 	// decoding limits the decoding of large Blueprints. Its keys are namespaces.
 	decoding *inflight.Limit[string]

@@ -25,7 +25,7 @@
 //	apply.go, apply_snapshot.go   the steps of a plan
 //	statusapi.go                  whether the API server serves the status of ActionSets as a subresource; if not, nothing is executed
 //	memory.go, kept_runs.go       what this process remembers, as far as there is room; everything works without it
-//	turns.go                      how many ActionSets are synced at a time that are large, or start and read a large Blueprint or large objects
+//	turns.go                      how many ActionSets are synced at a time that are large, or read much
 //	metrics.go                    the metrics
 //
 // An ActionSet is in one of these states:

@@ -62,6 +62,11 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 		// The snapshot may be created although the run was not started, because the status could not be written.
 		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID
 		s.o.takenOver = s.o.snapshot != nil && !s.memory.snapshotCreated
+		if s.memory.readsMany {
+			if err := s.takeTurn(); err != nil {
+				return err
+			}
+		}
 		err := s.gatherBlueprints(ctx)
 		switch {
 		case errors.Is(err, controller.ErrPostponed) || ctx.Err() != nil:
@@ -94,6 +99,11 @@ func (s *syncer) gatherTerminating(ctx context.Context) error {
 // gatherSnapshot reads the snapshot of an ActionSet that has one, or has had one.
 func (s *syncer) gatherSnapshot(ctx context.Context) error {
 	set := s.o.set
+	if s.memory.readsMany && !hasFinished(set.Status) {
+		if err := s.takeTurn(); err != nil {
+			return err
+		}
+	}
 	if s.memory.startedFrom(set.Status) {
 		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID
 		return nil
@@ -107,8 +117,10 @@ func (s *syncer) gatherSnapshot(ctx context.Context) error {
 	return s.getSnapshot(ctx)
 }
 
-// getSnapshot reads the snapshot from the API server. One that takes much memory needs a turn.
+// getSnapshot reads the snapshot from the API server. One that takes much memory needs a turn, and so does a run that reads many objects: without a turn
+// nothing is kept of the snapshot.
 func (s *syncer) getSnapshot(ctx context.Context) error {
+	s.memory.readsMany = false
 	name := snapshotName(s.o.set)
 	secret, err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Get(ctx, name, getOptions)
 	switch {
@@ -131,6 +143,11 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 			s.o.snapshotID = snapshotIDOf(secret)
 		}
 		return nil
+	}
+	if !hasFinished(s.o.set.Status) {
+		if err := s.takeTurnToRun(r); err != nil {
+			return err
+		}
 	}
 	s.keepSnapshot(ctx, r, secret)
 	return nil

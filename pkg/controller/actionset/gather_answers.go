@@ -156,7 +156,7 @@ func (s *syncer) renderArtifacts(ctx context.Context, a renderArtifacts) (r rend
 		return r
 	}
 	b := blueprint.NewBudget(ctx)
-	r.artifacts, err = inTurn(b, func() (map[string]v1alpha1.Artifact, error) {
+	r.artifacts, err = inTurn(b, s.isSmall(f), func() (map[string]v1alpha1.Artifact, error) {
 		return renderOutput(b, a.snapshot, a.action, a.status, f)
 	})
 	r.lookupResult = s.resultOf(doing, err)
@@ -247,10 +247,15 @@ func (a *snapshotAction) call() phase.Action {
 	}
 }
 
-// inTurn renders templates when it is the turn of the budget. The error is a *phase.Failure if they cannot be rendered. If rendering was stopped,
-// or had to wait too long, it is another error.
-func inTurn[T any](b *blueprint.Budget, render func() (T, error)) (rendered T, _ error) {
-	done, err := b.Turn()
+// isSmall reports whether what templates of a run get is so small that they need no turn before they turn out to be expensive.
+func (s *syncer) isSmall(f inputs) bool {
+	return !s.large && s.memory.snapshotBytes+f.size <= smallData
+}
+
+// inTurn renders templates when it is the turn of the budget: a small one does not wait for that. The error is a *phase.Failure if they cannot be rendered. If
+// rendering was stopped, or had to wait too long, it is another error.
+func inTurn[T any](b *blueprint.Budget, small bool, render func() (T, error)) (rendered T, _ error) {
+	done, err := b.Turn(small)
 	if err != nil {
 		return rendered, err
 	}
@@ -268,5 +273,5 @@ func inTurn[T any](b *blueprint.Budget, render func() (T, error)) (rendered T, _
 // args renders the arguments of a phase that begins.
 func (s *syncer) args(ctx context.Context, a preparePhase, f inputs) (map[string]any, error) {
 	b := blueprint.NewBudget(ctx)
-	return inTurn(b, func() (map[string]any, error) { return renderArgs(b, a.snapshot, a.key, a.status, f) })
+	return inTurn(b, s.isSmall(f), func() (map[string]any, error) { return renderArgs(b, a.snapshot, a.key, a.status, f) })
 }

@@ -45,6 +45,11 @@ const maxSubjectMemory = 16 << 20
 func (s *syncer) lookUpSubjects(ctx context.Context, room int) ([]foundSubject, error) {
 	s.reads.check = s.checkReads
 	defer func() { s.reads.check = nil }()
+	if startReads(s.o.set.Spec, s.key.Namespace) > fewReads {
+		if err := s.takeTurn(); err != nil {
+			return nil, err
+		}
+	}
 	found := make([]foundSubject, len(s.o.set.Spec.Actions))
 	budget, read, memory := blueprint.NewBudget(ctx), subjects{}, 0
 	for i := range found {
@@ -58,7 +63,7 @@ func (s *syncer) lookUpSubjects(ctx context.Context, room int) ([]foundSubject, 
 		}
 		if err == nil {
 			found[i].subject = of.subject
-			found[i].objects, err = s.lookUpObjects(ctx, budget, action, of.subject)
+			found[i].objects, err = s.lookUpObjects(ctx, budget, action, of)
 		}
 		if errors.Is(err, errAwaitsTurn) {
 			return nil, errAwaitsTurn
@@ -92,9 +97,9 @@ func (s *syncer) readSubjectOnce(ctx context.Context, read subjects, reference *
 
 // lookUpObjects returns the references of the objects of the phases of an action, by the index of the phase.
 func (s *syncer) lookUpObjects(
-	ctx context.Context, budget *blueprint.Budget, spec *v1alpha1.ActionSpec, of subject,
+	ctx context.Context, budget *blueprint.Budget, spec *v1alpha1.ActionSpec, of sizedSubject,
 ) (map[int]map[string]v1alpha1.ObjectReference, error) {
-	action := &snapshotAction{Spec: *spec, Time: s.o.now.UTC().Format(time.RFC3339Nano), Subject: of}
+	action := &snapshotAction{Spec: *spec, Time: s.o.now.UTC().Format(time.RFC3339Nano), Subject: of.subject}
 	if named := s.o.blueprints[spec.Blueprint]; named != nil {
 		action.Blueprint = named.Actions[spec.Name]
 	}
@@ -102,7 +107,8 @@ func (s *syncer) lookUpObjects(
 	if err != nil {
 		return nil, err
 	}
-	return inTurn(budget, func() (map[int]map[string]v1alpha1.ObjectReference, error) {
+	small := !s.large && of.memory+read.size <= smallData
+	return inTurn(budget, small, func() (map[int]map[string]v1alpha1.ObjectReference, error) {
 		return renderObjects(budget, action, read)
 	})
 }
@@ -175,7 +181,7 @@ func (s *syncer) readDeployment(ctx context.Context, object *unstructured.Unstru
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
 		return nil, fmt.Errorf("reading Deployment %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
-	current, err := function.CurrentReplicaSet(ctx, s.KubeClient, &deployment, deployment.Spec.Selector)
+	current, err := function.CurrentReplicaSet(ctx, s.KubeClient, &deployment, deployment.Spec.Selector, s.reads.add)
 	if err != nil {
 		return nil, fmt.Errorf("listing ReplicaSets in namespace %s: %w", deployment.Namespace, err)
 	}

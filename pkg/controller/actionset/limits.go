@@ -23,6 +23,8 @@ const (
 	maxNames = 100
 	// maxReferences is the maximum number of different Secrets and ConfigMaps that all actions of an ActionSet and their phases name.
 	maxReferences = 1000
+	// fewReads is how many objects a run may read without a turn: when it starts, or what its actions and phases name. Most of it is read again for each phase.
+	fewReads = 100
 )
 
 // checkNumbers returns an error if an ActionSet has too many actions, or names too many Secrets and ConfigMaps.
@@ -30,7 +32,6 @@ func checkNumbers(spec *v1alpha1.ActionSetSpec, namespace string) error {
 	if n := len(spec.Actions); n > maxActions {
 		return fmt.Errorf("spec.actions has %d actions, and may have %d: use several ActionSets", n, maxActions)
 	}
-	different := references{}
 	for i := range spec.Actions {
 		action, field := &spec.Actions[i], fmt.Sprintf("spec.actions[%d]", i)
 		for _, named := range []struct {
@@ -41,17 +42,28 @@ func checkNumbers(spec *v1alpha1.ActionSetSpec, namespace string) error {
 				return fmt.Errorf("%s has %d references, and may have %d: put what they hold into fewer objects", named.field, named.n, maxNames)
 			}
 		}
-		different.add(namespace, action.Secrets, action.ConfigMaps)
 	}
-	return different.check()
+	return referencesOfSpec(spec, namespace).check()
 }
 
 // checkPhaseNumbers is checkNumbers for a run, with the objects of its phases.
 func checkPhaseNumbers(r *snapshot, namespace string) error {
-	different := references{}
+	return referencesOfRun(r, namespace).check()
+}
+
+func referencesOfSpec(spec *v1alpha1.ActionSetSpec, namespace string) *references {
+	different := &references{}
+	for i := range spec.Actions {
+		different.addAction(namespace, &spec.Actions[i])
+	}
+	return different
+}
+
+func referencesOfRun(r *snapshot, namespace string) *references {
+	different := &references{}
 	for i := range r.Actions {
 		action := &r.Actions[i]
-		different.add(namespace, action.Spec.Secrets, action.Spec.ConfigMaps)
+		different.addAction(namespace, &action.Spec)
 		for p := range action.Blueprint.Phases {
 			different.addPhase(namespace, &action.Blueprint.Phases[p])
 		}
@@ -59,11 +71,33 @@ func checkPhaseNumbers(r *snapshot, namespace string) error {
 			different.addPhase(namespace, action.Blueprint.DeferPhase)
 		}
 	}
-	return different.check()
+	return different
 }
 
-// references are the Secrets and ConfigMaps that are named, each once.
-type references struct{ sets.Set[readKey] }
+// startReads returns how many objects the start of a run reads: the subjects, and what its actions name.
+func startReads(spec *v1alpha1.ActionSetSpec, namespace string) int {
+	subjects := sets.New[v1alpha1.ObjectReference]()
+	for i := range spec.Actions {
+		subjects.Insert(spec.Actions[i].Object)
+	}
+	return subjects.Len() + referencesOfSpec(spec, namespace).reads()
+}
+
+// references are the Secrets and ConfigMaps that are named, and the Profiles, each once.
+type references struct{ secretsAndConfigMaps, profiles sets.Set[readKey] }
+
+// reads returns how many objects they are, with the Secret that a Profile names.
+func (r *references) reads() int { return r.secretsAndConfigMaps.Len() + 2*r.profiles.Len() }
+
+func (r *references) addAction(namespace string, action *v1alpha1.ActionSpec) {
+	r.add(namespace, action.Secrets, action.ConfigMaps)
+	if named := action.Profile; named != nil {
+		if r.profiles == nil {
+			r.profiles = sets.New[readKey]()
+		}
+		r.profiles.Insert(readKey{"Profile", cmp.Or(named.Namespace, namespace), named.Name})
+	}
+}
 
 func (r *references) addPhase(namespace string, p *v1alpha1.BlueprintPhase) {
 	secrets, configMaps := referencesOf(p)
@@ -72,19 +106,19 @@ func (r *references) addPhase(namespace string, p *v1alpha1.BlueprintPhase) {
 
 // add adds what is named. Without a namespace it is in that of the ActionSet.
 func (r *references) add(namespace string, secrets, configMaps map[string]v1alpha1.ObjectReference) {
-	if r.Set == nil {
-		r.Set = sets.New[readKey]()
+	if r.secretsAndConfigMaps == nil {
+		r.secretsAndConfigMaps = sets.New[readKey]()
 	}
 	for _, reference := range secrets {
-		r.Insert(readKey{"Secret", cmp.Or(reference.Namespace, namespace), reference.Name})
+		r.secretsAndConfigMaps.Insert(readKey{"Secret", cmp.Or(reference.Namespace, namespace), reference.Name})
 	}
 	for _, reference := range configMaps {
-		r.Insert(readKey{"ConfigMap", cmp.Or(reference.Namespace, namespace), reference.Name})
+		r.secretsAndConfigMaps.Insert(readKey{"ConfigMap", cmp.Or(reference.Namespace, namespace), reference.Name})
 	}
 }
 
 func (r *references) check() error {
-	if n := r.Len(); n > maxReferences {
+	if n := r.secretsAndConfigMaps.Len(); n > maxReferences {
 		return fmt.Errorf("the actions and their phases name %d different Secrets and ConfigMaps, and those of an ActionSet may name %d: use several ActionSets",
 			n, maxReferences)
 	}

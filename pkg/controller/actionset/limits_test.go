@@ -280,3 +280,23 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		}
 	})
 }
+
+// What a run reads counts once, also if several actions or phases name it. A Profile counts with its Secret.
+func TestNumberOfReads(t *testing.T) {
+	set, blueprint := newSet("go", "go"), threePhases()
+	blueprint.Actions["go"].Phases[1].Objects = referencesTo(5, func(i int) string { return fmt.Sprint(i) })
+	run := &snapshot{}
+	for i := range set.Spec.Actions {
+		action := &set.Spec.Actions[i]
+		action.Object.Name = fmt.Sprint(i)
+		action.Secrets, action.ConfigMaps = referencesTo(3, func(i int) string { return fmt.Sprint(i) }), referencesTo(2, same)
+		action.Profile = &v1alpha1.ObjectReference{Name: "profile"}
+		run.Actions = append(run.Actions, snapshotAction{Spec: *action, Blueprint: blueprint.Actions["go"]})
+	}
+	if got, want := startReads(set.Spec, "ns"), 2+3+1+2; got != want {
+		t.Errorf("the start reads %d objects, want %d", got, want)
+	}
+	if got, want := referencesOfRun(run, "ns").reads(), 5+1+2; got != want {
+		t.Errorf("the run reads %d objects, want %d", got, want)
+	}
+}

@@ -15,6 +15,9 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
+// smallData is how much memory the data of templates may take that need no turn before they turn out to be expensive, in bytes.
+const smallData = 256 << 10
+
 // memory is what this process remembers of an ActionSet. It saves requests; everything works without it, as after a restart.
 // Only the syncs of its ActionSet use it, one at a time.
 type memory struct {
@@ -23,6 +26,8 @@ type memory struct {
 	snapshotID *v1alpha1.RunSnapshot
 	// snapshotBytes is about how much memory the snapshot takes, in bytes.
 	snapshotBytes int
+	// readsMany: the run reads more than fewReads objects, so that its syncs need turns.
+	readsMany bool
 	// snapshotCreated: this process has created the Secret with the snapshot.
 	snapshotCreated bool
 	// cleanedUp: nothing is left of a run that has ended.

@@ -136,6 +136,15 @@ func (s *syncer) checkReads(total int) error {
 	return s.takeTurn()
 }
 
+// takeTurnToRun takes a turn if the run reads many objects for its phases. Later syncs take it before they read anything.
+func (s *syncer) takeTurnToRun(r *snapshot) error {
+	s.memory.readsMany = referencesOfRun(r, s.key.Namespace).reads() > fewReads
+	if !s.memory.readsMany {
+		return nil
+	}
+	return s.takeTurn()
+}
+
 // endTurn ends the turn of this sync, of which err is the error. If the sync has needed none, one that the key was given, or its place among those that
 // wait, is given up.
 func (s *syncer) endTurn(err error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -250,4 +251,117 @@ func TestSeveralBlueprintsNeedTurn(t *testing.T) {
 		a.wait(time.Minute)
 		a.wantEnded("names-3")
 	})
+}
+
+// A run whose actions or phases name many objects needs a turn to start, and each time that it is looked at: in this process, and in others that continue it.
+// Without a turn nothing is read, and nothing is recorded.
+func TestRunsThatReadManyNeedTurns(t *testing.T) {
+	const many = fewReads + 1
+	name := func(i int) string { return fmt.Sprint("secret-", i) }
+	for kind, change := range map[string]func(*v1alpha1.ActionSet, *v1alpha1.Blueprint){
+		"phases": func(set *v1alpha1.ActionSet, b *v1alpha1.Blueprint) {
+			set.Spec.Actions[0].Secrets = referencesTo(1, func(int) string { return name(many - 1) })
+			b.Actions["go"].Phases[1].Objects = referencesTo(many-1, name)
+		},
+		"actions": func(set *v1alpha1.ActionSet, _ *v1alpha1.Blueprint) {
+			set.Spec.Actions = slices.Repeat(set.Spec.Actions, 2)
+			set.Spec.Actions[0].Secrets, set.Spec.Actions[1].Secrets = referencesTo(1, func(int) string { return name(many - 1) }), referencesTo(many-1, name)
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			set, blueprint := newSet("go"), threePhases()
+			change(set, blueprint)
+			inBubble(t, set, blueprint, func(t *testing.T, a *apiServer) {
+				for i := range many {
+					a.secrets.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name(i)}})
+				}
+				reads := func() (n int) {
+					for _, request := range a.takeRequests() {
+						if request == "get secrets" {
+							n++
+						}
+					}
+					return n
+				}
+				withoutTurn := func(when string, most int) {
+					t.Helper()
+					lead := a.startStandby()
+					for i := range maxLargeSyncsOfNamespace {
+						a.controller.largeSyncs.take(cache.NewObjectName("ns", fmt.Sprint("other-", i)), false)
+					}
+					before := a.set().Status
+					reads()
+					lead(16)
+					a.wait(10 * time.Minute)
+					if diff := cmp.Diff(before, a.set().Status); diff != "" {
+						t.Errorf("%s, without a turn (-before +after):\n%s", when, diff)
+					}
+					if n := reads(); n > most {
+						t.Errorf("%s, without a turn, %d Secrets are read, want at most %d", when, n, most)
+					}
+				}
+				withoutTurn("at the start", 1) // what the action names
+				refused := "update actionsets/status"
+				a.refuse = func(request string) error {
+					if request == refused {
+						return errors.New("an outage")
+					}
+					return nil
+				}
+				other := cache.NewObjectName("ns", "other-0")
+				a.controller.largeSyncs.end(other)
+				a.waitInOutage()
+				if hasStarted(a.set().Status) || a.secret() == nil || !a.controller.largeSyncs.take(other, false) {
+					t.Fatalf("it does not create its snapshot with a turn: %s", describeStatus(a.set().Status))
+				}
+				reads()
+				a.wait(10 * time.Minute)
+				if n := reads(); n > 0 {
+					t.Errorf("when its start is tried again, without a turn, %d Secrets are read", n)
+				}
+				refused = "create configmaps"
+				a.controller.largeSyncs.end(other)
+				a.waitInOutage()
+				if !hasStarted(a.set().Status) {
+					t.Fatalf("it does not start with a turn: %s", describeStatus(a.set().Status))
+				}
+				a.stopProcess()
+				a.answerAll()
+				for range 3 { // more processes than may end while they render
+					withoutTurn("when it is continued", 1) // the snapshot
+					if m, _ := a.controller.memories.Of(cache.NewObjectName("ns", "s"), a.set().UID); m.snapshot != nil {
+						t.Error("while it waits for its turn, it keeps its snapshot")
+					}
+					a.stopProcess()
+				}
+				a.startProcess()
+				a.waitHour()
+				if got := a.set().Status; !hasFinished(got) {
+					t.Errorf("with a turn: %s", describeStatus(got))
+				}
+				if turns := a.controller.largeSyncs; turns.together != 0 || len(turns.waiting)+turns.given.Len() != 0 {
+					t.Errorf("at the end: %d turns, %d waiting, %d given", turns.together, len(turns.waiting), turns.given.Len())
+				}
+			})
+		})
+	}
+}
+
+// Templates are rendered at any time if all that they get is small.
+func TestSmallData(t *testing.T) {
+	for name, test := range map[string]struct {
+		large        bool
+		kept, inputs int
+		want         bool
+	}{
+		"small":           {false, smallData / 2, smallData / 2, true},
+		"large inputs":    {false, smallData / 2, smallData/2 + 1, false},
+		"large snapshot":  {false, smallData + 1, 0, false},
+		"large ActionSet": {true, 0, 0, false},
+	} {
+		s := &syncer{large: test.large, memory: &memory{snapshotBytes: test.kept}}
+		if got := s.isSmall(inputs{size: test.inputs}); got != test.want {
+			t.Errorf("%s: got %t, want %t", name, got, test.want)
+		}
+	}
 }

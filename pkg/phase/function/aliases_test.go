@@ -66,10 +66,10 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// Few specs are read at a time: one waits for its turn, and stops when the run does.
+// Few specs are read at a time: one waits for its turn, and stops when the run does. A small one without aliases does not wait.
 func TestSpecWaitsForTurn(t *testing.T) {
 	for range 2 {
-		done, err := blueprint.NewBudget(t.Context()).Turn()
+		done, err := blueprint.NewBudget(t.Context()).Turn(false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,8 +77,14 @@ func TestSpecWaitsForTurn(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := manifests(ctx, "not an object"); !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v, want that it was not read", err)
+	small := "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}"
+	for _, text := range []string{small + " #*", small + strings.Repeat(" ", smallSpec)} {
+		if _, err := manifests(ctx, text); !errors.Is(err, context.Canceled) {
+			t.Errorf("got error %v, want that it was not read", err)
+		}
+	}
+	if objects, err := manifests(t.Context(), small); err != nil || len(objects) != 1 {
+		t.Errorf("a small one: got %d objects, %v", len(objects), err)
 	}
 }
 

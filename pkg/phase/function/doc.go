@@ -10,4 +10,5 @@
 //	scaleworkload*.go, workload.go                      ScaleWorkload: scales the workload itself, or the scale subresource of its owner
 //	mapper.go, discovered.go                            which resources the API server serves, for all functions that take any kind
 //	wait*.go                                            Wait and WaitV2
+//	pace.go                                             how often phases that wait for other objects are polled
 package function

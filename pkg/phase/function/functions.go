@@ -29,17 +29,18 @@ func New(ctx context.Context, env phase.Environment) *Functions {
 	pods := podrun.New(ctx, env)
 	commands := exec.New(ctx, exec.NewExecutor(env), env.Wake)
 	mapper := NewMapper(env.Client.Discovery())
-	kubeOps := &KubeOps{Client: env.Dynamic, Mapper: mapper, Wake: env.Wake, operator: env.OperatorNamespace}
-	var pace waitPace
+	polls := &pace{}
+	kubeOps := &KubeOps{Client: env.Dynamic, Mapper: mapper, Wake: env.Wake, operator: env.OperatorNamespace, pace: polls}
+	scaleWorkload := &ScaleWorkload{Client: env.Client, Dynamic: env.Dynamic, Mapper: mapper, Wake: env.Wake, operator: env.OperatorNamespace, pace: polls}
 	wait := func(language blueprint.ConditionLanguage) *Wait {
-		return &Wait{Client: env.Dynamic, Mapper: mapper, Language: language, Wake: env.Wake, operator: env.OperatorNamespace, pace: &pace}
+		return &Wait{Client: env.Dynamic, Mapper: mapper, Language: language, Wake: env.Wake, operator: env.OperatorNamespace, pace: polls}
 	}
 	return &Functions{
 		byName: map[string]phase.Function{
 			"KubeExec":          kubeExec{commands, env.OperatorNamespace, kubeExecArgs},
 			"KubeExecAll":       kubeExec{commands, env.OperatorNamespace, kubeExecAllArgs},
 			"KubeOps":           kubeOps,
-			"ScaleWorkload":     &ScaleWorkload{Client: env.Client, Dynamic: env.Dynamic, Mapper: mapper, Wake: env.Wake, operator: env.OperatorNamespace},
+			"ScaleWorkload":     scaleWorkload,
 			"Wait":              wait(blueprint.WaitLanguage{}),
 			"WaitV2":            wait(blueprint.WaitV2Language{}),
 			"KubeTask":          pods.Function(planKubeTask),

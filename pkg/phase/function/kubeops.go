@@ -23,7 +23,7 @@ import (
 const (
 	// fieldManager of what KubeOps creates. Users may look for it.
 	fieldManager = "kanister-create"
-	// deletionPoll is the interval in which it is checked whether a deleted object is gone.
+	// deletionPoll is the shortest interval in which it is checked whether a deleted object is gone.
 	deletionPoll = time.Second
 	// defaultNamespace is the namespace of objects if none is given.
 	defaultNamespace = metav1.NamespaceDefault
@@ -41,6 +41,7 @@ type KubeOps struct {
 
 	operator phase.OperatorNamespace
 	stopped  stoppedCalls
+	pace     *pace
 }
 
 var _ phase.Function = (*KubeOps)(nil)
@@ -145,6 +146,11 @@ func (i kubeOpsIntent) succeeded() phase.Observation {
 
 // Poll implements Function.
 func (k *KubeOps) Poll(ctx context.Context, call phase.Call) (phase.Observation, error) {
+	return k.pace.poll(ctx, call, k.look)
+}
+
+// look reads the objects.
+func (k *KubeOps) look(ctx context.Context, call phase.Call) (phase.Observation, error) {
 	var intent kubeOpsIntent
 	if err := phase.DecodeIntent(call.Intent, &intent); err != nil {
 		return phase.Observation{}, err
@@ -207,6 +213,7 @@ func (k *KubeOps) observe(id phase.ID, operation string, t target, object *unstr
 
 // Cancel implements Function. It only ends the wait for the deletion of an object. The effect of the call stays.
 func (k *KubeOps) Cancel(_ context.Context, call phase.Call) error {
+	k.pace.end(call.ID)
 	k.stopped.add(call.ID)
 	k.Wake(call.ID)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,8 +19,12 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// maxSpecMemory is how much memory the objects in a spec may take together, in bytes. Each worker may hold that much.
-const maxSpecMemory = 8 << 20
+const (
+	// maxSpecMemory is how much memory the objects in a spec may take together, in bytes. Each worker may hold that much.
+	maxSpecMemory = 8 << 20
+	// smallSpec is the size of a spec without aliases that may be read at any time, in bytes.
+	smallSpec = 16 << 10
+)
 
 // manifests returns the objects in one or more YAML documents.
 func manifests(ctx context.Context, text string) (objects []*unstructured.Unstructured, err error) {
@@ -42,10 +47,10 @@ func manifests(ctx context.Context, text string) (objects []*unstructured.Unstru
 }
 
 // eachDocument calls decode for each YAML document in the text that is not empty, with its JSON. source describes the text in errors. A text of 1 MiB may
-// take 100 MiB until it is decoded, so few of a process are read at a time.
+// take 100 MiB until it is decoded, so few of a process are read at a time, but for small ones without aliases.
 func eachDocument(ctx context.Context, source, text string, decode func(content []byte) (map[string]any, error)) error {
 	budget := blueprint.NewBudget(ctx)
-	done, err := budget.Turn()
+	done, err := budget.Turn(len(text) <= smallSpec && !strings.Contains(text, "*"))
 	if err != nil {
 		return err
 	}

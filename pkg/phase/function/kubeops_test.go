@@ -37,7 +37,7 @@ type opsWorld struct {
 func newOpsWorld(t *testing.T) *opsWorld {
 	t.Helper()
 	client := fake.NewSimpleDynamicClient(runtime.NewScheme())
-	w := &opsWorld{T: t, function: &KubeOps{Client: client, Mapper: NewMapper(serverWith(served("v1", "ConfigMap"))), Wake: func(phase.ID) {}}}
+	w := &opsWorld{T: t, function: &KubeOps{Client: client, Mapper: NewMapper(serverWith(served("v1", "ConfigMap"))), Wake: func(phase.ID) {}, pace: &pace{}}}
 	w.object = &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": map[string]any{"namespace": "ns", "name": "c", "uid": "c-uid", "resourceVersion": "10"},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"millwright.dev/pkg/inflight"
+	"millwright.dev/pkg/phase"
 )
 
 // A Pod and a ReplicaSet may have more than a MiB each, of which little is used. A process with the memory limit of the shipped Deployment reads the Pods or
@@ -22,6 +23,8 @@ import (
 const (
 	maxListed = 2
 	pageSize  = 16
+	// memoryOfByte is about how much memory a typed object with many small values takes for each byte of its Size, which is that as protobuf.
+	memoryOfByte = 8
 )
 
 // listed are taken by the workloads whose Pods or ReplicaSets are being read.
@@ -35,18 +38,23 @@ func EachPod(ctx context.Context, client kubernetes.Interface, namespace string,
 	return eachOf(ctx, list, selector, func(o runtime.Object) error { return use(o.(*corev1.Pod)) })
 }
 
-// CurrentReplicaSet returns the ReplicaSet of the Deployment's revision, without its spec; nil if there is none.
+// CurrentReplicaSet returns the ReplicaSet of the Deployment's revision, without its spec; nil if there is none. It calls read with the size in bytes of each
+// ReplicaSet that it reads, until that returns an error; read may be nil.
 func CurrentReplicaSet(
-	ctx context.Context, client kubernetes.Interface, deployment metav1.Object, selector *metav1.LabelSelector,
+	ctx context.Context, client kubernetes.Interface, deployment metav1.Object, selector *metav1.LabelSelector, read func(bytes int) error,
 ) (current metav1.Object, _ error) {
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.AppsV1().ReplicaSets(deployment.GetNamespace()).List(ctx, options)
 	}
 	err := eachOf(ctx, list, selector, func(o runtime.Object) error {
-		if set := o.(*appsv1.ReplicaSet); current == nil && isCurrent(set, deployment) {
+		set := o.(*appsv1.ReplicaSet)
+		if current == nil && isCurrent(set, deployment) {
 			current = &metav1.ObjectMeta{Name: set.Name, Namespace: set.Namespace, UID: set.UID}
 		}
-		return nil
+		if read == nil {
+			return nil
+		}
+		return read(set.Size())
 	})
 	return current, err
 }
@@ -57,7 +65,20 @@ func eachOf(ctx context.Context, list pager.ListPageFunc, selector *metav1.Label
 		return context.Cause(ctx)
 	}
 	defer release()
-	pages := pager.New(list)
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		phase.AddReads(ctx, 1, 0)
+		return list(ctx, options)
+	})
 	pages.PageSize, pages.PageBufferSize = pageSize, 0 // without a buffer one page is read while another one is used
-	return pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)}, use)
+	return pages.EachListItem(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(selector)}, func(listed runtime.Object) error {
+		addMemory(ctx, listed)
+		return use(listed)
+	})
+}
+
+// addMemory adds a typed object that was read to the Reads of the context.
+func addMemory(ctx context.Context, object runtime.Object) {
+	if sized, ok := object.(interface{ Size() int }); ok {
+		phase.AddReads(ctx, 0, memoryOfByte*sized.Size())
+	}
 }

@@ -48,6 +48,7 @@ type ScaleWorkload struct {
 
 	operator phase.OperatorNamespace
 	stopped  stoppedCalls
+	pace     *pace
 	// scaled are the calls whose scale subresource this process has written.
 	scaled sync.Map
 }
@@ -150,6 +151,11 @@ func (s *ScaleWorkload) Poll(ctx context.Context, call phase.Call) (phase.Observ
 	if s.stopped.has(call.ID) {
 		return phase.Observation{State: phase.Stopped}, nil
 	}
+	return s.pace.poll(ctx, call, s.look)
+}
+
+// look reads the workload, or the object that is scaled instead, and its Pods.
+func (s *ScaleWorkload) look(ctx context.Context, call phase.Call) (phase.Observation, error) {
 	var intent scaleIntent
 	if err := phase.DecodeIntent(call.Intent, &intent); err != nil {
 		return phase.Observation{}, err
@@ -199,6 +205,7 @@ func (s *ScaleWorkload) observe(
 // Cancel implements Function. The workload keeps the number of replicas that it was scaled to.
 func (s *ScaleWorkload) Cancel(_ context.Context, call phase.Call) error {
 	s.scaled.Delete(call.ID)
+	s.pace.end(call.ID)
 	s.stopped.add(call.ID)
 	s.Wake(call.ID)
 	return nil

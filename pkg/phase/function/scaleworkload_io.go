@@ -10,21 +10,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"millwright.dev/pkg/phase"
 )
 
 // get reads the workload.
 func (s *ScaleWorkload) get(ctx context.Context, intent scaleIntent) (*workload, error) {
+	phase.AddReads(ctx, 1, 0)
 	if intent.Kind == kindStatefulSet {
 		set, err := s.Client.AppsV1().StatefulSets(intent.Namespace).Get(ctx, intent.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
+		addMemory(ctx, set)
 		return workloadOfStatefulSet(set), nil
 	}
 	deployment, err := s.Client.AppsV1().Deployments(intent.Namespace).Get(ctx, intent.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
+	addMemory(ctx, deployment)
 	return workloadOfDeployment(deployment), nil
 }
 
@@ -55,7 +60,7 @@ func (s *ScaleWorkload) ready(ctx context.Context, w *workload) (bool, error) {
 	}
 	var owner metav1.Object = w
 	if w.byReplicaSet {
-		current, err := CurrentReplicaSet(ctx, s.Client, w, w.selector)
+		current, err := CurrentReplicaSet(ctx, s.Client, w, w.selector, nil)
 		if err != nil || current == nil {
 			return false, err // without an error, the controller has not created it yet
 		}

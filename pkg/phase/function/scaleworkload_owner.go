@@ -16,8 +16,12 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// maxOwners is how many levels of owners are followed.
-const maxOwners = 10
+const (
+	// maxOwners is how many levels of owners are followed.
+	maxOwners = 10
+	// readsOfScale is what a read of a scale counts in addition, in reads of a small object: the API server reads the whole object, which may be large.
+	readsOfScale = 8
+)
 
 // scaledOwner returns what is scaled instead of an object that a controller owns, because the controller would revert a change of the object: the
 // highest of its owners that has a scale subresource; nil if none has. The owners of an owner that cannot be read are not followed.
@@ -68,6 +72,7 @@ type scale struct {
 
 func (s *ScaleWorkload) getScale(ctx context.Context, t target) (found scale, _ error) {
 	err := s.Mapper.inServedVersion(ctx, t, isScalable, func(t target) error {
+		phase.AddReads(ctx, readsOfScale, 0)
 		object, err := s.Dynamic.Resource(t.resource()).Namespace(t.Namespace).Get(ctx, t.Name, metav1.GetOptions{}, "scale")
 		found = scaleOf(t, object)
 		return err

@@ -75,7 +75,7 @@ func newOwnerWorld(t *testing.T, scalable ...string) *ownerWorld {
 	w.client.Resources = []*metav1.APIResourceList{served("example.com/v1", kinds...)}
 	w.objects = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), owned(appKind, "web", &platformKind), owned(platformKind, "web", nil))
 	w.objects.PrependReactor("*", "*", w.react)
-	w.ScaleWorkload = &ScaleWorkload{Client: w.client, Dynamic: w.objects, Mapper: NewMapper(w.client.Discovery()), Wake: func(phase.ID) {}}
+	w.ScaleWorkload = &ScaleWorkload{Client: w.client, Dynamic: w.objects, Mapper: NewMapper(w.client.Discovery()), Wake: func(phase.ID) {}, pace: &pace{}}
 	return w
 }
 

@@ -308,7 +308,7 @@ func TestDeploymentReadiness(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s := &ScaleWorkload{Client: cluster}
+			s := &ScaleWorkload{Client: cluster, pace: &pace{}}
 			ready, err := s.ready(t.Context(), workloadOfDeployment(deployment))
 			if err != nil || ready != test.ready {
 				t.Errorf("ready is %t, %v", ready, err)

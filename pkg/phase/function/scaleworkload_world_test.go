@@ -49,7 +49,7 @@ func newScaleWorld(t *testing.T, replicas int32) *scaleWorld {
 		Status: appsv1.StatefulSetStatus{ReadyReplicas: replicas},
 	})
 	w.cluster.PrependReactor("patch", "statefulsets", w.patch)
-	w.ScaleWorkload = &ScaleWorkload{Client: w.cluster, Wake: func(phase.ID) {}}
+	w.ScaleWorkload = &ScaleWorkload{Client: w.cluster, Wake: func(phase.ID) {}, pace: &pace{}}
 	for i := range replicas {
 		w.addPod(i, corev1.PodRunning)
 	}
@@ -172,9 +172,10 @@ func throughStatus(t *testing.T, intent map[string]any) (recorded map[string]any
 	return recorded
 }
 
-// advance records and starts a phase in the observed state, as the controller does, and returns its next state.
+// advance records and starts a phase in the observed state, as the controller does, and returns its next state when the next poll is due.
 func (w *scaleWorld) advance(call *phase.Call) phase.Observation {
 	w.t.Helper()
+	w.pace = &pace{}
 	for range 10 {
 		observed, err := w.Poll(w.t.Context(), *call)
 		if err == nil && observed.State == phase.Idle {

@@ -31,7 +31,7 @@ type Wait struct {
 
 	operator phase.OperatorNamespace
 	stopped  stoppedCalls
-	pace     *waitPace
+	pace     *pace
 }
 
 var _ phase.Function = (*Wait)(nil)
@@ -91,6 +91,7 @@ func (w *Wait) Poll(ctx context.Context, call phase.Call) (phase.Observation, er
 	if rest, waiting := w.pace.rest(call.ID); rest > 0 && left > 0 {
 		return phase.Observation{State: phase.Running, PollAfter: min(rest, left), Waiting: waiting}, nil
 	}
+	ctx, reads := phase.CountReads(ctx)
 	evaluation := w.newEvaluation(ctx, call.ID.Namespace)
 	defer evaluation.objects.end()
 	met, why, waiting := evaluation.evaluate(ctx, args.Conditions)
@@ -98,7 +99,7 @@ func (w *Wait) Poll(ctx context.Context, call phase.Call) (phase.Observation, er
 	case ctx.Err() != nil:
 		return phase.Observation{}, fmt.Errorf("evaluating conditions: %w", ctx.Err())
 	case !met && left > 0:
-		after := w.pace.evaluated(call.ID, evaluation.cost(), pollAfter(waited, conditionPoll, maxConditionPoll), waiting)
+		after := w.pace.polled(call.ID, evaluation.cost()+costOf(reads), pollAfter(waited, conditionPoll, maxConditionPoll), waiting)
 		return phase.Observation{State: phase.Running, PollAfter: min(after, left), Waiting: waiting}, nil
 	}
 	w.pace.end(call.ID)

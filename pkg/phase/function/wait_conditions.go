@@ -90,9 +90,9 @@ func (w *Wait) newEvaluation(ctx context.Context, namespace string) *evaluation 
 	}
 }
 
-// cost returns about how much of a CPU the evaluation has taken, in Budgets.
+// cost returns about how much of a CPU the evaluation has taken, in Budgets, besides what it has read.
 func (e *evaluation) cost() float64 {
-	return e.budget.Spent() + float64(e.objects.reads)/readsOfBudget + float64(e.conditions)/conditionsOfBudget
+	return e.budget.Spent() + float64(e.conditions)/conditionsOfBudget
 }
 
 // evaluate evaluates the conditions with one Budget. They hold if one of anyOf holds, or all of allOf. If a condition cannot be evaluated, the
@@ -170,9 +170,9 @@ func (e *evaluation) holds(ctx context.Context, i item) (bool, unmet) {
 	}
 }
 
-// render evaluates a condition when it is the turn of the budget. Objects are read outside of turns.
+// render evaluates a condition when it is the turn of the budget: one on small objects does not wait for that. Objects are read outside of turns.
 func (e *evaluation) render(i item, t target, object map[string]any) (string, error) {
-	done, err := e.budget.Turn()
+	done, err := e.budget.Turn(e.objects.endPlace == nil)
 	if err != nil {
 		return "", err
 	}

@@ -58,20 +58,17 @@ type waitObjects struct {
 	memory int
 	// endPlace gives up the place among largeWaits; nil without one.
 	endPlace func()
-	// reads is the number of requests for objects. A failed look-up of a resource counts as readsOfDiscovery.
-	reads int
 }
 
 // get returns the object of a reference. It reads the object if it is not kept.
 func (o *waitObjects) get(ctx context.Context, reference blueprint.ObjectReference) (t target, object map[string]any, err error) {
 	if t, err = targetOf(ctx, o.mapper, reference, ""); err != nil {
-		o.reads += readsOfDiscovery
+		phase.AddReads(ctx, readsOfDiscovery, 0)
 		return t, nil, err
 	}
 	if known, ok := o.kept[t]; ok {
 		return t, known, nil
 	}
-	o.reads++
 	admitted := phase.WithAdmission(ctx, o.admit)
 	found, err := o.client.Resource(t.resource()).Namespace(t.Namespace).Get(admitted, t.Name, metav1.GetOptions{})
 	_, tooLarge := phase.FailureOf(err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"path"
 	"strconv"
 	"strings"
@@ -111,30 +110,39 @@ func TestWaitRefusesDenseObjects(t *testing.T) {
 }
 
 // denseObjects returns a client of objects of which each has as many small values as its name is.
-func denseObjects(t *testing.T) dynamic.Interface {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, _ := strconv.Atoi(path.Base(r.URL.Path))
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"ConfigMap","a":[`+strings.Repeat(`{"":0},`, n)+"0]}")
-	}))
-	t.Cleanup(server.Close)
-	client, err := dynamic.NewForConfig(phase.BoundObjects(&rest.Config{Host: server.URL}))
+func denseObjects(t *testing.T) dynamic.Interface { return denseObjectsWith(t, "{}") }
+
+// denseObjectsWith returns a client of denseObjects with this metadata.
+func denseObjectsWith(t *testing.T, metadata string) dynamic.Interface {
+	t.Helper()
+	server := roundTripper(func(req *http.Request) (*http.Response, error) {
+		n, _ := strconv.Atoi(path.Base(req.URL.Path))
+		text := `{"apiVersion":"v1","kind":"ConfigMap","metadata":` + metadata + `,"a":[` + strings.Repeat(`{"":0},`, n) + "0]}"
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: req,
+		}, nil
+	})
+	client, err := dynamic.NewForConfig(phase.BoundObjects(&rest.Config{Host: "server.example.com", Transport: server, QPS: -1}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
 }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
 // KubeOps works on objects of any size: it decodes only their metadata.
 func TestKubeOpsOnDenseObjects(t *testing.T) {
-	k := &KubeOps{Client: denseObjects(t), Mapper: NewMapper(serverWith(served("v1", "ConfigMap")))}
+	k := &KubeOps{Client: denseObjects(t), Mapper: NewMapper(serverWith(served("v1", "ConfigMap"))), pace: &pace{}}
 	dense := target{APIVersion: "v1", Resource: "configmaps", Namespace: "db", Name: "50000"}
 	reference := blueprint.ObjectReference{APIVersion: "v1", Resource: "configmaps", Namespace: "db", Name: dense.Name}
 	if found, err := k.existing(t.Context(), blueprint.KubeOpsArgs{ObjectReference: reference}); err != nil || found != dense {
 		t.Errorf("existing: got %v, %v, want %v", found, err, dense)
 	}
-	if found, err := k.get(t.Context(), dense); err != nil || len(found.Object) != 2 {
-		t.Errorf("get: got %v, %v, want only apiVersion and kind", found, err)
+	if found, err := k.get(t.Context(), dense); err != nil || len(found.Object) != 3 {
+		t.Errorf("get: got %v, %v, want only apiVersion, kind and metadata", found, err)
 	}
 	if err := k.delete(t.Context(), dense); err != nil {
 		t.Errorf("delete: got %v", err)
@@ -174,7 +182,7 @@ func TestLargeWaitsTakePlaces(t *testing.T) {
 	if details := poll("10000"); details != want {
 		t.Errorf("a large object without a place: got %q, want %q", details, want)
 	}
-	w.pace = &waitPace{}
+	w.pace = &pace{}
 	if details := poll("1000"); details != "" {
 		t.Errorf("a small object without a place: got %q", details)
 	}
@@ -182,7 +190,7 @@ func TestLargeWaitsTakePlaces(t *testing.T) {
 		release()
 	}
 	for range 2 * maxLargeWaits { // each gives its place up
-		w.pace = &waitPace{}
+		w.pace = &pace{}
 		if details := poll("10000"); details != "" {
 			t.Errorf("a large object: got %q", details)
 		}

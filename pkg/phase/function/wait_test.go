@@ -38,7 +38,7 @@ type waitWorld struct {
 func newWaitWorld(language blueprint.ConditionLanguage, objects ...runtime.Object) *waitWorld {
 	w := &waitWorld{cluster: dynamicfake.NewSimpleDynamicClient(scheme.Scheme, objects...), server: serverWith(served("v1", "Pod", "ConfigMap", "Secret", "Node"))}
 	w.Wait = &Wait{
-		Client: w.cluster, Mapper: NewMapper(w.server), Language: language, Wake: func(id phase.ID) { w.woken = append(w.woken, id) }, pace: &waitPace{},
+		Client: w.cluster, Mapper: NewMapper(w.server), Language: language, Wake: func(id phase.ID) { w.woken = append(w.woken, id) }, pace: &pace{},
 	}
 	return w
 }

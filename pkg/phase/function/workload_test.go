@@ -32,7 +32,17 @@ func TestCurrentReplicaSet(t *testing.T) {
 	client := fake.NewClientset(set("old", "d", "1"), set("theirs", "x", "2"))
 	want := func(name string) {
 		t.Helper()
-		current, err := CurrentReplicaSet(t.Context(), client, deployment, &metav1.LabelSelector{MatchLabels: labels})
+		read := 0
+		count := func(bytes int) error {
+			if bytes > 0 {
+				read++
+			}
+			return nil
+		}
+		current, err := CurrentReplicaSet(t.Context(), client, deployment, &metav1.LabelSelector{MatchLabels: labels}, count)
+		if read < 2 {
+			t.Errorf("got the sizes of %d ReplicaSets, want those of all", read)
+		}
 		if name == "" && current != nil || name != "" && (current == nil || current.GetName() != name || current.GetUID() != types.UID(name)) || err != nil {
 			t.Errorf("got %v, %v, want %q", current, err, name)
 		}

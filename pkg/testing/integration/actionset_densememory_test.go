@@ -13,8 +13,8 @@ import (
 )
 
 // The ActionSet controller, with the memory limit of the manifests, survives JSON that takes fifty times its size when it is decoded: in Blueprints, in
-// snapshots, in subjects, in objects that a Wait reads, and in many ActionSets that are small as JSON. Another user's
-// ActionSet ends meanwhile, and those that run can be cancelled and deleted.
+// snapshots, in subjects, in objects that a Wait reads, and in many ActionSets that are small as JSON. Small
+// ActionSets end meanwhile, and those that run can be cancelled and deleted.
 func TestActionSetDenseMemory(t *testing.T) {
 	e := newActionsMemoryEnv(t)
 	e.startNode(map[string]program{"quick": func(_ context.Context, c *call) int { c.output("k", "v"); return 0 }})
@@ -43,7 +43,7 @@ func TestActionSetDenseMemory(t *testing.T) {
 		}
 	}
 	p := e.startLimitedActions()
-	usual := e.honestRun("usual")
+	usual := e.honestRuns("usual")
 	create := func(name, blueprint string, change func(*v1alpha1.ActionSet)) {
 		set := e.newSet(name, strings.ReplaceAll(goOnNamespace, "$ME", blueprint))
 		if change != nil {
@@ -70,8 +70,7 @@ func TestActionSetDenseMemory(t *testing.T) {
 			set.Spec.Actions[0].Artifacts = artifacts
 		})
 	}
-	busy := e.honestRun("busy")
-	t.Logf("another ActionSet takes %s, and %s before: %.1f times as long", busy, usual, busy.Seconds()/usual.Seconds())
+	e.wantUndelayed(e.honestRuns("busy"), usual)
 	wants := map[string]string{"args": "podOverride", "subject": "ObjectTooLarge: "}
 	for kind, want := range wants {
 		for i := range rounds {
@@ -89,6 +88,7 @@ func TestActionSetDenseMemory(t *testing.T) {
 			p.mustRun(t)
 		}
 	}
+	e.awaitUsual(usual)
 	p.mustHaveFit(t)
 
 	p = e.startLimitedActions()

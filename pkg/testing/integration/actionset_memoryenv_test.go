@@ -4,8 +4,10 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -61,4 +63,63 @@ func (e *actionsEnv) startActionsLimitedTo(percent int64) *limitedProcess {
 		return ""
 	})
 	return p
+}
+
+// honestRun runs an ActionSet with one KubeTask to its end. It returns how long that takes.
+func (e *actionsEnv) honestRun(name string) time.Duration {
+	e.Helper()
+	began := time.Now()
+	e.startRun(name, "  phases: ["+taskPhase("one", "quick")+"]\n")
+	e.wantEnd(name, "complete one=complete; 100%")
+	return time.Since(began)
+}
+
+// honestTimes are how long small ActionSets take, and as many times honestReads requests of a client that does not need the operator.
+type honestTimes struct{ runs, requests time.Duration }
+
+// honestReads is about how many requests such an ActionSet takes.
+const honestReads = 18
+
+// honestRuns measures both in turn. The ActionSets are in the namespace of the others, so that no share of a namespace helps them.
+func (e *actionsEnv) honestRuns(name string) (times honestTimes) {
+	e.Helper()
+	for i := range 10 {
+		times.runs += e.honestRun(fmt.Sprintf("%s-%d", name, i))
+		began := time.Now()
+		for range honestReads {
+			if _, err := e.kube.CoreV1().Namespaces().Get(e.Context(), e.namespace, metav1.GetOptions{}); err != nil {
+				e.Fatal(err)
+			}
+		}
+		times.requests += time.Since(began)
+	}
+	return times
+}
+
+// wantUndelayed checks that these ActionSets are delayed at most twice as much as any client of the API server is: in a cluster on one machine, the requests
+// that create the others delay all clients. The second limit is for what the operator asks of the API server.
+func (e *actionsEnv) wantUndelayed(busy, usual honestTimes) {
+	e.Helper()
+	runs, requests := busy.runs.Seconds()/usual.runs.Seconds(), busy.requests.Seconds()/usual.requests.Seconds()
+	e.Logf("while others are created, ten small ActionSets take %s, %.1f times as long as usual, and their number of requests %s, %.1f times as long",
+		busy.runs, runs, busy.requests, requests)
+	if runs > 2*requests && runs > 3 || runs > 20 {
+		e.Errorf("small ActionSets take %.1f times as long as usual, and requests %.1f times", runs, requests)
+	}
+}
+
+// awaitUsual waits until such ActionSets take about their usual time, while the others run.
+func (e *actionsEnv) awaitUsual(usual honestTimes) {
+	e.Helper()
+	turn := 0
+	e.eventually(func() string {
+		turn++
+		now := e.honestRuns(fmt.Sprint("steady-", turn))
+		result := fmt.Sprintf("while others run, ten small ActionSets take %s, %.1f times as long as usual", now.runs, now.runs.Seconds()/usual.runs.Seconds())
+		if now.runs > 2*usual.runs {
+			return result
+		}
+		e.Log(result)
+		return ""
+	})
 }

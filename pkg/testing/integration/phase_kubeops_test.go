@@ -6,6 +6,7 @@ package integration
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,7 @@ import (
 // kubeOps calls the function KubeOps on a real API server, in a namespace of its own.
 type kubeOps struct {
 	*testing.T
-	function  *function.KubeOps
+	function  phase.Function
 	kube      kubernetes.Interface
 	ours      versioned.Interface
 	namespace string
@@ -37,8 +38,8 @@ func newKubeOps(t *testing.T) *kubeOps {
 	cluster := testcluster.Shared(t)
 	k := &kubeOps{T: t, namespace: cluster.Namespace(t)}
 	var errs [3]error
-	k.function = &function.KubeOps{}
-	k.function.Client, errs[0] = dynamic.NewForConfig(cluster.Config())
+	env := phase.Environment{Wake: func(phase.ID) {}}
+	env.Dynamic, errs[0] = dynamic.NewForConfig(cluster.Config())
 	k.kube, errs[1] = kubernetes.NewForConfig(cluster.Config())
 	k.ours, errs[2] = versioned.NewForConfig(cluster.Config())
 	for _, err := range errs {
@@ -46,7 +47,8 @@ func newKubeOps(t *testing.T) *kubeOps {
 			t.Fatal(err)
 		}
 	}
-	k.function.Mapper = function.NewMapper(k.kube.Discovery())
+	env.Client = k.kube
+	k.function = function.New(t.Context(), env).Get("KubeOps")
 	return k
 }
 
@@ -206,6 +208,7 @@ func TestKubeOpsDelete(t *testing.T) {
 	if _, err := configMaps.Patch(t.Context(), "x", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(observed.PollAfter) // then a poll is due
 	k.is(k.poll(call), phase.Succeeded, "")
 
 	create() // a new object of the same name
