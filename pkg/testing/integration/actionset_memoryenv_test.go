@@ -96,12 +96,12 @@ func (e *actionsEnv) honestRuns(name string) (times honestTimes) {
 	return times
 }
 
-// wantUndelayed checks that these ActionSets are delayed at most twice as much as any client of the API server is: in a cluster on one machine, the requests
-// that create the others delay all clients. The second limit is for what the operator asks of the API server.
+// wantUndelayed checks that, while the others begin, these ActionSets are delayed at most twice as much as any client of the API server is: what the others
+// wait for in the operator does not delay them. The second limit is for what the operator asks of the API server meanwhile, which delays all clients.
 func (e *actionsEnv) wantUndelayed(busy, usual honestTimes) {
 	e.Helper()
 	runs, requests := busy.runs.Seconds()/usual.runs.Seconds(), busy.requests.Seconds()/usual.requests.Seconds()
-	e.Logf("while others are created, ten small ActionSets take %s, %.1f times as long as usual, and their number of requests %s, %.1f times as long",
+	e.Logf("while others begin, ten small ActionSets take %s, %.1f times as long as usual, and their number of requests %s, %.1f times as long",
 		busy.runs, runs, busy.requests, requests)
 	if runs > 2*requests && runs > 3 || runs > 20 {
 		e.Errorf("small ActionSets take %.1f times as long as usual, and requests %.1f times", runs, requests)
