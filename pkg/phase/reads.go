@@ -6,11 +6,24 @@ package phase
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
-// Reads are requests that read objects: their number, and about how much memory their answers take when they are decoded, in bytes. That is also a measure of
-// how long they take the API server. An expensive request may count as several.
+// Reads are requests that read objects: their number, and about how much memory their answers take when they are decoded, in bytes. An expensive
+// request may count as several.
 type Reads struct{ Requests, Memory atomic.Int64 }
+
+const (
+	// cpuOfRequest is about how long a request takes a CPU of the API server, and memoryOfSecond how many bytes of memory in answers take it a second: it
+	// decodes and encodes each object, however little of it is used here. As measured with objects of many small values, which take the longest.
+	cpuOfRequest   = time.Millisecond
+	memoryOfSecond = 192 << 20
+)
+
+// CPU returns about how long they take a CPU of the API server.
+func (r *Reads) CPU() time.Duration {
+	return time.Duration(r.Requests.Load())*cpuOfRequest + time.Duration(float64(r.Memory.Load())/memoryOfSecond*float64(time.Second))
+}
 
 type readsKey struct{}
 
@@ -18,6 +31,11 @@ type readsKey struct{}
 func CountReads(ctx context.Context) (context.Context, *Reads) {
 	reads := &Reads{}
 	return context.WithValue(ctx, readsKey{}, reads), reads
+}
+
+// AddTo adds them to the Reads of the context, as AddReads does.
+func (r *Reads) AddTo(ctx context.Context) {
+	AddReads(ctx, int(r.Requests.Load()), int(r.Memory.Load()))
 }
 
 // AddReads adds to the Reads of the context. It does nothing if they are not counted.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -21,12 +22,12 @@ const (
 	maxOfOne, maxOfAll = 0.02, 0.25
 	// maxPause is the longest interval between two polls. With more than some hundred expensive phases, all of them take more than maxOfAll.
 	maxPause = 5 * time.Minute
+	// jitter is by how much an interval may be shorter, as a part of it, so that expensive phases that were polled together are not again.
+	jitter = 0.2
 	// maxLate is how long after its time a phase may be polled, because its ActionSet waits, until it does not count any more.
 	maxLate = 3 * time.Minute
-	// readsOfBudget, memoryOfBudget and conditionsOfBudget are how many requests, bytes of memory in their answers, and conditions take about as much of a
-	// CPU as what a Budget pays for, without what is paid from it. A request takes about as much of a CPU of the API server as of this process. An answer takes
-	// more of it: the API server decodes and encodes the object, however little of it is used here.
-	readsOfBudget, memoryOfBudget, conditionsOfBudget = 400, 64 << 20, 10_000
+	// conditionsOfBudget is how many conditions take about as much of a CPU as what a Budget pays for, without what is paid from it.
+	conditionsOfBudget = 10_000
 )
 
 // pace determines how often each phase that waits for other objects is polled in this process. If all of them would take too much of a CPU, here or of the
@@ -39,6 +40,8 @@ type pace struct {
 	shares   map[string]float64
 	computed time.Time
 	counted  int
+
+	expensive expensiveObjects
 }
 
 // pacedPoll is a phase between two polls.
@@ -52,9 +55,10 @@ type pacedPoll struct {
 }
 
 // costOf returns about how much of a CPU it takes to read that, in Budgets.
-func costOf(reads *phase.Reads) float64 {
-	return float64(reads.Requests.Load())/readsOfBudget + float64(reads.Memory.Load())/memoryOfBudget
-}
+func costOf(reads *phase.Reads) float64 { return budgets(reads.CPU()) }
+
+// budgets returns how many Budgets pay for as much of a CPU.
+func budgets(cpu time.Duration) float64 { return cpu.Seconds() / secondsOfBudget }
 
 // poll polls a phase, unless that is not due yet: then the observation is the last one. A phase that is about to be cancelled is polled. The poll costs what it
 // reads with the context.
@@ -74,7 +78,7 @@ func (p *pace) poll(ctx context.Context, call phase.Call, poll func(context.Cont
 	return found, err
 }
 
-// polled records a poll that has cost this number of Budgets. It returns the interval until the next one, which is no shorter than least.
+// polled records a poll that has cost this number of Budgets. It returns the interval until the next one, which is not shorter than least.
 func (p *pace) polled(id phase.ID, cost float64, least time.Duration, waiting phase.Waiting) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,9 +93,22 @@ func (p *pace) polled(id phase.ID, cost float64, least time.Duration, waiting ph
 	if share := p.shareOfOne(now, id.Namespace); w.demand > share {
 		interval = min(seconds/share, maxPause.Seconds())
 	}
+	if interval > least.Seconds() {
+		interval = max(least.Seconds(), interval*(1-jitter*rand.Float64()))
+	}
 	after := time.Duration(interval * float64(time.Second))
 	w.next, w.expires = now.Add(after), now.Add(after+maxLate)
 	return after
+}
+
+// firstPoll is what a phase waits for that is not polled yet, because that is known to be expensive.
+var firstPoll = phase.Waiting{For: "its first evaluation", Details: "its conditions are on large objects"}
+
+// start is for a phase that begins, whose first poll costs at least this number of Budgets: it waits as a phase does that has just been polled.
+func (p *pace) start(id phase.ID, cost float64) {
+	if cost > 0 {
+		p.polled(id, cost, 0, firstPoll)
+	}
 }
 
 // rest returns how long it is until the next poll, with the result of the last one; 0 if it is due.

@@ -66,8 +66,13 @@ func (w *Wait) Validate(_ context.Context, call phase.Call) (map[string]any, err
 	return phase.EncodeIntent(waitIntent{Since: time.Now().UTC()})
 }
 
-// Start implements Function. There is nothing to start.
+// Start implements Function. There is nothing to start. If the conditions are on objects that are known to be expensive, they are evaluated later.
 func (w *Wait) Start(ctx context.Context, call phase.Call) (phase.Observation, error) {
+	args, err := waitArgs(call)
+	if err != nil {
+		return phase.Ended(err)
+	}
+	w.pace.start(call.ID, budgets(w.pace.expensive.cost(items(args.Conditions))))
 	return w.Poll(ctx, call)
 }
 
@@ -88,8 +93,11 @@ func (w *Wait) Poll(ctx context.Context, call phase.Call) (phase.Observation, er
 	}
 	waited := time.Since(intent.Since)
 	left := args.Timeout - waited
-	if rest, waiting := w.pace.rest(call.ID); rest > 0 && left > 0 {
-		return phase.Observation{State: phase.Running, PollAfter: min(rest, left), Waiting: waiting}, nil
+	if rest, waiting := w.pace.rest(call.ID); rest > 0 && (left > 0 || waiting == firstPoll) {
+		if left > 0 {
+			rest = min(rest, left)
+		}
+		return phase.Observation{State: phase.Running, PollAfter: rest, Waiting: waiting}, nil
 	}
 	ctx, reads := phase.CountReads(ctx)
 	evaluation := w.newEvaluation(ctx, call.ID.Namespace)

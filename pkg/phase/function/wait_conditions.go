@@ -86,7 +86,8 @@ type evaluation struct {
 func (w *Wait) newEvaluation(ctx context.Context, namespace string) *evaluation {
 	budget := blueprint.NewBudget(ctx)
 	return &evaluation{
-		budget: budget, evaluator: w.Language.Evaluator(budget, time.Now), objects: waitObjects{client: w.Client, mapper: w.Mapper, namespace: namespace},
+		budget: budget, evaluator: w.Language.Evaluator(budget, time.Now),
+		objects: waitObjects{client: w.Client, mapper: w.Mapper, namespace: namespace, expensive: &w.pace.expensive},
 	}
 }
 

@@ -54,6 +54,7 @@ type waitObjects struct {
 	// namespace is that of the ActionSet.
 	namespace string
 	kept      map[target]map[string]any
+	expensive *expensiveObjects
 	// memory that they take, in bytes.
 	memory int
 	// endPlace gives up the place among largeWaits; nil without one.
@@ -69,8 +70,10 @@ func (o *waitObjects) get(ctx context.Context, reference blueprint.ObjectReferen
 	if known, ok := o.kept[t]; ok {
 		return t, known, nil
 	}
-	admitted := phase.WithAdmission(ctx, o.admit)
+	admitted, reads := phase.CountReads(phase.WithAdmission(ctx, o.admit))
 	found, err := o.client.Resource(t.resource()).Namespace(t.Namespace).Get(admitted, t.Name, metav1.GetOptions{})
+	reads.AddTo(ctx)
+	o.expensive.learn(reference, reads.CPU(), err)
 	_, tooLarge := phase.FailureOf(err)
 	switch { // without the URL of the request
 	case tooLarge, errors.Is(err, errObjectsTooLarge):
@@ -130,9 +133,7 @@ func (o *waitObjects) keep(budget *blueprint.Budget, t target, object map[string
 func checkObjects(conditions []item) error {
 	different := map[blueprint.ObjectReference]bool{}
 	for _, each := range conditions {
-		reference := each.ObjectReference
-		reference.Kind = "" // the resource identifies the object
-		different[reference] = true
+		different[withoutKind(each.ObjectReference)] = true
 	}
 	if n := len(different); n > maxWaitObjects {
 		return fmt.Errorf("conditions names %d different objects, and may name %d: use several phases", n, maxWaitObjects)
