@@ -189,6 +189,7 @@ func (s *syncer) setFinalizers(ctx context.Context, finalizers []string) error {
 	if err != nil {
 		return err
 	}
+	s.addWrite(ctx)
 	patched, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).Patch(ctx, s.key.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
 		return fmt.Errorf("writing the finalizers of ActionSet %s: %w", s.key, err)
@@ -197,10 +198,23 @@ func (s *syncer) setFinalizers(ctx context.Context, finalizers []string) error {
 	return nil
 }
 
+const (
+	// readsOfSet is as how much memory that of an ActionSet counts: the API server compares its fields with the schema.
+	readsOfSet = 2
+	// readsOfWrite is how many reads a write counts as: the API server decodes the object, reads the old one, and sends the new one to those that watch.
+	readsOfWrite = 3
+)
+
+// addWrite counts a write of the ActionSet.
+func (s *syncer) addWrite(ctx context.Context) {
+	phase.AddReads(ctx, readsOfWrite, readsOfWrite*readsOfSet*s.memorySize)
+}
+
 // writeStatus writes the status, with the observed resourceVersion as a precondition.
 func (s *syncer) writeStatus(ctx context.Context, status v1alpha1.ActionSetStatus) error {
 	set := *s.o.set
 	set.Status = s.withUID(status)
+	s.addWrite(ctx)
 	updated, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).UpdateStatus(ctx, &set, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		s.statusAPI.recheck() // unless the ActionSet is gone

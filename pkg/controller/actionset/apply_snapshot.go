@@ -15,6 +15,7 @@ import (
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/controller"
+	"millwright.dev/pkg/phase"
 )
 
 // outdatedDefinition is the error if the API server drops the snapshot from a status.
@@ -30,6 +31,7 @@ func (s *syncer) createSnapshot(ctx context.Context, r *snapshot) error {
 	if err != nil {
 		return err
 	}
+	phase.AddReads(ctx, readsOfWrite, readsOfWrite*len(secret.Data[snapshotKey]))
 	created, err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		s.o.takenOver = true

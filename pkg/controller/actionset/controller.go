@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/lru"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/controller"
@@ -84,6 +85,8 @@ type Controller struct {
 	keptRuns  keptRuns
 	// largeSyncs are the turns of ActionSets that are large, or read much.
 	largeSyncs *turns
+	// largeSubjects are those that have turned out to be large; their keys are of type subjectKey.
+	largeSubjects *lru.Cache
 	// decoding limits the decoding of large Blueprints. Its keys are namespaces.
 	decoding *inflight.Limit[string]
 	// added are the Blueprints for which the event Added was recorded.
@@ -99,15 +102,16 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, fmt.Errorf("making the client of all kinds: %w", err)
 	}
 	c := &Controller{
-		Config:     config,
-		sets:       config.ActionSets.Lister(),
-		blueprints: config.Blueprints.Lister(),
-		setStore:   config.ActionSets.Informer().GetStore(),
-		dynamic:    objects,
-		executor:   string(uuid.NewUUID()),
-		statusAPI:  newStatusAPI(config.KubeClient.Discovery()),
-		keptRuns:   keptRuns{most: inflight.ForMemory(maxKept)},
-		decoding:   inflight.NewLimit[string](1, inflight.AtMostForMemory(maxDecoding)),
+		Config:        config,
+		sets:          config.ActionSets.Lister(),
+		blueprints:    config.Blueprints.Lister(),
+		setStore:      config.ActionSets.Informer().GetStore(),
+		dynamic:       objects,
+		executor:      string(uuid.NewUUID()),
+		statusAPI:     newStatusAPI(config.KubeClient.Discovery()),
+		keptRuns:      keptRuns{most: inflight.ForMemory(maxKept)},
+		largeSubjects: lru.New(maxLargeSubjects),
+		decoding:      inflight.NewLimit[string](1, inflight.AtMostForMemory(maxDecoding)),
 	}
 	controller.TrimCacheOf(config.ActionSets.Informer(), trimSet)
 	controller.TrimCacheOf(config.Blueprints.Informer(), trimBlueprint)
@@ -200,7 +204,12 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	case err != nil:
 		return 0, err
 	}
-	s := &syncer{Controller: c, key: key, large: isHeader(set), urgent: isCancelled(set)}
+	if isHeader(set) && hasLongEnded(set) && c.memories.Get(key, set.UID).snapshot == nil && len(c.functions.Found(key.Namespace, key.Name)) == 0 {
+		c.largeSyncs.leave(key)
+		return 0, nil // nothing is left to do, so it need not be read
+	}
+	s := &syncer{Controller: c, key: key, large: isHeader(set), urgency: urgencyOf(set)}
+	ctx, s.asked = phase.CountReads(ctx)
 	return s.sync(ctx, set)
 }
 
@@ -209,8 +218,13 @@ type syncer struct {
 	*Controller
 	key    cache.ObjectName
 	memory *memory
-	// large: the cache has only a header of the ActionSet. urgent: it is cancelled, or is being deleted.
-	large, urgent bool
+	// large: the cache has only a header of the ActionSet.
+	large   bool
+	urgency urgency
+	// memorySize is about how much memory a large ActionSet takes, in bytes.
+	memorySize int
+	// asked is what this sync asks of the API server, as far as that may be expensive. Polls are not counted: they have a pace.
+	asked *phase.Reads
 	// hasTurn reports whether this sync has one of the largeSyncs.
 	hasTurn bool
 	o       observed

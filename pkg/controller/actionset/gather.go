@@ -26,6 +26,11 @@ import (
 // left the Secret with the snapshot, which is deleted with the ActionSet.
 const cleanUpPeriod = 15 * time.Minute
 
+// hasLongEnded reports whether a run has ended so long ago that no process cleans it up any more.
+func hasLongEnded(set *v1alpha1.ActionSet) bool {
+	return hasFinished(set.Status) && time.Since(set.Status.CompletionTime.Time) > cleanUpPeriod && !slices.Contains(set.Finalizers, Finalizer)
+}
+
 var getOptions = metav1.GetOptions{}
 
 // gather observes what a plan is decided from, except for the answers to asks.
@@ -109,8 +114,7 @@ func (s *syncer) gatherSnapshot(ctx context.Context) error {
 		return nil
 	}
 	if hasFinished(set.Status) {
-		old := time.Since(set.Status.CompletionTime.Time) > cleanUpPeriod && len(set.Finalizers) == 0
-		if s.memory.cleanedUp = s.memory.cleanedUp || old || !hasStarted(set.Status); s.memory.cleanedUp {
+		if s.memory.cleanedUp = s.memory.cleanedUp || hasLongEnded(set) || !hasStarted(set.Status); s.memory.cleanedUp {
 			return nil
 		}
 	}
@@ -131,6 +135,7 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("reading Secret %s/%s with the snapshot: %w", s.key.Namespace, name, err)
 	}
+	phase.AddReads(ctx, 1, len(secret.Data[snapshotKey]))
 	if jsonscan.DecodedMemory(secret.Data[snapshotKey]) > smallReads {
 		if err := s.takeTurn(); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/jsonscan"
 	"millwright.dev/pkg/phase"
 )
 
@@ -32,6 +33,13 @@ func (s *syncer) gatherBlueprints(ctx context.Context) error {
 			named[action.Blueprint] = sets.New[string]()
 		}
 		named[action.Blueprint].Insert(action.Name)
+	}
+	for name := range named {
+		if cached, err := s.Controller.blueprints.Blueprints(s.key.Namespace).Get(name); err == nil && isHeader(cached) {
+			if err := s.takeTurn(); err != nil {
+				return err
+			}
+		}
 	}
 	read, kept := 0, 0
 	for _, action := range actions {
@@ -81,6 +89,9 @@ func (s *syncer) getBlueprint(ctx context.Context, name string) (rest.Result, in
 		return found, 0, err
 	}
 	text, err := found.Raw()
+	if len(text) > smallObject {
+		phase.AddReads(ctx, 1, jsonscan.DecodedMemory(text))
+	}
 	return found, len(text), err
 }
 
@@ -103,6 +114,7 @@ func (s *syncer) decodeBlueprint(ctx context.Context, found rest.Result, size in
 			kept[action] = of
 		}
 	}
+	blueprint.Actions = nil
 	trimBlueprint(blueprint)
 	blueprint.Actions = kept
 	return blueprint, nil

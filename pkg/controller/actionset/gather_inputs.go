@@ -93,12 +93,23 @@ func readAll[T any](
 	return objects, nil
 }
 
+// readAndCount is readOnce, and counts what it reads.
+func readAndCount[T any](ctx context.Context, r *reads, key readKey, read func() (*T, error)) (*T, error) {
+	return readOnce(r, key, func() (*T, error) {
+		object, err := read()
+		if err == nil {
+			phase.AddReads(ctx, 1, memoryOf(object))
+		}
+		return object, err
+	})
+}
+
 func (s *syncer) readSecret(ctx context.Context, reference v1alpha1.ObjectReference) (*corev1.Secret, error) {
 	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
 	if err := checkReference("the reference to a Secret", &reference); err != nil {
 		return nil, err
 	}
-	return readOnce(&s.reads, readKey{"Secret", namespace, reference.Name}, func() (*corev1.Secret, error) {
+	return readAndCount(ctx, &s.reads, readKey{"Secret", namespace, reference.Name}, func() (*corev1.Secret, error) {
 		secret, err := s.KubeClient.CoreV1().Secrets(namespace).Get(ctx, reference.Name, getOptions)
 		if err != nil {
 			return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, reference.Name, err)
@@ -115,7 +126,7 @@ func (s *syncer) readConfigMap(ctx context.Context, reference v1alpha1.ObjectRef
 	if err := checkReference("the reference to a ConfigMap", &reference); err != nil {
 		return nil, err
 	}
-	return readOnce(&s.reads, readKey{"ConfigMap", namespace, reference.Name}, func() (*corev1.ConfigMap, error) {
+	return readAndCount(ctx, &s.reads, readKey{"ConfigMap", namespace, reference.Name}, func() (*corev1.ConfigMap, error) {
 		configMap, err := s.KubeClient.CoreV1().ConfigMaps(namespace).Get(ctx, reference.Name, getOptions)
 		if err != nil {
 			return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, reference.Name, err)
@@ -130,7 +141,7 @@ func (s *syncer) readProfile(ctx context.Context, reference *v1alpha1.ObjectRefe
 		return nil, nil
 	}
 	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
-	return readOnce(&s.reads, readKey{"Profile", namespace, reference.Name}, func() (*blueprint.Profile, error) {
+	return readAndCount(ctx, &s.reads, readKey{"Profile", namespace, reference.Name}, func() (*blueprint.Profile, error) {
 		return s.getProfile(ctx, namespace, reference.Name)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
 )
 
 // gatherSet returns the whole ActionSet: a large one, of which the cache has a header, is read. It returns nil if it is gone.
@@ -20,6 +21,8 @@ func (s *syncer) gatherSet(ctx context.Context, cached *v1alpha1.ActionSet) (*v1
 	if err := s.takeTurn(); err != nil {
 		return nil, err
 	}
+	s.memorySize = memoryOfHeader(cached)
+	phase.AddReads(ctx, 1, readsOfSet*s.memorySize)
 	set, err := s.Client.CrV1alpha1().ActionSets(s.key.Namespace).Get(ctx, s.key.Name, getOptions)
 	switch {
 	case apierrors.IsNotFound(err):

@@ -8,11 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,7 +47,11 @@ const maxSubjectMemory = 16 << 20
 func (s *syncer) lookUpSubjects(ctx context.Context, room int) ([]foundSubject, error) {
 	s.reads.check = s.checkReads
 	defer func() { s.reads.check = nil }()
-	if startReads(s.o.set.Spec, s.key.Namespace) > fewReads {
+	largeSubject := slices.ContainsFunc(s.o.set.Spec.Actions, func(action v1alpha1.ActionSpec) bool {
+		_, large := s.largeSubjects.Get(subjectKeyOf(&action.Object, s.key.Namespace))
+		return large
+	})
+	if largeSubject || startReads(s.o.set.Spec, s.key.Namespace) > fewReads {
 		if err := s.takeTurn(); err != nil {
 			return nil, err
 		}
@@ -113,6 +119,20 @@ func (s *syncer) lookUpObjects(
 	})
 }
 
+// subjectKey identifies a subject.
+type subjectKey struct {
+	resource        schema.GroupVersionResource
+	namespace, name string
+}
+
+func subjectKeyOf(reference *v1alpha1.ObjectReference, ownNamespace string) subjectKey {
+	resource, namespace := resourceOf(reference, ownNamespace)
+	return subjectKey{resource, namespace, reference.Name}
+}
+
+// maxLargeSubjects is how many large subjects are known, so that each is read without a turn about once.
+const maxLargeSubjects = 1000
+
 // readSubject reads one subject, with its Pods if it is a workload.
 func (s *syncer) readSubject(ctx context.Context, reference *v1alpha1.ObjectReference) (found subject, _ error) {
 	kind := strings.ToLower(reference.Kind)
@@ -121,7 +141,15 @@ func (s *syncer) readSubject(ctx context.Context, reference *v1alpha1.ObjectRefe
 		found.Namespace = &blueprint.Reference{Name: reference.Namespace, Namespace: reference.Namespace}
 	}
 	resource, namespace := resourceOf(reference, s.key.Namespace)
-	object, err := s.dynamic.Resource(resource).Namespace(namespace).Get(phase.WithAdmission(ctx, s.reads.admit), reference.Name, getOptions)
+	admitted, reads := phase.CountReads(phase.WithAdmission(ctx, s.reads.admit))
+	object, err := s.dynamic.Resource(resource).Namespace(namespace).Get(admitted, reference.Name, getOptions)
+	reads.AddTo(ctx)
+	switch key := subjectKeyOf(reference, s.key.Namespace); {
+	case reads.Memory.Load() > smallReads:
+		s.largeSubjects.Add(key, nil)
+	case err == nil || apierrors.IsNotFound(err):
+		s.largeSubjects.Remove(key)
+	}
 	if message, tooLarge := phase.FailureOf(err); tooLarge {
 		return found, phase.Failf("the subject %s %s: %s", resource.GroupResource(), reference.Name, message)
 	}

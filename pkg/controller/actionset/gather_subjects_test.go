@@ -6,6 +6,7 @@ package actionset
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,8 @@ func TestSubjectsTakeMemory(t *testing.T) {
 	}
 }
 
-// A run needs a turn to decode a subject that takes much memory, when it starts and when another process continues it with its snapshot.
+// A run needs a turn to decode a subject that takes much memory, when it starts and when another process continues it with its snapshot. Each such subject is
+// read once without a turn.
 func TestDenseSubjectsNeedTurns(t *testing.T) {
 	inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
 		set := newSet("go")
@@ -70,7 +72,7 @@ func TestDenseSubjectsNeedTurns(t *testing.T) {
 			t.Helper()
 			lead := a.startStandby()
 			for i := range maxLargeSyncsOfNamespace {
-				a.controller.largeSyncs.take(cache.NewObjectName("ns", fmt.Sprint("other-", i)), false)
+				a.controller.largeSyncs.take(cache.NewObjectName("ns", fmt.Sprint("other-", i)), inOrder)
 			}
 			before := a.set().Status
 			lead(16)
@@ -80,6 +82,22 @@ func TestDenseSubjectsNeedTurns(t *testing.T) {
 			}
 		}
 		withoutTurn("at the start")
+		a.takeRequests()
+		const others = 5
+		for i := range others {
+			other := newSet("go")
+			other.Name, other.UID, other.Spec.Actions[0].Object = fmt.Sprint("same-", i), "", set.Spec.Actions[0].Object
+			a.create(other)
+		}
+		a.wait(time.Minute)
+		read := slices.DeleteFunc(a.takeRequests(), func(request string) bool { return request != "get blueprints" })
+		if len(read) != others { // the Blueprints that they name
+			t.Errorf("%d others with the same subject read %d Blueprints without a turn", others, len(read))
+		}
+		for i := range others {
+			a.sets.Delete("ns", fmt.Sprint("same-", i))
+		}
+		a.wait(time.Minute)
 		a.refuse = func(request string) error {
 			if request == "create configmaps" {
 				return errors.New("an outage")
@@ -98,6 +116,15 @@ func TestDenseSubjectsNeedTurns(t *testing.T) {
 		a.waitHour()
 		if got := a.states(); got != allComplete {
 			t.Errorf("with a turn: %s", got)
+		}
+		a.controller.largeSubjects.Add(subjectKeyOf(&set.Spec.Actions[0].Object, "ns"), nil)
+		a.blueprints.Update("ns", "dense", func(b *v1alpha1.Blueprint) { b.Actions = nil })
+		small := newSet("go")
+		small.Name, small.UID, small.Spec.Actions[0].Object = "small", "", set.Spec.Actions[0].Object
+		a.create(small)
+		a.waitHour()
+		if large := a.controller.largeSubjects.Len(); large > 0 {
+			t.Errorf("when the subject is small, %d are remembered as large", large)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 )
@@ -72,6 +73,41 @@ func TestLargeSetIsRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The size in a header is measured. One that a user has given to a small ActionSet does not count.
+func TestMemoryOfHeader(t *testing.T) {
+	for name, test := range map[string]struct {
+		options, least, most int
+	}{"small": {0, smallMemory, smallMemory}, "large": {200_000, 200_000, 400_000}} {
+		set := enlarge(newSet("go"), test.options)
+		set.Annotations = map[string]string{annotationHeader: "99999999"}
+		for range 2 { // it may be trimmed again
+			trimSet(set)
+			if memory := memoryOfHeader(set); !isHeader(set) || memory < test.least || memory > test.most {
+				t.Errorf("%s: %d bytes, want %d to %d", name, memory, test.least, test.most)
+			}
+		}
+	}
+}
+
+// A large ActionSet that has ended is read by the next process, because it may have to be cleaned up, and later not any more.
+func TestLongEndedSetsAreNotRead(t *testing.T) {
+	inBubble(t, enlarge(newSet("go"), smallObject), threePhases(), func(t *testing.T, a *apiServer) {
+		a.startProcess()
+		if got := a.states(); got != allComplete {
+			t.Fatalf("the states are %s", got)
+		}
+		for _, after := range []time.Duration{time.Minute, cleanUpPeriod} {
+			a.stopProcess()
+			time.Sleep(after)
+			a.takeRequests()
+			a.startProcess()
+			if read := slices.Contains(a.takeRequests(), "get actionsets"); read != (after < cleanUpPeriod) {
+				t.Errorf("%s after its end: it is read %t", after, read)
+			}
+		}
+	})
 }
 
 // Large ActionSets that run are read in pauses that keep all of them together from taking a CPU. Their ends, and being cancelled, do not wait for a pause.
@@ -173,6 +209,59 @@ func TestLargeSetsThatFail(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The cache marks large Blueprints, so that each is read with a turn, and only then.
+func TestLargeBlueprintsAreReadWithTurn(t *testing.T) {
+	for name, test := range map[string]struct {
+		args        string
+		annotations map[string]string
+		reads       int // without a turn
+	}{
+		"small":                      {`{"spec":"x"}`, nil, 1},
+		"large":                      {`{"spec":"` + strings.Repeat("x", smallObject) + `"}`, nil, 0},
+		"large in memory":            {`{"spec":[` + strings.Repeat(`{"":0},`, smallObject/2/7) + `0]}`, nil, 0},
+		"small, with our annotation": {`{"spec":"x"}`, map[string]string{annotationHeader: "-1"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unused := configMapPhase("unused")
+			unused.Args = rawArgs(test.args)
+			blueprint := threePhases()
+			blueprint.Annotations = test.annotations
+			blueprint.Actions["unused"] = v1alpha1.BlueprintAction{Phases: []v1alpha1.BlueprintPhase{unused}}
+			inBubble(t, newSet("go"), blueprint, func(t *testing.T, a *apiServer) {
+				lead := a.startStandby()
+				for i := range maxLargeSyncsOfNamespace {
+					a.controller.largeSyncs.take(cache.NewObjectName("ns", fmt.Sprint("other-", i)), inOrder)
+				}
+				reads := func() (n int) {
+					for _, request := range a.takeRequests() {
+						if request == "get blueprints" {
+							n++
+						}
+					}
+					return n
+				}
+				lead(16)
+				a.wait(10 * time.Minute)
+				if n := reads(); n != test.reads {
+					t.Errorf("without a turn, it is read %d times, want %d", n, test.reads)
+				}
+				a.controller.largeSyncs.end(cache.NewObjectName("ns", "other-0"))
+				a.waitHour()
+				if n := reads(); n != 1-test.reads || a.states() != allComplete {
+					t.Errorf("with a turn, it is read %d times: %s", n, a.states())
+				}
+				// What the cache holds may be trimmed again.
+				cached, err := a.controller.blueprints.Blueprints("ns").Get(blueprint.Name)
+				a.must(err)
+				again := cached.DeepCopy()
+				if trimBlueprint(again); isHeader(again) != isHeader(cached) {
+					t.Errorf("trimmed twice: %v, before %v", again.Annotations, cached.Annotations)
+				}
+			})
+		})
+	}
 }
 
 // Starts that wait for large Blueprints to be decoded leave a worker to others, and go on.

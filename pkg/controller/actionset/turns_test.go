@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,25 +32,48 @@ import (
 // maxLargeSyncsOfNamespace is how many turns a namespace has in this process, which has no memory limit.
 var maxLargeSyncsOfNamespace, _ = inflight.Shared(maxLargeSyncs)
 
+// queuedKeys are the keys that were queued for their turns.
+type queuedKeys struct {
+	mu   sync.Mutex
+	keys []cache.ObjectName
+}
+
+func (q *queuedKeys) add(keys ...cache.ObjectName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.keys = append(q.keys, keys...)
+}
+
+// take returns the keys since it was called before.
+func (q *queuedKeys) take() (keys []cache.ObjectName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	keys, q.keys = q.keys, nil
+	return keys
+}
+
+// names returns the keys since it was called before, as texts.
+func (q *queuedKeys) names() (names []string) {
+	for _, key := range q.take() {
+		names = append(names, key.String())
+	}
+	return names
+}
+
 // Turns are given in order, to the namespace that has the fewest first.
 func TestTurns(t *testing.T) {
-	var queued []string
-	turns := newTurns(2, 3, func(keys ...cache.ObjectName) {
-		for _, key := range keys {
-			queued = append(queued, key.String())
-		}
-	})
+	var queued queuedKeys
+	turns := newTurns(2, 3, queued.add)
 	key := cache.NewObjectName
 	want := func(when string, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(want, queued); diff != "" {
+		if diff := cmp.Diff(want, queued.names()); diff != "" {
 			t.Errorf("queued %s (-want +got):\n%s", when, diff)
 		}
-		queued = nil
 	}
 	take := func(key cache.ObjectName, want bool) {
 		t.Helper()
-		if got := turns.take(key, false); got != want {
+		if got := turns.take(key, inOrder); got != want {
 			t.Errorf("%s: has a turn %t", key, got)
 		}
 	}
@@ -79,7 +104,7 @@ func TestTurns(t *testing.T) {
 	take(key("a", "5"), false)
 	take(key("a", "6"), false)
 	take(key("a", "7"), false)
-	if turns.take(key("a", "6"), true) { // cancelled meanwhile
+	if turns.take(key("a", "6"), goesFirst) { // cancelled meanwhile
 		t.Error("a/6 has a turn")
 	}
 	turns.end(key("a", "2"))
@@ -88,58 +113,229 @@ func TestTurns(t *testing.T) {
 		turns.leave(key("a", name))
 	}
 	turns.end(key("a", "4"))
-	queued = nil
+	queued.take()
 	if turns.together != 0 || len(turns.held)+len(turns.waiting)+turns.given.Len() != 0 {
 		t.Errorf("at the end: %+v", turns)
 	}
 }
 
+// While what syncs with turns have taken of the API server is not paid, only keys of runs that are stopped have a turn. The others have theirs in order, the
+// namespaces alternately.
+func TestTurnsArePaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var queued queuedKeys
+		turns := newTurns(2, 3, queued.add)
+		want := func(when string, after time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if diff := cmp.Diff(want, queued.names()); diff != "" {
+				t.Errorf("queued %s (-want +got):\n%s", when, diff)
+			}
+		}
+		take := func(namespace, name string, u urgency, want bool) {
+			t.Helper()
+			if got := turns.take(cache.NewObjectName(namespace, name), u); got != want {
+				t.Errorf("%s/%s: has a turn %t", namespace, name, got)
+			}
+		}
+		end := func(namespace, name string, cpu time.Duration) {
+			turns.cpu.Take(cpu)
+			turns.end(cache.NewObjectName(namespace, name))
+		}
+		take("a", "1", inOrder, true)
+		end("a", "1", time.Second)
+		take("a", "1", inOrder, true) // a second may be unpaid
+		end("a", "1", 500*time.Millisecond)
+		for _, name := range []string{"2", "3", "4"} {
+			take("a", name, inOrder, false)
+		}
+		take("b", "1", inOrder, false)
+		take("b", "2", inOrder, false)
+		take("b", "1", goesUnpaid, true) // cancelled meanwhile
+		take("a", "1", goesUnpaid, true)
+		take("a", "4", goesUnpaid, true)
+		take("b", "2", goesUnpaid, false) // three in all
+		end("a", "1", 0)
+		want("when one of these has ended", 0, "b/2")
+		take("b", "2", goesUnpaid, true)
+		for _, key := range []string{"a4", "b1", "b2"} {
+			end(key[:1], key[1:], 0)
+		}
+		want("before it is paid", 1900*time.Millisecond, []string(nil)...)
+		take("b", "3", goesFirst, false)
+		want("when it is paid", 200*time.Millisecond, "b/3", "a/2", "a/3")
+		for _, key := range []string{"a2", "b3", "a3"} {
+			take(key[:1], key[1:], inOrder, true)
+			end(key[:1], key[1:], 0)
+		}
+		if turns.together != 0 || len(turns.held)+len(turns.waiting)+turns.given.Len()+turns.unpaid.Len() != 0 {
+			t.Errorf("at the end: %+v", turns)
+		}
+	})
+}
+
+// What a sync with a turn asks of the API server is counted, whatever is large.
+func TestSyncsWithTurnsAreCounted(t *testing.T) {
+	flat := strings.Repeat("x", 800_000)
+	dense := func(_ *apiServer, set *v1alpha1.ActionSet) {
+		set.Spec.Actions[0].Artifacts = map[string]v1alpha1.Artifact{}
+		for n := range 990 {
+			set.Spec.Actions[0].Artifacts[fmt.Sprint("a", n)] = v1alpha1.Artifact{KeyValue: map[string]string{"": ""}}
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(*apiServer, *v1alpha1.ActionSet)
+		want   time.Duration // of a CPU
+	}{
+		"ActionSet": {dense, 200 * time.Millisecond},
+		"cancelled": {func(a *apiServer, set *v1alpha1.ActionSet) {
+			dense(a, set)
+			set.Spec.Cancel = true
+		}, 35 * time.Millisecond},
+		"Blueprint": {func(a *apiServer, set *v1alpha1.ActionSet) {
+			set.Spec.Actions[0].Blueprint = a.createDense("dense", 8).Name
+		}, 43 * time.Millisecond},
+		"subject": {func(a *apiServer, set *v1alpha1.ActionSet) {
+			set.Spec.Actions[0].Object = a.createDense("dense", 8)
+		}, 69 * time.Millisecond},
+		"snapshot": {func(_ *apiServer, set *v1alpha1.ActionSet) {
+			set.Spec.Actions[0].Options = map[string]string{"filler": flat}
+		}, 212 * time.Millisecond},
+		"Secrets": {func(a *apiServer, set *v1alpha1.ActionSet) {
+			set.Spec.Actions[0].Secrets = map[string]v1alpha1.ObjectReference{}
+			for n := range 4 {
+				secret := fmt.Sprint("large-", n)
+				a.secrets.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: secret}, Data: map[string][]byte{"a": []byte(flat)}})
+				set.Spec.Actions[0].Secrets[secret] = v1alpha1.ObjectReference{Name: secret}
+			}
+		}, 125 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {
+				set := newSet("go")
+				test.change(a, set)
+				a.create(set)
+				lead := a.startStandby()
+				turns := a.controller.largeSyncs
+				turns.cpu.Take(time.Second) // what need not be paid
+				lead(1)
+				counted := time.Duration(float64(turns.cpu.Wait()) * maxOfTurns)
+				if counted < test.want || counted > test.want*5/4 {
+					t.Errorf("%s of a CPU are counted, want %s", counted, test.want)
+				}
+				a.waitHour()
+				if status := a.set().Status; !hasFinished(status) {
+					t.Errorf("it has not ended: %s", describeStatus(status))
+				}
+			})
+		})
+	}
+}
+
+// With one turn at a time, namespaces alternate. Keys that wait until earlier syncs are paid are queued then, also if no turn ends.
+func TestTurnsAlternate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var queued queuedKeys
+		turns := newTurns(1, 1, queued.add)
+		turns.cpu.Take(2 * time.Second)
+		for _, name := range []string{"a/1", "a/2", "a/3", "b/1"} {
+			namespace, name, _ := strings.Cut(name, "/")
+			if turns.take(cache.NewObjectName(namespace, name), inOrder) {
+				t.Errorf("%s/%s has a turn before it is paid", namespace, name)
+			}
+		}
+		stopped := cache.NewObjectName("c", "1")
+		if !turns.take(stopped, goesUnpaid) || turns.take(cache.NewObjectName("a", "4"), goesFirst) {
+			t.Error("one that is to be stopped has no turn, or one that has not started has one")
+		}
+		turns.end(stopped)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if early := queued.names(); len(early) > 0 {
+			t.Errorf("%v are queued before it is paid", early)
+		}
+		var order []string
+		for range 5 {
+			time.Sleep(4 * time.Second)
+			synctest.Wait()
+			for _, key := range queued.take() {
+				order = append(order, key.String())
+				turns.take(key, inOrder)
+				turns.end(key)
+			}
+		}
+		turns.cpu.Take(3 * time.Second)
+		if turns.take(cache.NewObjectName("d", "1"), inOrder) {
+			t.Error("d/1 has a turn before it is paid")
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"a/4", "b/1", "a/1", "a/2", "a/3", "d/1"}, append(order, queued.names()...)); diff != "" {
+			t.Errorf("queued (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // Whatever keys do, the limits hold, and each key that waits is queued in the end.
 func TestTurnsAreNotLost(t *testing.T) {
 	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		queue := map[cache.ObjectName]bool{}
-		turns := newTurns(1+random.IntN(3), 3, func(keys ...cache.ObjectName) {
-			for _, key := range keys {
-				queue[key] = true
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			queue := map[cache.ObjectName]bool{}
+			var queued queuedKeys
+			turns := newTurns(1+random.IntN(3), 3, queued.add)
+			fill := func() {
+				for _, key := range queued.take() {
+					queue[key] = true
+				}
+			}
+			todo := map[cache.ObjectName]bool{}
+			for i := range 40 {
+				key := cache.NewObjectName(fmt.Sprint("ns-", random.IntN(4)), fmt.Sprint(i))
+				queue[key], todo[key] = true, true
+			}
+			running := map[cache.ObjectName]bool{}
+			for len(todo) > 0 {
+				if len(queue)+len(running) == 0 {
+					time.Sleep(time.Hour) // until what was taken is paid
+					synctest.Wait()
+					fill()
+				}
+				if len(queue)+len(running) == 0 {
+					t.Fatalf("seed %d: %d keys were never queued: %+v", seed, len(todo), turns)
+				}
+				for key := range running {
+					if random.IntN(2) == 0 {
+						turns.cpu.Take(time.Duration(random.IntN(2)) * time.Second)
+						turns.end(key)
+						delete(running, key)
+						delete(todo, key)
+					}
+				}
+				for key := range queue {
+					delete(queue, key)
+					switch {
+					case running[key]: // synced again later
+					case random.IntN(10) == 0:
+						turns.leave(key)
+						delete(todo, key)
+					case turns.take(key, urgency(max(0, random.IntN(6)-3))):
+						running[key] = true
+					}
+				}
+				time.Sleep(time.Duration(random.IntN(3)) * time.Second)
+				synctest.Wait()
+				fill()
+				of := map[string]int{}
+				for key := range running {
+					of[key.Namespace]++
+					if of[key.Namespace] > turns.ofNamespace || len(running) > 3 {
+						t.Fatalf("seed %d: %v run", seed, running)
+					}
+				}
 			}
 		})
-		todo := map[cache.ObjectName]bool{}
-		for i := range 40 {
-			key := cache.NewObjectName(fmt.Sprint("ns-", random.IntN(4)), fmt.Sprint(i))
-			queue[key], todo[key] = true, true
-		}
-		running := map[cache.ObjectName]bool{}
-		for len(todo) > 0 {
-			if len(queue)+len(running) == 0 {
-				t.Fatalf("seed %d: %d keys were never queued: %+v", seed, len(todo), turns)
-			}
-			for key := range running {
-				if random.IntN(2) == 0 {
-					turns.end(key)
-					delete(running, key)
-					delete(todo, key)
-				}
-			}
-			for key := range queue {
-				delete(queue, key)
-				switch {
-				case running[key]: // synced again later
-				case random.IntN(10) == 0:
-					turns.leave(key)
-					delete(todo, key)
-				case turns.take(key, false):
-					running[key] = true
-				}
-			}
-			of := map[string]int{}
-			for key := range running {
-				of[key.Namespace]++
-				if of[key.Namespace] > turns.ofNamespace || len(running) > 3 {
-					t.Fatalf("seed %d: %v run", seed, running)
-				}
-			}
-		}
 	}
 }
 
@@ -208,7 +404,7 @@ func TestPodsOfSubjectCount(t *testing.T) {
 	}
 	s := &syncer{Controller: &Controller{Config: Config{KubeClient: fake.NewClientset(pods...)}}}
 	s.largeSyncs = newTurns(1, 1, func(...cache.ObjectName) {})
-	s.largeSyncs.take(cache.NewObjectName("ns", "other"), false)
+	s.largeSyncs.take(cache.NewObjectName("ns", "other"), inOrder)
 	s.reads.check = s.checkReads
 	_, err := s.listPods(t.Context(), owner, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}})
 	if !errors.Is(err, errAwaitsTurn) || s.reads.total < smallReads || s.reads.total > smallReads+2*bytes {
@@ -239,7 +435,7 @@ func TestSeveralBlueprintsNeedTurn(t *testing.T) {
 		}
 		lead := a.startStandby()
 		for i := range maxLargeSyncsOfNamespace {
-			a.controller.largeSyncs.take(cache.NewObjectName("ns", fmt.Sprint("other-", i)), false)
+			a.controller.largeSyncs.take(cache.NewObjectName("ns", fmt.Sprint("other-", i)), inOrder)
 		}
 		lead(16)
 		a.wait(time.Minute)
@@ -287,7 +483,7 @@ func TestRunsThatReadManyNeedTurns(t *testing.T) {
 					t.Helper()
 					lead := a.startStandby()
 					for i := range maxLargeSyncsOfNamespace {
-						a.controller.largeSyncs.take(cache.NewObjectName("ns", fmt.Sprint("other-", i)), false)
+						a.controller.largeSyncs.take(cache.NewObjectName("ns", fmt.Sprint("other-", i)), inOrder)
 					}
 					before := a.set().Status
 					reads()
@@ -311,7 +507,7 @@ func TestRunsThatReadManyNeedTurns(t *testing.T) {
 				other := cache.NewObjectName("ns", "other-0")
 				a.controller.largeSyncs.end(other)
 				a.waitInOutage()
-				if hasStarted(a.set().Status) || a.secret() == nil || !a.controller.largeSyncs.take(other, false) {
+				if hasStarted(a.set().Status) || a.secret() == nil || !a.controller.largeSyncs.take(other, inOrder) {
 					t.Fatalf("it does not create its snapshot with a turn: %s", describeStatus(a.set().Status))
 				}
 				reads()

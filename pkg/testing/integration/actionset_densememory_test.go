@@ -70,7 +70,7 @@ func TestActionSetDenseMemory(t *testing.T) {
 			set.Spec.Actions[0].Artifacts = artifacts
 		})
 	}
-	e.wantUndelayed(e.honestRuns("busy"), usual)
+	e.wantUndelayed(usual)
 	wants := map[string]string{"args": "podOverride", "subject": "ObjectTooLarge: "}
 	for kind, want := range wants {
 		for i := range rounds {

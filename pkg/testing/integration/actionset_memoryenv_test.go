@@ -5,6 +5,7 @@ package integration
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -96,15 +97,21 @@ func (e *actionsEnv) honestRuns(name string) (times honestTimes) {
 	return times
 }
 
-// wantUndelayed checks that, while the others begin, these ActionSets are delayed at most twice as much as any client of the API server is: what the others
-// wait for in the operator does not delay them. The second limit is for what the operator asks of the API server meanwhile, which delays all clients.
-func (e *actionsEnv) wantUndelayed(busy, usual honestTimes) {
+// wantUndelayed checks that such ActionSets take little longer than usual while the others begin. The fastest of three measurements counts, because the garbage
+// collector of the API server may take both CPUs of a small machine for a second.
+func (e *actionsEnv) wantUndelayed(usual honestTimes) {
 	e.Helper()
-	runs, requests := busy.runs.Seconds()/usual.runs.Seconds(), busy.requests.Seconds()/usual.requests.Seconds()
-	e.Logf("while others begin, ten small ActionSets take %s, %.1f times as long as usual, and their number of requests %s, %.1f times as long",
-		busy.runs, runs, busy.requests, requests)
-	if runs > 2*requests && runs > 3 || runs > 20 {
-		e.Errorf("small ActionSets take %.1f times as long as usual, and requests %.1f times", runs, requests)
+	const most = 2.5
+	fastest := math.Inf(1)
+	for turn := range 3 {
+		now := e.honestRuns(fmt.Sprint("busy-", turn))
+		runs := now.runs.Seconds() / usual.runs.Seconds()
+		e.Logf("while others begin, ten small ActionSets take %s, %.1f times as long as usual, and their number of requests %s, %.1f times as long",
+			now.runs, runs, now.requests, now.requests.Seconds()/usual.requests.Seconds())
+		fastest = min(fastest, runs)
+	}
+	if fastest > most {
+		e.Errorf("while others begin, small ActionSets take at least %.1f times as long as usual, want %.1f times", fastest, most)
 	}
 }
 

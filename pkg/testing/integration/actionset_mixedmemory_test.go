@@ -65,7 +65,7 @@ func testMixedMemory(t *testing.T, percent int64) {
 		}
 		p.mustRun(t)
 	}
-	e.wantUndelayed(e.honestRuns("busy"), usual)
+	e.wantUndelayed(usual)
 	for name, kind := range kinds {
 		for i := range kind.count {
 			set := e.awaitSet(fmt.Sprintf("%s-%d", name, i), func(set *v1alpha1.ActionSet) bool {
@@ -80,6 +80,7 @@ func testMixedMemory(t *testing.T, percent int64) {
 			p.mustRun(t)
 		}
 	}
+	e.awaitUsual(usual)
 	p.mustHaveFit(t)
 
 	p = e.startActionsLimitedTo(percent)
