@@ -6,6 +6,7 @@
 package actionset
 
 import (
+	"slices"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,8 +39,11 @@ func trimSet(set *v1alpha1.ActionSet) {
 	}
 	header := v1alpha1.ActionSet{TypeMeta: set.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 		Namespace: set.Namespace, Name: set.Name, UID: set.UID, ResourceVersion: set.ResourceVersion, CreationTimestamp: set.CreationTimestamp,
-		DeletionTimestamp: set.DeletionTimestamp, Finalizers: set.Finalizers, Annotations: map[string]string{annotationHeader: strconv.Itoa(memory)},
+		DeletionTimestamp: set.DeletionTimestamp, Annotations: map[string]string{annotationHeader: strconv.Itoa(memory)},
 	}}
+	if slices.Contains(set.Finalizers, Finalizer) {
+		header.Finalizers = []string{Finalizer} // those of users may have any size together
+	}
 	if set.Status != nil {
 		header.Status = &v1alpha1.ActionSetStatus{StartTime: set.Status.StartTime, CompletionTime: set.Status.CompletionTime}
 		for _, condition := range set.Status.Conditions {

@@ -91,6 +91,23 @@ func TestMemoryOfHeader(t *testing.T) {
 	}
 }
 
+// A header has no finalizers of users, which may be large together.
+func TestHeaderHasOnlyOurFinalizer(t *testing.T) {
+	for _, ours := range []bool{true, false} {
+		set, want := newSet("go"), []string(nil)
+		for i := range 2000 {
+			set.Finalizers = append(set.Finalizers, fmt.Sprint("example.com/finalizer-", i))
+		}
+		if ours {
+			want = []string{Finalizer}
+			set.Finalizers = append(set.Finalizers, Finalizer)
+		}
+		if trimSet(set); !isHeader(set) || !slices.Equal(set.Finalizers, want) {
+			t.Errorf("a header with %d finalizers, want %q", len(set.Finalizers), want)
+		}
+	}
+}
+
 // A large ActionSet that has ended is read by the next process, because it may have to be cleaned up, and later not any more.
 func TestLongEndedSetsAreNotRead(t *testing.T) {
 	inBubble(t, enlarge(newSet("go"), smallObject), threePhases(), func(t *testing.T, a *apiServer) {
