@@ -92,9 +92,13 @@ func serveCommand(t *testing.T, text string) *rest.Config {
 		if _, err := httpstream.Handshake(req, w, streamProtocols); err != nil {
 			return
 		}
-		streams := make(chan httpstream.Stream, 3)
-		connection := spdy.NewResponseUpgrader().UpgradeResponse(w, req, func(s httpstream.Stream, _ <-chan struct{}) error {
-			streams <- s
+		type opened struct {
+			httpstream.Stream
+			replied <-chan struct{}
+		}
+		streams := make(chan opened, 3)
+		connection := spdy.NewResponseUpgrader().UpgradeResponse(w, req, func(s httpstream.Stream, replied <-chan struct{}) error {
+			streams <- opened{s, replied}
 			return nil
 		})
 		if connection == nil {
@@ -104,6 +108,7 @@ func serveCommand(t *testing.T, text string) *rest.Config {
 		byType := map[string]httpstream.Stream{}
 		for range 3 {
 			stream := <-streams
+			<-stream.replied // what is printed before the reply to the last stream fills the connection, and the client waits for that reply
 			byType[stream.Headers().Get(corev1.StreamType)] = stream
 		}
 		_, _ = io.CopyBuffer(struct{ io.Writer }{byType[corev1.StreamTypeStdout]}, struct{ io.Reader }{strings.NewReader(text)}, make([]byte, 32<<10))
@@ -140,7 +145,11 @@ func TestCommandOnConnection(t *testing.T) {
 	ended := make(chan error)
 	blocked.ctx = ctx
 	go func() { ended <- run(ctx, Container{"ns", "p", "c"}, []string{"x"}, blocked, io.Discard) }()
-	<-blocked.blocked
+	select {
+	case <-blocked.blocked:
+	case err := <-ended:
+		t.Fatalf("the command has ended before it has printed anything: %v", err)
+	}
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("got error %v, want %v", err, context.Canceled)
