@@ -14,7 +14,8 @@ import (
 )
 
 // The ActionSet controller, with the memory limit of the manifests, survives many large objects of its caches: ActionSets, also rejected
-// ones and such with many small values, Blueprints, and Pods. Another user's ActionSet ends meanwhile, and those that run can be cancelled and deleted.
+// ones and such with many small values or finalizers, Blueprints, and Pods. Another user's ActionSet ends meanwhile, and those that run can be cancelled
+// and deleted.
 func TestActionSetCacheMemory(t *testing.T) {
 	e := newActionsMemoryEnv(t)
 	e.startNode(map[string]program{
@@ -33,6 +34,10 @@ func TestActionSetCacheMemory(t *testing.T) {
 		many[fmt.Sprintf("k%05d", i)] = "v"
 	}
 	filler := strings.Repeat("x", 900_000)
+	var finalizers []string
+	for i := range 30_000 {
+		finalizers = append(finalizers, fmt.Sprintf("example.com/a-finalizer-%05d", i))
+	}
 	wait := "{func: Wait, name: long, args: {timeout: 1h, conditions: {anyOf: [{condition: 'false', " +
 		"objectReference: {apiVersion: v1, resource: configmaps, namespace: $NS, name: never}}]}}}"
 	e.blueprint("wait", goPhases(wait))
@@ -58,6 +63,7 @@ func TestActionSetCacheMemory(t *testing.T) {
 		"options":  {10, of("wait"), func(set *v1alpha1.ActionSet) { set.Spec.Actions[0].Options = many }},
 		"labels":   {10, of("wait"), func(set *v1alpha1.ActionSet) { set.Labels = many }},
 		"rejected": {10, of("none"), func(set *v1alpha1.ActionSet) { set.Spec.Actions[0].Options = many }},
+		"pinned":   {300, of("none"), func(set *v1alpha1.ActionSet) { set.Finalizers = finalizers }},
 		"task":     {40, of("task"), func(*v1alpha1.ActionSet) {}},
 		"values":   {20, several, func(*v1alpha1.ActionSet) {}},
 		"exec":     {60, of("exec"), func(*v1alpha1.ActionSet) {}},
@@ -69,7 +75,7 @@ func TestActionSetCacheMemory(t *testing.T) {
 			run.change(set)
 			e.createSet(set)
 		}
-		if name != "rejected" {
+		if name != "rejected" && name != "pinned" {
 			running[name] = run.count
 		}
 	}
@@ -79,8 +85,10 @@ func TestActionSetCacheMemory(t *testing.T) {
 			p.mustRun(t)
 		}
 	}
-	for i := range runs["rejected"].count {
-		e.awaitEnd(fmt.Sprint("rejected-", i))
+	for _, name := range []string{"rejected", "pinned"} {
+		for i := range runs[name].count {
+			e.awaitEnd(fmt.Sprintf("%s-%d", name, i))
+		}
 	}
 	e.startRun("honest", "  phases: ["+taskPhase("one", "quick")+"]\n")
 	e.wantEnd("honest", "complete one=complete; 100%")

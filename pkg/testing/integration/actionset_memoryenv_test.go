@@ -97,17 +97,23 @@ func (e *actionsEnv) honestRuns(name string) (times honestTimes) {
 	return times
 }
 
-// wantUndelayed checks that such ActionSets take little longer than usual while the others begin. The fastest of three measurements counts, because the garbage
-// collector of the API server may take both CPUs of a small machine for a second.
+// wantUndelayed checks that such ActionSets take little longer than usual while the others begin, in the fastest of three measurements. In each of them they
+// may be delayed as much as the requests of a client that does not need the operator: the garbage collector of the API server may take both CPUs of a
+// small machine for a second or two.
 func (e *actionsEnv) wantUndelayed(usual honestTimes) {
 	e.Helper()
-	const most = 2.5
+	const most, noise = 2.5, 1.5
 	fastest := math.Inf(1)
 	for turn := range 3 {
 		now := e.honestRuns(fmt.Sprint("busy-", turn))
-		runs := now.runs.Seconds() / usual.runs.Seconds()
-		e.Logf("while others begin, ten small ActionSets take %s, %.1f times as long as usual, and their number of requests %s, %.1f times as long",
-			now.runs, runs, now.requests, now.requests.Seconds()/usual.requests.Seconds())
+		runs, requests := now.runs.Seconds()/usual.runs.Seconds(), now.requests.Seconds()/usual.requests.Seconds()
+		result := fmt.Sprintf("while others begin, ten small ActionSets take %s, %.1f times as long as usual, and their number of requests %s, %.1f times as long",
+			now.runs, runs, now.requests, requests)
+		if runs > max(most, noise*requests) {
+			e.Error(result)
+		} else {
+			e.Log(result)
+		}
 		fastest = min(fastest, runs)
 	}
 	if fastest > most {
