@@ -14,7 +14,7 @@ hooked() { with_finalizer "$1s.metacontroller.k8s.io" "millwright.dev/$1"; }
 # kept lists the CompositeControllers and DecoratorControllers with a finalize hook.
 kept() { hooked compositecontroller && hooked decoratorcontroller; }
 
-# running lists the ActionSets whose run has not ended.
+# running lists the ActionSets whose run has not ended, or is not cleaned up.
 running() { with_finalizer actionsets.cr.kanister.io millwright.dev/actionset; }
 
 # drain removes all kinds of finalizers while the controllers run, and ends the script if that does not succeed.
@@ -57,9 +57,9 @@ drain_hooked() {
 }
 
 # drain_actionsets cancels them: what runs is stopped, each deferPhase cleans up after its action, and the ActionSet is kept as a record. A
-# phase has a minute to stop, and a deferPhase five.
+# phase has a minute to stop. A deferPhase has six to begin, five to run and one to stop. A clean-up that is refused is given up after five to six.
 drain_actionsets() {
-  local list namespace name deadline=$((SECONDS + 420))
+  local list namespace name deadline=$((SECONDS + 1140))
   list=$(running)
   [ -n "$list" ] || return 0
   echo "Cancelling the running ActionSets, so that their deferPhases clean up:"
@@ -67,7 +67,7 @@ drain_actionsets() {
     kubectl patch actionsets.cr.kanister.io --namespace "$namespace" "$name" --type=merge --patch '{"spec":{"cancel":true}}' || true # it may have gone
   done <<<"$list"
   while list=$(running) && [ -n "$list" ]; do
-    [ "$SECONDS" -lt "$deadline" ] || fail "" "After seven minutes these ActionSets still wait for their controller, and could not be deleted without it:" "$list" \
+    [ "$SECONDS" -lt "$deadline" ] || fail "" "After 19 minutes these ActionSets still wait for their controller, and could not be deleted without it:" "$list" \
     "Check that it runs, that it serves their namespaces (--namespace), and its log:" \
       "  kubectl logs --namespace millwright-system --selector app.kubernetes.io/component=actions --prefix" \
       "If none runs, start one in another terminal, and then run this command again:" \

@@ -3,7 +3,14 @@
 
 package phase
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// ErrUnreadableIntent is the error of an intent that is not as its function has recorded it: the status was edited.
+var ErrUnreadableIntent = errors.New("it is not as the phase has recorded it")
 
 // EncodeIntent converts a struct to an intent.
 func EncodeIntent(from any) (into map[string]any, err error) {
@@ -14,11 +21,14 @@ func EncodeIntent(from any) (into map[string]any, err error) {
 	return into, json.Unmarshal(content, &into)
 }
 
-// DecodeIntent converts an intent to a struct.
+// DecodeIntent converts an intent to a struct. Its error wraps ErrUnreadableIntent.
 func DecodeIntent(from map[string]any, into any) error {
 	content, err := json.Marshal(from)
-	if err != nil {
-		return err
+	if err == nil {
+		err = json.Unmarshal(content, into)
 	}
-	return json.Unmarshal(content, into)
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrUnreadableIntent, err)
+	}
+	return nil
 }

@@ -97,12 +97,21 @@ func (s *syncer) act(ctx context.Context, steps independentSteps) error {
 		}
 		again, err := s.applyStep(ctx, step)
 		observed = observed || again
-		if part, ok := step.(roundPart); ok {
+		part, ofRound := step.(roundPart)
+		if ofRound {
 			s.o.round.Insert(part.about())
-			s.share.finish(part.about())
+		}
+		if _, cleansUp := step.(cleanUp); cleansUp {
+			err = s.cleanedUp(ctx, part.about(), err)
+		} else {
+			if ofRound {
+				s.share.finish(part.about())
+			}
+			if err != nil {
+				s.share.failures = append(s.share.failures, err)
+			}
 		}
 		if err != nil {
-			s.share.failures = append(s.share.failures, err)
 			s.ignoreInSync(phaseOfStep(step))
 			complete = false
 		}
@@ -158,7 +167,7 @@ func (s *syncer) applyStep(ctx context.Context, next controller.Step) (again boo
 	case createSnapshot:
 		return false, s.createSnapshot(ctx, next.snapshot)
 	case deleteSnapshot:
-		return false, s.deleteSnapshot(ctx)
+		return false, s.cleanUpSnapshot(ctx)
 	case writeStatus:
 		return false, s.writeStatus(ctx, next.status)
 	case startPhase:
@@ -294,13 +303,14 @@ func (s *syncer) start(ctx context.Context, key phaseKey) (again bool, _ error) 
 // cancel stops a phase, or removes what it has left.
 func (s *syncer) cancel(ctx context.Context, key phaseKey) error {
 	call, err := s.callOf(key)
-	if err != nil {
-		return err
-	}
-	if function := s.functionOf(key); function != nil {
+	if function := s.functionOf(key); err == nil && function != nil {
 		err = function.Cancel(ctx, call)
 	}
-	if err = errors.Join(err, s.functions.Remove(ctx, call.ID)); err != nil {
+	// Both may have failed to delete the same Pod.
+	if removeErr := s.functions.Remove(ctx, call.ID); removeErr != nil && (err == nil || removeErr.Error() != err.Error()) {
+		err = errors.Join(err, removeErr)
+	}
+	if err != nil {
 		return fmt.Errorf("removing what phase %s of ActionSet %s has left: %w", key, s.key, err)
 	}
 	return nil

@@ -129,6 +129,7 @@ func (s *syncer) deleteSnapshot(ctx context.Context) error {
 		return fmt.Errorf("deleting Secret %s/%s with the snapshot: %w", s.key.Namespace, name, err)
 	}
 	s.o.snapshot = nil
-	*s.memory = memory{cleanedUp: true, recordedEvent: s.memory.recordedEvent, lastName: s.memory.lastName}
+	cleanUp := cleanUpMemory{gaveUp: s.memory.cleanUp.gaveUp, sweepAgain: s.memory.cleanUp.sweepAgain}
+	*s.memory = memory{cleanedUp: true, cleanUp: cleanUp, recordedEvent: s.memory.recordedEvent, lastName: s.memory.lastName}
 	return nil
 }

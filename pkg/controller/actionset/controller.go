@@ -200,7 +200,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 		c.memories.Forget(key)
 		c.keptRuns.keep(key, 0, false)
 		c.largeSyncs.leave(key)
-		return 0, c.sweep(ctx, key, nil)
+		return c.sweepGone(ctx, key)
 	case err != nil:
 		return 0, err
 	}
@@ -246,9 +246,7 @@ func (s *syncer) sync(ctx context.Context, cached *v1alpha1.ActionSet) (after ti
 		return 0, err
 	}
 	s.memory, _ = s.memories.Of(s.key, set.UID)
-	if err := s.sweep(ctx, s.key, set); err != nil {
-		return 0, err
-	}
+	s.sweepOthers(ctx, set.UID)
 	if err := s.gather(ctx, set); err != nil {
 		return 0, err
 	}
@@ -268,6 +266,7 @@ func (s *syncer) run(ctx context.Context) (time.Duration, error) {
 		err = nil
 	}
 	after := s.endShare(s.plan.RequeueAfter, err != nil)
+	after = controller.EarliestDelay(after, s.memory.cleanUp.retryAfter(s.o.now, s.goesOn()))
 	if err == nil && (s.plan.retry || s.share.continues) {
 		err = s.problem
 		if err == nil && s.plan.retry {
@@ -287,29 +286,4 @@ func (s *syncer) recordHeld() {
 		s.memory.heldRecorded = true
 		s.recordWarning(reasonStatusNotServed, noStatusAPI)
 	}
-}
-
-// sweep removes what is left of other ActionSets of this name that are gone. It asks the API server whether they are gone, because the cache of
-// ActionSets may be stale.
-func (c *Controller) sweep(ctx context.Context, key cache.ObjectName, known *v1alpha1.ActionSet) error {
-	var strays []phase.ID
-	for _, id := range c.functions.Found(key.Namespace, key.Name) {
-		if known == nil || id.UID != known.UID {
-			strays = append(strays, id)
-		}
-	}
-	if len(strays) == 0 {
-		return nil
-	}
-	live, err := c.Client.CrV1alpha1().ActionSets(key.Namespace).Get(ctx, key.Name, getOptions)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading ActionSet %s: %w", key, err)
-	}
-	var errs []error
-	for _, id := range strays {
-		if err != nil || live.UID != id.UID {
-			errs = append(errs, c.functions.Remove(ctx, id))
-		}
-	}
-	return errors.Join(errs...)
 }

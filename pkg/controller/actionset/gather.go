@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -49,14 +48,19 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 	if foreignEnded(set.Status) || foreignStarted(set.Status) {
 		return nil
 	}
-	if set.DeletionTimestamp != nil && !hasFinished(set.Status) {
-		if s.o.namespaceTerminating, err = s.namespaceTerminating(ctx); err != nil {
+	if set.DeletionTimestamp != nil && (!hasFinished(set.Status) || slices.Contains(set.Finalizers, Finalizer)) {
+		if s.o.namespaceTerminating, err = phase.IsNamespaceGone(ctx, s.KubeClient, s.key.Namespace); err != nil {
 			return err
 		}
 	}
 	switch {
 	case s.o.namespaceTerminating:
-		return s.gatherTerminating(ctx)
+		if err := s.gatherTerminating(ctx); err != nil {
+			return err
+		}
+		if hasStarted(set.Status) || hasFinished(set.Status) {
+			s.gatherLeftovers(ctx)
+		}
 	case hasStarted(set.Status) || hasFinished(set.Status):
 		if err := s.gatherSnapshot(ctx); err != nil {
 			return err
@@ -117,8 +121,15 @@ func (s *syncer) gatherSnapshot(ctx context.Context) error {
 		if s.memory.cleanedUp = s.memory.cleanedUp || hasLongEnded(set) || !hasStarted(set.Status); s.memory.cleanedUp {
 			return nil
 		}
+		if s.memory.cleanUp.phases[ofSnapshot.phaseKey].givenUp {
+			return nil
+		}
 	}
-	return s.getSnapshot(ctx)
+	err := s.getSnapshot(ctx)
+	if err != nil && hasFinished(set.Status) && isRefusal(err) {
+		err = s.cleanedUp(ctx, ofSnapshot, err)
+	}
+	return err
 }
 
 // getSnapshot reads the snapshot from the API server. One that takes much memory needs a turn, and so does a run that reads many objects: without a turn
@@ -156,73 +167,4 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 	}
 	s.keepSnapshot(ctx, r, secret)
 	return nil
-}
-
-// gatherLeftovers finds the phases that have ended and have left something, as far as there is time, and each phase once in a round. After the clean-up of a
-// run only caches are read. What is not known holds up the end of the clean-up, not the run.
-func (s *syncer) gatherLeftovers(ctx context.Context) {
-	found := map[phaseKey]bool{}
-	for _, id := range s.functions.Found(s.key.Namespace, s.key.Name) {
-		if id.UID == s.o.set.UID {
-			found[phaseKey{id.Action, id.Phase}] = true
-		}
-	}
-	for _, key := range s.endedPhases() {
-		looked := roundKey{key, roundLeft}
-		leaver, ok := s.functionOf(key).(phase.Leaver)
-		if !ok || found[key] || s.o.round.Has(looked) {
-			continue
-		}
-		if !s.share.mayLook() {
-			s.o.leftUnknown = true
-			break
-		}
-		call, err := s.callOf(key)
-		if err == nil {
-			found[key], err = leaver.Left(ctx, call)
-		}
-		if err != nil && len(s.share.failures) == 0 { // those of the others are likely to be the same
-			s.share.failures = append(s.share.failures, fmt.Errorf("looking for what phase %s has left: %w", key, err))
-		}
-		s.o.leftUnknown = s.o.leftUnknown || err != nil
-		if !found[key] {
-			s.share.finish(looked)
-		}
-	}
-	for key, left := range found {
-		if left {
-			s.o.leftovers = append(s.o.leftovers, key)
-		}
-	}
-}
-
-// endedPhases returns the ended phases of a run that may have left something; none after the clean-up of the run. Without a snapshot, all phases
-// have ended.
-func (s *syncer) endedPhases() (keys []phaseKey) {
-	if s.memory.cleanedUp {
-		return nil
-	}
-	for i := range s.o.set.Status.Actions {
-		for p := phase.Deferred; p < len(s.o.set.Status.Actions[i].Phases); p++ {
-			key := phaseKey{i, p}
-			of := phaseIn(s.o.set.Status, key)
-			ended := s.o.snapshot == nil || of.CompletionTime != nil && s.o.snapshot.traits(key).LeavesBehind
-			if ended && of.Intent != nil {
-				keys = append(keys, key)
-			}
-		}
-	}
-	return keys
-}
-
-// namespaceTerminating reports whether the namespace is terminating.
-func (s *syncer) namespaceTerminating(ctx context.Context) (bool, error) {
-	namespace, err := s.KubeClient.CoreV1().Namespaces().Get(ctx, s.key.Namespace, getOptions)
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("reading Namespace %s: %w", s.key.Namespace, err)
-	}
-	return namespace.DeletionTimestamp != nil || namespace.Status.Phase == corev1.NamespaceTerminating, nil
 }

@@ -196,7 +196,7 @@ func (s *syncer) callOf(key phaseKey) (phase.Call, error) {
 	}
 	intent, err := objectOf(of.Intent)
 	if err != nil {
-		return call, fmt.Errorf("reading the intent of phase %s in the status of ActionSet %s: %w", of.Name, s.key, err)
+		return call, fmt.Errorf("reading the intent of phase %s in the status of ActionSet %s: %w: %v", of.Name, s.key, phase.ErrUnreadableIntent, err)
 	}
 	call.Intent = intent
 	return call, nil

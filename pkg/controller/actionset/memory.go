@@ -32,6 +32,8 @@ type memory struct {
 	snapshotCreated bool
 	// cleanedUp: nothing is left of a run that has ended.
 	cleanedUp bool
+	// cleanUp is what was cleaned up, and what could not be.
+	cleanUp cleanUpMemory
 	// heldRecorded: an event has recorded why the ActionSet waits for its status to be served.
 	heldRecorded bool
 	// recordedEvent is the name of the last recorded event that must not be lost, and lastName the newest name of an event.

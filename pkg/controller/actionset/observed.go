@@ -41,6 +41,8 @@ type observed struct {
 	leftovers []phaseKey
 	// leftUnknown: it is not known of all phases whether they have left something.
 	leftUnknown bool
+	// looksLeft: there was no time to look for what all phases have left.
+	looksLeft bool
 	// namespaceTerminating: the namespace is being deleted.
 	namespaceTerminating bool
 	// executor is the identity of this process, which starts phases.

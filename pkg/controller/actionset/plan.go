@@ -112,12 +112,12 @@ func (s recordEvent) String() string {
 func decide(o observed) plan {
 	deleting := o.set.DeletionTimestamp != nil
 	switch {
+	case deleting && (o.namespaceTerminating || o.unwritable):
+		return decideTerminating(o)
 	case hasFinished(o.set.Status):
 		return decideFinished(o)
 	case foreignEnded(o.set.Status):
 		return planOf(finalizerSteps(o, false)...)
-	case deleting && (o.namespaceTerminating || o.unwritable):
-		return decideTerminating(o)
 	case o.namespaceTerminating:
 		return plan{} // nothing can be created in the namespace, and the ActionSet will be deleted
 	case hasStarted(o.set.Status):

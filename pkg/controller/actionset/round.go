@@ -29,6 +29,8 @@ const (
 	// nextOfRound is the delay until the next sync of a round, and afterRound the one after it: no event reports what has happened to a phase after its turn.
 	nextOfRound = time.Millisecond
 	afterRound  = time.Second
+	// afterFailedLooks is the delay after a round in which only a look for what a phase has left has failed.
+	afterFailedLooks = time.Minute
 )
 
 var (
@@ -97,9 +99,11 @@ type share struct {
 	done sets.Set[roundKey]
 	// incomplete: there was no time or memory for an ask or a step. looksLeft: there was no time to look for what all phases have left.
 	incomplete, looksLeft bool
+	// cleanUpLogged: the clean-up of a phase has failed while the run went on. cleanUpFailed: one has failed after its end.
+	cleanUpLogged, cleanUpFailed bool
 	// continues: the round goes on with the next sync.
 	continues bool
-	// failures are why phases could not be started or stopped, or why the look for what one has left has failed.
+	// failures are why phases could not be started or stopped, or why one could not be cleaned up after the end of the run.
 	failures []error
 }
 
@@ -193,6 +197,8 @@ func (s *syncer) endShare(after time.Duration, failed bool) time.Duration {
 		return nextOfRound
 	case m.round != nil && m.round.incomplete:
 		return controller.EarliestDelay(after, afterRound)
+	case m.round != nil && m.round.failed:
+		return controller.EarliestDelay(after, afterFailedLooks)
 	default:
 		return after
 	}

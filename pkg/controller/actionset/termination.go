@@ -33,15 +33,19 @@ func finishSteps(o observed) (steps []controller.Step) {
 }
 
 // decideTerminating ends a run in a terminating namespace, or whose status cannot be written. Nothing can be recorded, so no deferPhase
-// runs.
+// runs. What ended phases have left is removed, if that succeeds.
 func decideTerminating(o observed) plan {
 	var steps []controller.Step
 	if hasStarted(o.set.Status) {
+		steps = newPlanner(o, o.snapshot, *o.set.Status).cleanUpSteps()
 		for _, key := range runningPhases(o.set.Status) {
 			if step := (cancelPhase{key, true}); !o.round.Has(step.about()) {
 				steps = append(steps, step)
 			}
 		}
+	}
+	if o.looksLeft {
+		return planOf(steps...)
 	}
 	return planOf(append(steps, finalizerSteps(o, false)...)...)
 }

@@ -129,7 +129,10 @@ func (f *Function) create(ctx context.Context, call phase.Call, intent Intent) (
 	}
 	pod.Namespace, pod.Name = intent.Namespace, intent.Pod
 	made, err := f.runs.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
-	if _, refused := phase.FailureOf(phase.Definitive(err)); !refused || apierrors.IsAlreadyExists(err) {
+	_, refused := phase.FailureOf(phase.Definitive(err))
+	refused = refused && !apierrors.IsAlreadyExists(err)
+	f.runs.noteCreate(call.ID, refused)
+	if !refused {
 		f.runs.watches.use(pod.Namespace, call.ID.Namespace) // it has synced when the Pod is released, and shows one whose answer was lost
 	}
 	switch {
@@ -172,10 +175,10 @@ func (f *Function) Poll(ctx context.Context, call phase.Call) (phase.Observation
 	return f.observe(ctx, call, intent, pod, watched)
 }
 
-// read returns the Pod from the API server; nil if there is none.
+// read returns the Pod from the API server; nil if there is none, or its namespace is gone.
 func (f *Function) read(ctx context.Context, intent Intent) (*corev1.Pod, error) {
 	pod, err := f.runs.client.CoreV1().Pods(intent.Namespace).Get(ctx, intent.Pod, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || f.runs.refusedAsGone(ctx, intent.Namespace, err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -29,7 +29,7 @@ func (f *Function) Cancel(ctx context.Context, call phase.Call) error {
 	}
 	if intent.UID == "" || apierrors.IsConflict(err) {
 		var found *corev1.Pod
-		if found, err = f.read(ctx, intent); err == nil {
+		if found, err = f.find(ctx, call, intent); err == nil {
 			f.runs.watches.use(intent.Namespace, call.ID.Namespace) // it shows a Pod that a late request creates
 		}
 		if err == nil && found != nil && isOf(found, call.ID) {
@@ -51,8 +51,17 @@ func (f *Function) Left(ctx context.Context, call phase.Call) (bool, error) {
 	if err != nil || intent.Pod == "" { // the intent of another function, or none yet
 		return false, err
 	}
-	pod, err := f.read(ctx, intent)
+	pod, err := f.find(ctx, call, intent)
 	return pod != nil && isOf(pod, call.ID), err
+}
+
+// find is read for a phase that has ended. If its Pod could not be created for lack of a right, it cannot be read either, and there is none.
+func (f *Function) find(ctx context.Context, call phase.Call, intent Intent) (*corev1.Pod, error) {
+	pod, err := f.read(ctx, intent)
+	if err != nil && intent.UID == "" && f.runs.wasRefused(call.ID) {
+		return nil, nil
+	}
+	return pod, err
 }
 
 // seen reports whether a cache shows the Pod. It sends no request, and starts no watch.
@@ -89,9 +98,19 @@ func (r *Runs) delete(ctx context.Context, pod *corev1.Pod) error {
 	err := r.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
 		GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &pod.UID},
 	})
-	if err == nil || apierrors.IsNotFound(err) {
+	if err == nil || apierrors.IsNotFound(err) || r.refusedAsGone(ctx, pod.Namespace, err) {
 		r.noteDeleted(pod.UID)
 		return nil
 	}
 	return fmt.Errorf("deleting Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+}
+
+// refusedAsGone reports whether the API server has refused a request because the rights in a namespace are gone together with it. If the namespace cannot be
+// read, it may not be gone.
+func (r *Runs) refusedAsGone(ctx context.Context, namespace string, err error) bool {
+	if !apierrors.IsForbidden(err) {
+		return false
+	}
+	gone, err := phase.IsNamespaceGone(ctx, r.client, namespace)
+	return gone && err == nil
 }

@@ -4,11 +4,14 @@
 package podrun
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"millwright.dev/pkg/phase"
 )
@@ -115,4 +118,80 @@ func TestLeft(t *testing.T) {
 		left, _ = task.Left(t.Context(), call.Call)
 		podWant(t, "left in the end", left, false)
 	})
+}
+
+// Without the right to create a Pod there is usually none to read it either. If a creation has failed otherwise, the Pod may exist.
+func TestLeftAfterRefusedCreate(t *testing.T) {
+	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New("no RoleBinding"))
+	for name, test := range map[string]struct {
+		creates []error
+		known   bool
+	}{
+		"refused":                {[]error{forbidden}, true},
+		"lost, and then refused": {[]error{apierrors.NewInternalError(errors.New("lost")), forbidden}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			podBubble(t, func(t *testing.T) {
+				c := newPodCluster(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "apps"}})
+				p, call := c.process(), taskCall(t)
+				call.validate(p)
+				for _, err := range test.creates {
+					c.deny("create pods", err)
+					_, _ = p.Get("task").Start(t.Context(), call.Call)
+				}
+				for _, verb := range []string{"get", "delete"} {
+					c.deny(verb+" pods", forbidden)
+				}
+				left, err := p.Get("task").Left(t.Context(), call.Call)
+				podWant(t, "left", left, false)
+				podWant(t, "looking succeeds", err == nil, test.known)
+				podWant(t, "Cancel succeeds", p.Get("task").Cancel(t.Context(), call.Call) == nil, test.known)
+			})
+		})
+	}
+}
+
+// The rights in a namespace are deleted before its Pods. Without rights in a namespace that exists, or may exist, it is not known what is left.
+func TestLeftWithoutRights(t *testing.T) {
+	namespace := func(status corev1.NamespacePhase) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "app"}, Status: corev1.NamespaceStatus{Phase: status}}
+	}
+	deleted := namespace(corev1.NamespaceActive)
+	deleted.DeletionTimestamp, deleted.Finalizers = &metav1.Time{Time: time.Now()}, []string{"example.com/kept"}
+	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New("no RoleBinding"))
+	for name, test := range map[string]struct {
+		namespace *corev1.Namespace
+		denied    string
+		gone      bool
+	}{
+		"it is gone":             {gone: true},
+		"it is terminating":      {namespace: namespace(corev1.NamespaceTerminating), gone: true},
+		"it is deleted":          {namespace: deleted, gone: true},
+		"it exists":              {namespace: namespace(corev1.NamespaceActive)},
+		"it may not be read":     {denied: "get namespaces"},
+		"it may not be read now": {namespace: namespace(corev1.NamespaceTerminating), denied: "get namespaces"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			podBubble(t, func(t *testing.T) {
+				var objects []runtime.Object
+				if test.namespace != nil {
+					objects = append(objects, test.namespace)
+				}
+				c := newPodCluster(t, objects...)
+				p, call := c.process(), taskCall(t)
+				call.Args["namespace"] = "app"
+				call.begin(p)
+				c.deny(test.denied, forbidden)
+				for _, verb := range []string{"get", "delete"} {
+					c.deny(verb+" pods", forbidden)
+				}
+				task := c.process().Get("task")
+				left, err := task.Left(t.Context(), call.Call)
+				podWant(t, "left", left, false)
+				podWant(t, "looking succeeds", err == nil, test.gone)
+				podWant(t, "Cancel succeeds", task.Cancel(t.Context(), call.Call) == nil, test.gone)
+				podWant(t, "Remove succeeds", p.Remove(t.Context(), testID) == nil, test.gone)
+			})
+		})
+	}
 }

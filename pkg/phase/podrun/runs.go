@@ -37,6 +37,7 @@ type Runs struct {
 	byID      map[phase.ID]*podRun
 	cancelled map[phase.ID]time.Time
 	deleted   map[types.UID]time.Time
+	creates   map[phase.ID]created
 	stopped   bool // no log is read any more
 }
 
@@ -53,12 +54,20 @@ type podRun struct {
 	log *logReader
 }
 
+// created is what this process knows of the creation of the Pod of a phase.
+type created struct {
+	at time.Time
+	// refused: each try was refused. Else the Pod may exist.
+	refused bool
+}
+
 // New returns Runs whose watches and readers of logs end with the context.
 func New(ctx context.Context, env phase.Environment) *Runs {
 	r := &Runs{
 		logLimits: newLogLimits(),
 		ctx:       ctx, client: env.Client, serviceAccount: env.ServiceAccount, operator: env.OperatorNamespace, wake: env.Wake,
 		byID: map[phase.ID]*podRun{}, cancelled: map[phase.ID]time.Time{}, deleted: map[types.UID]time.Time{},
+		creates: map[phase.ID]created{},
 	}
 	r.watches = &watches{
 		ctx: ctx, client: env.Client, limit: inflight.NewMemoryLimit[string](maxWatches), byNamespace: map[string]*namespaceWatch{},
@@ -191,4 +200,20 @@ func (r *Runs) noteDeleted(pod types.UID) {
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.deleted, func(_ types.UID, at time.Time) bool { return time.Since(at) > cancelledFor })
 	r.deleted[pod] = time.Now()
+}
+
+// noteCreate remembers whether the creation of the Pod of a phase was refused.
+func (r *Runs) noteCreate(id phase.ID, refused bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.creates, func(_ phase.ID, c created) bool { return time.Since(c.at) > cancelledFor })
+	before, again := r.creates[id]
+	r.creates[id] = created{at: time.Now(), refused: refused && (!again || before.refused)}
+}
+
+// wasRefused reports whether each try of this process to create the Pod of a phase was refused, and there was one.
+func (r *Runs) wasRefused(id phase.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.creates[id].refused
 }

@@ -103,4 +103,11 @@ func TestActionSetNoRightsInNamespace(t *testing.T) {
 	if message := set.Status.Error.Message; !strings.Contains(message, `cannot get resource "statefulsets"`) || !strings.Contains(message, elsewhere) {
 		t.Errorf("got error %q, want it to name the missing right", message)
 	}
+
+	e.startRun("pod", "  phases: ["+strings.ReplaceAll(taskPhase("one", "none"), "$NS", elsewhere)+"]\n")
+	set = e.awaitEnd("pod")
+	if message := set.Status.Error.Message; !strings.Contains(message, `cannot create resource "pods"`) || !strings.Contains(message, elsewhere) {
+		t.Errorf("got error %q, want it to name the missing right", message)
+	}
+	e.wantCleanUp(set) // there is no Pod, although that cannot be read
 }
