@@ -73,6 +73,7 @@ func TestCancelRemovesPod(t *testing.T) {
 				}
 				call.cancel(p)
 				podWant(t, "wake-ups after a second cancel", p.wakes(testID), 0)
+				podWant(t, "creations that are remembered", len(p.creates), 0)
 				logs := c.count("get", "pods/log")
 				time.Sleep(cancelledFor - time.Minute)
 				podWant(t, "logs that are read still", c.count("get", "pods/log")-logs, 0)

@@ -169,6 +169,9 @@ func (r *Runs) stop(id phase.ID) (first bool) {
 		run.log.cancel()
 	}
 	delete(r.byID, id)
+	if !r.creates[id].refused {
+		delete(r.creates, id) // only that all tries were refused is needed later
+	}
 	for other, at := range r.cancelled {
 		if time.Since(at) > cancelledFor {
 			delete(r.cancelled, other)
