@@ -17,13 +17,8 @@ import (
 )
 
 const (
-	// minCleanUpRetry and maxCleanUpRetry limit the delay after which the clean-up of a phase is tried again while the run goes on. It doubles.
-	minCleanUpRetry, maxCleanUpRetry = time.Minute, 15 * time.Minute
 	// cleanUpWarning is how long the clean-up of a run that has ended fails until an event reports it.
 	cleanUpWarning = 10 * time.Second
-	// cleanUpLimit is how long the clean-up of a phase is refused after the end of the run until it is given up. An outage of the API server ends, and then the
-	// clean-up goes on.
-	cleanUpLimit = 5 * time.Minute
 	// reasonCleanUpFailed is the reason of the events.
 	reasonCleanUpFailed = "CleanUpFailed"
 )
@@ -42,19 +37,6 @@ type cleanUpMemory struct {
 
 // ofSnapshot stands for the Secret with the snapshot, among the phases.
 var ofSnapshot = roundKey{phaseKey{action: -1}, roundCleanUp}
-
-// phaseCleanUp is the clean-up of one phase.
-type phaseCleanUp struct {
-	// clean: the phase had left nothing when it was looked at, or nothing any more. atEnd: that was after the end of the run.
-	clean, atEnd bool
-	// again is when it is tried again while the run goes on, and delay how long after the last try.
-	again time.Time
-	delay time.Duration
-	// refusedSince is since when it is refused after the end of the run; zero if the last try was not refused.
-	refusedSince time.Time
-	// givenUp: it is not tried any more.
-	givenUp bool
-}
 
 func (m *cleanUpMemory) set(key phaseKey, of phaseCleanUp) {
 	if m.phases == nil {
@@ -87,16 +69,39 @@ func (m *cleanUpMemory) retryAfter(began time.Time, running bool) (after time.Du
 		}
 	}
 	add(m.sweepAgain)
-	for _, of := range m.phases {
-		if running {
+	if running {
+		for _, of := range m.phases {
 			add(of.again)
 		}
 	}
 	return after
 }
 
+// stage returns the stage of the run that its clean-up depends on.
+func (s *syncer) stage() cleanUpStage {
+	switch {
+	case s.o.namespaceTerminating:
+		return terminating
+	case hasFinished(s.o.set.Status):
+		return afterEnd
+	default:
+		return whileRunning
+	}
+}
+
 // goesOn reports whether the run goes on, so that its clean-up can be tried again.
-func (s *syncer) goesOn() bool { return !hasFinished(s.o.set.Status) && !s.o.namespaceTerminating }
+func (s *syncer) goesOn() bool { return s.stage() == whileRunning }
+
+func resultOfCleanUp(err error) cleanUpResult {
+	switch {
+	case err == nil:
+		return nothingLeft
+	case isRefusal(err):
+		return cleanUpRefused
+	default:
+		return cleanUpFailed
+	}
+}
 
 // cleanedUp records that a phase has left nothing, or the failure to find that out or to remove what it has left. It returns that failure, unless the clean-up
 // is given up with it. While the run goes on, a failure does not fail the sync. Only what happens after its end counts for the round: it is looked at
@@ -106,22 +111,7 @@ func (s *syncer) cleanedUp(ctx context.Context, part roundKey, err error) error 
 	if !running {
 		s.share.finish(part)
 	}
-	of := m.phases[key]
-	switch {
-	case err == nil:
-		of = phaseCleanUp{clean: true, atEnd: !running}
-	case s.o.namespaceTerminating:
-		of.givenUp = true
-	case running:
-		of.clean, of.delay = false, min(max(2*of.delay, minCleanUpRetry), maxCleanUpRetry)
-		of.again = time.Now().Add(of.delay)
-	case !isRefusal(err):
-		of.refusedSince = time.Time{}
-	case of.refusedSince.IsZero():
-		of.refusedSince = time.Now()
-	case time.Since(of.refusedSince) >= cleanUpLimit:
-		of.givenUp = true
-	}
+	of := m.phases[key].tried(time.Now(), s.stage(), resultOfCleanUp(err))
 	m.set(key, of)
 	switch {
 	case err == nil:
