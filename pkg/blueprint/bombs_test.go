@@ -50,6 +50,8 @@ var bombs = map[string]struct {
 		`{{ define "c" }}{{ range 1000 }}{{ template "d" . }}{{ end }}{{ end }}{{ define "d" }}{{ range 1000 }}{{ end }}{{ end }}{{ range 1000 }}{{ template "a" . }}{{ end }}`, errWork},
 	"blocks without an end":             {nested("{{if 1}}", "{{end}}", 8000), errNesting},
 	"parentheses":                       {`{{ ` + nested("(", ")", 5000) + ` }}`, errNesting},
+	"parentheses with fields":           {`{{ with 1 }}{{ ` + strings.Repeat("(", 9000) + ".a" + strings.Repeat(").a", 9000) + ` }}{{ end }}`, errNesting},
+	"parentheses with indexes":          {`{{ ` + strings.Repeat("(index ", 9000) + ".a" + strings.Repeat(" 1)", 9000) + ` }}`, errNesting},
 	"parentheses without an end":        {`{{ ` + nested("(", ")", 60000) + ` }}`, nil},
 	"a source that is too long":         {`{{ 1 }}` + strings.Repeat("x", maxSource), nil},
 	"a source of many actions":          {strings.Repeat(`{{1}}`, maxSource/5), nil},

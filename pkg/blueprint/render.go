@@ -173,21 +173,21 @@ func newEngine(b *Budget, missingKey string, functions func() template.FuncMap) 
 	return engine{budget: b, parser: &parser{functions: sync.OnceValue(functions), missingKey: missingKey}, textLimit: maxOutput}
 }
 
-// payFor pays for parsing a template.
-func (e engine) payFor(source string) error {
+// payForSource pays for parsing a template.
+func payForSource(b *Budget, source string) error {
 	switch {
 	case len(source) > maxSource:
 		return fmt.Errorf("the template is longer than %d bytes", maxSource)
 	case isPlain(source):
-		return e.budget.pay(float64(len(source)))
+		return b.pay(float64(len(source)))
 	default:
-		return e.budget.pay(parseBase + parseByte*float64(len(source)))
+		return b.pay(parseBase + parseByte*float64(len(source)))
 	}
 }
 
 // parse a template, and make it pay.
 func (e engine) parse(source string) (*template.Template, error) {
-	if err := e.payFor(source); err != nil {
+	if err := payForSource(e.budget, source); err != nil {
 		return nil, err
 	}
 	return e.parser.parse(source)
@@ -201,7 +201,7 @@ func (e engine) run(source string, data any) (rendered string, err error) {
 		}
 	}()
 	if isPlain(source) {
-		return source, e.payFor(source)
+		return source, payForSource(e.budget, source)
 	}
 	parsed, err := e.parse(source)
 	if err != nil {
@@ -222,7 +222,7 @@ func (e engine) check(name, source string) (err error) {
 		}
 	}()
 	if isPlain(source) {
-		err = e.payFor(source)
+		err = payForSource(e.budget, source)
 	} else {
 		_, err = e.parse(source)
 	}
