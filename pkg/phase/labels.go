@@ -11,6 +11,9 @@ const (
 	// AnnotationActionSet carries the namespace and the name of the ActionSet on the Pods of its phases.
 	AnnotationActionSet = "millwright.dev/actionset"
 
+	// AnnotationReleased is when the Pod of a phase was released, as time.RFC3339.
+	AnnotationReleased = "millwright.dev/released"
+
 	// AnnotationPhase is on what a phase has created or patched, and names the phase. With it the effect is found again, and distinguished
 	// from that of another phase.
 	AnnotationPhase = "millwright.dev/phase"

@@ -98,7 +98,7 @@ func (f *Function) Start(ctx context.Context, call phase.Call) (phase.Observatio
 		return f.create(ctx, call, intent)
 	}
 	pod, err := f.runs.client.CoreV1().Pods(intent.Namespace).
-		Patch(ctx, intent.Pod, types.StrategicMergePatchType, ungate(intent.UID), metav1.PatchOptions{})
+		Patch(ctx, intent.Pod, types.StrategicMergePatchType, ungate(intent.UID, time.Now()), metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		return f.gone(ctx, call, intent)
 	}

@@ -190,6 +190,51 @@ func TestPodStartTimeout(t *testing.T) {
 	}
 }
 
+// An operator that ends before it creates or releases the Pod takes no time from the Pod.
+func TestTimeToBeginIsFromRelease(t *testing.T) {
+	noImage := func(pod *corev1.Pod) {
+		pod.Status.Phase = corev1.PodPending
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "container", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}},
+		}}
+	}
+	for name, test := range map[string]struct {
+		toCreate, toRelease time.Duration
+		earlierRelease      bool // of the operator
+	}{
+		"created late":                    {toCreate: time.Hour},
+		"released late":                   {toRelease: time.Hour},
+		"created by an earlier operator":  {toCreate: time.Hour, earlierRelease: true},
+		"released by an earlier operator": {earlierRelease: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			podBubble(t, func(t *testing.T) {
+				c := newPodCluster(t)
+				p, call := c.process(), taskCall(t)
+				call.validate(p)
+				time.Sleep(test.toCreate)
+				call.Intent = call.start(p).Intent
+				time.Sleep(test.toRelease)
+				p = c.process()
+				call.start(p)
+				c.update(func(pod *corev1.Pod) {
+					noImage(pod)
+					if test.earlierRelease {
+						delete(pod.Annotations, phase.AnnotationReleased)
+						pod.CreationTimestamp = metav1.NewTime(call.StartTime.Add(test.toCreate))
+					}
+				})
+				time.Sleep(podStartLimit - time.Second)
+				podWantState(t, "just before the limit", call.poll(p), phase.Running)
+				time.Sleep(time.Second)
+				found := call.poll(p)
+				podWantState(t, "at the limit", found, phase.Failed)
+				podWantText(t, "the failure", found.Message, "the Pod has not begun within 15m0s")
+			})
+		})
+	}
+}
+
 func TestInitContainersExtendDeadline(t *testing.T) {
 	since := time.Now()
 	pod := &corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{

@@ -65,7 +65,7 @@ func (f *Function) pending(ctx context.Context, call phase.Call, pod *corev1.Pod
 	if claim := f.lostClaim(ctx, pod); claim != "" {
 		return podFailure(call, pod.Name, fmt.Sprintf("%sPersistentVolumeClaim %s is Lost: its volume is gone", notReady, claim)), nil
 	}
-	by := beginsBy(pod, call.StartTime)
+	by := beginsBy(pod, releasedAt(pod, call.StartTime))
 	if by.IsZero() {
 		return running, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,9 +140,22 @@ func gated(pod *corev1.Pod) bool {
 	return slices.Contains(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: gateRecorded})
 }
 
-// ungate returns the patch that removes the scheduling gate. The API server refuses it for a Pod with another UID.
-func ungate(uid types.UID) []byte {
-	return fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"schedulingGates":[{"$patch":"delete","name":%q}]}}`, uid, gateRecorded)
+// ungate returns the patch that removes the scheduling gate, and records when. The API server refuses it for a Pod with another UID.
+func ungate(uid types.UID, now time.Time) []byte {
+	return fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}},"spec":{"schedulingGates":[{"$patch":"delete","name":%q}]}}`,
+		uid, phase.AnnotationReleased, now.UTC().Format(time.RFC3339), gateRecorded)
+}
+
+// releasedAt returns when a Pod was released. An earlier release of the operator has not recorded that: then it is the creation of the Pod, or when the phase
+// began if that was later.
+func releasedAt(pod *corev1.Pod, began time.Time) time.Time {
+	if at, err := time.Parse(time.RFC3339, pod.Annotations[phase.AnnotationReleased]); err == nil {
+		return at
+	}
+	if pod.CreationTimestamp.After(began) {
+		return pod.CreationTimestamp.Time
+	}
+	return began
 }
 
 // NewContainer returns a container with the defaults of all Pods of phases.

@@ -35,10 +35,10 @@ func trimmed(pod *corev1.Pod) *corev1.Pod {
 	return &corev1.Pod{
 		TypeMeta: pod.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp,
 			DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 			Labels:      only(pod.Labels, phase.LabelActionSet, phase.LabelPhase),
-			Annotations: only(pod.Annotations, phase.AnnotationActionSet),
+			Annotations: only(pod.Annotations, phase.AnnotationActionSet, phase.AnnotationReleased),
 		},
 		Spec: spec, Status: trimmedStatus(&pod.Status),
 	}
