@@ -317,8 +317,12 @@ func (r *recorder) Event(object runtime.Object, eventType, reason, message strin
 
 // configMapPhase returns a phase that creates the ConfigMap of that name.
 func configMapPhase(name string) v1alpha1.BlueprintPhase {
-	return v1alpha1.BlueprintPhase{Func: "KubeOps", Name: name, Args: rawArgs(fmt.Sprintf(
-		`{"operation":"create","namespace":"ns","spec":"{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}}"}`, name))}
+	return v1alpha1.BlueprintPhase{Func: "KubeOps", Name: name, Args: creating(name)}
+}
+
+// creating returns the arguments of a KubeOps phase that creates the ConfigMap of that name, which may be a template.
+func creating(name string) *runtime.RawExtension {
+	return rawArgs(fmt.Sprintf(`{"operation":"create","namespace":"ns","spec":%q}`, "{apiVersion: v1, kind: ConfigMap, metadata: {name: "+name+"}}"))
 }
 
 // waitFor waits until a ConfigMap has "true" as ready.

@@ -158,6 +158,8 @@ func (s *syncer) applyStep(ctx context.Context, next controller.Step) (again boo
 	switch next := next.(type) {
 	case addFinalizer:
 		return false, s.setFinalizers(ctx, append(slices.Clone(s.o.set.Finalizers), Finalizer))
+	case keepFinalizer:
+		return false, s.setFinalizers(ctx, s.o.set.Finalizers)
 	case removeFinalizer:
 		err := s.setFinalizers(ctx, slices.DeleteFunc(slices.Clone(s.o.set.Finalizers), func(f string) bool { return f == Finalizer }))
 		if apierrors.IsNotFound(err) {
@@ -169,7 +171,11 @@ func (s *syncer) applyStep(ctx context.Context, next controller.Step) (again boo
 	case deleteSnapshot:
 		return false, s.cleanUpSnapshot(ctx)
 	case writeStatus:
-		return false, s.writeStatus(ctx, next.status)
+		err := s.writeStatus(ctx, next.status)
+		if err == nil && s.tried {
+			s.running.letOthersRun() // it is recorded that the process has survived
+		}
+		return false, err
 	case startPhase:
 		return s.start(ctx, next.key)
 	case cancelPhase:

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
+	"millwright.dev/pkg/phase"
 	"millwright.dev/pkg/testing/fakeapi"
 )
 
@@ -197,8 +199,10 @@ func TestDifferentSnapshotIsReplaced(t *testing.T) {
 
 func TestForeignSnapshotSecret(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Secret){
-		"no owner":        func(s *corev1.Secret) { s.OwnerReferences = nil },
-		"another owner":   func(s *corev1.Secret) { s.OwnerReferences[0].UID = "another" },
+		"no label": func(s *corev1.Secret) { delete(s.Labels, phase.LabelActionSet) },
+		"another owner": func(s *corev1.Secret) {
+			s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{UID: "another"}, kind)}
+		},
 		"another type":    func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque },
 		"can be changed":  func(s *corev1.Secret) { s.Immutable = nil },
 		"can be changed.": func(s *corev1.Secret) { s.Immutable = ptr.To(false) },

@@ -82,7 +82,7 @@ func (s *syncer) stage() cleanUpStage {
 	switch {
 	case s.o.namespaceTerminating:
 		return terminating
-	case hasFinished(s.o.set.Status):
+	case hasFinished(s.o.set.Status), foreignEnded(s.o.set.Status), s.o.unwritable, s.o.set.DeletionTimestamp != nil && !hasStarted(s.o.set.Status):
 		return afterEnd
 	default:
 		return whileRunning

@@ -89,6 +89,10 @@ type Controller struct {
 	largeSubjects *lru.Cache
 	// decoding limits the decoding of large Blueprints. Its keys are namespaces.
 	decoding *inflight.Limit[string]
+	// lostSnapshots are those that may be left of ActionSets that are gone.
+	lostSnapshots lostSnapshots
+	// exclusion lets one sync run alone.
+	exclusion *exclusion
 	// added are the Blueprints for which the event Added was recorded.
 	added blueprintSet
 	// leads reports whether this process is the leader.
@@ -112,6 +116,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		keptRuns:      keptRuns{most: inflight.ForMemory(maxKept)},
 		largeSubjects: lru.New(maxLargeSubjects),
 		decoding:      inflight.NewLimit[string](1, inflight.AtMostForMemory(maxDecoding)),
+		exclusion:     newExclusion(),
 	}
 	controller.TrimCacheOf(config.ActionSets.Informer(), trimSet)
 	controller.TrimCacheOf(config.Blueprints.Informer(), trimBlueprint)
@@ -137,6 +142,11 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 			Informer: config.ActionSets.TypedInformer(),
 			Keys: func(set *v1alpha1.ActionSet) []cache.ObjectName {
 				return []cache.ObjectName{cache.MetaObjectToName(set)}
+			},
+			Deleted: func(set *v1alpha1.ActionSet, _ bool) {
+				if c.leads.Load() {
+					c.lostSnapshots.add(set)
+				}
 			},
 		}),
 		controller.Watch(ctx, c.Loop, controller.Source[*v1alpha1.Blueprint, cache.ObjectName]{
@@ -189,6 +199,11 @@ func (c *Controller) recordAllAdded(ctx context.Context) {
 
 // syncHandler brings one ActionSet as far as it goes without waiting.
 func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
+	running, err := c.exclusion.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer running.end()
 	// Asked before anything is read: what is read afterwards is at least as new.
 	if !c.written.IsReady(key) {
 		return controller.StaleCacheDelay, controller.ErrPostponed
@@ -197,7 +212,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 	switch {
 	case apierrors.IsNotFound(err):
 		c.written.Clear(key)
-		c.memories.Forget(key)
+		c.forget(key)
 		c.keptRuns.keep(key, 0, false)
 		c.largeSyncs.leave(key)
 		return c.sweepGone(ctx, key)
@@ -208,7 +223,7 @@ func (c *Controller) syncHandler(ctx context.Context, key cache.ObjectName) (tim
 		c.largeSyncs.leave(key)
 		return 0, nil // nothing is left to do, so it need not be read
 	}
-	s := &syncer{Controller: c, key: key, large: isHeader(set), urgency: urgencyOf(set)}
+	s := &syncer{Controller: c, key: key, running: running, large: isHeader(set), urgency: urgencyOf(set)}
 	ctx, s.asked = phase.CountReads(ctx)
 	return s.sync(ctx, set)
 }
@@ -225,6 +240,10 @@ type syncer struct {
 	memorySize int
 	// asked is what this sync asks of the API server, as far as that may be expensive. Polls are not counted: they have a pace.
 	asked *phase.Reads
+	// running lets this sync be alone.
+	running *runningSync
+	// tried: a phase was tried alone.
+	tried bool
 	// hasTurn reports whether this sync has one of the largeSyncs.
 	hasTurn bool
 	o       observed
@@ -255,8 +274,26 @@ func (s *syncer) sync(ctx context.Context, cached *v1alpha1.ActionSet) (after ti
 		return 0, nil
 	}
 	s.memory.heldRecorded = false
+	aloneAfter, err := s.tryAlone(ctx)
+	if err != nil {
+		return 0, err
+	}
 	after, err = s.run(ctx)
-	return s.bound(after, time.Since(began)), err
+	return controller.EarliestDelay(s.bound(after, time.Since(began)), aloneAfter), err
+}
+
+// tryAlone waits until no other sync runs if a phase is to be tried alone. If that is not so soon, after is when to try again, and the phase waits.
+func (s *syncer) tryAlone(ctx context.Context) (after time.Duration, err error) {
+	action := suspectAction(s.o)
+	if action == nil {
+		return 0, nil
+	}
+	alone, after, err := s.running.goAlone(ctx)
+	if alone {
+		s.o.alone = action
+	}
+	s.o.now = time.Now()
+	return after, err
 }
 
 // run decides and acts until nothing is left to do without waiting.

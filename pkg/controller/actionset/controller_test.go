@@ -241,7 +241,7 @@ func TestCreateInTerminatingNamespace(t *testing.T) {
 		if got := a.states(); got != "no status" {
 			t.Errorf("the states are %s", got)
 		}
-		if requests := a.takeRequests(); len(requests) > 7 {
+		if requests := a.takeRequests(); len(requests) > 8 {
 			t.Errorf("requests %q", requests)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/ptr"
 
@@ -102,14 +103,18 @@ func (r *snapshot) needsFinalizer() bool {
 }
 
 // snapshotName returns the name of the Secret with the snapshot. An ActionSet has exactly one.
-func snapshotName(set *v1alpha1.ActionSet) string { return "actionset-run-" + string(set.UID) }
+func snapshotName(set *v1alpha1.ActionSet) string { return snapshotNameOf(set.UID) }
+
+// snapshotNameOf is snapshotName for the ActionSet with this UID.
+func snapshotNameOf(uid types.UID) string { return "actionset-run-" + string(uid) }
 
 // snapshotIDOf returns the identity of the Secret with a snapshot. Its UID is empty before the Secret is created.
 func snapshotIDOf(secret *corev1.Secret) *v1alpha1.RunSnapshot {
 	return &v1alpha1.RunSnapshot{UID: secret.UID, Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(secret.Data[snapshotKey]))}
 }
 
-// newSnapshotSecret builds the Secret with the snapshot. It returns an error if the snapshot is too large for a Secret.
+// newSnapshotSecret builds the Secret with the snapshot. It returns an error if the snapshot is too large for a Secret. The garbage collector deletes what an
+// ActionSet owns as soon as that is deleted in the foreground. So the ActionSet owns the Secret only if it has no finalizer, and nothing is left to run then.
 func newSnapshotSecret(set *v1alpha1.ActionSet, r *snapshot) (*corev1.Secret, error) {
 	content, err := json.Marshal(r)
 	if err != nil {
@@ -118,12 +123,16 @@ func newSnapshotSecret(set *v1alpha1.ActionSet, r *snapshot) (*corev1.Secret, er
 	if len(content) > corev1.MaxSecretSize {
 		return nil, errors.New(snapshotTooLarge(len(content)))
 	}
+	var owners []metav1.OwnerReference
+	if !r.needsFinalizer() {
+		owners = []metav1.OwnerReference{*metav1.NewControllerRef(set, kind)}
+	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            snapshotName(set),
 			Namespace:       set.Namespace,
 			Labels:          map[string]string{controller.LabelManagedBy: controller.ManagedBy, phase.LabelActionSet: string(set.UID)},
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, kind)},
+			OwnerReferences: owners,
 		},
 		Immutable: ptr.To(true),
 		Type:      snapshotSecretType,
@@ -139,7 +148,11 @@ func snapshotTooLarge(size int) string {
 
 // isSnapshotOf reports whether a Secret is marked as the snapshot of the ActionSet. A user who may edit Secrets can mark one, too.
 func isSnapshotOf(set *v1alpha1.ActionSet, secret *corev1.Secret) bool {
-	return metav1.IsControlledBy(secret, set) && secret.Type == snapshotSecretType && secret.Immutable != nil && *secret.Immutable
+	made := secret.Labels[phase.LabelActionSet] == string(set.UID)
+	if owner := metav1.GetControllerOf(secret); owner != nil {
+		made = owner.UID == set.UID
+	}
+	return made && secret.Type == snapshotSecretType && secret.Immutable != nil && *secret.Immutable
 }
 
 // readSnapshot reads a snapshot. It returns an error if the Secret is not the one from which the ActionSet was started: the status identifies
@@ -147,7 +160,7 @@ func isSnapshotOf(set *v1alpha1.ActionSet, secret *corev1.Secret) bool {
 // when this release first observes the run.
 func readSnapshot(set *v1alpha1.ActionSet, secret *corev1.Secret) (*snapshot, error) {
 	if !isSnapshotOf(set, secret) {
-		return nil, fmt.Errorf("the Secret %s is not the snapshot of this ActionSet: it has another owner or type, or can be changed", secret.Name)
+		return nil, fmt.Errorf("the Secret %s is not the snapshot of this ActionSet: its owner, its label or its type is another one, or it can be changed", secret.Name)
 	}
 	if set.Status != nil && set.Status.Snapshot != nil {
 		switch started, found := set.Status.Snapshot, snapshotIDOf(secret); {

@@ -12,7 +12,8 @@
 //	foreign.go                    runs that another controller has started or ended
 //	render_guard.go, poll_guard.go   what is recorded before a process does what may have ended another one
 //	status.go, size.go, waiting.go   the status, its size, and what phases wait for
-//	desired.go                    the snapshot of a run, in a Secret that the ActionSet owns and its status identifies
+//	desired.go                    the snapshot of a run, in a Secret that the status identifies
+//	named_inputs.go               which Secrets, ConfigMaps and Profile are read for templates
 //	params.go, profile.go, workload.go, explain.go  the data of templates, and explanations of their errors
 //	events.go                     the events of a run; the last one is in the status before it is posted
 //	header.go                     what the cache holds of a large ActionSet, and of Blueprints
@@ -25,6 +26,7 @@
 //	apply.go, apply_snapshot.go   the steps of a plan
 //	statusapi.go                  whether the API server serves the status of ActionSets as a subresource; if not, nothing is executed
 //	memory.go, kept_runs.go       what this process remembers, as far as there is room; everything works without it
+//	exclusion.go                  a sync that runs while no other one does
 //	turns.go                      how many ActionSets are synced at a time that are large, or read much
 //	metrics.go                    the metrics
 //
@@ -43,7 +45,8 @@
 //
 // Templates are not trusted. They are rendered after the snapshot was created, or after the phase before was started. A process that takes
 // over a run records that before it renders, and before it polls a running phase for the first time. When two processes have ended while they did so, the
-// phase fails (RenderLost), so that no phase ends processes without end.
+// next one looks at no other ActionSet meanwhile (exclusion.go). If that one ends, too, the phase fails (RenderLost), so that no phase ends processes
+// without end.
 //
 // A request of an old process may arrive at any time. Functions that leave Pods create them in two steps (phase.Ready): such a Pod
 // does nothing until its UID is recorded, and is removed when its phase has ended. If the API server, and not only the cache, reports that

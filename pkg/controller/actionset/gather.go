@@ -35,8 +35,9 @@ var getOptions = metav1.GetOptions{}
 // gather observes what a plan is decided from, except for the answers to asks.
 func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error) {
 	s.o = observed{
-		set: set, executor: s.executor, continued: s.memory.continued, stopTried: s.memory.stopTried, recordedEvent: s.memory.recordedEvent,
-		launchingShown: s.memory.launchingShown, now: time.Now(),
+		set: set, executor: s.executor, rendered: s.memory.rendered, prepareAgain: s.memory.prepareAgain,
+		continued: s.memory.continued, stopTried: s.memory.stopTried,
+		recordedEvent: s.memory.recordedEvent, launchingShown: s.memory.launchingShown, now: time.Now(),
 		blueprints: map[string]*v1alpha1.Blueprint{},
 		prepared:   map[phaseKey]preparation{}, polled: map[phaseKey]phase.Observation{},
 		round: sets.New[roundKey](), outOfTime: sets.New[roundKind](),
@@ -46,6 +47,9 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 		s.o.round, s.o.leftUnknown = r.done.Clone(), r.failed
 	}
 	if foreignEnded(set.Status) || foreignStarted(set.Status) {
+		if slices.Contains(set.Finalizers, Finalizer) { // this controller has created a snapshot, too
+			return s.gatherSnapshot(ctx)
+		}
 		return nil
 	}
 	if set.DeletionTimestamp != nil && (!hasFinished(set.Status) || slices.Contains(set.Finalizers, Finalizer)) {
@@ -67,6 +71,10 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 		}
 		s.o.takenOver = !s.memory.snapshotCreated && !executedBy(set.Status, s.executor)
 		s.gatherLeftovers(ctx)
+	case set.DeletionTimestamp != nil:
+		if slices.Contains(set.Finalizers, Finalizer) { // the snapshot may be created although the run was not started
+			return s.gatherSnapshot(ctx)
+		}
 	case set.Spec != nil:
 		// The snapshot may be created although the run was not started, because the status could not be written.
 		s.o.snapshot, s.o.snapshotID = s.memory.snapshot, s.memory.snapshotID
@@ -118,7 +126,7 @@ func (s *syncer) gatherSnapshot(ctx context.Context) error {
 		return nil
 	}
 	if hasFinished(set.Status) {
-		if s.memory.cleanedUp = s.memory.cleanedUp || hasLongEnded(set) || !hasStarted(set.Status); s.memory.cleanedUp {
+		if s.memory.cleanedUp = s.memory.cleanedUp || hasLongEnded(set); s.memory.cleanedUp {
 			return nil
 		}
 		if s.memory.cleanUp.phases[ofSnapshot.phaseKey].givenUp {
@@ -126,7 +134,7 @@ func (s *syncer) gatherSnapshot(ctx context.Context) error {
 		}
 	}
 	err := s.getSnapshot(ctx)
-	if err != nil && hasFinished(set.Status) && isRefusal(err) {
+	if err != nil && !s.goesOn() && isRefusal(err) {
 		err = s.cleanedUp(ctx, ofSnapshot, err)
 	}
 	return err
@@ -155,7 +163,7 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 	r, err := readSnapshot(s.o.set, secret)
 	if err != nil {
 		s.o.snapshotDamage = err.Error()
-		if s.o.foreignSnapshot = hasFinished(s.o.set.Status) && isSnapshotOf(s.o.set, secret); s.o.foreignSnapshot {
+		if s.o.foreignSnapshot = !s.goesOn() && isSnapshotOf(s.o.set, secret); s.o.foreignSnapshot {
 			s.o.snapshotID = snapshotIDOf(secret)
 		}
 		return nil

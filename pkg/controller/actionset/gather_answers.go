@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
@@ -31,6 +32,11 @@ func (s *syncer) Answer(ctx context.Context, a controller.Ask) error {
 	case preparePhase:
 		p := s.preparePhase(ctx, a)
 		s.o.prepared[a.key] = p
+		if p.rendered {
+			s.o.rendered = s.memory.keepRendered(a.key)
+		} else {
+			s.o.prepareAgain = s.memory.prepareLater(a.key, time.Now().Add(prepareInterval))
+		}
 		s.memory.rememberWaiting(&s.o, a.key, p.waiting)
 		s.share.answers += sizeOf(p.intent)
 	case pollPhase:
@@ -51,6 +57,7 @@ func (s *syncer) Answer(ctx context.Context, a controller.Ask) error {
 	}
 	if ofRound {
 		s.share.finish(part.about())
+		s.tried = s.o.alone != nil
 	}
 	return nil
 }
@@ -79,25 +86,22 @@ func waitingForRetry(err error) phase.Waiting {
 // preparePhase renders the arguments of a phase, and returns the intent of its function.
 func (s *syncer) preparePhase(ctx context.Context, a preparePhase) (p preparation) {
 	doing := "preparing phase " + a.key.String()
-	action, index := &a.snapshot.Actions[a.key.action], a.key.phase
-	f, err := s.readInputs(ctx, action)
+	f, err := s.readForPhase(ctx, a)
 	if err == nil {
-		var missing error
-		missing, err = s.readPhaseObjects(ctx, &f, action, a.status, &index)
-		if missing != nil {
-			p.initFailure = missing.Error()
-			return p
-		}
+		p.initFailure, err = s.readOwnObjects(ctx, &f, a)
 	}
-	if p.lookupResult = s.resultOf(doing, err); err != nil {
+	if p.lookupResult = s.resultOf(doing, err); err != nil || p.initFailure != "" {
 		return p
 	}
 	args, err := s.args(ctx, a, f)
 	if p.lookupResult = s.resultOf(doing, err); err != nil {
 		return p
 	}
+	p.rendered = true
 	called := a.snapshot.phaseOf(a.key)
-	p.intent, err = s.functions.Get(called.Func).Validate(ctx, phase.Call{ID: s.id(a.key), Action: action.call(), Args: args, StartTime: s.o.now})
+	p.intent, err = s.functions.Get(called.Func).Validate(ctx, phase.Call{
+		ID: s.id(a.key), Action: a.snapshot.Actions[a.key.action].call(), Args: args, StartTime: s.o.now,
+	})
 	if p.lookupResult = s.resultOf(doing, err); err == nil {
 		s.share.answers += s.memory.keep(ctx, a.key, args)
 	}
@@ -143,10 +147,8 @@ func (s *syncer) forgetArgs(key phaseKey, found phase.Observation) {
 // renderArtifacts renders the artifacts of an action that has succeeded.
 func (s *syncer) renderArtifacts(ctx context.Context, a renderArtifacts) (r renderedArtifacts) {
 	action := &a.snapshot.Actions[a.action]
-	f, err := s.readInputs(ctx, action)
-	if err == nil {
-		_, err = s.readPhaseObjects(ctx, &f, action, a.status, nil)
-	}
+	b := blueprint.NewBudget(ctx)
+	f, err := s.readMentioned(ctx, b, action, a.status, func(m *blueprint.Mentions) error { return addOutputMentions(m, b, &action.Blueprint) })
 	doing := fmt.Sprintf("rendering the artifacts of action %d", a.action)
 	if r.lookupResult = s.resultOf(doing, err); err != nil {
 		return r
@@ -155,7 +157,7 @@ func (s *syncer) renderArtifacts(ctx context.Context, a renderArtifacts) (r rend
 		r.failure = "the artifacts of all actions without phases take too many steps, or are too large: use several ActionSets"
 		return r
 	}
-	b := blueprint.NewBudget(ctx)
+	b = blueprint.NewBudget(ctx)
 	r.artifacts, err = inTurn(b, s.isSmall(f), func() (map[string]v1alpha1.Artifact, error) {
 		return renderOutput(b, a.snapshot, a.action, a.status, f)
 	})
@@ -220,16 +222,12 @@ func (s *syncer) callWithArgs(ctx context.Context, key phaseKey) (phase.Call, er
 		call.Args = kept.args
 		return call, nil
 	}
-	action, status, index := &s.o.snapshot.Actions[key.action], &s.o.set.Status.Actions[key.action], key.phase
-	f, err := s.readInputs(ctx, action)
+	prepare := preparePhase{key: key, snapshot: s.o.snapshot, status: &s.o.set.Status.Actions[key.action]}
+	f, err := s.readForPhase(ctx, prepare)
 	if err != nil {
 		return call, err
 	}
-	missing, err := s.readPhaseObjects(ctx, &f, action, status, &index)
-	if err = errors.Join(missing, err); err != nil {
-		return call, err
-	}
-	if call.Args, err = s.args(ctx, preparePhase{key, s.o.snapshot, status}, f); err != nil {
+	if call.Args, err = s.args(ctx, prepare, f); err != nil {
 		return call, err
 	}
 	s.share.answers += s.memory.keep(ctx, key, call.Args)

@@ -20,65 +20,90 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// readInputs reads the objects that the action names.
-func (s *syncer) readInputs(ctx context.Context, action *snapshotAction) (f inputs, err error) {
-	if f.secrets, err = readAll(ctx, &f, action.Spec.Secrets, s.readSecret); err != nil {
+// readNamed reads what is named.
+func (s *syncer) readNamed(ctx context.Context, named namedInputs) (f inputs, err error) {
+	if f.action, err = s.readObjects(ctx, &f, named.action, false); err != nil {
 		return f, err
 	}
-	if f.configMaps, err = readAll(ctx, &f, action.Spec.ConfigMaps, s.readConfigMap); err != nil {
-		return f, err
+	f.phases = make(map[int]inputObjects, len(named.phases))
+	for _, index := range slices.Sorted(maps.Keys(named.phases)) {
+		objects, err := s.readObjects(ctx, &f, named.phases[index], false)
+		if err != nil {
+			return f, err
+		}
+		optional, err := s.readObjects(ctx, &f, named.optional[index], true)
+		if err != nil {
+			return f, err
+		}
+		maps.Copy(objects.secrets, optional.secrets)
+		maps.Copy(objects.configMaps, optional.configMaps)
+		f.phases[index] = objects
 	}
-	f.profile, err = s.readProfile(ctx, action.Spec.Profile)
+	f.profile, err = s.readProfile(ctx, named.profile)
 	return f, err
 }
 
-// readPhaseObjects adds the objects of the phases that have begun, and of the phase that begins, if begins is not nil. missing is the reason why
-// that phase cannot begin.
-func (s *syncer) readPhaseObjects(ctx context.Context, f *inputs, action *snapshotAction, status *v1alpha1.ActionStatus, begins *int) (missing, err error) {
-	f.objects = map[int]phaseObjects{}
-	for index := phase.Deferred; index < len(status.Phases); index++ {
-		called := (&snapshot{Actions: []snapshotAction{*action}}).phaseOf(phaseKey{0, index})
-		state := status.DeferPhase.State
-		if index != phase.Deferred {
-			state = status.Phases[index].State
-		}
-		now := begins != nil && *begins == index
-		if called == nil || len(called.Objects) == 0 || !now && (state == "" || state == v1alpha1.StatePending) {
-			continue
-		}
-		var objects phaseObjects
-		secrets, configMaps := referencesOf(called)
-		if objects.secrets, err = readAll(ctx, f, secrets, s.readSecret); err == nil {
-			objects.configMaps, err = readAll(ctx, f, configMaps, s.readConfigMap)
-		}
-		f.objects[index] = objects
-		if err == nil {
-			continue
-		}
-		message, definitive := phase.FailureOf(phase.Definitive(err))
-		switch {
-		case !definitive:
-			return nil, err
-		case now:
-			return phase.Failf("%s", message), nil
-		case !apierrors.IsNotFound(err):
-			return nil, err
-		}
-		// The object existed when the phase began: only a template that uses it again fails.
+// readMentioned reads what templates of an action mention, which add adds. Its error is a *phase.Failure if one of these objects does not exist.
+func (s *syncer) readMentioned(
+	ctx context.Context, b *blueprint.Budget, action *snapshotAction, status *v1alpha1.ActionStatus, add func(*blueprint.Mentions) error,
+) (inputs, error) {
+	named := inputsNamed(action, status)
+	if named.none() {
+		return inputs{}, nil
 	}
-	return nil, nil
+	m, err := inTurn(b, s.isSmall(inputs{}), func() (*blueprint.Mentions, error) {
+		m := &blueprint.Mentions{}
+		return m, add(m)
+	})
+	if err != nil {
+		return inputs{}, err
+	}
+	return s.readNamed(ctx, named.mentionedBy(m, action))
+}
+
+// readForPhase reads what the arguments of a phase mention.
+func (s *syncer) readForPhase(ctx context.Context, a preparePhase) (inputs, error) {
+	b := blueprint.NewBudget(ctx)
+	return s.readMentioned(ctx, b, &a.snapshot.Actions[a.key.action], a.status, func(m *blueprint.Mentions) error {
+		return addMentions(m, b, a.snapshot.phaseOf(a.key))
+	})
+}
+
+// readOwnObjects adds the objects of a phase that is about to begin, also those that no template mentions. missing is the reason why the phase cannot begin.
+func (s *syncer) readOwnObjects(ctx context.Context, f *inputs, a preparePhase) (missing string, err error) {
+	objects, err := s.readObjects(ctx, f, objectsOf(a.snapshot.phaseOf(a.key)), false)
+	if message, definitive := phase.FailureOf(phase.Definitive(err)); definitive {
+		return message, nil
+	}
+	if f.phases == nil {
+		f.phases = map[int]inputObjects{}
+	}
+	f.phases[a.key.phase] = objects
+	return "", err
+}
+
+func (s *syncer) readObjects(ctx context.Context, f *inputs, named namedObjects, optional bool) (objects inputObjects, err error) {
+	if objects.secrets, err = readAll(ctx, f, named.secrets, optional, s.readSecret); err == nil {
+		objects.configMaps, err = readAll(ctx, f, named.configMaps, optional, s.readConfigMap)
+	}
+	return objects, err
 }
 
 // maxInputBytes is the maximum size of the Secrets and ConfigMaps for the templates of one action, in bytes. Each worker may hold that much.
 const maxInputBytes = 8 << 20
 
-// readAll reads the objects of the references, by the same names. If all inputs together are too large, the error is a *phase.Failure.
+// readAll reads the objects of the references, by the same names. Optional ones may be missing. If all inputs together are too large, the error is a
+// *phase.Failure.
 func readAll[T any](
-	ctx context.Context, f *inputs, references map[string]v1alpha1.ObjectReference, read func(context.Context, v1alpha1.ObjectReference) (*T, error),
+	ctx context.Context, f *inputs, references map[string]v1alpha1.ObjectReference, optional bool,
+	read func(context.Context, v1alpha1.ObjectReference) (*T, error),
 ) (map[string]T, error) {
 	objects := make(map[string]T, len(references))
 	for _, name := range slices.Sorted(maps.Keys(references)) {
 		object, err := read(ctx, references[name])
+		if optional && apierrors.IsNotFound(err) {
+			continue
+		}
 		if err != nil {
 			return objects, err
 		}

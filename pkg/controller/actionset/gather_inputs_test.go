@@ -23,7 +23,7 @@ func TestInputSizeLimit(t *testing.T) {
 	}
 	var f inputs
 	read := 0
-	_, err := readAll(t.Context(), &f, references, func(context.Context, v1alpha1.ObjectReference) (*corev1.Secret, error) {
+	_, err := readAll(t.Context(), &f, references, false, func(context.Context, v1alpha1.ObjectReference) (*corev1.Secret, error) {
 		read++
 		return &corev1.Secret{Data: map[string][]byte{"a": make([]byte, corev1.MaxSecretSize-1)}}, nil
 	})

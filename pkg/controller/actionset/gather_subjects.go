@@ -109,7 +109,7 @@ func (s *syncer) lookUpObjects(
 	if named := s.o.blueprints[spec.Blueprint]; named != nil {
 		action.Blueprint = named.Actions[spec.Name]
 	}
-	read, err := s.readInputs(ctx, action)
+	read, err := s.readNamed(ctx, inputsNamed(action, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func trimSet(set *v1alpha1.ActionSet) {
 		header.Finalizers = []string{Finalizer} // those of users may have any size together
 	}
 	if set.Status != nil {
-		header.Status = &v1alpha1.ActionSetStatus{StartTime: set.Status.StartTime, CompletionTime: set.Status.CompletionTime}
+		header.Status = &v1alpha1.ActionSetStatus{StartTime: set.Status.StartTime, CompletionTime: set.Status.CompletionTime, Snapshot: set.Status.Snapshot}
 		for _, condition := range set.Status.Conditions {
 			condition.Message = ""
 			header.Status.Conditions = append(header.Status.Conditions, condition)

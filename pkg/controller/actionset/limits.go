@@ -90,7 +90,7 @@ type references struct{ secretsAndConfigMaps, profiles sets.Set[readKey] }
 func (r *references) reads() int { return r.secretsAndConfigMaps.Len() + 2*r.profiles.Len() }
 
 func (r *references) addAction(namespace string, action *v1alpha1.ActionSpec) {
-	r.add(namespace, action.Secrets, action.ConfigMaps)
+	r.add(namespace, objectsOfSpec(action))
 	if named := action.Profile; named != nil {
 		if r.profiles == nil {
 			r.profiles = sets.New[readKey]()
@@ -100,19 +100,18 @@ func (r *references) addAction(namespace string, action *v1alpha1.ActionSpec) {
 }
 
 func (r *references) addPhase(namespace string, p *v1alpha1.BlueprintPhase) {
-	secrets, configMaps := referencesOf(p)
-	r.add(namespace, secrets, configMaps)
+	r.add(namespace, objectsOf(p))
 }
 
 // add adds what is named. Without a namespace it is in that of the ActionSet.
-func (r *references) add(namespace string, secrets, configMaps map[string]v1alpha1.ObjectReference) {
+func (r *references) add(namespace string, named namedObjects) {
 	if r.secretsAndConfigMaps == nil {
 		r.secretsAndConfigMaps = sets.New[readKey]()
 	}
-	for _, reference := range secrets {
+	for _, reference := range named.secrets {
 		r.secretsAndConfigMaps.Insert(readKey{"Secret", cmp.Or(reference.Namespace, namespace), reference.Name})
 	}
-	for _, reference := range configMaps {
+	for _, reference := range named.configMaps {
 		r.secretsAndConfigMaps.Insert(readKey{"ConfigMap", cmp.Or(reference.Namespace, namespace), reference.Name})
 	}
 }

@@ -180,7 +180,7 @@ func TestReadsOnce(t *testing.T) {
 		action.Object = v1alpha1.ObjectReference{Kind: "Namespace", Name: "ns", Namespace: "ns"}
 		action.Secrets, action.Options = referencesTo(50, same), map[string]string{"n": fmt.Sprint(i)}
 	}
-	phases := v1alpha1.BlueprintAction{Phases: []v1alpha1.BlueprintPhase{configMapPhase(`{{ index .Secrets.n7.Data \"name\" | toString }}-{{ .Options.n }}`)}}
+	phases := v1alpha1.BlueprintAction{Phases: []v1alpha1.BlueprintPhase{configMapPhase(`{{ index .Secrets.n7.Data "name" | toString }}-{{ .Options.n }}`)}}
 	phases.Phases[0].Name, phases.Phases[0].Objects = "one", referencesTo(50, same)
 	inBubble(t, set, newBlueprint(map[string]v1alpha1.BlueprintAction{"go": phases}), func(t *testing.T, a *apiServer) {
 		a.secrets.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "same"}, Data: map[string][]byte{"name": []byte("made")}})

@@ -43,6 +43,10 @@ type memory struct {
 	unwritable bool
 	// args are the rendered arguments of running phases. They may contain secrets, and are kept nowhere else.
 	args map[phaseKey]keptArgs
+	// rendered are the phases whose arguments this process has rendered.
+	rendered sets.Set[phaseKey]
+	// prepareAgain is when phases are prepared again that could not be rendered.
+	prepareAgain map[phaseKey]time.Time
 	// continued are the running phases that this process has polled.
 	continued sets.Set[phaseKey]
 	// stopTried are the running phases that this process has tried to stop.
@@ -78,20 +82,29 @@ func (m *memory) keep(ctx context.Context, key phaseKey, args map[string]any) (b
 	return bytes
 }
 
-// keepContinued remembers that this process has polled a phase, and returns all such phases.
-func (m *memory) keepContinued(key phaseKey) sets.Set[phaseKey] {
-	if m.continued == nil {
-		m.continued = sets.New[phaseKey]()
+// keepRendered remembers that this process has rendered the arguments of a phase, and returns all such phases.
+func (m *memory) keepRendered(key phaseKey) sets.Set[phaseKey] { return insert(&m.rendered, key) }
+
+// prepareLater remembers that a phase could not be rendered now, and returns when all such phases are prepared again.
+func (m *memory) prepareLater(key phaseKey, at time.Time) map[phaseKey]time.Time {
+	if m.prepareAgain == nil {
+		m.prepareAgain = map[phaseKey]time.Time{}
 	}
-	return m.continued.Insert(key)
+	m.prepareAgain[key] = at
+	return m.prepareAgain
 }
 
+// keepContinued remembers that this process has polled a phase, and returns all such phases.
+func (m *memory) keepContinued(key phaseKey) sets.Set[phaseKey] { return insert(&m.continued, key) }
+
 // triedToStop remembers that this process has tried to stop a phase, and returns all such phases.
-func (m *memory) triedToStop(key phaseKey) sets.Set[phaseKey] {
-	if m.stopTried == nil {
-		m.stopTried = sets.New[phaseKey]()
+func (m *memory) triedToStop(key phaseKey) sets.Set[phaseKey] { return insert(&m.stopTried, key) }
+
+func insert(into *sets.Set[phaseKey], key phaseKey) sets.Set[phaseKey] {
+	if *into == nil {
+		*into = sets.New[phaseKey]()
 	}
-	return m.stopTried.Insert(key)
+	return into.Insert(key)
 }
 
 // blueprintSet is a set of Blueprints.

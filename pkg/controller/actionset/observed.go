@@ -31,7 +31,7 @@ type observed struct {
 	snapshotDamage string
 	// snapshotID identifies the Secret with the snapshot if this process has read or created it; nil otherwise.
 	snapshotID *v1alpha1.RunSnapshot
-	// foreignSnapshot: the run has ended, and a Secret is marked as its snapshot although the run was not started from it.
+	// foreignSnapshot: the run has ended, or will not start, and a Secret is marked as its snapshot although the run was not started from it.
 	foreignSnapshot bool
 	// takenOver: another process may have begun the run, and may have ended while it rendered templates.
 	takenOver bool
@@ -47,6 +47,12 @@ type observed struct {
 	namespaceTerminating bool
 	// executor is the identity of this process, which starts phases.
 	executor string
+	// alone is the only action of which a phase is tried, because no other sync runs; nil for all.
+	alone *int
+	// prepareAgain is when a phase that could not be rendered is prepared again, if another process may have ended while it did so.
+	prepareAgain map[phaseKey]time.Time
+	// rendered are the phases whose arguments this process has rendered.
+	rendered sets.Set[phaseKey]
 	// continued are the running phases that this process has polled.
 	continued sets.Set[phaseKey]
 	// stopTried are the running phases that this process has tried to stop.
@@ -109,7 +115,9 @@ type preparation struct {
 	lookupResult
 	// initFailure is why the objects of the phase cannot be read.
 	initFailure string
-	intent      map[string]any
+	// rendered: this process has survived the rendering.
+	rendered bool
+	intent   map[string]any
 }
 
 // renderedArtifacts are the output artifacts of one action.

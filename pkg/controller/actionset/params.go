@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,17 +19,17 @@ import (
 
 // inputs are the data of templates of an action that are not in the snapshot. They are read each time, and kept nowhere.
 type inputs struct {
-	secrets    map[string]corev1.Secret
-	configMaps map[string]corev1.ConfigMap
-	profile    *blueprint.Profile
-	// objects of the phases that have begun, and of the one that begins.
-	objects map[int]phaseObjects
+	// action are the objects that the action names.
+	action  inputObjects
+	profile *blueprint.Profile
+	// phases are those of the phases that have begun, and of the one that begins, by the index of the phase.
+	phases map[int]inputObjects
 	// size of all Secrets and ConfigMaps in bytes.
 	size int
 }
 
-// phaseObjects are the objects that a phase refers to, by the names that the phase gives them.
-type phaseObjects struct {
+// inputObjects are objects by the names that templates use.
+type inputObjects struct {
 	secrets    map[string]corev1.Secret
 	configMaps map[string]corev1.ConfigMap
 }
@@ -45,7 +44,7 @@ func paramsOf(action *snapshotAction, status *v1alpha1.ActionStatus, f inputs, b
 	params := blueprint.Params{
 		StatefulSet: action.Subject.StatefulSet, Deployment: action.Subject.Deployment,
 		PVC: action.Subject.PVC, Namespace: action.Subject.Namespace, Object: action.Subject.Object,
-		ConfigMaps: f.configMaps, Secrets: f.secrets, Profile: f.profile,
+		ConfigMaps: f.action.configMaps, Secrets: f.action.secrets, Profile: f.profile,
 		Options: action.Spec.Options, Time: action.Time, Phases: map[string]blueprint.Phase{},
 		PodOverride: override, PodAnnotations: action.Spec.PodAnnotations, PodLabels: action.Spec.PodLabels,
 	}
@@ -66,7 +65,7 @@ func paramsOf(action *snapshotAction, status *v1alpha1.ActionStatus, f inputs, b
 		if err != nil {
 			return blueprint.Phase{}, false, fmt.Errorf("reading the output of phase %s: %w", p.Name, err)
 		}
-		objects := f.objects[index]
+		objects := f.phases[index]
 		return blueprint.Phase{Secrets: objects.secrets, ConfigMaps: objects.configMaps, Output: output}, true, nil
 	}
 	for i := range status.Phases {
@@ -132,20 +131,6 @@ func (a *snapshotAction) resolveObjects(rendered map[int]map[string]v1alpha1.Obj
 	if a.Blueprint.DeferPhase != nil {
 		a.Blueprint.DeferPhase.Objects = rendered[phase.Deferred]
 	}
-}
-
-// referencesOf returns the references of a phase by kind. Templates do not get objects of other kinds than Secrets and ConfigMaps.
-func referencesOf(p *v1alpha1.BlueprintPhase) (secrets, configMaps map[string]v1alpha1.ObjectReference) {
-	secrets, configMaps = map[string]v1alpha1.ObjectReference{}, map[string]v1alpha1.ObjectReference{}
-	for name, reference := range p.Objects {
-		switch strings.ToLower(reference.Kind) {
-		case "secret":
-			secrets[name] = reference
-		case "configmap":
-			configMaps[name] = reference
-		}
-	}
-	return secrets, configMaps
 }
 
 // renderArgs renders the arguments of a phase that begins.

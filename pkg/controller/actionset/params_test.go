@@ -40,8 +40,8 @@ func secretOf(value string) map[string]corev1.Secret {
 
 func TestTemplateInputs(t *testing.T) {
 	read := inputs{
-		secrets: secretOf("of the action"),
-		objects: map[int]phaseObjects{0: {secrets: secretOf("of one")}, 1: {secrets: secretOf("of two")}, phase.Deferred: {secrets: secretOf("of d")}},
+		action: inputObjects{secrets: secretOf("of the action")},
+		phases: map[int]inputObjects{0: {secrets: secretOf("of one")}, 1: {secrets: secretOf("of two")}, phase.Deferred: {secrets: secretOf("of d")}},
 	}
 	for template, want := range map[string]string{
 		"{{ len .StatefulSet.Pods }}":                     "2",
@@ -113,7 +113,7 @@ func TestObjectThatIsNotReadIsExplained(t *testing.T) {
 	} {
 		r, status := rendering(`{"operation":"` + test.template + `"}`)
 		r.Actions[0].Blueprint.Phases[1].Objects = map[string]v1alpha1.ObjectReference{"own": {Kind: test.kind, Name: "x"}}
-		_, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, &status.Actions[0], inputs{objects: map[int]phaseObjects{1: {}}})
+		_, err := renderArgs(blueprint.NewBudget(t.Context()), r, phaseKey{0, 1}, &status.Actions[0], inputs{phases: map[int]inputObjects{1: {}}})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s of an object of kind %q: got %v, want %s", test.template, test.kind, err, test.want)
 		}
@@ -133,12 +133,13 @@ func TestRenderPhaseObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	action.resolveObjects(rendered)
-	secrets, configMaps := referencesOf(&action.Blueprint.Phases[1])
-	if diff := cmp.Diff(map[string]v1alpha1.ObjectReference{"secret": {Kind: "Secret", Name: "db-credentials", Namespace: "5"}}, secrets); diff != "" || len(configMaps) > 0 {
-		t.Errorf("phase two: ConfigMaps %v; Secrets (-want +got)\n%s", configMaps, diff)
+	named := objectsOf(&action.Blueprint.Phases[1])
+	want := map[string]v1alpha1.ObjectReference{"secret": {Kind: "Secret", Name: "db-credentials", Namespace: "5"}}
+	if diff := cmp.Diff(want, named.secrets); diff != "" || len(named.configMaps) > 0 {
+		t.Errorf("phase two: ConfigMaps %v; Secrets (-want +got)\n%s", named.configMaps, diff)
 	}
-	if _, configMaps := referencesOf(action.Blueprint.DeferPhase); configMaps["config"].Name != "c" {
-		t.Errorf("the deferPhase has the ConfigMaps %v", configMaps)
+	if named := objectsOf(action.Blueprint.DeferPhase); named.configMaps["config"].Name != "c" {
+		t.Errorf("the deferPhase has the ConfigMaps %v", named.configMaps)
 	}
 
 	action.Blueprint.Phases[1].Objects = map[string]v1alpha1.ObjectReference{"secret": {Kind: "Secret", Name: "{{ .Phases.one.Output.name }}"}}

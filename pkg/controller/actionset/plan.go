@@ -69,8 +69,9 @@ func (a renderArtifacts) String() string {
 }
 
 type (
-	// addFinalizer and removeFinalizer have the resourceVersion as a precondition.
+	// addFinalizer and removeFinalizer have the resourceVersion as a precondition. So has keepFinalizer, which changes nothing: it fails if the cache is stale.
 	addFinalizer    struct{}
+	keepFinalizer   struct{}
 	removeFinalizer struct{}
 	// createSnapshot creates the Secret with the snapshot. A Secret that has this name already is used only if its content is the same.
 	createSnapshot struct{ snapshot *snapshot }
@@ -91,6 +92,7 @@ type (
 )
 
 func (addFinalizer) String() string    { return "add the finalizer" }
+func (keepFinalizer) String() string   { return "keep the finalizer" }
 func (removeFinalizer) String() string { return "remove the finalizer" }
 func (createSnapshot) String() string  { return "create the snapshot" }
 func (deleteSnapshot) String() string  { return "delete the snapshot" }
@@ -117,13 +119,13 @@ func decide(o observed) plan {
 	case hasFinished(o.set.Status):
 		return decideFinished(o)
 	case foreignEnded(o.set.Status):
-		return planOf(finalizerSteps(o, false)...)
+		return planOf(finishSteps(o)...)
 	case o.namespaceTerminating:
 		return plan{} // nothing can be created in the namespace, and the ActionSet will be deleted
 	case hasStarted(o.set.Status):
 		return decideRunning(o)
 	case deleting:
-		return planOf(finalizerSteps(o, false)...) // this controller has done nothing yet
+		return planOf(finishSteps(o)...) // this controller has created the snapshot at most
 	case foreignStarted(o.set.Status):
 		return decideForeign(o)
 	default:

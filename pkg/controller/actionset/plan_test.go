@@ -360,8 +360,12 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(o.snapshot, read); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if !metav1.IsControlledBy(secret, o.set) || secret.Immutable == nil || !*secret.Immutable {
-		t.Error("the Secret is not owned, or can be changed")
+	if len(secret.OwnerReferences) > 0 || secret.Immutable == nil || !*secret.Immutable {
+		t.Error("the Secret of a run with a finalizer is owned, or can be changed")
+	}
+	plain := &snapshot{Actions: []snapshotAction{{Blueprint: actionOf("one")}}}
+	if owned, err := newSnapshotSecret(o.set, plain); err != nil || !metav1.IsControlledBy(owned, o.set) {
+		t.Errorf("the Secret of a run without a finalizer is not owned: %v", err)
 	}
 	another := o.set.DeepCopy()
 	another.UID = "another"

@@ -16,10 +16,15 @@ import (
 // lists the process that has started the phase, and after it the processes that were about to poll the phase for the first time. A process removes itself
 // when it has done that.
 
-// mayPoll reports whether a running phase may be polled now. If not, it adds this process to the status, which has to be written first.
+// mayPoll reports whether a running phase may be polled now. If not, it adds this process to the status, which has to be written first, unless the phase waits.
 func (t *planner) mayPoll(key phaseKey) bool {
-	p := phaseIn(&t.status, key)
-	return starter(p) == t.o.executor || t.o.continued.Has(key) || t.recorded(key, continuedBy)
+	switch p := phaseIn(&t.status, key); {
+	case t.isAside(key):
+		return false
+	case starter(p) == t.o.executor, t.o.continued.Has(key):
+		return true
+	}
+	return t.mayTry(key) && t.recorded(key, continuedBy)
 }
 
 // pollLost returns why a running phase is no longer polled; "" if it is.

@@ -60,7 +60,7 @@ func TestPollLost(t *testing.T) {
 				if failed := phaseIn(status, bomb); failed.State != v1alpha1.StateFailed {
 					t.Errorf("the phase is %s, want failed: %s", failed.State, w.end())
 				}
-				const want = "RenderLost: 2 processes of the controller have ended while they observed the phase"
+				const want = "RenderLost: 3 processes of the controller have ended while they observed the phase"
 				if user == "" && !strings.Contains(status.Error.Message, want) {
 					t.Errorf("error: got %q, want %q in it", status.Error.Message, want)
 				}

@@ -31,6 +31,8 @@ func (t *planner) beginPhase(key phaseKey) (ended bool) {
 		t.ask(preparePhase{key, t.snapshot, t.status.Actions[key.action].DeepCopy()})
 		return false
 	}
+	p := phaseIn(&t.status, key)
+	t.clearRender(p, prepared.rendered || !prepared.retry)
 	if prepared.retry {
 		t.retry = true
 		if limit := t.deadline(key); limit.IsZero() || t.o.now.Before(limit) {
@@ -38,7 +40,6 @@ func (t *planner) beginPhase(key phaseKey) (ended bool) {
 		}
 		prepared.failure = fmt.Sprintf("it could not be started within %s", stopLimit+deferLimit)
 	}
-	p := phaseIn(&t.status, key)
 	p.StartTime, p.StartedBy = t.seconds(), ""
 	intent, err := rawOf(prepared.intent)
 	if key.phase == phase.Deferred {

@@ -89,7 +89,11 @@ func decideStart(o observed) plan {
 	}
 	if o.snapshot == nil && len(r.Actions) > 0 {
 		// The Secret is created before any arguments are rendered: a process that finds it knows that another process was about to render.
-		p := planOf(append(finalizerSteps(o, r.needsFinalizer()), createSnapshot{r})...)
+		steps := finalizerSteps(o, r.needsFinalizer())
+		if len(steps) == 0 && r.needsFinalizer() {
+			steps = []controller.Step{keepFinalizer{}} // another process may have ended the run already, and would not delete what is created now
+		}
+		p := planOf(append(steps, createSnapshot{r})...)
 		p.Again = true
 		return p
 	}

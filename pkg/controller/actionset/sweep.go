@@ -19,7 +19,7 @@ import (
 
 // sweepGone removes what is left of ActionSets of this name, which are gone. What is refused is tried again after a while, as long as a cache shows something.
 func (c *Controller) sweepGone(ctx context.Context, key cache.ObjectName) (time.Duration, error) {
-	err := c.sweep(ctx, key, "")
+	err := errors.Join(c.sweep(ctx, key, ""), c.sweepSnapshots(ctx, key))
 	if err != nil && isRefusal(err) {
 		klog.FromContext(ctx).Info("Failed to clean up after an ActionSet that is gone, trying again later", "retryAfter", maxCleanUpRetry, "err", err)
 		return maxCleanUpRetry, nil
@@ -34,7 +34,7 @@ func (s *syncer) sweepOthers(ctx context.Context, ours types.UID) {
 		return
 	}
 	*again = time.Time{}
-	if err := s.sweep(ctx, s.key, ours); err != nil {
+	if err := errors.Join(s.sweep(ctx, s.key, ours), s.sweepSnapshots(ctx, s.key)); err != nil {
 		klog.FromContext(ctx).Info("Failed to clean up after another ActionSet of this name, trying again later", "retryAfter", minCleanUpRetry, "err", err)
 		*again = time.Now().Add(minCleanUpRetry)
 	}

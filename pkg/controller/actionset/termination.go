@@ -47,6 +47,9 @@ func decideTerminating(o observed) plan {
 	if o.looksLeft {
 		return planOf(steps...)
 	}
+	if o.snapshot != nil && !o.namespaceTerminating {
+		steps = append(steps, deleteSnapshot{})
+	}
 	return planOf(append(steps, finalizerSteps(o, false)...)...)
 }
 

@@ -184,6 +184,14 @@ func TestSyncsWithTurnsAreCounted(t *testing.T) {
 			set.Spec.Actions[0].Artifacts[fmt.Sprint("a", n)] = v1alpha1.Artifact{KeyValue: map[string]string{"": ""}}
 		}
 	}
+	secrets := func(a *apiServer, set *v1alpha1.ActionSet) {
+		set.Spec.Actions[0].Secrets = map[string]v1alpha1.ObjectReference{}
+		for n := range 4 {
+			secret := fmt.Sprint("large-", n)
+			a.secrets.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: secret}, Data: map[string][]byte{"a": []byte(flat)}})
+			set.Spec.Actions[0].Secrets[secret] = v1alpha1.ObjectReference{Name: secret}
+		}
+	}
 	for name, test := range map[string]struct {
 		change func(*apiServer, *v1alpha1.ActionSet)
 		want   time.Duration // of a CPU
@@ -202,14 +210,13 @@ func TestSyncsWithTurnsAreCounted(t *testing.T) {
 		"snapshot": {func(_ *apiServer, set *v1alpha1.ActionSet) {
 			set.Spec.Actions[0].Options = map[string]string{"filler": flat}
 		}, 212 * time.Millisecond},
-		"Secrets": {func(a *apiServer, set *v1alpha1.ActionSet) {
-			set.Spec.Actions[0].Secrets = map[string]v1alpha1.ObjectReference{}
-			for n := range 4 {
-				secret := fmt.Sprint("large-", n)
-				a.secrets.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: secret}, Data: map[string][]byte{"a": []byte(flat)}})
-				set.Spec.Actions[0].Secrets[secret] = v1alpha1.ObjectReference{Name: secret}
-			}
-		}, 125 * time.Millisecond},
+		"Secrets at the start": {secrets, 49 * time.Millisecond},
+		"Secrets in a phase": {func(a *apiServer, set *v1alpha1.ActionSet) {
+			secrets(a, set)
+			a.blueprints.Update("ns", "bp", func(b *v1alpha1.Blueprint) {
+				b.Actions["go"].Phases[0].Args = creating("one{{ range .Secrets }}{{ end }}")
+			})
+		}, 68 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, nil, threePhases(), func(t *testing.T, a *apiServer) {

@@ -36,6 +36,8 @@ type world struct {
 
 	// process is the identity of the controller, and sees which version its cache has.
 	process, sees int
+	rendered      sets.Set[phaseKey]
+	prepareAgain  map[phaseKey]time.Time
 	continued     sets.Set[phaseKey]
 	round         sets.Set[roundKey]
 	said          string
@@ -54,6 +56,10 @@ type world struct {
 	// unknown is the number of asks that are not answered; failing reports for which further asks that is so.
 	unknown int
 	failing func(controller.Ask) bool
+	// notRendered: preparations that are not answered have rendered nothing. alone is how many asks were answered in syncs that were alone.
+	// neverAlone: a sync cannot be alone.
+	notRendered, neverAlone bool
+	alone                   int
 	// kills reports whether an ask ends the process.
 	kills func(controller.Ask) bool
 	// dies is after how many steps of this process it is killed; 0 is never. Where late is true the last one takes effect.
@@ -83,7 +89,8 @@ var (
 func newWorld(t testing.TB, set *v1alpha1.ActionSet, blueprint *v1alpha1.Blueprint) *world {
 	return &world{
 		t: t, blueprints: map[string]*v1alpha1.Blueprint{blueprint.Name: blueprint}, history: []*v1alpha1.ActionSet{set},
-		now: noon, process: 1, calls: map[phaseKey]*call{}, ending: map[phaseKey]phase.Observation{}, stubborn: map[phaseKey]bool{},
+		now: noon, process: 1, calls: map[phaseKey]*call{},
+		prepareAgain: map[phaseKey]time.Time{}, ending: map[phaseKey]phase.Observation{}, stubborn: map[phaseKey]bool{},
 	}
 }
 
@@ -122,7 +129,7 @@ func (w *world) delete() {
 // restart is another process. Where lag is more than zero, its cache begins in the past.
 func (w *world) restart(lag int) {
 	w.process++
-	w.dies, w.late, w.said, w.continued, w.round = 0, false, "", nil, nil
+	w.dies, w.late, w.said, w.rendered, w.continued, w.round, w.prepareAgain = 0, false, "", nil, nil, nil, map[phaseKey]time.Time{}
 	w.sees = max(len(w.history)-1-lag, 0)
 	for _, c := range w.calls {
 		if c.process != 0 {
@@ -139,7 +146,7 @@ func (w *world) look() *observed {
 	}
 	o := observe(set.DeepCopy())
 	o.blueprints, o.namespaceTerminating, o.executor, o.now, o.recordedEvent = w.blueprints, w.terminating, fmt.Sprint("process ", w.process), w.now, w.said
-	o.continued, o.round, o.outOfTime = w.continued, w.round.Clone(), sets.New[roundKind]()
+	o.rendered, o.continued, o.round, o.outOfTime = w.rendered, w.continued, w.round.Clone(), sets.New[roundKind]()
 	o.prepared, o.polled, o.artifacts = map[phaseKey]preparation{}, map[phaseKey]phase.Observation{}, map[int]renderedArtifacts{}
 	if w.run != nil {
 		r, err := readSnapshot(set, w.run)
@@ -153,6 +160,10 @@ func (w *world) look() *observed {
 		if c.present && w.traits(key).LeavesBehind {
 			o.leftovers = append(o.leftovers, key)
 		}
+	}
+	o.prepareAgain = w.prepareAgain
+	if o.alone = suspectAction(o); w.neverAlone {
+		o.alone = nil
 	}
 	return &o
 }
@@ -220,6 +231,9 @@ func (w *world) sync() error {
 
 func (w *world) answer(o *observed, a controller.Ask) {
 	cannot := w.unknown > 0 || w.failing != nil && w.failing(a)
+	if o.alone != nil {
+		w.alone++
+	}
 	if w.unknown > 0 {
 		w.unknown--
 	}
@@ -230,7 +244,14 @@ func (w *world) answer(o *observed, a controller.Ask) {
 			o.subjects[0].retry = true
 		}
 	case preparePhase:
-		o.prepared[a.key] = preparation{lookupResult: lookupResult{retry: cannot}, intent: map[string]any{"name": a.key.String()}}
+		rendered := !cannot || !w.notRendered
+		o.prepared[a.key] = preparation{lookupResult: lookupResult{retry: cannot}, rendered: rendered, intent: map[string]any{"name": a.key.String()}}
+		if rendered {
+			w.rendered = w.rendered.Union(sets.New(a.key))
+			o.rendered = w.rendered
+		} else {
+			w.prepareAgain[a.key] = w.now.Add(prepareInterval)
+		}
 	case pollPhase:
 		o.polled[a.key] = w.poll(a.key, intentOf(o, a.key))
 		if cannot {
@@ -297,6 +318,10 @@ func (w *world) do(o *observed, s controller.Step) (again bool, _ error) {
 	switch s := s.(type) {
 	case addFinalizer:
 		return false, w.write(o, func(set *v1alpha1.ActionSet) { set.Finalizers = append(set.Finalizers, Finalizer) })
+	case keepFinalizer:
+		if w.set() == nil || w.set().ResourceVersion != o.set.ResourceVersion {
+			return false, errConflict
+		}
 	case removeFinalizer:
 		return false, w.write(o, func(set *v1alpha1.ActionSet) { set.Finalizers = nil })
 	case writeStatus:
@@ -398,7 +423,7 @@ func succeeded(key phaseKey) phase.Observation {
 
 // checkEnd returns what is wrong when nothing changes any more.
 func (w *world) checkEnd() []string {
-	if w.run != nil && w.set() != nil {
+	if collected := w.set() == nil && w.run != nil && (w.terminating || metav1.GetControllerOf(w.run) != nil); w.run != nil && !collected {
 		w.fault("the snapshot is left")
 	}
 	for key, c := range w.calls {

@@ -172,3 +172,34 @@ func TestActionSetSnapshotPlanted(t *testing.T) {
 	e.wantNothingStolen()
 	e.wantCleanUp(live)
 }
+
+// An ActionSet is deleted in the foreground, as Argo CD does, or without its dependents, while no operator runs. The next operator runs the deferPhase.
+func TestActionSetDeletionPropagation(t *testing.T) {
+	e := newActionsEnv(t)
+	e.createConfigMap("kept", map[string]string{"ready": "no"})
+	first := e.run(nil)
+	policies := map[string]metav1.DeletionPropagation{"foreground": metav1.DeletePropagationForeground, "orphan": metav1.DeletePropagationOrphan}
+	for name := range policies {
+		e.startRun(name, "  phases: ["+waitForPhase("wait", "kept")+"]\n  deferPhase: "+createConfigMapPhase("cleanup", "after-"+name)+"\n")
+		e.awaitPhase(name, "wait", v1alpha1.StateRunning)
+	}
+	first.kill()
+	for name, policy := range policies {
+		if err := e.client.CrV1alpha1().ActionSets(e.namespace).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+			t.Fatal(err)
+		}
+		// The garbage collector removes its finalizer when it is done with the dependents.
+		e.awaitSet(name, func(set *v1alpha1.ActionSet) bool { return len(set.Finalizers) == 1 })
+	}
+	e.run(nil)
+	for name := range policies {
+		e.awaitGone(name)
+		if e.configMap("after-"+name) == nil {
+			t.Errorf("%s: the deferPhase has not run", name)
+		}
+	}
+	left, err := e.kube.CoreV1().Secrets(e.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "type=millwright.dev/actionset-run"})
+	if err != nil || len(left.Items) > 0 {
+		t.Errorf("%d Secrets with snapshots are left, %v", len(left.Items), err)
+	}
+}
