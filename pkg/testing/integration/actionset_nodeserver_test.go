@@ -194,6 +194,14 @@ func (n *testNode) serveExec(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(status) // fails if the client is gone
+	for _, s := range streams {
+		_ = s.Close()
+	}
+	// The API server drops what it has not passed on if the client sends a ping to a connection that is closed.
+	select {
+	case <-connection.CloseChan():
+	case <-time.After(streamTimeout):
+	}
 }
 
 // copied writes 32 KiB at a time, as container runtimes do: each write is one frame, which the client holds in memory.
