@@ -60,26 +60,30 @@ func TestRenderLost(t *testing.T) {
 	}
 }
 
+// isTry reports whether an ask polls a phase, or prepares it.
+func isTry(polls bool, a controller.Ask, key phaseKey) bool {
+	if polls {
+		poll, ok := a.(pollPhase)
+		return ok && poll.key == key
+	}
+	prepare, ok := a.(preparePhase)
+	return ok && prepare.key == key
+}
+
 // Three processes are killed while they render, or observe a running phase. The next one does that in a sync that is alone, and the run succeeds.
 func TestKilledWhileTrying(t *testing.T) {
-	prepares := func(key phaseKey) func(controller.Ask) bool {
-		return func(a controller.Ask) bool {
-			prepare, ok := a.(preparePhase)
-			return ok && prepare.key == key
-		}
-	}
-	polls := func(a controller.Ask) bool {
-		poll, ok := a.(pollPhase)
-		return ok && poll.key == phaseKey{0, 0}
-	}
-	for name, killed := range map[string]func(controller.Ask) bool{
-		"the first phase": prepares(phaseKey{0, 0}), "a later phase": prepares(phaseKey{0, 1}), "the deferPhase": prepares(phaseKey{0, phase.Deferred}), "running": polls,
+	for name, killed := range map[string]struct {
+		polls bool
+		key   phaseKey
+	}{
+		"the first phase": {false, phaseKey{0, 0}}, "a later phase": {false, phaseKey{0, 1}}, "the deferPhase": {false, phaseKey{0, phase.Deferred}},
+		"running": {true, phaseKey{0, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, newSet("a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": withDefer(actionOf("one", "two"), "KubeOps", "d")}))
 			deaths := 0
 			w.kills = func(a controller.Ask) bool {
-				if deaths == maxEnded || !killed(a) {
+				if deaths == maxEnded || !isTry(killed.polls, a, killed.key) {
 					return false
 				}
 				deaths++
@@ -108,13 +112,11 @@ func TestSuspectsAreTriedApart(t *testing.T) {
 		w := newWorld(t, newSet("a", "a", "a"), newBlueprint(map[string]v1alpha1.BlueprintAction{"a": actionOf("one")}))
 		deaths := 0
 		w.kills = func(a controller.Ask) bool {
-			prepared, prepares := a.(preparePhase)
-			polled, isPoll := a.(pollPhase)
-			if polls && (!isPoll || polled.key != bomb) || !polls && (!prepares || prepared.key != bomb) {
-				return false
+			tries := isTry(polls, a, bomb)
+			if tries {
+				deaths++
 			}
-			deaths++
-			return true
+			return tries
 		}
 		w.settle()
 		status := w.set().Status
@@ -140,13 +142,11 @@ func TestSuspectWaits(t *testing.T) {
 		suspected := phaseKey{1, 0}
 		deaths := 0
 		w.kills = func(a controller.Ask) bool {
-			prepared, prepares := a.(preparePhase)
-			polled, isPoll := a.(pollPhase)
-			if polls && (!isPoll || polled.key != suspected) || !polls && (!prepares || prepared.key != suspected) {
-				return false
+			tries := isTry(polls, a, suspected)
+			if tries {
+				deaths++
 			}
-			deaths++
-			return true
+			return tries
 		}
 		w.neverAlone = true
 		w.settle()
