@@ -27,7 +27,8 @@
 //  6. A sync does not decide from a stale cache: one that has not seen the controller's own writes ([ConsistencyStore]). It is
 //     postponed, which is neither a success nor a failure ([ErrPostponed]).
 //  7. An error is returned to the loop, which picks the retry. Of several errors that are joined the most severe one decides (severity.go).
-//     An optimistic-lock conflict is retried quietly, an error that [Permanent] marks not before the object changes.
+//     An optimistic-lock conflict is retried quietly, an error that [Permanent] marks not before the object changes, one
+//     that [Invalid] marks at least every five minutes.
 //  8. A write that does not last is repeated with a growing delay ([RewriteBackoff]).
 //  9. Conditions carry the observed generation and change on a transition ([SetCondition]). The API server's reason for a rejection is
 //     shown in its own words ([RejectionOf]).

@@ -37,6 +37,21 @@ type permanentError struct{ err error }
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
 
+// Invalid marks the error of a write that the API server has rejected as invalid. Usually only a change of the object's spec helps, but a default of a
+// LimitRange, or a change of an admission webhook, may have been the cause. So the loop retries it with a delay that grows to maxInvalidDelay.
+// Invalid(nil) is nil.
+func Invalid(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &invalidError{err}
+}
+
+type invalidError struct{ err error }
+
+func (e *invalidError) Error() string { return e.err.Error() }
+func (e *invalidError) Unwrap() error { return e.err }
+
 // panicError is the error of a sync that panicked.
 type panicError struct {
 	value any

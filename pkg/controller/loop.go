@@ -21,6 +21,8 @@ const (
 	// together: it would make a thousand failing objects wait for each other.
 	minRetryDelay = 5 * time.Millisecond
 	maxRetryDelay = 60 * time.Second
+	// maxInvalidDelay limits the delay after an object was rejected as invalid, which rarely changes by itself.
+	maxInvalidDelay = 5 * time.Minute
 	// maxOutageDelay limits the delay after an outage of the API server, so that no object still waits for a long delay when the API
 	// server works again.
 	maxOutageDelay = 5 * time.Second
@@ -85,7 +87,7 @@ func NewLoop[K comparable](ctx context.Context, config Config[K]) *Loop[K] {
 			Logger: &logger,
 			Queue:  queue,
 		}),
-		retry:   workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetryDelay, maxRetryDelay),
+		retry:   workqueue.NewTypedItemExponentialFailureRateLimiter[K](minRetryDelay, maxInvalidDelay),
 		logger:  logger,
 		running: newRunningSyncs(),
 		metrics: newSyncMetrics(config.Name),
@@ -206,6 +208,9 @@ func (l *Loop[K]) requeue(ctx context.Context, key K, after time.Duration, err e
 		logger.Error(err, "Sync failed, not retried until the object changes")
 		l.retry.Forget(key)
 		return
+	case severityInvalid:
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed because the API server rejects an object as invalid, retrying", "retries", retries)
+		limit = maxInvalidDelay
 	case severityConflict:
 		logger.V(4).Info("Sync met an optimistic-lock conflict, retrying", "err", err)
 	case severityOwnerUnknown:

@@ -41,6 +41,7 @@ func TestDelayAfterOutageIsShort(t *testing.T) {
 		"overloaded":                    {err: apierrors.NewTooManyRequests("the server is busy", 0), want: 5 * time.Second},
 		"not aware of the owner's kind": {err: ownerUnknown(), want: time.Second},
 		"refusing":                      {err: apierrors.NewForbidden(pods, "x", errors.New("exceeded quota")), want: 60 * time.Second},
+		"calling it invalid":            {err: Invalid(apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil)), want: 5 * time.Minute},
 		"our own":                       {err: errors.New("unknown step"), want: 60 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,6 +86,12 @@ func TestRetry(t *testing.T) {
 			sync:       func() error { return fmt.Errorf("creating: %w", Permanent(errors.New("image is required"))) },
 			wantError:  "creating: image is required",
 			wantResult: "permanent",
+		},
+		"an object that was rejected as invalid is retried": {
+			sync:        func() error { return fmt.Errorf("creating: %w", Invalid(errors.New("no such port"))) },
+			wantRetried: true,
+			wantError:   "creating: no such port",
+			wantResult:  "invalid",
 		},
 		"an optimistic-lock conflict is retried quietly": {
 			sync:        staleConflict,
@@ -176,7 +183,7 @@ func TestRetry(t *testing.T) {
 				for result := range before { // of an earlier run in this process
 					counted[result] -= before[result]
 				}
-				wantCounted := map[string]float64{"success": 0, "stale": 0, "error": 0, "permanent": 0, "panic": 0, "postponed": 0}
+				wantCounted := map[string]float64{"success": 0, "stale": 0, "error": 0, "permanent": 0, "invalid": 0, "panic": 0, "postponed": 0}
 				wantCounted[tc.wantResult] = 1
 				if tc.wantRetried {
 					wantCounted["success"]++

@@ -17,6 +17,7 @@ const (
 	resultConflict  = "stale"
 	resultError     = "error"
 	resultPermanent = "permanent"
+	resultInvalid   = "invalid"
 	resultPostponed = "postponed"
 	resultPanic     = "panic"
 )
@@ -25,7 +26,7 @@ var (
 	syncTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem:      "millwright_controller",
 		Name:           "syncs_total",
-		Help:           "Number of syncs by result: success, stale (optimistic-lock conflict, retried), error (retried), permanent (not retried), panic (retried), postponed (stale cache, waits for its turn, or has done only a part).",
+		Help:           "Number of syncs by result: success, stale (optimistic-lock conflict, retried), error (retried), permanent (not retried), invalid (an object was rejected as invalid, retried within five minutes), panic (retried), postponed (stale cache, waits for its turn, or has done only a part).",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"controller", "result"})
 
@@ -51,7 +52,7 @@ type syncMetrics struct {
 // newSyncMetrics creates the series of each result with 0, so that the first panic shows as an increase, not as a new time series.
 func newSyncMetrics(controller string) syncMetrics {
 	m := syncMetrics{total: map[string]metrics.CounterMetric{}, duration: syncDuration.WithLabelValues(controller)}
-	for _, result := range []string{resultSuccess, resultConflict, resultError, resultPermanent, resultPanic, resultPostponed} {
+	for _, result := range []string{resultSuccess, resultConflict, resultError, resultPermanent, resultInvalid, resultPanic, resultPostponed} {
 		m.total[result] = syncTotal.WithLabelValues(controller, result)
 	}
 	return m
@@ -73,6 +74,8 @@ func syncResult(err error) string {
 		return resultPanic
 	case severityPermanent:
 		return resultPermanent
+	case severityInvalid:
+		return resultInvalid
 	case severityConflict:
 		return resultConflict
 	default:

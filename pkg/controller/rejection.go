@@ -32,8 +32,8 @@ func RejectionOf(err error) *Rejection {
 	return &Rejection{Reason: string(status.Reason), Message: status.Message}
 }
 
-// IsPermanent reports whether only a change of the spec helps.
-func (r *Rejection) IsPermanent() bool { return r.Reason == string(metav1.StatusReasonInvalid) }
+// IsInvalid reports whether a field of the object is invalid.
+func (r *Rejection) IsInvalid() bool { return r.Reason == string(metav1.StatusReasonInvalid) }
 
 // namesField reports whether the rejection is about a field of the object.
 func namesField(status metav1.Status) bool {

@@ -23,16 +23,16 @@ func ownerUnknown() error {
 		"for APIVersion immortalcontainers.flugel.it/v1alpha1 Kind ImmortalContainer: no matches for kind \"ImmortalContainer\" in version \"immortalcontainers.flugel.it/v1alpha1\""))
 }
 
-func TestWhatIsARefusalAndWhichIsPermanent(t *testing.T) {
+func TestRejection(t *testing.T) {
 	quota := apierrors.NewForbidden(pods, "x", errors.New("exceeded quota"))
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", field.ErrorList{field.Required(field.NewPath("spec", "containers"), "")})
 	policy := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Message: "denied by policy", Code: 422}}
 	// The same plugin, about a permission that is missing and will be.
 	finalizers := apierrors.NewForbidden(pods, "web-immortalpod", errors.New("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>"))
 	for name, tc := range map[string]struct {
-		err       error
-		want      *Rejection
-		permanent bool
+		err     error
+		want    *Rejection
+		invalid bool
 	}{
 		"nothing":                       {},
 		"our own error":                 {err: errors.New("unknown step")},
@@ -43,7 +43,7 @@ func TestWhatIsARefusalAndWhichIsPermanent(t *testing.T) {
 		"an owner of a kind that was just installed": {err: ownerUnknown()},
 		"an owner whose finalizers we may not set":   {err: finalizers, want: &Rejection{"Forbidden", finalizers.Error()}},
 		"a quota that is used up":                    {err: quota, want: &Rejection{"Forbidden", quota.Error()}},
-		"an object that is invalid":                  {err: invalid, want: &Rejection{"Invalid", invalid.Error()}, permanent: true},
+		"an object that is invalid":                  {err: invalid, want: &Rejection{"Invalid", invalid.Error()}, invalid: true},
 		"a policy, which may be changed":             {err: policy, want: &Rejection{"Forbidden", "denied by policy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestWhatIsARefusalAndWhichIsPermanent(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Fatalf("(-want +got):\n%s", diff)
 			}
-			if got != nil && got.IsPermanent() != tc.permanent {
-				t.Errorf("permanent: %v, want %v", got.IsPermanent(), tc.permanent)
+			if got != nil && got.IsInvalid() != tc.invalid {
+				t.Errorf("invalid: %v, want %v", got.IsInvalid(), tc.invalid)
 			}
 		})
 	}

@@ -15,6 +15,8 @@ const (
 	severityPostponed severity = iota
 	// severityPermanent: not retried. Any other error of the same sync is retried all the same.
 	severityPermanent
+	// severityInvalid: like a failure, at least every maxInvalidDelay.
+	severityInvalid
 	// severityConflict: an optimistic-lock conflict, retried quietly.
 	severityConflict
 	// severityOwnerUnknown: retried quietly, at least every maxOwnerUnknownDelay.
@@ -32,6 +34,8 @@ func severityOf(err error) severity {
 	switch e := err.(type) {
 	case *permanentError:
 		return severityPermanent
+	case *invalidError:
+		return severityInvalid
 	case interface{ Unwrap() []error }:
 		worst := severityPostponed
 		for _, joined := range e.Unwrap() {
@@ -69,11 +73,11 @@ func IsRetriedQuietly(err error) bool {
 	return worst == severityConflict || worst == severityOwnerUnknown
 }
 
-// isJoined reports whether the error wraps a permanent error or one that is made of several.
+// isJoined reports whether the error wraps a marked error or one that is made of several.
 func isJoined(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		switch err.(type) {
-		case *permanentError, interface{ Unwrap() []error }:
+		case *permanentError, *invalidError, interface{ Unwrap() []error }:
 			return true
 		}
 	}

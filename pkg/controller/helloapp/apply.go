@@ -70,8 +70,8 @@ func (r *reconciler) reject(err error) error {
 		return err
 	}
 	r.observed.rejection, r.observed.isBroughtUp, r.rejected = rejection, true, err
-	if rejection.IsPermanent() {
-		r.rejected = controller.Permanent(err)
+	if rejection.IsInvalid() {
+		r.rejected = controller.Invalid(err)
 	}
 	return controller.ErrDecideAgain
 }

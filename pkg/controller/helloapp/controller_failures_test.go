@@ -104,42 +104,46 @@ func invalid(path ...string) error {
 		field.ErrorList{field.Invalid(field.NewPath(path[0], path[1:]...), "!", "no such name")})
 }
 
-func TestInvalidSpecIsNotRetried(t *testing.T) {
+func TestInvalidDeploymentIsTriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		err := invalid("spec", "env")
-		a.Fail("patch deployments", times(1, err)...)
-		stop, logged := a.operate()
-		time.Sleep(time.Hour)
-		for _, entry := range logged() {
-			if entry.Err != nil && !strings.Contains(entry.Message, "not retried") {
-				t.Errorf("the log promises something else than not to retry: %s", entry.Message)
-			}
-		}
-		a.wants("of an invalid one", "patch deployments: "+err.Error(), "status: generation 1, Ready=False Invalid",
-			fmt.Sprintf("event Warning FailedApply %q", err.Error()))
-		stop()
+		a.Fail("patch deployments", times(1000, err)...)
 		a.operate()
+		time.Sleep(time.Minute)
+		tried := "patch deployments: " + err.Error()
+		rest := slices.DeleteFunc(a.took(), func(line string) bool { return line == tried })
+		if diff := cmp.Diff([]string{"status: generation 1, Ready=False Invalid", fmt.Sprintf("event Warning FailedApply %q", err.Error())}, rest); diff != "" {
+			t.Errorf("in a minute, apart from the tries (-want +got):\n%s", diff)
+		}
+		time.Sleep(time.Hour - time.Minute)
+		a.took()
 		time.Sleep(time.Hour)
-		a.wants("of another process")
-		a.edit(func(s *v1.HelloAppSpec) { s.Image = "nginx:2" })
-		a.wants("after an edit", "create deployments", "status: generation 2, Deployment x 0/0/0/0, Ready=False Progressing",
-			`event Normal Created "Created Deployment x with image nginx:2 and size 2"`)
+		a.wants("an hour later, in an hour", slices.Repeat([]string{tried}, 12)...)
+		a.Fail("patch deployments")
+		time.Sleep(5 * time.Minute)
+		a.wants("when it is valid", "create deployments", isStarting, saysCreated)
 	})
 }
 
-func TestInvalidEditChangesNothing(t *testing.T) {
+func TestInvalidEditKeepsDeployment(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		coldStart(a)
 		err := invalid("spec", "env")
-		a.Fail("patch deployments", times(2, err)...)
+		a.Fail("patch deployments", times(1000, err)...)
 		a.edit(func(s *v1.HelloAppSpec) { s.Image = "!" })
 		time.Sleep(time.Hour)
-		failed := "patch deployments: " + err.Error()
-		a.wants("at the edit", failed, "get deployments", failed,
-			strings.Replace(isEdited, "Ready=False Progressing", "Ready=False Invalid", 1), fmt.Sprintf("event Warning FailedApply %q", err.Error()))
+		tried := func(line string) bool { return line == "patch deployments: "+err.Error() || line == "get deployments" }
+		isInvalid := strings.Replace(isEdited, "Ready=False Progressing", "Ready=False Invalid", 1)
+		rest := slices.DeleteFunc(a.took(), tried)
+		if diff := cmp.Diff([]string{isInvalid, fmt.Sprintf("event Warning FailedApply %q", err.Error())}, rest); diff != "" {
+			t.Errorf("in an hour, apart from the tries (-want +got):\n%s", diff)
+		}
 		a.deploymentBecomes(counts(1, 2, 2, 1))
 		time.Sleep(time.Hour)
-		a.wants("when a Pod fails later on", strings.Replace(strings.Replace(isEdited, "Ready=False Progressing", "Ready=False Invalid", 1), "2/2/2/2", "2/2/1/1", 1))
+		rest = slices.DeleteFunc(a.took(), tried)
+		if diff := cmp.Diff([]string{strings.Replace(isInvalid, "2/2/2/2", "2/2/1/1", 1)}, rest); diff != "" {
+			t.Errorf("when a Pod fails later on, apart from the tries (-want +got):\n%s", diff)
+		}
 	})
 }
 

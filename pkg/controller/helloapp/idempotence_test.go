@@ -244,8 +244,6 @@ func TestFromEveryStateThePlansComeToRest(t *testing.T) {
 func (w *world) complaint() string {
 	ownership := ownershipOf(w.app, w.deployment)
 	switch {
-	case isInvalid(w.app):
-		return ""
 	case w.app.Spec.Image == "":
 		if ownership == controller.Owned {
 			return "there is a Deployment without an image"

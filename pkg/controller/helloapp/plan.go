@@ -94,12 +94,10 @@ func bringUp(o observed) controller.Plan {
 		return controller.Plan{} // the garbage collector deletes both
 	case isBehind(o) && !o.appLive:
 		return controller.Plan{Asks: []controller.Ask{readApp{}}}
-	case isInvalid(o.app) && o.app.Spec.Image != "":
-		return controller.Plan{} // the API server has rejected exactly this spec
 	}
 	p := decideDeployment(o)
-	if isInvalid(o.app) || len(p.Asks) > 0 {
-		return p // the Service was invalid
+	if len(p.Asks) > 0 {
+		return p
 	}
 	service := decideService(o, len(p.Steps) > 0)
 	if len(service.Asks) > 0 {

@@ -127,9 +127,6 @@ func readiness(o observed) (status metav1.ConditionStatus, reason, message strin
 	switch ownership := o.deploymentOwnership(); {
 	case o.rejection != nil:
 		return metav1.ConditionFalse, validReason(o.rejection.Reason, eventApplyFailed), o.rejection.Message
-	case isInvalid(o.app):
-		ready := meta.FindStatusCondition(o.app.Status.Conditions, v1.ConditionReady)
-		return ready.Status, ready.Reason, ready.Message
 	case o.app.Spec.Image == "":
 		return metav1.ConditionFalse, v1.ReasonImageNotSet, "spec.image is empty: there is nothing to run"
 	case ownership == controller.Foreign:
@@ -201,11 +198,4 @@ func hasReason(app *v1.HelloApp, reason string) bool {
 
 func isConflict(app *v1.HelloApp) bool {
 	return meta.IsStatusConditionTrue(app.Status.Conditions, v1.ConditionConflict)
-}
-
-// isInvalid reports whether the API server rejected exactly this spec as invalid: no retry can fix that.
-func isInvalid(app *v1.HelloApp) bool {
-	condition := meta.FindStatusCondition(app.Status.Conditions, v1.ConditionReady)
-	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == string(metav1.StatusReasonInvalid) &&
-		condition.ObservedGeneration == app.Generation
 }

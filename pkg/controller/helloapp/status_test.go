@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -193,19 +192,6 @@ func TestWarningsAreGivenOnce(t *testing.T) {
 				t.Errorf("with the next status, for another reason: %q, want no warning", got)
 			}
 		})
-	}
-}
-
-func TestThatASpecIsInvalidStaysUntilItIsEdited(t *testing.T) {
-	app := newApp()
-	app.Status = statusOf(observed{app: app, rejection: &controller.Rejection{Reason: "Invalid", Message: "no such name"}, now: noon})
-	if got := describe(mirror(observed{app: app, now: noon.Add(time.Hour)})); len(got) != 0 {
-		t.Errorf("at the next sync: %q", got)
-	}
-	edited(func(s *v1.HelloAppSpec) { s.Image = "nginx:2" })(app)
-	want := []string{"status: generation 2, Deployment x 0/0/0/0, Ready=False Progressing"}
-	if diff := cmp.Diff(want, describe(mirror(observed{app: app, deployment: deploymentOf(app), now: noon}))); diff != "" {
-		t.Errorf("after an edit (-want +got):\n%s", diff)
 	}
 }
 

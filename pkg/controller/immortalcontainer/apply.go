@@ -117,8 +117,8 @@ func (r *reconciler) reportRejection(ctx context.Context, err error) error {
 		return err
 	}
 	r.observed.now = time.Now()
-	if rejection.IsPermanent() {
-		err = controller.Permanent(err)
+	if rejection.IsInvalid() {
+		err = controller.Invalid(err)
 	}
 	for _, step := range afterRejection(*r.observed, rejection.Reason, rejection.Message).Steps {
 		if statusErr := r.Apply(ctx, step); statusErr != nil {

@@ -6,6 +6,7 @@ package immortalcontainer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,29 +99,30 @@ func TestQuotaExceeded(t *testing.T) {
 	})
 }
 
-func TestInvalidPodIsNotRetried(t *testing.T) {
+// A default of a LimitRange was the cause, which is edited after an hour.
+func TestInvalidPodIsTriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, a *apiServer) {
 		invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "x-immortalpod",
-			field.ErrorList{field.Required(field.NewPath("spec", "volumes"), "no volume of that name")})
-		a.Fail("create pods", times(1, invalid)...)
-		stop, logged := a.operate()
-		time.Sleep(time.Hour)
-		for _, entry := range logged() {
-			if entry.Err != nil && !strings.Contains(entry.Message, "not retried") {
-				t.Errorf("the log promises something else than not to retry: %s", entry.Message)
-			}
-		}
-		a.wants("of an invalid Pod", reserveFirst, "create pods: "+invalid.Error(),
+			field.ErrorList{field.Invalid(field.NewPath("spec", "containers").Index(0).Child("resources", "requests"), "2", "must be less than or equal to cpu limit of 1")})
+		a.Fail("create pods", times(1000, invalid)...)
+		stop, _ := a.operate()
+		time.Sleep(time.Minute)
+		tried := "create pods: " + invalid.Error()
+		rest := slices.DeleteFunc(a.took(), func(line string) bool { return line == tried })
+		if diff := diffLines([]string{reserveFirst,
 			"status: start 1, seen 0, generation 1, Ready=False Invalid, Progressing=True Creating",
-			fmt.Sprintf("event Warning FailedCreate %q", invalid.Error()))
+			fmt.Sprintf("event Warning FailedCreate %q", invalid.Error())}, rest); diff != "" {
+			t.Errorf("in a minute, apart from the tries (-want +got):\n%s", diff)
+		}
+		time.Sleep(time.Hour - time.Minute)
+		a.took()
+		time.Sleep(time.Hour)
+		a.wants("an hour later, in an hour", slices.Repeat([]string{tried}, 12)...)
+		a.Fail("create pods")
+		time.Sleep(5 * time.Minute)
+		a.wants("when it is valid", createsFirst,
+			"status: start 1, seen 1, generation 1, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating", startedFirst)
 		stop()
-		a.operate()
-		time.Sleep(time.Hour)
-		a.wants("of another process")
-		a.edit(func(c *v1alpha1.ImmortalContainer) { c.Spec.Image = "nginx:2" })
-		time.Sleep(time.Hour)
-		a.wants("after an edit", createsFirst,
-			"status: start 1, seen 1, generation 2, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating", startedFirst)
 	})
 }
 

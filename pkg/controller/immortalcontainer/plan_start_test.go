@@ -173,8 +173,9 @@ func TestPlanWhereThePodMayNotBeStartedYet(t *testing.T) {
 				"status: start 2, seen 1, generation 2, Pod x-immortalpod Pending, Ready=False PodStarting, Progressing=True Creating",
 				createSecond, startedNext},
 		},
-		"a Pod that the API server calls invalid is not tried again": {
+		"a Pod that the API server calls invalid is tried again, under its number": {
 			observed: observed{container: newContainer(withStatus(refused(1, "Invalid", "no such port")))},
+			want:     []string{createFirst, startedFirst},
 		},
 		"it is tried again, under its number, when the spec is edited": {
 			observed: observed{container: newContainer(edited, withStatus(refused(1, "Invalid", "no such port")))},

@@ -28,8 +28,6 @@ func withoutPod(o observed) controller.Plan {
 		return controller.Plan{Steps: append(statusStep(o, suspendedStatus(o)), suspendedEvent(o)...)}
 	case o.isBackingOff():
 		return controller.Plan{Steps: statusStep(o, backingOffStatus(o)), RequeueAfter: status.NextStartTime.Sub(o.now)}
-	case isRejected(status) && !o.isEdited():
-		return controller.Plan{} // the API server has rejected exactly this Pod as invalid
 	case o.mayBeBlocked():
 		return controller.Plan{Asks: []controller.Ask{readPod{}}}
 	case o.isReserved():

@@ -87,9 +87,3 @@ func isProgressing(status *v1alpha1.ImmortalContainerStatus, reason string) bool
 func isConflict(status *v1alpha1.ImmortalContainerStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionConflict)
 }
-
-// isRejected reports whether the API server rejected the Pod as invalid: no retry can fix that.
-func isRejected(status *v1alpha1.ImmortalContainerStatus) bool {
-	condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
-	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == string(metav1.StatusReasonInvalid)
-}
