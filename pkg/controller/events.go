@@ -28,12 +28,12 @@ const ReasonResourceExists = "ErrResourceExists"
 
 const (
 	// eventBurst and eventRefill limit the events of one object from one component: a burst of this size, then one per eventRefill. The
-	// default (25, then one in five minutes) hides events of a busy object, for instance an ActionSet with many phases.
-	eventBurst  = 200
+	// default (25, then one in five minutes) hides events of a busy object. An ActionSet of two hundred actions with a phase each has 601.
+	eventBurst  = 1000
 	eventRefill = 10 * time.Second
 	// maxSimilarEvents is how many distinct messages of one object and reason are posted within ten minutes, before they are aggregated
 	// into one.
-	maxSimilarEvents = 100
+	maxSimilarEvents = 500
 
 	// eventLanes is how many events may be posted concurrently. Each lane queues about two thousand.
 	eventLanes = 16
@@ -87,6 +87,15 @@ func spamKey(event *corev1.Event) string {
 	return key
 }
 
+// similarKey returns the key of client-go, by which similar events are counted, with a hash of the message: it is kept of maxSimilarEvents messages of each
+// object and reason.
+func similarKey(event *corev1.Event) (key, message string) {
+	key, message = record.EventAggregatorByReasonFunc(event)
+	hash := fnv.New64a()
+	hash.Write([]byte(message))
+	return key, string(hash.Sum(nil))
+}
+
 // Events posts the events of all controllers of a process, those of one object in the order in which they were recorded.
 //
 // A broadcaster of client-go posts one event after the other and drops events when its queue of about two thousand is full: a thousand
@@ -117,6 +126,7 @@ func StartEvents(ctx context.Context, client kubernetes.Interface) *Events {
 				QPS:       float32(1 / eventRefill.Seconds()),
 				MaxEvents: maxSimilarEvents,
 
+				KeyFunc:     similarKey,
 				SpamKeyFunc: spamKey,
 			})),
 			sink: &flushableSink{

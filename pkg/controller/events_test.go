@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -106,12 +107,30 @@ func TestDistinctMessagesAreAllPosted(t *testing.T) {
 	})
 }
 
+func TestSimilarEventsAreCombined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		recorder := startEvents(t, client).Recorder(scheme.Scheme, "test")
+		for i := range maxSimilarEvents + 50 {
+			recorder.Event(podOf("red"), corev1.EventTypeNormal, "Flipped", fmt.Sprintf("flipped switch %d", i))
+			if i%100 == 0 {
+				synctest.Wait() // otherwise they do not fit in the queue
+			}
+		}
+		synctest.Wait()
+		messages := messagesOf(posted(client))
+		if last := messages[len(messages)-1]; len(messages) != maxSimilarEvents || !strings.HasPrefix(last, "(combined from similar events)") {
+			t.Errorf("%d events are posted, the last one is %q", len(messages), last)
+		}
+	})
+}
+
 func TestEventRateOfOneObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		events := startEvents(t, client)
 		recorder := events.Recorder(scheme.Scheme, "test")
-		const count = 300 // well past the burst
+		const count = eventBurst + 100
 		for i := range count {
 			recorder.Event(podOf("red"), corev1.EventTypeNormal, fmt.Sprintf("Reason%d", i), "")
 			time.Sleep(10 * time.Second)

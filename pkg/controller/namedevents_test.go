@@ -25,6 +25,9 @@ func TestTheLastEventOfABusyObjectIsPosted(t *testing.T) {
 		recorder := events.Recorder(scheme.Scheme, "test")
 		for i := range 2 * eventBurst {
 			recorder.AnnotatedEventf(podOf("red"), NamedEvent(fmt.Sprintf("%x", i), false), corev1.EventTypeNormal, fmt.Sprintf("Reason%d", i), "%s", "busy")
+			if i%100 == 0 {
+				synctest.Wait() // otherwise they do not fit in the queue
+			}
 		}
 		recorder.AnnotatedEventf(podOf("red"), NamedEvent("abc", true), corev1.EventTypeNormal, "Ended", "%s", "100% done")
 		if err := events.Flush(t.Context()); err != nil {

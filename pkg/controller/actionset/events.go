@@ -19,8 +19,9 @@ const (
 	// maxEventMessage and maxEventReason are the maximum lengths of the message and the reason of an event, in bytes.
 	maxEventMessage = 1 << 10
 	maxEventReason  = 128
-	// maxEvents is the maximum number of events of one decision. The recorder has one queue for all, and drops what is too much for it.
-	maxEvents = 100
+	// maxEvents is the maximum number of events of one decision. The recorder has a queue of about two thousand for all objects of a lane, and drops what is
+	// too much for it.
+	maxEvents = 400
 )
 
 // recordEvent records an event on the ActionSet, or on the Blueprint of this name if there is one.

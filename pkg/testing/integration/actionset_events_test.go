@@ -104,18 +104,43 @@ func eventTexts(events []event) []string {
 	return texts
 }
 
-func TestActionSetEventsOfTenPhases(t *testing.T) {
+func TestActionSetEventsOfManyPhases(t *testing.T) {
 	e := newActionsEnv(t)
 	e.run(nil)
 	phases, want := "  phases:\n", []string{"SA go"}
-	for i := range 10 {
+	for i := range 200 {
 		name := fmt.Sprintf("phase%d", i)
 		phases += "  - " + createConfigMapPhase(name, "$ME-"+name) + "\n"
 		want = append(want, "SP "+name, "EP "+name)
 	}
-	e.startRun("ten", phases+"  deferPhase: "+createConfigMapPhase("cleanup", "$ME-cleanup")+"\n")
-	e.awaitEnd("ten")
-	e.wantEvents("ten", append(want, "SD cleanup", "ED cleanup", "UC")...)
+	e.startRun("many", phases+"  deferPhase: "+createConfigMapPhase("cleanup", "$ME-cleanup")+"\n")
+	e.awaitEnd("many")
+	e.wantEvents("many", append(want, "SD cleanup", "ED cleanup", "UC")...)
+}
+
+func TestActionSetEventsOfManyActions(t *testing.T) {
+	e := newActionsEnv(t)
+	e.run(nil)
+	const count = 200
+	set := e.withNumbers("many", count, 0, 0)
+	var actions strings.Builder
+	var want []string
+	for i := range count {
+		action, phase := fmt.Sprint("action", i), fmt.Sprint("phase", i)
+		fmt.Fprintf(&actions, "%s: {phases: [%s]}\n", action, createConfigMapPhase(phase, phase))
+		set.Spec.Actions[i].Name = action
+		want = append(want, "SA "+action, "SP "+phase, "EP "+phase)
+	}
+	e.blueprint("small", actions.String())
+	if complaint := e.createError(set); complaint != "" {
+		t.Fatal(complaint)
+	}
+	e.awaitEnd("many")
+	expected := eventTexts(expand("many", "", append(want, "UC")))
+	slices.Sort(expected) // those of different actions are in no order
+	e.eventually(func() string {
+		return gocmp.Diff(expected, slices.Sorted(slices.Values(eventTexts(e.eventsOn("many")))))
+	})
 }
 
 // blueprintEvents returns the events on the Blueprint.
