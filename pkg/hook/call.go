@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -113,6 +114,9 @@ func (h *Hook) send(ctx context.Context, cancel context.CancelCauseFunc, way *li
 		return nil, refused // a redirect
 	}
 	if err != nil {
+		if failed, ok := errors.AsType[*url.Error](err); ok { // which has the whole URL
+			err = fmt.Errorf("%s %q: %w", failed.Op, h.URL(), failed.Err)
+		}
 		return nil, newError(ReasonUnreachable, "http error: %w%s", err, h.hint(err))
 	}
 	defer func() { _ = response.Body.Close() }()

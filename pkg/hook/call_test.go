@@ -284,3 +284,61 @@ func BenchmarkCallWith100ChildrenAndTheSameAnswer(b *testing.B) {
 		answer.Release()
 	}
 }
+
+// The query of a URL, and its user, may be secrets: they are sent, and are in no message.
+func TestMessagesHaveNoQuery(t *testing.T) {
+	write := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc // nil: nothing listens
+		reason  Reason
+	}{
+		"refused connection": {nil, ReasonUnreachable},
+		"lost connection":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, ReasonUnreachable},
+		"no answer":          {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); <-r.Context().Done() }, ReasonUnreachable},
+		"another status":     {write(http.StatusInternalServerError, ""), ReasonStatus},
+		"too many requests":  {write(http.StatusTooManyRequests, ""), ReasonTooManyRequests},
+		"too large":          {write(http.StatusOK, strings.Repeat(" ", 2<<20)), ReasonTooLarge},
+		"another address":    {http.RedirectHandler("http://127.0.0.1:1/?token=s3cret", http.StatusTemporaryRedirect).ServeHTTP, ReasonStatus},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := make(chan string, 10)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, password, _ := r.BasicAuth()
+				sent <- password + r.URL.Query().Get("token")
+				test.handler(w, r)
+			}))
+			defer server.Close()
+			config := Config{Phase: "sync", URL: strings.Replace(server.URL, "http://", "http://me:s3cret@", 1) + "/sync?token=s3cret"}
+			if name == "no answer" {
+				config.Timeout = new(20 * time.Millisecond)
+			}
+			hook, err := NewClient(Options{MaxBody: 1 << 20}).NewHook(testContext(t), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer hook.Close()
+			if test.handler == nil {
+				server.Close()
+			}
+			for range breakerThreshold + 1 { // in the end the hook is not called for a while
+				err := call(t, hook)
+				if e, ok := errors.AsType[*Error](err); !ok || e.Reason != test.reason && e.Reason != ReasonSuspended {
+					t.Fatalf("got %v, want the reason %s", err, test.reason)
+				}
+				text := Message(err)
+				names := text == "unsupported status code: 500" || strings.Contains(text, server.URL+"/sync")
+				if !names || strings.Contains(text, "s3cret") || strings.Contains(text, "me:") {
+					t.Errorf("the message is %q", text)
+				}
+			}
+			if test.handler != nil && <-sent != "s3crets3cret" {
+				t.Error("the credentials or the query were not sent")
+			}
+		})
+	}
+}

@@ -136,8 +136,8 @@ func newHook(c *Client, config *Config) (*Hook, error) {
 // Version is that of the protocol.
 func (h *Hook) Version() Version { return h.version }
 
-// URL returns the address of the hook, without credentials.
-func (h *Hook) URL() string { return h.url.Redacted() }
+// URL returns the address of the hook as messages and metrics have it: without what may be a secret in it, credentials and the query.
+func (h *Hook) URL() string { return shown(h.url) }
 
 // Access returns how the hook and its caller authenticate each other: the hook's own access, or that of the endpoint of its host.
 func (h *Hook) Access() Access { return h.access }

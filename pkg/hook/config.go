@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -73,7 +74,13 @@ func (c *Config) Address() string {
 	if err != nil {
 		return ""
 	}
-	return address.Redacted()
+	return shown(address)
+}
+
+// shown returns a URL without what may be a secret in it.
+func shown(u *url.URL) string {
+	public := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	return public.String()
 }
 
 // address returns the URL that is called.
@@ -97,16 +104,16 @@ func (c *Config) address() (*url.URL, error) {
 	}
 	parsed, err := url.Parse(address)
 	if err != nil {
-		// The error of url.Parse has the whole text, maybe with a password in it.
-		var cause *url.Error
-		if errors.As(err, &cause) {
-			err = cause.Err
+		// The error of url.Parse has the whole text, and its cause a part of it, maybe of a password.
+		cause, ok := errors.AsType[*url.Error](err)
+		if !ok || strings.ContainsAny(address, "@?#") {
+			return nil, errors.New("invalid webhook config: the URL cannot be parsed: it has an invalid character, port or escape")
 		}
-		return nil, fmt.Errorf("invalid webhook config: the URL cannot be parsed: %w", err)
+		return nil, fmt.Errorf("invalid webhook config: the URL cannot be parsed: %w", cause.Err)
 	}
 	if parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" {
-		if parsed.User != nil {
-			address = parsed.Redacted() // which encodes characters, so that users may not recognize what they wrote
+		if strings.ContainsAny(address, "@?#") {
+			address = shown(parsed) // which encodes characters, so that users may not recognize what they wrote
 		}
 		return nil, fmt.Errorf("invalid webhook config: %q is no URL of the form http://host/path or https://host/path", address)
 	}

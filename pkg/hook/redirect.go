@@ -91,8 +91,7 @@ func location(u *url.URL) string {
 	if u == nil {
 		return "an invalid Location"
 	}
-	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	text := printable(shown.String())
+	text := printable(shown(u))
 	if len(text) > shownLocation {
 		text = strings.ToValidUTF8(text[:shownLocation], "") + "..."
 	}

@@ -72,7 +72,7 @@ func TestRefusedRedirect(t *testing.T) {
 		"307 with credentials":    {307, "http://user:secret@SELF/there", "/there, which is not followed (the Location brings credentials of its own)"},
 		"307 to what is no URL":   {307, "http://[", "an invalid Location, which is not followed"},
 		"307 to what is too long": {307, other + "/" + strings.Repeat("x", 5000), "xxx..., which is not followed"},
-		"307 with control bytes":  {307, other + "/a%0ab", other + "/a%0Ab, which is not followed"},
+		"307 with control bytes":  {307, other + "/a%0ab", other + "/a%0ab, which is not followed"},
 		"307 without end":         {307, "/sync", "/sync, which is not followed (more redirects than are followed for one call)"},
 	} {
 		t.Run(name, func(t *testing.T) {
