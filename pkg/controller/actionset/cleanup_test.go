@@ -60,6 +60,25 @@ func inSecondPhase(t *testing.T, test func(t *testing.T, a *apiServer, refused *
 	})
 }
 
+// A role of a user may lack the right to read the Namespace.
+func TestDeletionWithoutRightToNamespace(t *testing.T) {
+	inSecondPhase(t, func(t *testing.T, a *apiServer, _ *bool) {
+		a.mu.Lock()
+		a.refuse = func(request string) error {
+			if request == "get namespaces" {
+				return apierrors.NewForbidden(corev1.Resource("namespaces"), a.object, errors.New("no RoleBinding"))
+			}
+			return nil
+		}
+		a.mu.Unlock()
+		a.sets.Delete("ns", "s")
+		a.wait(5 * time.Minute)
+		if sets := a.sets.List(); len(sets) != 0 || a.count(podsResource) != 0 {
+			t.Errorf("%d ActionSets and %d Pods are left", len(sets), a.count(podsResource))
+		}
+	})
+}
+
 // While a long phase runs, the API server is asked once whether an ended phase has left something, and at the end of the run once more.
 func TestEndedPhasesAreLookedAtOnce(t *testing.T) {
 	inSecondPhase(t, func(t *testing.T, a *apiServer, _ *bool) {

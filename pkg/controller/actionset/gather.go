@@ -53,8 +53,12 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 		return nil
 	}
 	if set.DeletionTimestamp != nil && (!hasFinished(set.Status) || slices.Contains(set.Finalizers, Finalizer)) {
-		if s.o.namespaceTerminating, err = phase.IsNamespaceGone(ctx, s.KubeClient, s.key.Namespace); err != nil {
+		s.o.namespaceTerminating, err = phase.IsNamespaceGone(ctx, s.KubeClient, s.key.Namespace)
+		if err != nil && !isRefusal(err) {
 			return err
+		}
+		if err != nil { // the ActionSet is deleted as in any namespace
+			klog.FromContext(ctx).V(2).Info("Assuming that the namespace is not being deleted", "err", err)
 		}
 	}
 	switch {

@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
@@ -39,7 +38,7 @@ func (s *syncer) readNamed(ctx context.Context, named namedInputs) (f inputs, er
 		maps.Copy(objects.configMaps, optional.configMaps)
 		f.phases[index] = objects
 	}
-	f.profile, err = s.readProfile(ctx, named.profile)
+	f.profile, err = s.readProfile(ctx, named.profile, named.credential)
 	return f, err
 }
 
@@ -92,8 +91,8 @@ func (s *syncer) readObjects(ctx context.Context, f *inputs, named namedObjects,
 // maxInputBytes is the maximum size of the Secrets and ConfigMaps for the templates of one action, in bytes. Each worker may hold that much.
 const maxInputBytes = 8 << 20
 
-// readAll reads the objects of the references, by the same names. Optional ones may be missing. If all inputs together are too large, the error is a
-// *phase.Failure.
+// readAll reads the objects of the references, by the same names. Optional ones may be missing, or not be readable. If all inputs together are too large, the
+// error is a *phase.Failure.
 func readAll[T any](
 	ctx context.Context, f *inputs, references map[string]v1alpha1.ObjectReference, optional bool,
 	read func(context.Context, v1alpha1.ObjectReference) (*T, error),
@@ -101,7 +100,7 @@ func readAll[T any](
 	objects := make(map[string]T, len(references))
 	for _, name := range slices.Sorted(maps.Keys(references)) {
 		object, err := read(ctx, references[name])
-		if optional && apierrors.IsNotFound(err) {
+		if _, definitive := phase.FailureOf(phase.Definitive(err)); optional && definitive {
 			continue
 		}
 		if err != nil {
@@ -160,21 +159,28 @@ func (s *syncer) readConfigMap(ctx context.Context, reference v1alpha1.ObjectRef
 	})
 }
 
-// readProfile reads a Profile and the Secrets that it names. It returns nil without a reference.
-func (s *syncer) readProfile(ctx context.Context, reference *v1alpha1.ObjectReference) (*blueprint.Profile, error) {
+// readProfile reads a Profile, and the Secrets of its credential if that is asked for. It returns nil without a reference.
+func (s *syncer) readProfile(ctx context.Context, reference *v1alpha1.ObjectReference, credential bool) (*blueprint.Profile, error) {
 	if reference == nil {
 		return nil, nil
 	}
 	namespace := cmp.Or(reference.Namespace, s.key.Namespace)
-	return readAndCount(ctx, &s.reads, readKey{"Profile", namespace, reference.Name}, func() (*blueprint.Profile, error) {
-		return s.getProfile(ctx, namespace, reference.Name)
+	kind := "Profile"
+	if !credential {
+		kind = "Profile without its credential"
+	}
+	return readAndCount(ctx, &s.reads, readKey{kind, namespace, reference.Name}, func() (*blueprint.Profile, error) {
+		return s.getProfile(ctx, namespace, reference.Name, credential)
 	})
 }
 
-func (s *syncer) getProfile(ctx context.Context, namespace, name string) (*blueprint.Profile, error) {
+func (s *syncer) getProfile(ctx context.Context, namespace, name string, credential bool) (*blueprint.Profile, error) {
 	profile, err := s.Client.CrV1alpha1().Profiles(namespace).Get(ctx, name, getOptions)
 	if err != nil {
 		return nil, fmt.Errorf("reading Profile %s/%s: %w", namespace, name, err)
+	}
+	if !credential {
+		return withoutCredential(profile), nil
 	}
 	secrets := map[v1alpha1.ObjectReference]*corev1.Secret{}
 	for _, named := range secretsOf(profile) {

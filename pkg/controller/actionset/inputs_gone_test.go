@@ -4,10 +4,12 @@
 package actionset
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
@@ -25,6 +27,8 @@ func TestInputsGone(t *testing.T) {
 	for use, test := range map[string]struct {
 		template, by string
 		want, error  string
+		stays        bool   // the Profile stays; the Secret of its credential does not
+		denied       bool   // the Secret own stays, and may not be read
 		made         string // the ConfigMap of the phase two
 	}{
 		"none":                       {want: complete},
@@ -35,6 +39,8 @@ func TestInputsGone(t *testing.T) {
 		"all Secrets":                {template: "x{{ range .Secrets }}{{ .Name }}{{ end }}", want: failed, error: noSecret},
 		"a ConfigMap":                {template: "{{ .ConfigMaps.c.Name }}", want: failed, error: `configmaps "c" not found`},
 		"the Profile":                {template: "{{ .Profile.Location.Bucket }}", want: failed, error: `profiles.cr.kanister.io "p" not found`},
+		"the Profile's location":     {template: "{{ .Profile.Location.Bucket }}", want: complete, stays: true},
+		"the Profile's credential":   {template: "{{ .Profile.Credential.KeyPair.ID }}", want: failed, error: noSecret, stays: true},
 		"a Secret of a phase":        {template: "{{ .Phases.one.Secrets.own.Name }}", want: failed, error: `secrets "own" not found`},
 		"a ConfigMap of a phase":     {template: "{{ .Phases.one.ConfigMaps.own.Name }}", want: failed, error: `configmaps "own" not found`},
 		"a phase as a whole":         {template: `{{ if .Phases.one }}{{ len .Phases.one.Output }}{{ end }}`, want: complete},
@@ -42,6 +48,9 @@ func TestInputsGone(t *testing.T) {
 		"an object of a whole phase": {template: `x{{ with .Phases.one }}{{ end }}{{ index .Phases.one.Secrets "own" }}`, want: failed, error: `secrets "own" not found`},
 		"what is left of a phase": {
 			template: `{{ with .Phases.one }}{{ (index .Secrets "stays").Name | len }}{{ .ConfigMaps.kept.Name }}{{ end }}`, want: complete, made: "two5flag",
+		},
+		"what may be read of a phase": {
+			template: `{{ with .Phases.one }}{{ (index .Secrets "stays").Name | len }}{{ .ConfigMaps.kept.Name }}{{ end }}`, want: complete, made: "two5flag", denied: true,
 		},
 		"another object of a phase": {template: `x{{ with .Phases.one }}{{ len .Output }}{{ end }}{{ .Phases.one.ConfigMaps.kept.Name }}`, want: complete},
 		"option in artifacts":       {template: "{{ .Options.o }}", by: artifacts, want: complete},
@@ -90,10 +99,21 @@ func TestInputsGone(t *testing.T) {
 						a.stopProcess()
 					}
 					a.secrets.Delete("ns", "s")
-					a.secrets.Delete("ns", "own")
+					if test.denied {
+						a.refuse = func(request string) error {
+							if request == "get secrets" && a.object == "own" {
+								return apierrors.NewForbidden(corev1.Resource("secrets"), "own", errors.New("no RoleBinding"))
+							}
+							return nil
+						}
+					} else {
+						a.secrets.Delete("ns", "own")
+					}
 					configMaps.Delete("ns", "c")
 					configMaps.Delete("ns", "own")
-					profiles.Delete("ns", "p")
+					if !test.stays {
+						profiles.Delete("ns", "p")
+					}
 					if restarted {
 						a.startProcess()
 					}

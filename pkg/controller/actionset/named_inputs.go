@@ -19,6 +19,8 @@ type namedInputs struct {
 	// action are those that the action names.
 	action  namedObjects
 	profile *v1alpha1.ObjectReference
+	// credential: the Profile is needed with the Secrets of its credential.
+	credential bool
 	// phases are those that the phases name which have begun, by the index of the phase. Of optional ones, those are read that exist.
 	phases, optional map[int]namedObjects
 }
@@ -51,7 +53,7 @@ func objectsOfSpec(spec *v1alpha1.ActionSpec) namedObjects {
 
 // inputsNamed returns all references of an action, and of its phases that have begun according to the status, which is nil if none has.
 func inputsNamed(action *snapshotAction, status *v1alpha1.ActionStatus) namedInputs {
-	named := namedInputs{action: objectsOfSpec(&action.Spec), profile: action.Spec.Profile, phases: map[int]namedObjects{}}
+	named := namedInputs{action: objectsOfSpec(&action.Spec), profile: action.Spec.Profile, credential: true, phases: map[int]namedObjects{}}
 	if status == nil {
 		return named
 	}
@@ -78,7 +80,7 @@ func (n namedInputs) none() bool { return n.action.none() && n.profile == nil &&
 func (n namedInputs) mentionedBy(m *blueprint.Mentions, action *snapshotAction) namedInputs {
 	mentioned := namedInputs{action: n.action.mentionedBy(m), phases: map[int]namedObjects{}, optional: map[int]namedObjects{}}
 	if m.Has("Profile") {
-		mentioned.profile = n.profile
+		mentioned.profile, mentioned.credential = n.profile, m.Has("Profile", "Credential")
 	}
 	for index, objects := range n.phases {
 		path := []string{"DeferPhase"}

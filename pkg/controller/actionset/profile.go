@@ -42,16 +42,21 @@ func secretsOf(profile *v1alpha1.Profile) (references []v1alpha1.ObjectReference
 	return references
 }
 
-// profileOf returns the data of a Profile for templates. Errors contain keys, but no values.
-func profileOf(profile *v1alpha1.Profile, secrets map[v1alpha1.ObjectReference]*corev1.Secret) (*blueprint.Profile, error) {
+// withoutCredential returns the data of a Profile for templates that use its credential for nothing but its type.
+func withoutCredential(profile *v1alpha1.Profile) *blueprint.Profile {
 	location := profile.Location
-	params := &blueprint.Profile{
+	return &blueprint.Profile{
 		Location: blueprint.Location{
 			Type: string(location.Type), Bucket: location.Bucket, Endpoint: location.Endpoint, Prefix: location.Prefix, Region: location.Region,
 		},
 		Credential:    blueprint.Credential{Type: string(profile.Credential.Type)},
 		SkipSSLVerify: profile.SkipSSLVerify,
 	}
+}
+
+// profileOf returns the data of a Profile for templates. Errors contain keys, but no values.
+func profileOf(profile *v1alpha1.Profile, secrets map[v1alpha1.ObjectReference]*corev1.Secret) (*blueprint.Profile, error) {
+	params := withoutCredential(profile)
 	credential, err := &params.Credential, error(nil)
 	switch of := &profile.Credential; of.Type {
 	case v1alpha1.CredentialTypeKeyPair:
