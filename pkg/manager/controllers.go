@@ -81,6 +81,7 @@ func Descriptors() []Descriptor {
 					Blueprints:        cr.Blueprints(),
 					Recorder:          c.Events.Recorder(scheme.Scheme, actionset.EventSource),
 					ServiceAccount:    phases.ServiceAccount,
+					Namespace:         c.Namespace,
 					OperatorNamespace: c.OperatorNamespace,
 				})
 			},

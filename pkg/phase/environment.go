@@ -17,8 +17,8 @@ type Environment struct {
 	RESTConfig *rest.Config
 	// ServiceAccount of Pods for which none is named; "" for the default of the API server.
 	ServiceAccount string
-	// OperatorNamespace is the namespace of this process, which is closed to phases; "" if it is not known.
-	OperatorNamespace OperatorNamespace
+	// Reach limits where phases work.
+	Reach Reach
 	// Wake is called when the state of a phase has changed, so that it should be polled. It may be called concurrently, and returns
 	// immediately.
 	Wake func(ID)

@@ -4,6 +4,7 @@
 package phase
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,10 @@ import (
 
 // ErrUnreadableIntent is the error of an intent that is not as its function has recorded it: the status was edited.
 var ErrUnreadableIntent = errors.New("it is not as the phase has recorded it")
+
+// NewNonce returns a text that no other client can guess, for an intent: it is on what the phase makes, so that a name and labels that anybody can compute
+// do not make an object the phase's. Clients that may read ActionSets see it.
+func NewNonce() string { return rand.Text() }
 
 // EncodeIntent converts a struct to an intent.
 func EncodeIntent(from any) (into map[string]any, err error) {

@@ -59,8 +59,15 @@ type Config struct {
 	Recorder record.EventRecorder
 	// ServiceAccount of the Pods of phases if the Blueprint names none; "" for the default of the API server.
 	ServiceAccount string
+	// Namespace is the one whose ActionSets are run; "" for those of all namespaces.
+	Namespace string
 	// OperatorNamespace is the namespace of this process, which is closed to phases; "" if it is not known.
 	OperatorNamespace string
+}
+
+// reach limits where phases work.
+func (c *Config) reach() phase.Reach {
+	return phase.Reach{Operator: c.OperatorNamespace, Served: c.Namespace}
 }
 
 // Controller runs ActionSets.
@@ -134,7 +141,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	c.stopFunctions = stop
 	c.functions = function.New(functionsCtx, phase.Environment{
 		Client: config.KubeClient, Dynamic: objects, RESTConfig: config.RESTConfig,
-		ServiceAccount: config.ServiceAccount, OperatorNamespace: phase.OperatorNamespace(config.OperatorNamespace),
+		ServiceAccount: config.ServiceAccount, Reach: config.reach(),
 		Wake: func(id phase.ID) { c.Enqueue(cache.NewObjectName(id.Namespace, id.Name)) },
 	})
 	err = errors.Join(

@@ -106,7 +106,7 @@ func (r *snapshot) needsFinalizer() bool {
 func snapshotName(set *v1alpha1.ActionSet) string { return snapshotNameOf(set.UID) }
 
 // snapshotNameOf is snapshotName for the ActionSet with this UID.
-func snapshotNameOf(uid types.UID) string { return "actionset-run-" + string(uid) }
+func snapshotNameOf(uid types.UID) string { return phase.SnapshotPrefix + string(uid) }
 
 // snapshotIDOf returns the identity of the Secret with a snapshot. Its UID is empty before the Secret is created.
 func snapshotIDOf(secret *corev1.Secret) *v1alpha1.RunSnapshot {

@@ -11,11 +11,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
-	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/phase"
 )
 
@@ -138,7 +136,7 @@ func (s *syncer) readSecret(ctx context.Context, reference v1alpha1.ObjectRefere
 		if err != nil {
 			return nil, fmt.Errorf("reading Secret %s/%s: %w", namespace, reference.Name, err)
 		}
-		if err := refuseSecret(secret, secret.Type, s.OperatorNamespace); err != nil {
+		if err := s.reach().RefuseSecret(s.key.Namespace, secret, secret.Type); err != nil {
 			return nil, err
 		}
 		return secret, nil
@@ -198,15 +196,4 @@ func (s *syncer) getProfile(ctx context.Context, namespace, name string, credent
 		return nil, phase.Failf("Profile %s/%s: %v", namespace, name, err)
 	}
 	return params, nil
-}
-
-// refuseSecret returns a *phase.Failure for a Secret of the operator: one that it makes for itself, such as the key of a certificate, or a token of
-// an account in its own namespace. Templates do not get them.
-func refuseSecret(secret metav1.Object, secretType corev1.SecretType, operatorNamespace string) error {
-	made := secret.GetLabels()[controller.LabelManagedBy] == controller.ManagedBy
-	token := secretType == corev1.SecretTypeServiceAccountToken && operatorNamespace != "" && secret.GetNamespace() == operatorNamespace
-	if !made && !token {
-		return nil
-	}
-	return phase.Failf("the Secret %s/%s is the operator's own, and no template may read it: name another one", secret.GetNamespace(), secret.GetName())
 }

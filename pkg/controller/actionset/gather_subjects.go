@@ -141,6 +141,9 @@ func (s *syncer) readSubject(ctx context.Context, reference *v1alpha1.ObjectRefe
 		found.Namespace = &blueprint.Reference{Name: reference.Namespace, Namespace: reference.Namespace}
 	}
 	resource, namespace := resourceOf(reference, s.key.Namespace)
+	if err := s.reach().RefuseAccess(s.key.Namespace, resource.GroupResource(), namespace, reference.Name); err != nil {
+		return found, err
+	}
 	admitted, reads := phase.CountReads(phase.WithAdmission(ctx, s.reads.admit))
 	object, err := s.dynamic.Resource(resource).Namespace(namespace).Get(admitted, reference.Name, getOptions)
 	reads.AddTo(ctx)
@@ -158,7 +161,7 @@ func (s *syncer) readSubject(ctx context.Context, reference *v1alpha1.ObjectRefe
 	}
 	if resource.GroupResource() == corev1.Resource("secrets") {
 		secretType, _, _ := unstructured.NestedString(object.Object, "type")
-		if err := refuseSecret(object, corev1.SecretType(secretType), s.OperatorNamespace); err != nil {
+		if err := s.reach().RefuseSecret(s.key.Namespace, object, corev1.SecretType(secretType)); err != nil {
 			return found, err
 		}
 	}

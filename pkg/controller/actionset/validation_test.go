@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright.dev/pkg/apis/cr/v1alpha1"
 	"millwright.dev/pkg/blueprint"
@@ -153,27 +151,5 @@ func TestPhaseNamespace(t *testing.T) {
 				t.Errorf("its Pods are in %q, want %q", got, c.want)
 			}
 		})
-	}
-}
-
-func TestRefuseOperatorSecrets(t *testing.T) {
-	secret := func(namespace string, kind corev1.SecretType, labels map[string]string) *corev1.Secret {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s", Labels: labels}, Type: kind}
-	}
-	ours := map[string]string{"app.kubernetes.io/managed-by": "millwright"}
-	for name, c := range map[string]struct {
-		secret  *corev1.Secret
-		refused bool
-	}{
-		"credentials in its namespace": {secret("system", corev1.SecretTypeOpaque, nil), false},
-		"a token of the operator":      {secret("system", corev1.SecretTypeServiceAccountToken, nil), true},
-		"a token of an application":    {secret("shop", corev1.SecretTypeServiceAccountToken, nil), false},
-		"a snapshot":                   {secret("system", snapshotSecretType, ours), true},
-		"the key of a certificate":     {secret("default", corev1.SecretTypeTLS, ours), true},
-		"a certificate of a user":      {secret("system", corev1.SecretTypeTLS, nil), false},
-	} {
-		if err := refuseSecret(c.secret, c.secret.Type, "system"); (err != nil) != c.refused {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

@@ -57,7 +57,7 @@ func TestAliases(t *testing.T) {
 				t.Errorf("%d bytes of text take %d MiB", len(test.text), allocated)
 			}
 			if test.want == tooLong {
-				_, err := patchOf(t.Context(), test.text, phase.ID{}, target{})
+				_, err := patchOf(t.Context(), test.text, "", target{})
 				if message, _ := phase.FailureOf(err); !strings.Contains(message, "reading the spec of the patch: "+tooLong) {
 					t.Errorf("patchOf: got error %v, want %q", err, tooLong)
 				}

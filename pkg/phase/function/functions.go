@@ -30,15 +30,15 @@ func New(ctx context.Context, env phase.Environment) *Functions {
 	commands := exec.New(ctx, exec.NewExecutor(env), env.Wake)
 	mapper := NewMapper(env.Client.Discovery())
 	polls := &pace{}
-	kubeOps := &KubeOps{Client: env.Dynamic, Mapper: mapper, Wake: env.Wake, operator: env.OperatorNamespace, pace: polls}
-	scaleWorkload := &ScaleWorkload{Client: env.Client, Dynamic: env.Dynamic, Mapper: mapper, Wake: env.Wake, operator: env.OperatorNamespace, pace: polls}
+	kubeOps := &KubeOps{Client: env.Dynamic, Mapper: mapper, Wake: env.Wake, reach: env.Reach, pace: polls}
+	scaleWorkload := &ScaleWorkload{Client: env.Client, Dynamic: env.Dynamic, Mapper: mapper, Wake: env.Wake, reach: env.Reach, pace: polls}
 	wait := func(language blueprint.ConditionLanguage) *Wait {
-		return &Wait{Client: env.Dynamic, Mapper: mapper, Language: language, Wake: env.Wake, operator: env.OperatorNamespace, pace: polls}
+		return &Wait{Client: env.Dynamic, Mapper: mapper, Language: language, Wake: env.Wake, reach: env.Reach, pace: polls}
 	}
 	return &Functions{
 		byName: map[string]phase.Function{
-			"KubeExec":          kubeExec{commands, env.OperatorNamespace, kubeExecArgs},
-			"KubeExecAll":       kubeExec{commands, env.OperatorNamespace, kubeExecAllArgs},
+			"KubeExec":          kubeExec{commands, env.Reach, kubeExecArgs},
+			"KubeExecAll":       kubeExec{commands, env.Reach, kubeExecAllArgs},
 			"KubeOps":           kubeOps,
 			"ScaleWorkload":     scaleWorkload,
 			"Wait":              wait(blueprint.WaitLanguage{}),

@@ -18,7 +18,7 @@ import (
 // kubeExec is KubeExec and KubeExecAll, which differ in their arguments: it runs a command in containers.
 type kubeExec struct {
 	*exec.Commands
-	operator phase.OperatorNamespace
+	reach phase.Reach
 	// args returns the containers that the arguments of a call name, and the command.
 	args func(call phase.Call) ([]exec.Container, []string, error)
 }
@@ -68,7 +68,7 @@ func (k kubeExec) checkedArgs(call phase.Call) (in []exec.Container, command []s
 			err = phase.CheckContainer("the argument container", each.Name)
 		}
 		if err == nil {
-			err = k.operator.Refuse(each.Namespace, "runs a command")
+			err = k.reach.Refuse(each.Namespace, "runs a command")
 		}
 		if err != nil {
 			return nil, nil, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,9 +40,9 @@ type KubeOps struct {
 	Mapper *Mapper
 	Wake   func(phase.ID)
 
-	operator phase.OperatorNamespace
-	stopped  stoppedCalls
-	pace     *pace
+	reach   phase.Reach
+	stopped stoppedCalls
+	pace    *pace
 }
 
 var _ phase.Function = (*KubeOps)(nil)
@@ -50,6 +51,16 @@ var _ phase.Function = (*KubeOps)(nil)
 type kubeOpsIntent struct {
 	Operation string   `json:"operation"`
 	Objects   []target `json:"objects"`
+	// Nonce is in the mark of the objects; "" if an earlier release of the operator has recorded the intent.
+	Nonce string `json:"nonce,omitempty"`
+}
+
+// mark returns the annotation of what is created or patched.
+func (i kubeOpsIntent) mark(id phase.ID) string {
+	if i.Nonce == "" {
+		return mark(id)
+	}
+	return mark(id) + "." + i.Nonce
 }
 
 // Validate implements Function.
@@ -58,7 +69,7 @@ func (k *KubeOps) Validate(ctx context.Context, call phase.Call) (map[string]any
 	if err != nil {
 		return nil, err
 	}
-	intent := kubeOpsIntent{Operation: args.Operation}
+	intent := kubeOpsIntent{Operation: args.Operation, Nonce: phase.NewNonce()}
 	switch args.Operation {
 	case "create":
 		objects, err := manifests(ctx, args.Spec)
@@ -67,28 +78,28 @@ func (k *KubeOps) Validate(ctx context.Context, call phase.Call) (map[string]any
 		}
 		for _, object := range objects {
 			t, err := k.newTarget(ctx, object, args.Namespace)
+			if err == nil {
+				err = k.refuse(call.ID, t, object)
+			}
 			if err != nil {
 				return nil, err
 			}
 			intent.Objects = append(intent.Objects, t)
 		}
 	case "delete", "patch":
-		t, err := k.existing(ctx, args)
+		t, err := k.existing(ctx, call.ID, args)
 		if err != nil {
 			return nil, err
 		}
 		intent.Objects = []target{t}
 		if args.Operation == "patch" {
-			_, err = patchOf(ctx, args.Spec, call.ID, t)
+			_, err = patchOf(ctx, args.Spec, intent.mark(call.ID), t)
 		}
 		if err != nil {
 			return nil, err
 		}
 	default:
 		return nil, phase.Failf("invalid operation '%s'", args.Operation)
-	}
-	if err := k.refuse(intent); err != nil {
-		return nil, err
 	}
 	return phase.EncodeIntent(intent)
 }
@@ -100,8 +111,10 @@ func (k *KubeOps) Start(ctx context.Context, call phase.Call) (phase.Observation
 		return phase.Observation{}, err
 	}
 	args, err := kubeOpsArgs(call)
-	if err == nil {
-		err = k.refuse(intent)
+	for _, t := range intent.Objects {
+		if err == nil {
+			err = k.refuse(call.ID, t, nil)
+		}
 	}
 	if err != nil {
 		return phase.Ended(err)
@@ -109,7 +122,7 @@ func (k *KubeOps) Start(ctx context.Context, call phase.Call) (phase.Observation
 	look := false // whether the objects have to be read again
 	switch intent.Operation {
 	case "create":
-		look, err = k.create(ctx, call.ID, args, intent.Objects)
+		look, err = k.create(ctx, call.ID, args, intent)
 	case "delete":
 		look, err = true, k.delete(ctx, intent.Objects[0])
 	case "patch":
@@ -125,14 +138,13 @@ func (k *KubeOps) Start(ctx context.Context, call phase.Call) (phase.Observation
 	}
 }
 
-// refuse returns a *Failure if an object is the operator's own, or in its namespace.
-func (k *KubeOps) refuse(intent kubeOpsIntent) error {
-	for _, t := range intent.Objects {
-		if err := k.operator.RefuseObject(t.resource().GroupResource(), t.Namespace, t.Name, "changes an object"); err != nil {
-			return err
-		}
+// refuse returns a *Failure if an object is out of reach. created is what would be created; nil if the object exists.
+func (k *KubeOps) refuse(id phase.ID, t target, created *unstructured.Unstructured) error {
+	if err := k.reach.RefuseChange(id.Namespace, t.resource().GroupResource(), t.Namespace, t.Name); err != nil || created == nil || !t.secret() {
+		return err
 	}
-	return nil
+	secretType, _, _ := unstructured.NestedString(created.Object, "type")
+	return phase.RefuseToken(t.Namespace, t.Name, corev1.SecretType(secretType))
 }
 
 // succeeded returns the observation of a call that has succeeded. The output is the reference to the last object.
@@ -160,7 +172,7 @@ func (k *KubeOps) look(ctx context.Context, call phase.Call) (phase.Observation,
 		if err != nil {
 			return phase.Ended(err)
 		}
-		if observed := k.observe(call.ID, intent.Operation, t, object); observed.State != phase.Succeeded {
+		if observed := k.observe(call.ID, intent, t, object); observed.State != phase.Succeeded {
 			return observed, nil
 		}
 	}
@@ -185,8 +197,8 @@ func (k *KubeOps) get(ctx context.Context, t target) (*unstructured.Unstructured
 }
 
 // observe returns the state of a call for one of its objects; object is nil if it is gone.
-func (k *KubeOps) observe(id phase.ID, operation string, t target, object *unstructured.Unstructured) phase.Observation {
-	switch {
+func (k *KubeOps) observe(id phase.ID, intent kubeOpsIntent, t target, object *unstructured.Unstructured) phase.Observation {
+	switch operation := intent.Operation; {
 	case operation == "delete" && object == nil:
 	case operation == "delete" && object.GetDeletionTimestamp() == nil:
 		return phase.Observation{State: phase.Idle}
@@ -202,7 +214,7 @@ func (k *KubeOps) observe(id phase.ID, operation string, t target, object *unstr
 		return phase.Observation{State: phase.Failed, Message: apierrors.NewNotFound(t.resource().GroupResource(), t.Name).Error()}
 	case object == nil:
 		return phase.Observation{State: phase.Idle}
-	case object.GetAnnotations()[phase.AnnotationPhase] == mark(id):
+	case object.GetAnnotations()[phase.AnnotationPhase] == intent.mark(id):
 	case operation == "patch":
 		return phase.Observation{State: phase.Idle}
 	default:
@@ -220,24 +232,27 @@ func (k *KubeOps) Cancel(_ context.Context, call phase.Call) error {
 }
 
 // create creates the objects in their order. It reports whether one of them exists: an earlier Start may have created it.
-func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs, targets []target) (found bool, _ error) {
+func (k *KubeOps) create(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs, intent kubeOpsIntent) (found bool, _ error) {
 	objects, err := manifests(ctx, args.Spec)
 	if err != nil {
 		return false, err
 	}
-	if len(objects) != len(targets) {
-		return false, phase.Failf("the spec has %d objects now, and had %d when the phase began", len(objects), len(targets))
+	if len(objects) != len(intent.Objects) {
+		return false, phase.Failf("the spec has %d objects now, and had %d when the phase began", len(objects), len(intent.Objects))
 	}
-	for i, t := range targets {
+	for i, t := range intent.Objects {
 		object := objects[i]
 		object.SetName(t.Name)
 		object.SetGenerateName("")
 		object.SetNamespace(t.Namespace)
+		if err := k.refuse(id, t, object); err != nil {
+			return found, err
+		}
 		annotations := object.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations[phase.AnnotationPhase] = mark(id)
+		annotations[phase.AnnotationPhase] = intent.mark(id)
 		object.SetAnnotations(annotations)
 		_, err := k.on(t).Create(phase.OnlyMetadata(ctx), object, metav1.CreateOptions{FieldManager: fieldManager})
 		if apierrors.IsAlreadyExists(err) {
@@ -264,7 +279,7 @@ func (k *KubeOps) delete(ctx context.Context, t target) error {
 // patch applies a strategic merge patch, as kubectl does, or a merge patch if the kind does not support it.
 func (k *KubeOps) patch(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs, intent kubeOpsIntent) (phase.Observation, error) {
 	t := &intent.Objects[0]
-	body, err := patchOf(ctx, args.Spec, id, *t)
+	body, err := patchOf(ctx, args.Spec, intent.mark(id), *t)
 	if err != nil {
 		return phase.Ended(err)
 	}
@@ -283,7 +298,7 @@ func (k *KubeOps) patch(ctx context.Context, id phase.ID, args blueprint.KubeOps
 	if err != nil {
 		return phase.Ended(err)
 	}
-	switch observed := k.observe(id, intent.Operation, *t, changed); observed.State {
+	switch observed := k.observe(id, intent, *t, changed); observed.State {
 	case phase.Succeeded:
 		return intent.succeeded(), nil
 	case phase.Idle:
@@ -299,6 +314,7 @@ func (k *KubeOps) on(t target) dynamic.ResourceInterface {
 	return k.Client.Resource(t.resource()).Namespace(t.Namespace)
 }
 
+// mark names a phase.
 func mark(id phase.ID) string { return string(id.UID) + "." + id.String() }
 
 func kubeOpsArgs(call phase.Call) (args blueprint.KubeOpsArgs, err error) {

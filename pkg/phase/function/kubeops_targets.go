@@ -36,6 +36,9 @@ func (t target) resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: t.Group, Version: t.APIVersion, Resource: t.Resource}
 }
 
+// secret reports whether the object is a Secret.
+func (t target) secret() bool { return t.Group == "" && t.Resource == "secrets" }
+
 // String returns the resource and the name, as in configmaps shop/x.
 func (t target) String() string {
 	if t.Namespace == "" {
@@ -72,12 +75,15 @@ func (k *KubeOps) newTarget(ctx context.Context, object *unstructured.Unstructur
 }
 
 // existing returns the target of the object that the reference names.
-func (k *KubeOps) existing(ctx context.Context, args blueprint.KubeOpsArgs) (target, error) {
+func (k *KubeOps) existing(ctx context.Context, id phase.ID, args blueprint.KubeOpsArgs) (target, error) {
 	reference := args.ObjectReference
 	if reference.Name == "" || reference.APIVersion == "" || reference.Resource == "" {
 		return target{}, phase.Failf("missing one or more required fields name/apiVersion/resource in objectReference")
 	}
 	t, err := targetOf(ctx, k.Mapper, reference, args.Namespace)
+	if err == nil {
+		err = k.refuse(id, t, nil)
+	}
 	if err != nil {
 		return target{}, err
 	}
@@ -122,7 +128,7 @@ func (t target) check(what string) error {
 }
 
 // patchOf returns the patch with our mark, and with the UID and the resourceVersion of its object.
-func patchOf(ctx context.Context, spec string, id phase.ID, t target) ([]byte, error) {
+func patchOf(ctx context.Context, spec, mark string, t target) ([]byte, error) {
 	const source = "the spec of the patch"
 	var patch unstructured.Unstructured
 	err := eachDocument(ctx, source, spec, func(content []byte) (document map[string]any, _ error) {
@@ -144,7 +150,7 @@ func patchOf(ctx context.Context, spec string, id phase.ID, t target) ([]byte, e
 		path  []string
 		value string
 	}{
-		{[]string{"metadata", "annotations", phase.AnnotationPhase}, mark(id)},
+		{[]string{"metadata", "annotations", phase.AnnotationPhase}, mark},
 		{[]string{"metadata", "uid"}, string(t.UID)},
 		{[]string{"metadata", "resourceVersion"}, t.ResourceVersion},
 	} {

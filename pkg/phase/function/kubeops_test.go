@@ -211,8 +211,33 @@ func TestDeletedInAnotherVersion(t *testing.T) {
 }
 
 func TestPatchKeepsIntegers(t *testing.T) {
-	body, err := patchOf(t.Context(), "spec: {number: 9007199254740993}", testID, target{})
+	body, err := patchOf(t.Context(), "spec: {number: 9007199254740993}", mark(testID), target{})
 	if err != nil || !strings.Contains(string(body), `"number":9007199254740993`) {
 		t.Errorf("got %s, %v", body, err)
+	}
+}
+
+// Another client has put on the object what it could compute, so that the phase would take its own effect for done.
+func TestForgedMarkIsNotThePhases(t *testing.T) {
+	w := newOpsWorld(t)
+	call := w.begin(0, "second")
+	w.change("forged", map[string]string{phase.AnnotationPhase: mark(call.ID)})
+	if got := w.start(call); got.State != phase.Ready {
+		t.Fatalf("it is %q: %s", got.State, got.Message)
+	} else {
+		call.Intent = got.Intent
+	}
+	if got := w.start(call); got.State != phase.Succeeded || w.value() != "second" {
+		t.Errorf("it is %q: %s, and the value is %q", got.State, got.Message, w.value())
+	}
+
+	intent := kubeOpsIntent{Operation: "create", Nonce: "n"}
+	if got := w.function.observe(call.ID, intent, target{Resource: "configmaps", Name: "c"}, w.object); got.State != phase.Failed {
+		t.Errorf("an object that another client has created is taken for the phase's: %q", got.State)
+	}
+	intent.Nonce = "" // as an earlier release has recorded it
+	w.object.SetAnnotations(map[string]string{phase.AnnotationPhase: mark(call.ID)})
+	if got := w.function.observe(call.ID, intent, target{Resource: "configmaps", Name: "c"}, w.object); got.State != phase.Succeeded {
+		t.Errorf("what an earlier release has created is %q: %s", got.State, got.Message)
 	}
 }

@@ -99,11 +99,11 @@ func TestOperatorNamespaceIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			there := []runtime.Object{configMapOf("system", "c"), namespaceOf("system")}
-			for operatorNamespace, refused := range map[phase.OperatorNamespace]bool{"system": true, "elsewhere": false, "": false} {
+			for operatorNamespace, refused := range map[string]bool{"system": true, "elsewhere": false, "": false} {
 				ctx, stop := context.WithCancel(t.Context())
 				functions := New(ctx, phase.Environment{
 					Client: client, Dynamic: dynamicfake.NewSimpleDynamicClient(scheme, there...),
-					OperatorNamespace: operatorNamespace, Wake: func(phase.ID) {},
+					Reach: phase.Reach{Operator: operatorNamespace, Served: "ops"}, Wake: func(phase.ID) {},
 				})
 				intent, err := functions.Get(c.function).Validate(ctx, c.call)
 				message, _ := phase.FailureOf(err)

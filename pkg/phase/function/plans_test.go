@@ -54,7 +54,8 @@ func builtPod(t *testing.T, client *fake.Clientset, function string, call phase.
 			pod = created.GetObject().(*corev1.Pod)
 		}
 	}
-	return pod, nil
+	// Another call makes a Pod of the same name.
+	return pod, client.CoreV1().Pods(pod.Namespace).Delete(t.Context(), pod.Name, metav1.DeleteOptions{})
 }
 
 func mustBuild(t *testing.T, client *fake.Clientset, function string, call phase.Call) *corev1.Pod {
@@ -78,7 +79,7 @@ func TestPodSpec(t *testing.T) {
 				"createdBy": "kanister", "app.kubernetes.io/managed-by": "millwright",
 				"millwright.dev/actionset-uid": "5a11", "millwright.dev/phase": "0.1",
 			},
-			Annotations:     map[string]string{"millwright.dev/actionset": "apps/backup-x"},
+			Annotations:     map[string]string{"millwright.dev/actionset": "apps/backup-x", "millwright.dev/nonce": pod.Annotations["millwright.dev/nonce"]},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "cr.kanister.io/v1alpha1", Kind: "ActionSet", Name: "backup-x", UID: "5a11"}},
 		},
 		Spec: corev1.PodSpec{

@@ -46,9 +46,9 @@ type ScaleWorkload struct {
 	Mapper  *Mapper
 	Wake    func(phase.ID)
 
-	operator phase.OperatorNamespace
-	stopped  stoppedCalls
-	pace     *pace
+	reach   phase.Reach
+	stopped stoppedCalls
+	pace    *pace
 	// scaled are the calls whose scale subresource this process has written.
 	scaled sync.Map
 }
@@ -81,7 +81,7 @@ func (s *ScaleWorkload) Validate(ctx context.Context, call phase.Call) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	if err := s.operator.Refuse(intent.Namespace, "scales "+intent.String()); err != nil {
+	if err := s.reach.Refuse(intent.Namespace, "scales "+intent.String()); err != nil {
 		return nil, err
 	}
 	if !intent.workload() {
@@ -111,7 +111,7 @@ func (s *ScaleWorkload) Start(ctx context.Context, call phase.Call) (phase.Obser
 	}
 	args, err := scaleArgs(call)
 	if err == nil {
-		err = s.operator.Refuse(intent.Namespace, "scales "+intent.String())
+		err = s.reach.Refuse(intent.Namespace, "scales "+intent.String())
 	}
 	if err != nil {
 		return phase.Ended(err)

@@ -51,7 +51,7 @@ func (s *ScaleWorkload) validateOther(ctx context.Context, intent scaleIntent) (
 
 // validateScale adds the observed scale subresource to the intent.
 func (s *ScaleWorkload) validateScale(ctx context.Context, intent scaleIntent) (map[string]any, error) {
-	if err := s.operator.Refuse(intent.Scale.Namespace, "scales "+intent.Scale.String()); err != nil {
+	if err := s.reach.Refuse(intent.Scale.Namespace, "scales "+intent.Scale.String()); err != nil {
 		return nil, err
 	}
 	found, err := s.getScale(ctx, *intent.Scale)

@@ -29,9 +29,9 @@ type Wait struct {
 	Language blueprint.ConditionLanguage
 	Wake     func(phase.ID)
 
-	operator phase.OperatorNamespace
-	stopped  stoppedCalls
-	pace     *pace
+	reach   phase.Reach
+	stopped stoppedCalls
+	pace    *pace
 }
 
 var _ phase.Function = (*Wait)(nil)
@@ -56,8 +56,9 @@ func (w *Wait) Validate(_ context.Context, call phase.Call) (map[string]any, err
 	}
 	for _, item := range all {
 		err := item.check(w.Language)
-		if err == nil && item.secret() {
-			err = w.operator.Refuse(item.ObjectReference.Namespace, "reads a Secret")
+		if err == nil {
+			t := item.target()
+			err = w.reach.RefuseRead(call.ID.Namespace, t.resource().GroupResource(), t.Namespace, t.Name)
 		}
 		if err != nil {
 			return nil, err

@@ -4,6 +4,7 @@
 package function
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,17 @@ func (i item) check(language blueprint.ConditionLanguage) error {
 	return nil
 }
 
-// secret reports whether the object is a Secret, which must not be shown.
-func (i item) secret() bool {
-	return i.ObjectReference.Group == "" && i.ObjectReference.Resource == "secrets"
+// target returns the object, as far as it is known without discovery.
+func (i item) target() target {
+	reference := i.ObjectReference
+	return target{
+		Group: reference.Group, APIVersion: reference.APIVersion, Resource: reference.Resource,
+		Namespace: cmp.Or(reference.Namespace, defaultNamespace), Name: reference.Name,
+	}
 }
+
+// secret reports whether the object is a Secret, which must not be shown.
+func (i item) secret() bool { return i.target().secret() }
 
 func (i item) describe() string {
 	reference := i.ObjectReference
@@ -87,7 +95,7 @@ func (w *Wait) newEvaluation(ctx context.Context, namespace string) *evaluation 
 	budget := blueprint.NewBudget(ctx)
 	return &evaluation{
 		budget: budget, evaluator: w.Language.Evaluator(budget, time.Now),
-		objects: waitObjects{client: w.Client, mapper: w.Mapper, namespace: namespace, expensive: &w.pace.expensive},
+		objects: waitObjects{client: w.Client, mapper: w.Mapper, reach: w.reach, namespace: namespace, expensive: &w.pace.expensive},
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"millwright.dev/pkg/blueprint"
@@ -51,6 +53,7 @@ var largeWaits = sync.OnceValue(func() *inflight.Limit[string] {
 type waitObjects struct {
 	client dynamic.Interface
 	mapper *Mapper
+	reach  phase.Reach
 	// namespace is that of the ActionSet.
 	namespace string
 	kept      map[target]map[string]any
@@ -70,6 +73,9 @@ func (o *waitObjects) get(ctx context.Context, reference blueprint.ObjectReferen
 	if known, ok := o.kept[t]; ok {
 		return t, known, nil
 	}
+	if err := o.reach.RefuseRead(o.namespace, t.resource().GroupResource(), t.Namespace, t.Name); err != nil {
+		return t, nil, err
+	}
 	admitted, reads := phase.CountReads(phase.WithAdmission(ctx, o.admit))
 	found, err := o.client.Resource(t.resource()).Namespace(t.Namespace).Get(admitted, t.Name, metav1.GetOptions{})
 	reads.AddTo(ctx)
@@ -82,6 +88,9 @@ func (o *waitObjects) get(ctx context.Context, reference blueprint.ObjectReferen
 		return t, nil, placeError()
 	case err != nil:
 		return t, nil, err
+	case t.secret():
+		secretType, _, _ := unstructured.NestedString(found.Object, "type")
+		return t, found.Object, o.reach.RefuseSecret(o.namespace, found, corev1.SecretType(secretType))
 	default:
 		return t, found.Object, nil
 	}

@@ -138,7 +138,7 @@ func TestKubeOpsOnDenseObjects(t *testing.T) {
 	k := &KubeOps{Client: denseObjects(t), Mapper: NewMapper(serverWith(served("v1", "ConfigMap"))), pace: &pace{}}
 	dense := target{APIVersion: "v1", Resource: "configmaps", Namespace: "db", Name: "50000"}
 	reference := blueprint.ObjectReference{APIVersion: "v1", Resource: "configmaps", Namespace: "db", Name: dense.Name}
-	if found, err := k.existing(t.Context(), blueprint.KubeOpsArgs{ObjectReference: reference}); err != nil || found != dense {
+	if found, err := k.existing(t.Context(), testID, blueprint.KubeOpsArgs{ObjectReference: reference}); err != nil || found != dense {
 		t.Errorf("existing: got %v, %v, want %v", found, err, dense)
 	}
 	if found, err := k.get(t.Context(), dense); err != nil || len(found.Object) != 3 {

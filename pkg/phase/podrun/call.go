@@ -47,6 +47,8 @@ func (r *Runs) Function(plan Planner) *Function {
 type Intent struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
+	// Nonce is on the Pod; "" if an earlier release of the operator has recorded the intent.
+	Nonce string `json:"nonce,omitempty"`
 	// UID of the only Pod that may be released; "" until one is recorded.
 	UID types.UID `json:"uid,omitempty"`
 	// Container prints the outputs.
@@ -65,6 +67,11 @@ func ReadIntent(call phase.Call) (intent Intent, err error) {
 	return intent, nil
 }
 
+// isOf reports whether a Pod was made for this intent.
+func (i Intent) isOf(pod *corev1.Pod, id phase.ID) bool {
+	return hasLabelsOf(pod, id) && (i.Nonce == "" || pod.Annotations[phase.AnnotationNonce] == i.Nonce)
+}
+
 func (i Intent) String() string { return "Pod " + i.Namespace + "/" + i.Pod }
 
 // Validate implements Function.
@@ -75,13 +82,13 @@ func (f *Function) Validate(ctx context.Context, call phase.Call) (map[string]an
 	}
 	pod, err := plan.build(call, f.runs.serviceAccount)
 	if err == nil {
-		err = f.runs.operator.Refuse(pod.Namespace, "creates a Pod")
+		err = f.runs.reach.Refuse(pod.Namespace, "creates a Pod")
 	}
 	if err != nil {
 		return nil, err
 	}
 	return phase.EncodeIntent(Intent{
-		Namespace: pod.Namespace, Pod: pod.Name, Container: plan.Main, ReadOnly: plan.ReadOnly, IgnoreFailure: plan.IgnoreFailure,
+		Namespace: pod.Namespace, Pod: pod.Name, Nonce: phase.NewNonce(), Container: plan.Main, ReadOnly: plan.ReadOnly, IgnoreFailure: plan.IgnoreFailure,
 	})
 }
 
@@ -91,7 +98,7 @@ func (f *Function) Start(ctx context.Context, call phase.Call) (phase.Observatio
 	if err != nil {
 		return phase.Observation{}, err
 	}
-	if err := f.runs.operator.Refuse(intent.Namespace, "creates a Pod"); err != nil {
+	if err := f.runs.reach.Refuse(intent.Namespace, "creates a Pod"); err != nil {
 		return phase.Ended(err)
 	}
 	if intent.UID == "" {
@@ -128,6 +135,9 @@ func (f *Function) create(ctx context.Context, call phase.Call, intent Intent) (
 		return phase.Ended(err)
 	}
 	pod.Namespace, pod.Name = intent.Namespace, intent.Pod
+	if intent.Nonce != "" {
+		pod.Annotations[phase.AnnotationNonce] = intent.Nonce
+	}
 	made, err := f.runs.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	_, refused := phase.FailureOf(phase.Definitive(err))
 	refused = refused && !apierrors.IsAlreadyExists(err)
@@ -189,7 +199,7 @@ func (f *Function) read(ctx context.Context, intent Intent) (*corev1.Pod, error)
 
 // unrecorded observes a call whose Pod may not be released yet.
 func (f *Function) unrecorded(call phase.Call, intent Intent, pod *corev1.Pod) (phase.Observation, error) {
-	ours := pod != nil && isOf(pod, call.ID)
+	ours := pod != nil && intent.isOf(pod, call.ID)
 	switch cancelled := f.runs.isCancelled(call.ID); {
 	case !ours && cancelled:
 		return phase.Observation{State: phase.Stopped}, nil

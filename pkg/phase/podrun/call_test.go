@@ -6,8 +6,10 @@ package podrun
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,12 +52,75 @@ func TestTaskSucceeds(t *testing.T) {
 	})
 }
 
+// Another client has created a Pod with the name and the labels before, to have its output reported.
+func TestForgedPodIsNotThePhases(t *testing.T) {
+	podBubble(t, func(t *testing.T) {
+		c := newPodCluster(t)
+		call := taskCall(t)
+		p := c.process()
+		call.validate(p)
+		intent, err := ReadIntent(call.Call)
+		if err != nil || intent.Nonce == "" {
+			t.Fatalf("the intent is %+v, %v", intent, err)
+		}
+		forger := taskCall(t)
+		forger.begin(c.process()) // with all that can be computed, and a nonce of its own
+		found := call.start(p)
+		podWant(t, "the start", found, phase.Observation{State: phase.Failed, Message: fmt.Sprintf("pods %q already exists", intent.Pod)})
+		podWantState(t, "the next poll", call.poll(p), phase.Failed)
+		synctest.Wait() // the watch shows the Pod
+		podWantState(t, "the poll while it is watched", call.poll(p), phase.Failed)
+		left, err := p.Get("task").Left(t.Context(), call.Call)
+		podWant(t, "left", left, false)
+		podWant(t, "error", err, nil)
+		other := c.process() // which has no watch
+		left, _ = other.Get("task").Left(t.Context(), call.Call)
+		podWant(t, "left, to another process", left, false)
+		call.cancel(other)
+		podWant(t, "Pods that are left", len(c.pods()), 1)
+	})
+}
+
+// Another process, which watches Pods, finds the Pod whose UID was not recorded.
+func TestUnrecordedPodInTheWatch(t *testing.T) {
+	podBubble(t, func(t *testing.T) {
+		c := newPodCluster(t)
+		call := taskCall(t)
+		call.validate(c.process())
+		podWantState(t, "the first start", call.start(c.process()), phase.Ready)
+		p := c.process()
+		p.watches.use("apps", "apps")
+		synctest.Wait()
+		gets := c.count("get", "pods")
+		podWantState(t, "the poll", call.poll(p), phase.Ready)
+		podWant(t, "Pods read in addition to the watch", c.count("get", "pods"), gets)
+	})
+}
+
+// An earlier release of the operator has recorded no nonce.
+func TestPodOfEarlierRelease(t *testing.T) {
+	podBubble(t, func(t *testing.T) {
+		c := newPodCluster(t)
+		call := taskCall(t)
+		p := c.process()
+		call.validate(p)
+		delete(call.Intent, "nonce")
+		podWantState(t, "the first start", call.start(p), phase.Ready)
+		podWantState(t, "once more, in another process", call.start(c.process()), phase.Ready)
+		pod := c.pods()[0]
+		if _, has := pod.Annotations[phase.AnnotationNonce]; has {
+			t.Errorf("the annotations are %v", pod.Annotations)
+		}
+	})
+}
+
 func TestConcurrentStartsRunOnePod(t *testing.T) {
 	podBubble(t, func(t *testing.T) {
 		c := newPodCluster(t)
 		old, late := c.process(), taskCall(t)
 		late.validate(old)
 		call := taskCall(t)
+		call.Intent = late.Intent
 		call.begin(c.process())
 		// What the old process asks for, with what it knows of the status, arrives now.
 		podWantState(t, "a start that arrives late", late.start(old), phase.Ready)

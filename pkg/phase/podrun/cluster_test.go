@@ -330,7 +330,9 @@ func (c *podTestCall) cancel(p *podProcess) {
 // begin starts the call, until its Pod is released.
 func (c *podTestCall) begin(p *podProcess) {
 	c.t.Helper()
-	c.validate(p)
+	if c.Intent == nil {
+		c.validate(p)
+	}
 	found := c.start(p)
 	podWantState(c.t, "the first start", found, phase.Ready)
 	c.Intent = found.Intent

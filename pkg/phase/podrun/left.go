@@ -32,7 +32,7 @@ func (f *Function) Cancel(ctx context.Context, call phase.Call) error {
 		if found, err = f.find(ctx, call, intent); err == nil {
 			f.runs.watches.use(intent.Namespace, call.ID.Namespace) // it shows a Pod that a late request creates
 		}
-		if err == nil && found != nil && isOf(found, call.ID) {
+		if err == nil && found != nil && intent.isOf(found, call.ID) {
 			err = f.runs.delete(ctx, found)
 		}
 	}
@@ -52,7 +52,7 @@ func (f *Function) Left(ctx context.Context, call phase.Call) (bool, error) {
 		return false, err
 	}
 	pod, err := f.find(ctx, call, intent)
-	return pod != nil && isOf(pod, call.ID), err
+	return pod != nil && intent.isOf(pod, call.ID), err
 }
 
 // find is read for a phase that has ended. If its Pod could not be created for lack of a right, it cannot be read either, and there is none.
@@ -66,7 +66,8 @@ func (f *Function) find(ctx context.Context, call phase.Call, intent Intent) (*c
 
 // seen reports whether a cache shows the Pod. It sends no request, and starts no watch.
 func (f *Function) seen(call phase.Call) bool {
-	return len(f.runs.watches.seen(func(pod *corev1.Pod) bool { return isOf(pod, call.ID) })) > 0
+	intent, _ := ReadIntent(call) // without one the labels have to do
+	return len(f.runs.watches.seen(func(pod *corev1.Pod) bool { return intent.isOf(pod, call.ID) })) > 0
 }
 
 // Found returns the phases of an ActionSet of which the caches have a Pod.
@@ -85,7 +86,7 @@ func (r *Runs) Found(namespace, name string) (ids []phase.ID) {
 func (r *Runs) Remove(ctx context.Context, id phase.ID) error {
 	r.stop(id)
 	var errs []error
-	for _, pod := range r.watches.seen(func(pod *corev1.Pod) bool { return isOf(pod, id) && !r.isDeleted(pod.UID) }) {
+	for _, pod := range r.watches.seen(func(pod *corev1.Pod) bool { return hasLabelsOf(pod, id) && !r.isDeleted(pod.UID) }) {
 		if err := r.delete(ctx, pod); !apierrors.IsConflict(err) {
 			errs = append(errs, err)
 		}

@@ -27,7 +27,7 @@ type Runs struct {
 	ctx            context.Context
 	client         kubernetes.Interface
 	serviceAccount string
-	operator       phase.OperatorNamespace
+	reach          phase.Reach
 	wake           func(phase.ID)
 	watches        *watches
 	logLimits      logLimits
@@ -65,7 +65,7 @@ type created struct {
 func New(ctx context.Context, env phase.Environment) *Runs {
 	r := &Runs{
 		logLimits: newLogLimits(),
-		ctx:       ctx, client: env.Client, serviceAccount: env.ServiceAccount, operator: env.OperatorNamespace, wake: env.Wake,
+		ctx:       ctx, client: env.Client, serviceAccount: env.ServiceAccount, reach: env.Reach, wake: env.Wake,
 		byID: map[phase.ID]*podRun{}, cancelled: map[phase.ID]time.Time{}, deleted: map[types.UID]time.Time{},
 		creates: map[phase.ID]created{},
 	}

@@ -30,8 +30,6 @@ const (
 	// labelCreatedBy is the label by which users of Kanister find the Pods of phases.
 	labelCreatedBy = "createdBy"
 	createdBy      = "kanister"
-	labelManagedBy = "app.kubernetes.io/managed-by"
-	managedBy      = "millwright"
 
 	// MainContainer is the name of the only container of KubeTask and PrepareData. Overrides of users name it.
 	MainContainer = "container"
@@ -82,7 +80,7 @@ func (p Plan) build(call phase.Call, serviceAccount string) (*corev1.Pod, error)
 			Name:      podName(p.Prefix, id),
 			Namespace: namespace,
 			Labels: union(call.Action.PodLabels, p.Args.PodLabels, map[string]string{
-				labelCreatedBy: createdBy, labelManagedBy: managedBy, phase.LabelActionSet: string(id.UID), phase.LabelPhase: id.String(),
+				labelCreatedBy: createdBy, phase.LabelManagedBy: phase.ManagedBy, phase.LabelActionSet: string(id.UID), phase.LabelPhase: id.String(),
 			}),
 			Annotations: union(p.Annotations, call.Action.PodAnnotations, p.Args.PodAnnotations, map[string]string{
 				phase.AnnotationActionSet: id.Namespace + "/" + id.Name,
@@ -118,8 +116,8 @@ func podName(prefix string, id phase.ID) string {
 	return prefix + rand.SafeEncodeString(string(letters))
 }
 
-// isOf reports whether a Pod was made for a phase.
-func isOf(pod *corev1.Pod, id phase.ID) bool {
+// hasLabelsOf reports whether a Pod has the labels of one that was made for a phase. Another client may have given them to it.
+func hasLabelsOf(pod *corev1.Pod, id phase.ID) bool {
 	return pod.Labels[phase.LabelActionSet] == string(id.UID) && pod.Labels[phase.LabelPhase] == id.String()
 }
 

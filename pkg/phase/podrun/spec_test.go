@@ -62,7 +62,7 @@ func TestIDOfPod(t *testing.T) {
 		got, ok := idOf(pod)
 		podWant(t, "the phase", got, id)
 		podWant(t, "whether the Pod is of a phase", ok, true)
-		podWant(t, "is of it", isOf(pod, id), true)
+		podWant(t, "is of it", hasLabelsOf(pod, id), true)
 	}
 	for _, label := range []string{"", "0", "x.1", "1.x", "00.1", "0.-1"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{

@@ -38,7 +38,7 @@ func trimmed(pod *corev1.Pod) *corev1.Pod {
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, CreationTimestamp: pod.CreationTimestamp,
 			DeletionTimestamp: pod.DeletionTimestamp, DeletionGracePeriodSeconds: pod.DeletionGracePeriodSeconds,
 			Labels:      only(pod.Labels, phase.LabelActionSet, phase.LabelPhase),
-			Annotations: only(pod.Annotations, phase.AnnotationActionSet, phase.AnnotationReleased),
+			Annotations: only(pod.Annotations, phase.AnnotationActionSet, phase.AnnotationNonce, phase.AnnotationReleased),
 		},
 		Spec: spec, Status: trimmedStatus(&pod.Status),
 	}

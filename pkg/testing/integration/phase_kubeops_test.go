@@ -38,7 +38,7 @@ func newKubeOps(t *testing.T) *kubeOps {
 	cluster := testcluster.Shared(t)
 	k := &kubeOps{T: t, namespace: cluster.Namespace(t)}
 	var errs [3]error
-	env := phase.Environment{Wake: func(phase.ID) {}}
+	env := phase.Environment{Wake: func(phase.ID) {}, Reach: phase.Reach{Served: "operations"}}
 	env.Dynamic, errs[0] = dynamic.NewForConfig(cluster.Config())
 	k.kube, errs[1] = kubernetes.NewForConfig(cluster.Config())
 	k.ours, errs[2] = versioned.NewForConfig(cluster.Config())
@@ -55,7 +55,7 @@ func newKubeOps(t *testing.T) *kubeOps {
 // call returns a call of another phase each time.
 func (k *kubeOps) call(args map[string]any) phase.Call {
 	k.phases++
-	return phase.Call{ID: phase.ID{UID: types.UID("uid-" + k.namespace), Phase: k.phases}, Args: args}
+	return phase.Call{ID: phase.ID{Namespace: k.namespace, UID: types.UID("uid-" + k.namespace), Phase: k.phases}, Args: args}
 }
 
 // begin returns a validated call, as before a phase is started.

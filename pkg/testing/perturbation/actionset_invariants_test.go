@@ -90,8 +90,9 @@ func causeOf(change perturbation.Change, sets map[types.UID]*v1alpha1.ActionSet)
 		for i := range set.Status.Actions {
 			for p, of := range phasesOf(&set.Status.Actions[i]) {
 				running := of.State == v1alpha1.StateRunning
+				its := fmt.Sprintf("%s.%d.%s", uid, i, indexOf(p))
 				switch {
-				case mark == fmt.Sprintf("%s.%d.%s", uid, i, indexOf(p)) && !change.Deleted:
+				case (mark == its || strings.HasPrefix(mark, its+".")) && !change.Deleted: // what follows is a nonce
 					if !running {
 						return i, fmt.Sprintf("%s, which is %s", of.Name, of.State)
 					}

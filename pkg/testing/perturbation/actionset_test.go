@@ -35,6 +35,8 @@ func TestActionSet(t *testing.T) {
 		effects [][]string
 		// snapshots is the number of ActionSets that get a snapshot.
 		snapshots int
+		// start is startActionSets if it is nil.
+		start func(ctx context.Context, config *rest.Config, namespace string) error
 		// more is true for a test that runs only if all patterns are tried.
 		more bool
 	}{
@@ -71,6 +73,25 @@ func TestActionSet(t *testing.T) {
 			effects:   [][]string{{"before: before=1", "cleanup: cleanup=1"}},
 			snapshots: 1, more: true,
 		},
+		"its Secret goes": {
+			given: acts{makeBlueprint(usesSecret), runWithSecret(runsPhase("wait"))},
+			acts: acts{act("delete the Secret, and open the gate", in(remove(secrets, "creds", metav1.DeletePropagationBackground),
+				setLabel(blueprints, name, "gate", "open")), completed)},
+			effects:   [][]string{{"before: before=1", "after: after=2", "cleanup: cleanup=3"}},
+			snapshots: 1,
+		},
+		"its rights go": {
+			given:     acts{giveActionRights(), makeBlueprint(waitsInTheMiddle), makeConfigMapOf("gate", "closed"), runSet("Namespace", "1", runsPhase("wait"))},
+			acts:      acts{act("take the rights of its phases, and cancel", in(take(phaseRights, configMaps), cancelSet), failed), removeSet()},
+			effects:   [][]string{{"before: before-1=1"}},
+			snapshots: 1, start: startRestrictedActionSets,
+		},
+		"the namespace of its application goes": {
+			given:     acts{makeApplication(), runSet("Namespace", "1", runsPhase("wait"))},
+			acts:      acts{act("delete the namespace, and cancel", in(removeApplication, cancelSet), failed), removeSet()},
+			effects:   [][]string{{"cleanup: cleanup=1"}},
+			snapshots: 1,
+		},
 		// Without a deferPhase there is no finalizer: the old ActionSet is gone when the new one is created.
 		"deleted in the middle and created again": {
 			given: acts{makeBlueprint(withoutDeferPhase), makeConfigMapOf("gate", "closed"), runSet("Namespace", "1", runsPhase("wait"))},
@@ -90,9 +111,12 @@ func TestActionSet(t *testing.T) {
 				t.Skipf("runs only if %s is set", perturbation.AllPatternsVariable)
 			}
 			t.Parallel()
+			if test.start == nil {
+				test.start = startActionSets
+			}
 			perturbation.Test(t, testcluster.Shared(t), perturbation.Scenario{
 				Name: name, Given: test.given, Acts: test.acts, Flicker: flickerSet,
-				Start:     startActionSets,
+				Start:     test.start,
 				Resources: []schema.GroupVersionResource{actionSets, configMaps, deployments},
 				Normalize: normalizeRun,
 				Invariants: []perturbation.Invariant{

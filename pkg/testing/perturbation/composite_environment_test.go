@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -103,9 +102,13 @@ func rightsActs() []perturbation.Act {
 
 // startRestricted runs one instance as a user that has no other rights than those of the run and of the group.
 func startRestricted(ctx context.Context, config *rest.Config, namespace string) error {
+	return startCompositeControllers(ctx, restrictedConfig(config, namespace), namespace)
+}
+
+func restrictedConfig(config *rest.Config, namespace string) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: restrictedUser(namespace), Groups: []string{restrictedGroup}}
-	return startCompositeControllers(ctx, config, namespace)
+	return config
 }
 
 // A namespace.
@@ -148,7 +151,6 @@ func clusterActs(hook *widgetHook) []perturbation.Act {
 
 // namespaceActs delete the namespace of the run, which another object holds for a while, and make it again.
 func namespaceActs() []perturbation.Act {
-	namespaces := corev1.SchemeGroupVersion.WithResource("namespaces")
 	const holds = "holds"
 	hold := put(configMaps, "ConfigMap", holds, map[string]any{"finalizers": []any{"example.com/holds"}}, nil)
 	removeNamespace := func(ctx context.Context, user *perturbation.User) error {

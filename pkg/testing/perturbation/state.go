@@ -20,6 +20,7 @@ var (
 	uidPattern         = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	timePattern        = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	addressPattern     = regexp.MustCompile(`\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b`)
+	noncePattern       = regexp.MustCompile(`\b[A-Z2-7]{26}\b`)
 	tokenVolumePattern = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
 )
 
@@ -52,13 +53,14 @@ func (u *User) state(ctx context.Context, scenario *Scenario) (string, error) {
 	return strings.Join(objects, ""), nil
 }
 
-// withoutAccidents replaces names, UIDs, times, addresses and tokens by placeholders.
+// withoutAccidents replaces names, UIDs, times, addresses, nonces and tokens by placeholders.
 func (u *User) withoutAccidents(text string) string {
 	text = strings.ReplaceAll(text, u.RunName(), "<run>")
 	text = strings.ReplaceAll(text, u.Namespace, "<namespace>")
 	text = uidPattern.ReplaceAllString(text, "<uid>")
 	text = timePattern.ReplaceAllString(text, "<time>")
 	text = addressPattern.ReplaceAllString(text, "<address>")
+	text = noncePattern.ReplaceAllString(text, "<nonce>")
 	return tokenVolumePattern.ReplaceAllString(text, "<token>")
 }
 
