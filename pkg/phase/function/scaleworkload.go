@@ -87,6 +87,11 @@ func (s *ScaleWorkload) Validate(ctx context.Context, call phase.Call) (map[stri
 	if !intent.workload() {
 		return s.validateOther(ctx, intent)
 	}
+	return s.validateWorkload(ctx, intent)
+}
+
+// validateWorkload returns the intent for a Deployment or a StatefulSet.
+func (s *ScaleWorkload) validateWorkload(ctx context.Context, intent scaleIntent) (map[string]any, error) {
 	found, err := s.get(ctx, intent)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", intent, phase.Definitive(err))
@@ -179,6 +184,7 @@ func (s *ScaleWorkload) observe(
 	ctx context.Context, call phase.Call, intent scaleIntent, args blueprint.ScaleWorkloadArgs, found *workload,
 ) (phase.Observation, error) {
 	scaledBy := found.Annotations[phase.AnnotationScaled]
+	disturbed := disturbance(intent, args.Replicas, found.replicas)
 	switch {
 	case found.UID != intent.UID:
 		return phase.Ended(phase.Failf("%s was deleted, and another one has its name", intent))
@@ -187,8 +193,8 @@ func (s *ScaleWorkload) observe(
 	case scaledBy != mark(call.ID):
 		return phase.Observation{State: phase.Idle}, nil
 	case !ptr.Deref(args.WaitForReady, true):
-	case found.replicas != args.Replicas:
-		return phase.Ended(phase.Failf("%s was scaled to %d, and then to %d by another client before it was ready", intent, args.Replicas, found.replicas))
+	case disturbed != nil:
+		return phase.Ended(disturbed)
 	default:
 		ready, err := s.ready(ctx, found)
 		if err != nil {
@@ -196,10 +202,19 @@ func (s *ScaleWorkload) observe(
 		}
 		if !ready {
 			return phase.Observation{State: phase.Running, PollAfter: pollAfter(time.Since(call.StartTime), readinessPoll, maxReadinessPoll),
-				Waiting: phase.Waiting{For: fmt.Sprintf("%s to have %d replicas, and their Pods to run", intent, args.Replicas)}}, nil
+				Waiting: phase.Waiting{For: fmt.Sprintf("%s to have %d replicas, and their Pods to run", intent, found.replicas)}}, nil
 		}
 	}
 	return phase.Observation{State: phase.Succeeded, Output: map[string]any{"originalReplicaCount": int64(intent.OriginalReplicaCount)}}, nil
+}
+
+// disturbance returns a *phase.Failure if another client has scaled what was scaled, so that the phase has not done what it was for. An autoscaler that
+// changes the number of a running workload is none: then the phase waits for that number.
+func disturbance(what fmt.Stringer, wanted, live int32) error {
+	if live == wanted || live > 0 && wanted > 0 {
+		return nil
+	}
+	return phase.Failf("%s was scaled to %d, and then to %d by another client before it was ready", what, wanted, live)
 }
 
 // Cancel implements Function. The workload keeps the number of replicas that it was scaled to.

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -120,6 +122,9 @@ func (w *ownerWorld) follow() {
 		_, err = w.client.AppsV1().Deployments("shop").Update(w.t.Context(), deployment, metav1.UpdateOptions{})
 	}
 	if err == nil {
+		err = w.client.AppsV1().ReplicaSets("shop").Delete(w.t.Context(), "web-1", metav1.DeleteOptions{})
+	}
+	if err == nil || apierrors.IsNotFound(err) {
 		_, err = w.client.AppsV1().ReplicaSets("shop").Create(w.t.Context(), &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
 			GenerateName: "web-", Name: "web-1", Labels: map[string]string{"app": "web"},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
@@ -130,13 +135,26 @@ func (w *ownerWorld) follow() {
 	}
 }
 
+// addPods adds running Pods of the Deployment.
+func (w *ownerWorld) addPods(from, to int) {
+	w.t.Helper()
+	for i := from; i < to; i++ {
+		pod := ownedPod(fmt.Sprintf("web-%d", i), "", corev1.PodRunning)
+		pod.Namespace, pod.Labels = "shop", map[string]string{"app": "web"}
+		if err := w.client.Tracker().Add(pod); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
 func (w *ownerWorld) call(kind string, wait bool) phase.Call {
 	return phase.Call{ID: testID, Args: map[string]any{"replicas": "0", "kind": kind, "namespace": "shop", "name": "web", "waitForReady": wait}}
 }
 
-// run runs a call as far as possible, and records its intents.
+// run runs a call as far as possible when its next poll is due, and records its intents.
 func (w *ownerWorld) run(call *phase.Call) phase.Observation {
 	w.t.Helper()
+	w.pace = &pace{}
 	if call.Intent == nil {
 		intent, err := w.Validate(w.t.Context(), *call)
 		if err != nil {
@@ -173,6 +191,35 @@ func TestScaleThroughOwner(t *testing.T) {
 	}
 	if w.size != 0 || w.puts != 1 {
 		t.Errorf("the App has %d replicas after %d writes", w.size, w.puts)
+	}
+}
+
+func TestAutoscalerOfOwner(t *testing.T) {
+	w := newOwnerWorld(t, "App")
+	call := w.call("deployment", true)
+	call.Args["replicas"] = 3
+	w.addPods(0, 2)
+	w.follow()
+	if found := w.run(&call); found.State != phase.Running {
+		t.Errorf("its Deployment has two Pods yet: %+v", found)
+	}
+	w.size = 5
+	if got := w.run(&call).Waiting.For; !strings.HasPrefix(got, "deployment shop/web to have 5 replicas") {
+		t.Errorf("it waits for %q", got)
+	}
+	w.addPods(2, 5)
+	w.follow()
+	if diff := cmp.Diff(succeededFrom(2), w.run(&call)); diff != "" || w.puts != 1 {
+		t.Errorf("after %d writes (-want +got):\n%s", w.puts, diff)
+	}
+
+	w = newOwnerWorld(t, "App")
+	call = w.call("deployment", true)
+	w.run(&call)
+	w.size = 1
+	want := phase.Observation{State: phase.Failed, Message: "apps.example.com shop/web was scaled to 0, and then to 1 by another client before it was ready"}
+	if diff := cmp.Diff(want, w.run(&call)); diff != "" {
+		t.Errorf("scaled up by another client (-want +got):\n%s", diff)
 	}
 }
 
@@ -229,6 +276,26 @@ func TestScaleCustomKind(t *testing.T) {
 	w = newOwnerWorld(t, "App")
 	if found := w.run(&subject); found.State != phase.Succeeded || w.size != 0 {
 		t.Errorf("the subject: %+v", found)
+	}
+}
+
+// All names of the kind mean the same: the phase waits for the Pods.
+func TestNamesOfWorkloadKinds(t *testing.T) {
+	for _, kind := range []string{"deployments", "Deployments", "deployment.apps", "deployments.apps", "statefulsets", "StatefulSet.apps"} {
+		w := newOwnerWorld(t)
+		w.client.Resources = append(w.client.Resources, served("apps/v1", "Deployment", "Deployment/scale", "StatefulSet", "StatefulSet/scale"))
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](2)}}
+		if err := w.client.Tracker().Add(set); err != nil {
+			t.Fatal(err)
+		}
+		recorded, err := w.Validate(t.Context(), w.call(kind, true))
+		if err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		var intent scaleIntent
+		if err := phase.DecodeIntent(recorded, &intent); err != nil || !intent.workload() || intent.Scale != nil || intent.OriginalReplicaCount != 2 {
+			t.Errorf("%s: the intent is %v, %v", kind, recorded, err)
+		}
 	}
 }
 

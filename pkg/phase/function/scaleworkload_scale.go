@@ -19,7 +19,13 @@ import (
 	"millwright.dev/pkg/phase"
 )
 
-// validateOther returns the intent for an object that is neither a Deployment nor a StatefulSet.
+// kindOf has the kinds of workloads by their resource, which users may name in any way that kubectl accepts, too.
+var kindOf = map[schema.GroupResource]string{
+	{Group: "apps", Resource: "deployments"}:  kindDeployment,
+	{Group: "apps", Resource: "statefulsets"}: kindStatefulSet,
+}
+
+// validateOther returns the intent for an object of any other kind, or of another name for the kind.
 func (s *ScaleWorkload) validateOther(ctx context.Context, intent scaleIntent) (map[string]any, error) {
 	found, err := s.Mapper.named(ctx, schema.ParseGroupResource(strings.ToLower(intent.Kind)))
 	switch {
@@ -29,6 +35,10 @@ func (s *ScaleWorkload) validateOther(ctx context.Context, intent scaleIntent) (
 		return nil, fmt.Errorf("looking for the kind %s: %w", intent.Kind, err)
 	case !found.scalable:
 		return nil, phase.Failf("Workload type not supported %s: it has no scale subresource", intent.Kind)
+	}
+	if kind, ok := kindOf[found.GroupResource()]; ok {
+		intent.Kind = kind
+		return s.validateWorkload(ctx, intent)
 	}
 	named := found.target(intent.Namespace, intent.Name)
 	intent.Kind, intent.Namespace = found.GroupResource().String(), named.Namespace
@@ -100,22 +110,23 @@ func (s *ScaleWorkload) observeScale(
 ) (phase.Observation, error) {
 	_, written := s.scaled.Load(call.ID)
 	waits := ptr.Deref(args.WaitForReady, true)
+	disturbed := disturbance(intent.Scale, args.Replicas, found.replicas)
 	switch {
 	case found.UID != intent.Scale.UID:
 		return phase.Ended(phase.Failf("%s was deleted, and another one has its name", intent.Scale))
 	case found.replicas != args.Replicas && !written:
 		return phase.Observation{State: phase.Idle}, nil
-	case found.replicas != args.Replicas && waits:
-		return phase.Ended(phase.Failf("%s was scaled to %d, and then to %d by another client before it was ready", intent.Scale, args.Replicas, found.replicas))
+	case disturbed != nil && waits:
+		return phase.Ended(disturbed)
 	case waits:
-		ready, err := s.followed(ctx, intent, args.Replicas, found)
+		ready, err := s.followed(ctx, intent, found)
 		if err != nil {
 			return phase.Ended(err)
 		}
 		if !ready {
 			return phase.Observation{
 				State: phase.Running, PollAfter: pollAfter(time.Since(call.StartTime), readinessPoll, maxReadinessPoll),
-				Waiting: phase.Waiting{For: fmt.Sprintf("%s to have %d replicas, and their Pods to run, after %s was scaled", intent, args.Replicas, intent.Scale)},
+				Waiting: phase.Waiting{For: fmt.Sprintf("%s to have %d replicas, and their Pods to run, after %s was scaled", intent, found.replicas, intent.Scale)},
 			}, nil
 		}
 	}
@@ -123,11 +134,11 @@ func (s *ScaleWorkload) observeScale(
 	return phase.Observation{State: phase.Succeeded, Output: map[string]any{"originalReplicaCount": int64(intent.OriginalReplicaCount)}}, nil
 }
 
-// followed reports whether the scaled object has the replicas: the workload of the owner with its Pods, or the object itself according to its
+// followed reports whether the scaled object has the replicas of its scale: the workload of the owner with its Pods, or the object itself according to its
 // status.
-func (s *ScaleWorkload) followed(ctx context.Context, intent scaleIntent, replicas int32, found scale) (bool, error) {
+func (s *ScaleWorkload) followed(ctx context.Context, intent scaleIntent, found scale) (bool, error) {
 	if !intent.workload() {
-		return found.current == replicas, nil
+		return found.current == found.replicas, nil
 	}
 	workload, err := s.get(ctx, intent)
 	switch {
@@ -135,7 +146,7 @@ func (s *ScaleWorkload) followed(ctx context.Context, intent scaleIntent, replic
 		return false, fmt.Errorf("reading %s: %w", intent, phase.Definitive(err))
 	case workload.UID != intent.UID:
 		return false, phase.Failf("%s was deleted, and another one has its name", intent)
-	case workload.replicas != replicas:
+	case workload.replicas != found.replicas:
 		return false, nil
 	}
 	ready, err := s.ready(ctx, workload)

@@ -167,6 +167,29 @@ func TestForeignScalingFails(t *testing.T) {
 	}
 }
 
+// An autoscaler that has scaled a workload again is not another client that works against the phase.
+func TestAutoscalerWhileScaling(t *testing.T) {
+	w := newScaleWorld(t, 0)
+	call := w.call(0, replicas(2))
+	w.advance(&call)
+	w.change(func(set *appsv1.StatefulSet) { set.Spec.Replicas = ptr.To[int32](5) })
+	if got, want := w.advance(&call).Waiting.For, "statefulset db/pg to have 5 replicas, and their Pods to run"; got != want {
+		t.Errorf("it waits for %q, want %q", got, want)
+	}
+	w.settle()
+	if diff := cmp.Diff(succeededFrom(0), w.advance(&call)); diff != "" || w.patches != 1 {
+		t.Errorf("after %d patches (-want +got):\n%s", w.patches, diff)
+	}
+
+	again := w.call(1, replicas(2))
+	w.advance(&again)
+	w.change(func(set *appsv1.StatefulSet) { set.Spec.Replicas = ptr.To[int32](0) })
+	want := phase.Observation{State: phase.Failed, Message: "statefulset db/pg was scaled to 2, and then to 0 by another client before it was ready"}
+	if diff := cmp.Diff(want, w.advance(&again)); diff != "" {
+		t.Errorf("scaled to nothing (-want +got):\n%s", diff)
+	}
+}
+
 func TestScalingNeedsStableObservation(t *testing.T) {
 	resource := schema.GroupResource{Group: "apps", Resource: "statefulsets"}
 	for name, test := range map[string]struct {
