@@ -352,8 +352,7 @@ func TestSweepAfterShortRun(t *testing.T) {
 			return nil
 		}
 		a.mu.Unlock()
-		a.edit(func(set *v1alpha1.ActionSet) { set.Finalizers = nil })
-		a.sets.Delete("ns", "s")
+		a.sets.Remove("ns", "s")
 		set := newSet("go")
 		set.UID, set.Spec.Actions[0].Blueprint = "another", "small"
 		a.create(set)
@@ -474,8 +473,7 @@ func TestRefusedSweepHoldsNothingUp(t *testing.T) {
 			return nil
 		}
 		a.mu.Unlock()
-		a.edit(func(set *v1alpha1.ActionSet) { set.Finalizers = nil })
-		a.sets.Delete("ns", "s")
+		a.sets.Remove("ns", "s")
 		synctest.Wait()
 		set := newSet("go")
 		set.UID = "another"
