@@ -35,8 +35,8 @@ type cleanUpMemory struct {
 	warned, gaveUp bool
 }
 
-// ofSnapshot stands for the Secret with the snapshot, among the phases.
-var ofSnapshot = roundKey{phaseKey{action: -1}, roundCleanUp}
+// ofSnapshot stands for the deletion of the Secret with the snapshot, and ofSnapshotRead for its reading after the end of the run, among the phases.
+var ofSnapshot, ofSnapshotRead = roundKey{phaseKey{action: -1}, roundCleanUp}, roundKey{phaseKey{action: -1, phase: 1}, roundCleanUp}
 
 func (m *cleanUpMemory) set(key phaseKey, of phaseCleanUp) {
 	if m.phases == nil {

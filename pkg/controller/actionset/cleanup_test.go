@@ -206,13 +206,19 @@ func (a *apiServer) podRequests() (n int) {
 // wantWarnings checks how the events about the clean-up begin, since events were last taken. Each of them ends with the refusal.
 func wantWarnings(t *testing.T, a *apiServer, want ...string) {
 	t.Helper()
+	wantWarningsOf(t, a, "no RoleBinding", want...)
+}
+
+// wantWarningsOf wants warnings about the clean-up that end with the reason of its failure.
+func wantWarningsOf(t *testing.T, a *apiServer, why string, want ...string) {
+	t.Helper()
 	events := slices.DeleteFunc(a.takeEvents(), func(event string) bool { return !strings.Contains(event, reasonCleanUpFailed) })
 	if len(events) != len(want) {
 		t.Fatalf("events %q, want %d", events, len(want))
 	}
 	for i, event := range events {
-		if !strings.HasPrefix(event, want[i]) || !strings.HasSuffix(event, "no RoleBinding") || strings.Count(event, "no RoleBinding") != 1 {
-			t.Errorf("event %q, want %q, and the refusal once", event, want[i])
+		if !strings.HasPrefix(event, want[i]) || !strings.HasSuffix(event, why) || strings.Count(event, why) != 1 {
+			t.Errorf("event %q, want %q, and the reason once", event, want[i])
 		}
 	}
 }

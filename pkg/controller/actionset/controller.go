@@ -309,7 +309,7 @@ func (s *syncer) run(ctx context.Context) (time.Duration, error) {
 	if errors.Is(err, errNotActed) {
 		err = nil
 	}
-	after := s.endShare(s.plan.RequeueAfter, err != nil)
+	after := s.endShare(s.plan.RequeueAfter, err != nil || s.o.snapshotUnread())
 	after = controller.EarliestDelay(after, s.memory.cleanUp.retryAfter(s.o.now, s.goesOn()))
 	if err == nil && (s.plan.retry || s.share.continues) {
 		err = s.problem

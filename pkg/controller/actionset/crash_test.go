@@ -250,8 +250,10 @@ func (w *world) happen(random *rand.Rand) {
 		}
 	case draw < 83:
 		w.stubborn[key] = true
-	case draw < 88:
+	case draw < 86:
 		w.unknown = random.IntN(3)
+	case draw < 88:
+		w.unread = random.IntN(6)
 	case draw < 97:
 		w.now = w.now.Add(time.Duration(random.IntN(100)) * time.Second)
 	case draw < 98:

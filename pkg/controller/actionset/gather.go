@@ -73,6 +73,9 @@ func (s *syncer) gather(ctx context.Context, set *v1alpha1.ActionSet) (err error
 		if err := s.gatherSnapshot(ctx); err != nil {
 			return err
 		}
+		if s.o.snapshotUnread() {
+			return nil
+		}
 		s.o.takenOver = !s.memory.snapshotCreated && !executedBy(set.Status, s.executor)
 		s.gatherLeftovers(ctx)
 	case set.DeletionTimestamp != nil:
@@ -117,7 +120,8 @@ func (s *syncer) gatherTerminating(ctx context.Context) error {
 	return nil
 }
 
-// gatherSnapshot reads the snapshot of an ActionSet that has one, or has had one.
+// gatherSnapshot reads the snapshot of an ActionSet that has one, or has had one. A run that goes on waits for a snapshot that is refused, or cannot be
+// decrypted. What one that has ended has left is found without it.
 func (s *syncer) gatherSnapshot(ctx context.Context) error {
 	set := s.o.set
 	if s.memory.readsMany && !hasFinished(set.Status) {
@@ -133,15 +137,36 @@ func (s *syncer) gatherSnapshot(ctx context.Context) error {
 		if s.memory.cleanedUp = s.memory.cleanedUp || hasLongEnded(set); s.memory.cleanedUp {
 			return nil
 		}
-		if s.memory.cleanUp.phases[ofSnapshot.phaseKey].givenUp {
+		if s.memory.cleanUp.phases[ofSnapshotRead.phaseKey].givenUp {
 			return nil
 		}
 	}
 	err := s.getSnapshot(ctx)
-	if err != nil && !s.goesOn() && isRefusal(err) {
-		err = s.cleanedUp(ctx, ofSnapshot, err)
+	if err == nil || errors.Is(err, errAwaitsTurn) || ctx.Err() != nil {
+		return err
 	}
-	return err
+	refused := isRefusal(err) || isUndecryptable(err)
+	if s.goesOn() {
+		if !refused {
+			return err
+		}
+		s.problem, s.o.leftUnknown = err, true
+		s.memory.rememberWaiting(&s.o, ofSnapshot.phaseKey, phase.Waiting{For: "its snapshot, which cannot be read", Details: err.Error()})
+		return nil
+	}
+	if isUndecryptable(err) && set.DeletionTimestamp != nil { // the deletion does not wait for a key that may be lost
+		err = &phase.Failure{Message: err.Error()}
+	}
+	_ = s.cleanedUp(ctx, ofSnapshotRead, err) // it has recorded the failure
+	if !refused {
+		return err
+	}
+	return nil
+}
+
+// isUndecryptable reports whether the API server has answered that it cannot decrypt an object: the key may be lost, or its service may not answer.
+func isUndecryptable(err error) bool {
+	return apierrors.IsInternalError(err) && !apierrors.IsUnexpectedServerError(err)
 }
 
 // getSnapshot reads the snapshot from the API server. One that takes much memory needs a turn, and so does a run that reads many objects: without a turn
@@ -150,6 +175,10 @@ func (s *syncer) getSnapshot(ctx context.Context) error {
 	s.memory.readsMany = false
 	name := snapshotName(s.o.set)
 	secret, err := s.KubeClient.CoreV1().Secrets(s.key.Namespace).Get(ctx, name, getOptions)
+	if err == nil || apierrors.IsNotFound(err) {
+		s.memory.rememberWaiting(&s.o, ofSnapshot.phaseKey, phase.Waiting{})
+		delete(s.memory.cleanUp.phases, ofSnapshotRead.phaseKey)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		// The finalizer is removed last, so the clean-up is complete without it.

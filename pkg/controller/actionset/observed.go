@@ -78,10 +78,16 @@ type observed struct {
 	prepared map[phaseKey]preparation
 	// polled are phases that run.
 	polled map[phaseKey]phase.Observation
-	// waiting is what the phases wait for that were polled or prepared.
+	// waiting is what the phases wait for that were polled or prepared, and the run for a snapshot that cannot be read.
 	waiting map[phaseKey]phaseWait
 	// artifacts of actions that have succeeded.
 	artifacts map[int]renderedArtifacts
+}
+
+// snapshotUnread reports whether the run goes on, and its snapshot cannot be read at the moment.
+func (o *observed) snapshotUnread() bool {
+	_, waits := o.waiting[ofSnapshot.phaseKey]
+	return waits
 }
 
 // phaseKey is a phase of an ActionSet; phase may be phase.Deferred.

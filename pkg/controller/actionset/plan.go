@@ -122,6 +122,8 @@ func decide(o observed) plan {
 		return planOf(finishSteps(o)...)
 	case o.namespaceTerminating:
 		return plan{} // nothing can be created in the namespace, and the ActionSet will be deleted
+	case hasStarted(o.set.Status) && o.snapshotUnread():
+		return decideUnread(o)
 	case hasStarted(o.set.Status):
 		return decideRunning(o)
 	case deleting:

@@ -33,7 +33,7 @@ type planner struct {
 	// sizeBound is at least the size of the ActionSet with the status, without messages of failures; 0 before it was determined. A run of a thousand
 	// actions does not determine the size a thousand times.
 	sizeBound int
-	// lost: the run cannot continue, because its snapshot is not known.
+	// lost: the run cannot continue.
 	lost bool
 }
 
@@ -72,7 +72,7 @@ func (t *planner) plan() plan {
 	if last := lastEvent(events); last != nil {
 		t.status.LastEvent = last
 	}
-	if !ended {
+	if !ended && t.snapshot != nil {
 		p.Steps = append(p.Steps, finalizerSteps(t.o, t.snapshot.needsFinalizer())...)
 	}
 	if t.o.set.Status == nil || !equality.Semantic.DeepEqual(*t.o.set.Status, t.status) {

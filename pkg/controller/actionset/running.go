@@ -30,6 +30,33 @@ func decideRunning(o observed) plan {
 	return t.plan()
 }
 
+// decideUnread has a run wait for its snapshot, without which it is not known how its phases have ended. A cancelled run waits as long as its last phase and
+// its deferPhase may take, counted from the first failure to read the snapshot if that was later.
+func decideUnread(o observed) plan {
+	if o.statusTooLarge != "" {
+		return decideTooLarge(o)
+	}
+	t := newPlanner(o, nil, *o.set.Status.DeepCopy())
+	t.recordCancel()
+	for i := range t.status.Actions {
+		if key, more := t.current(i); more {
+			t.skipped = append(t.skipped, key)
+		}
+	}
+	t.retry = true
+	if since, unread := t.cancelledSince(), o.waiting[ofSnapshot.phaseKey]; !since.IsZero() {
+		if unread.since.After(since) {
+			since = unread.since
+		}
+		if limit := since.Add(stopLimit + deferLimit); o.now.Before(limit) {
+			t.requeueAt(limit)
+		} else {
+			t.failRun("The run cannot continue: " + unread.Details)
+		}
+	}
+	return t.plan()
+}
+
 // advanceAction advances an action as far as possible without waiting. An action without phases ends when it begins. advanceAction returns
 // false if the end cannot be recorded yet.
 func (t *planner) advanceAction(i int, begins bool) bool {

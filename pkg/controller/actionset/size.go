@@ -89,7 +89,7 @@ func decideTooLarge(o observed) plan {
 	t.setCondition(v1alpha1.ConditionCancelled, metav1.ConditionTrue, v1alpha1.ReasonStatusTooLarge, message)
 	t.setFailure(v1alpha1.ReasonStatusTooLarge, message)
 	t.recordWarning("Error", message)
-	if o.snapshot == nil {
+	if o.snapshot == nil && !o.snapshotUnread() {
 		t.failSnapshotLost()
 	}
 	return t.plan()

@@ -32,17 +32,16 @@ type phaseWait struct {
 	since time.Time
 }
 
-// waitingLines returns the lines of the phases that have not ended.
+// waitingLines returns the lines of the run and of the phases that have not ended.
 func (t *planner) waitingLines() (lines []string) {
 	shown := waitingShown(t.o.set.Status)
 	keys := slices.AppendSeq(slices.Clone(t.skipped), maps.Keys(t.o.waiting))
 	slices.SortFunc(keys, phaseKey.compare)
 	for _, key := range slices.Compact(keys) {
-		p, w := phaseIn(&t.status, key), t.o.waiting[key]
-		if p == nil || p.State != v1alpha1.StateRunning && p.State != v1alpha1.StatePending {
+		if !mayWait(&t.status, key) {
 			continue
 		}
-		prefix := waitingPrefix(&t.status, key)
+		w, prefix := t.o.waiting[key], waitingPrefix(&t.status, key)
 		before, head, line := lineOf(shown, prefix), prefix+w.head(), prefix+w.line()
 		switch {
 		case w.For == "": // this plan knows nothing about it
@@ -82,8 +81,17 @@ func shortened(details string) string {
 	return details
 }
 
-// waitingPrefix returns the beginning of the line of a phase. It is unique among the phases.
+// mayWait reports whether a status has a line for a phase, or for the run if the key is that of its snapshot.
+func mayWait(status *v1alpha1.ActionSetStatus, key phaseKey) bool {
+	p := phaseIn(status, key)
+	return key == ofSnapshot.phaseKey || p != nil && (p.State == v1alpha1.StateRunning || p.State == v1alpha1.StatePending)
+}
+
+// waitingPrefix returns the beginning of such a line. It is unique among the lines.
 func waitingPrefix(status *v1alpha1.ActionSetStatus, key phaseKey) string {
+	if key == ofSnapshot.phaseKey {
+		return "the run waits for "
+	}
 	return describePhase(status, key) + " waits for "
 }
 
@@ -111,7 +119,7 @@ func lineOf(lines []string, prefix string) string {
 
 // waitingSince returns since when a phase waits for something, according to the status; zero if it is not in the status.
 func waitingSince(status *v1alpha1.ActionSetStatus, key phaseKey, what string) time.Time {
-	if phaseIn(status, key) == nil {
+	if !mayWait(status, key) {
 		return time.Time{}
 	}
 	rest, found := strings.CutPrefix(lineOf(waitingShown(status), waitingPrefix(status, key)), waitingPrefix(status, key)+what+" since ")
@@ -139,7 +147,7 @@ func (m *memory) rememberWaiting(o *observed, key phaseKey, what phase.Waiting) 
 	known, waits := m.waiting[key]
 	if !waits || known.For != what.For {
 		known.since = waitingSince(o.set.Status, key, what.For)
-		if known.since.IsZero() {
+		if known.since.IsZero() || known.since.After(o.now) { // the message of a failure may have a line of this kind, too
 			known.since = o.now.Truncate(time.Second)
 		}
 	}

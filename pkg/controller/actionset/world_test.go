@@ -56,6 +56,9 @@ type world struct {
 	// unknown is the number of asks that are not answered; failing reports for which further asks that is so.
 	unknown int
 	failing func(controller.Ask) bool
+	// unread is the number of syncs of a run that cannot read its snapshot, and unreadSince when the first of them was.
+	unread      int
+	unreadSince time.Time
 	// notRendered: preparations that are not answered have rendered nothing. alone is how many asks were answered in syncs that were alone.
 	// neverAlone: a sync cannot be alone.
 	notRendered, neverAlone bool
@@ -161,11 +164,27 @@ func (w *world) look() *observed {
 			o.leftovers = append(o.leftovers, key)
 		}
 	}
+	if hasStarted(set.Status) && !hasFinished(set.Status) && !w.terminating {
+		w.hideSnapshot(&o)
+	}
 	o.prepareAgain = w.prepareAgain
 	if o.alone = suspectAction(o); w.neverAlone {
 		o.alone = nil
 	}
 	return &o
+}
+
+// hideSnapshot is a failure to read the snapshot, if one is due.
+func (w *world) hideSnapshot(o *observed) {
+	if w.unread == 0 {
+		w.unreadSince = time.Time{}
+		return
+	}
+	if w.unread--; w.unreadSince.IsZero() {
+		w.unreadSince = w.now
+	}
+	o.snapshot, o.snapshotID, o.takenOver, o.leftovers, o.leftUnknown = nil, nil, false, nil, true
+	o.waiting = map[phaseKey]phaseWait{ofSnapshot.phaseKey: {phase.Waiting{For: "its snapshot"}, w.unreadSince}}
 }
 
 func (w *world) traits(key phaseKey) phase.Traits {

@@ -6,6 +6,7 @@ package perturbation_test
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +21,19 @@ import (
 // completed reports whether the ActionSet is complete and its snapshot deleted.
 func completed(ctx context.Context, user *perturbation.User) (bool, error) {
 	return ended(ctx, user, v1alpha1.StateComplete, v1alpha1.ConditionComplete)
+}
+
+// completeOrUnread reports whether the run is complete, or waits because another process cannot read its snapshot.
+func completeOrUnread(ctx context.Context, user *perturbation.User) (bool, error) {
+	set, err := readSet(ctx, user)
+	if err != nil {
+		return false, err
+	}
+	progressing := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionProgressing)
+	if set.Status.CompletionTime == nil && (progressing == nil || !strings.Contains(progressing.Message, "the run waits for its snapshot")) {
+		return false, fmt.Errorf("got the status %+v, want it complete, or waiting for its snapshot", set.Status)
+	}
+	return true, nil
 }
 
 // failed reports whether the ActionSet has failed and its snapshot is deleted.

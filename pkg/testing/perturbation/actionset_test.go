@@ -86,6 +86,15 @@ func TestActionSet(t *testing.T) {
 			effects:   [][]string{{"before: before-1=1"}},
 			snapshots: 1, start: startRestrictedActionSets,
 		},
+		"the right to its snapshot goes": {
+			given: acts{giveActionRights(), makeBlueprint(usesSecret), runWithSecret(runsPhase("wait"))},
+			acts: acts{
+				act("take the right, and open the gate", in(take(snapshotRights, secrets), setLabel(blueprints, name, "gate", "open")), completeOrUnread),
+				act("give it back", give(snapshotRights, secrets), completed),
+			},
+			effects:   [][]string{{"before: before=1", "after: after=2", "cleanup: cleanup=3"}},
+			snapshots: 1, start: startRestrictedActionSets,
+		},
 		"the namespace of its application goes": {
 			given:     acts{makeApplication(), runSet("Namespace", "1", runsPhase("wait"))},
 			acts:      acts{act("delete the namespace, and cancel", in(removeApplication, cancelSet), failed), removeSet()},

@@ -143,7 +143,7 @@ const (
 	// ReasonStatusTooLarge: the API server has rejected a status because it is too large. The run is cancelled, and outputs and artifacts are
 	// not in the status.
 	ReasonStatusTooLarge = "StatusTooLarge"
-	// ReasonRunLost: the Secret with the snapshot was deleted or replaced, or the run was started by another controller.
+	// ReasonRunLost: the Secret with the snapshot was deleted, was replaced, or cannot be read, or the run was started by another controller.
 	ReasonRunLost = "RunLost"
 	// ReasonRenderLost: two processes of the controller have ended while they rendered the arguments of a phase, or observed it for the first time.
 	ReasonRenderLost = "RenderLost"
