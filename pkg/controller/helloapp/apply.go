@@ -22,11 +22,6 @@ import (
 	"millwright.dev/pkg/controller"
 )
 
-// emptyStoreVersion is a resourceVersion that no object has: it is that of the empty store. An apply with it can create an object,
-// and is refused as a conflict if the object exists. Without it, a foreign object that happens to have all fields that we set would
-// silently become ours.
-const emptyStoreVersion = "1"
-
 // reconciler is one sync of one HelloApp.
 type reconciler struct {
 	*Controller
@@ -162,7 +157,7 @@ func (c *Controller) applyService(ctx context.Context, key cache.ObjectName, o *
 // UID, it can only create one. The version prevents a delayed apply from rolling back a later one.
 func fence(meta *metaapply.ObjectMetaApplyConfiguration, uid types.UID, observed metav1.Object) {
 	if uid == "" {
-		meta.WithResourceVersion(emptyStoreVersion)
+		meta.WithResourceVersion(controller.EmptyStoreVersion)
 	} else {
 		meta.WithUID(uid).WithResourceVersion(observed.GetResourceVersion())
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	v1 "millwright.dev/pkg/apis/apps/v1"
+	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/testing/fakeapi"
 )
 
@@ -242,7 +243,7 @@ func TestAnApplyHoldsForTheVersionThatWasObserved(t *testing.T) {
 		})
 		a.operate()
 		synctest.Wait()
-		want = []string{emptyStoreVersion, a.deployment().ResourceVersion}
+		want = []string{controller.EmptyStoreVersion, a.deployment().ResourceVersion}
 		a.edit(func(s *v1.HelloAppSpec) { s.Image = "nginx:2" })
 		synctest.Wait()
 		if diff := cmp.Diff(want, versions); diff != "" {
