@@ -35,9 +35,9 @@ func TestMistakesAreReportedInOneLine(t *testing.T) {
 		{[]string{"--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright --help'"},
 		{[]string{"controllers", "--foo"}, exitUsage, "Error: unknown flag: --foo; see 'millwright controllers --help'"},
 		{[]string{"--zap-log-level=4"}, exitUsage, "Error: unknown flag: --zap-log-level: flags of Metacontroller are for 'millwright controllers'; see 'millwright --help'"},
-		{[]string{"controllers", "--zap-log-level=error", "-apply-strategy-ssa-field-manager=m", "--workers=0"}, exitUsage, "Error: --apply-strategy-ssa-field-manager is a flag of Metacontroller: " +
-			"remove it: children are not written by server-side apply; invalid --zap-log-level \"error\": must be debug, info or a number, which is that of -v: what info logs is always logged; " +
-			"invalid --workers \"0\": must be at least 1; see 'millwright controllers --help'"},
+		{[]string{"controllers", "--zap-log-level=error", "-apply-strategy=x", "-apply-strategy-ssa-field-manager=", "--workers=0"}, exitUsage, "Error: invalid --zap-log-level \"error\": must be debug, info or a number, which is that of -v: what info logs is always logged; " +
+			"invalid --workers \"0\": must be at least 1; invalid --apply-strategy \"x\": must be dynamic-apply or server-side-apply; " +
+			"invalid --apply-strategy-ssa-field-manager \"\": must have 1 to 128 printable characters; see 'millwright controllers --help'"},
 		{[]string{"controllers", "-namespace=x"}, exitUsage, "Error: unknown flag: -namespace=x: flags are written with two dashes: --namespace=x; see 'millwright controllers --help'"},
 		{[]string{"controllers", "-hook-workers", "5"}, exitUsage, "Error: unknown flag: -hook-workers: flags are written with two dashes: --hook-workers; see 'millwright controllers --help'"},
 		{[]string{"controllers", "-x"}, exitUsage, "Error: unknown shorthand flag: 'x' in -x; see 'millwright controllers --help'"},

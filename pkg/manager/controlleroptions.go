@@ -10,9 +10,13 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
+	"millwright.dev/pkg/controller/engine"
+	"millwright.dev/pkg/controller/engine/parent"
 	"millwright.dev/pkg/hook"
 	"millwright.dev/pkg/phase"
 )
@@ -30,13 +34,17 @@ type hookOptions struct {
 	AnswerMemory string
 	// KeepManagedFields includes the managedFields of objects in requests.
 	KeepManagedFields bool
+	// ApplyStrategy is how children are written where their declaration does not set it.
+	ApplyStrategy v1alpha1.ApplyStrategy
+	// FieldManager is the manager of the fields that are written by server-side apply.
+	FieldManager string
 
 	once  sync.Once
 	hooks *hook.Client
 }
 
 func newHookOptions() *hookOptions {
-	return &hookOptions{Workers: defaultWorkers, AnswerMemory: "256Mi"}
+	return &hookOptions{Workers: defaultWorkers, AnswerMemory: "256Mi", ApplyStrategy: v1alpha1.ApplyDynamic, FieldManager: engine.DefaultFieldManager}
 }
 
 func (o *hookOptions) Group() string { return "hooks" }
@@ -50,6 +58,10 @@ func (o *hookOptions) AddFlags(fs *pflag.FlagSet) {
 		"The memory that the answers of all hooks may take together while they are read and processed, at least 16Mi. The body of one answer may have a sixteenth of it, and take half of it once it is decoded; a larger one is refused. More than a quarter of the limit of the process leaves too little for objects.")
 	fs.BoolVar(&o.KeepManagedFields, "hook-managed-fields", o.KeepManagedFields,
 		"Include the metadata.managedFields of objects in requests to hooks, as Metacontroller does. They are held in memory, and are about half of an object.")
+	fs.StringVar((*string)(&o.ApplyStrategy), "apply-strategy", string(o.ApplyStrategy),
+		"How children and attachments are written where spec.applyStrategy of their controller does not set it: dynamic-apply, or server-side-apply.")
+	fs.StringVar(&o.FieldManager, "apply-strategy-ssa-field-manager", o.FieldManager,
+		"The manager of the fields that are written by server-side apply.")
 }
 
 func (o *hookOptions) Validate() (errs []error) {
@@ -62,7 +74,18 @@ func (o *hookOptions) Validate() (errs []error) {
 	if memory, err := resource.ParseQuantity(o.AnswerMemory); err != nil || memory.Value() < minHookAnswerMemory {
 		errs = append(errs, invalid("hook-answer-memory", o.AnswerMemory, "must be a quantity of bytes of at least 16Mi, as in 256Mi"))
 	}
+	if !slices.Contains(parent.ApplyStrategies, o.ApplyStrategy) {
+		errs = append(errs, invalid("apply-strategy", o.ApplyStrategy, "must be %s or %s", v1alpha1.ApplyDynamic, v1alpha1.ApplyServerSide))
+	}
+	if !isFieldManager(o.FieldManager) {
+		errs = append(errs, invalid("apply-strategy-ssa-field-manager", o.FieldManager, "must have 1 to %d printable characters", metav1validation.FieldManagerMaxLength))
+	}
 	return errs
+}
+
+// isFieldManager reports whether the API server accepts a field manager.
+func isFieldManager(name string) bool {
+	return name != "" && len(metav1validation.ValidateFieldManager(name, nil)) == 0
 }
 
 func (o *hookOptions) ApplyTo(config *Config) { config.KeepManagedFields = o.KeepManagedFields }

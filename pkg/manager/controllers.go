@@ -47,6 +47,8 @@ func (o *hookOptions) engine(c *Context) (engine.Config, error) {
 		Workers:        o.Workers,
 		BuiltIn:        builtIns.servedBy,
 		Hooks:          o.client(),
+		ApplyStrategy:  o.ApplyStrategy,
+		FieldManager:   o.FieldManager,
 	}, nil
 }
 

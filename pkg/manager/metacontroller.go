@@ -4,7 +4,6 @@
 package manager
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -36,7 +35,7 @@ func (o *Options) otherMeanings() (errs []error) {
 }
 
 // sharedFlags are those of Metacontroller 4.17 that have the same name here. Values with another meaning are refused by otherMeanings.
-var sharedFlags = []string{"kubeconfig", "workers", "metrics-address", "target-label-selector"}
+var sharedFlags = []string{"kubeconfig", "workers", "metrics-address", "target-label-selector", "apply-strategy", "apply-strategy-ssa-field-manager"}
 
 // IsMetacontrollerFlag reports whether Metacontroller 4.17 has a flag of this name.
 func IsMetacontrollerFlag(name string) bool {
@@ -107,10 +106,7 @@ func (m *MetacontrollerFlags) Translate(all *pflag.FlagSet) (translated []Transl
 			}
 			done.To = append(done.To, dashed(s.flag)+"="+s.value)
 		}
-		switch refused := refusal(""); {
-		case errors.As(err, &refused):
-			errs = append(errs, fmt.Errorf("--%s is a flag of Metacontroller: %w", t.name, err))
-		case err != nil:
+		if err != nil {
 			errs = append(errs, invalid(t.name, given.value(t.name), "%w", err))
 		}
 		settings, translated = append(settings, to...), append(translated, done)
@@ -140,9 +136,3 @@ func dashed(name string) string {
 	}
 	return "--" + name
 }
-
-// refusal is the error of a flag that has no meaning here, whatever its value is: what to do about it.
-type refusal string
-
-// Error implements error.
-func (r refusal) Error() string { return string(r) }

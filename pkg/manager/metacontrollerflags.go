@@ -23,7 +23,7 @@ type translation struct {
 	isBool bool
 	// note is logged where the flag is used.
 	note string
-	// translate returns the flags of Millwright that mean the same, a refusal, or an error that describes which values the flag must have.
+	// translate returns the flags of Millwright that mean the same, or an error that describes which values the flag must have.
 	translate func(value string, given givenFlags) ([]setting, error)
 }
 
@@ -37,8 +37,6 @@ var translations = []translation{
 	{name: "leader-election-namespace", translate: renamed("leader-elect-lease-namespace", emptyOr(validation.IsDNS1123Label))},
 	{name: "leader-election-resource-lock", translate: only("the lock is always a Lease", "leases")},
 	{name: "pprof-address", translate: only("profiles are not served", "0", "")},
-	{name: "apply-strategy", translate: only("children are not written by server-side apply", "dynamic-apply")},
-	{name: "apply-strategy-ssa-field-manager", translate: refused("remove it: children are not written by server-side apply")},
 	{name: "zap-log-level", translate: translateLevel},
 	{name: "zap-encoder", translate: translateEncoder},
 	{name: "zap-devel", isBool: true, translate: translateDevel},
@@ -69,11 +67,6 @@ func number(value string) error {
 		return errors.New("must be a number")
 	}
 	return nil
-}
-
-// refused is for a flag that has no meaning here.
-func refused(advice string) func(string, givenFlags) ([]setting, error) {
-	return func(string, givenFlags) ([]setting, error) { return nil, refusal(advice) }
 }
 
 // only is for a flag whose values, but these, have no meaning here.

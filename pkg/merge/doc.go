@@ -12,6 +12,8 @@
 //	if verdict.Differs { ... write verdict.Object, or re-create it unless verdict.RecordOnly ... }
 //	sum, err := merge.Hash(desiredJSON)              // to remember: this desired and that resourceVersion made no difference
 //
+// For a client that writes by server-side apply, Apply and WithAppliedHash take the place of Update and WithLastApplied.
+//
 // # The rules
 //
 // What was applied last is read from an annotation of the observed object (lastapplied.go). Then, from the top (merge.go):
@@ -57,6 +59,14 @@
 // put back, is kept. If it is missing, empty or null, nothing was applied. If it cannot be read, it counts as missing and is replaced, and
 // [Verdict].Unreadable is the reason. A desired annotation that is not a string is an error: Metacontroller silently drops all annotations
 // in this case.
+//
+// # Server-side apply
+//
+// The API server merges, so [Apply] only decides whether there is something to apply (apply.go): if another object is desired than the hash in the annotation
+// [AppliedHashAnnotation] is of, or if a desired field has another value. The hash is of the object as encode.go writes it, so that another process decides
+// the same.
+// What was applied and is desired no more is known to the managedFields alone. Caches do not hold them: they are read where the answer matters
+// (managedfields.go), which is for a recreation, and after a change of the strategy. An object shows by its annotations which strategy has written it last.
 //
 // # Trees
 //

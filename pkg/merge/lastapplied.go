@@ -16,10 +16,10 @@ import (
 // LastAppliedAnnotation is the annotation of a child with what was applied to it last, as JSON. The name is Metacontroller's.
 const LastAppliedAnnotation = "metacontroller.k8s.io/last-applied-configuration"
 
-// notRecorded is what the record leaves out: owner references, and itself.
+// notRecorded is what the record leaves out: owner references, and the records.
 var notRecorded = &level{below: map[string]*level{"metadata": {
 	kept:  []string{"ownerReferences"},
-	below: map[string]*level{"annotations": {kept: []string{LastAppliedAnnotation}}},
+	below: map[string]*level{"annotations": records},
 }}}
 
 // lastApplied is what the annotation of an observed object holds.

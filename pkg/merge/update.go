@@ -10,6 +10,12 @@ import (
 	"maps"
 )
 
+// records are the annotations of both strategies, which no desired object changes.
+var records = &level{kept: []string{LastAppliedAnnotation, AppliedHashAnnotation}}
+
+// IsRecord reports whether an annotation is the record of what was applied last, by either strategy.
+func IsRecord(annotation string) bool { return records.keeps(annotation) }
+
 // putBack is what a desired object never changes: fields that the system sets, name and namespace, its owners, its status, and the record of
 // what was applied.
 var putBack = &level{
@@ -19,7 +25,7 @@ var putBack = &level{
 			"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
 			"deletionGracePeriodSeconds", "managedFields", "ownerReferences", "selfLink",
 		},
-		below: map[string]*level{"annotations": {kept: []string{LastAppliedAnnotation}}},
+		below: map[string]*level{"annotations": records},
 	}},
 }
 
@@ -36,6 +42,12 @@ type Verdict struct {
 	// RecordOnly reports whether only the record of what was applied differs, for instance because an object was already as desired when it was
 	// adopted. Recreating it would be useless; an update in place is enough.
 	RecordOnly bool
+	// MayRemove reports whether something else was applied last by server-side apply, so that the object may have fields that are desired no more. Only
+	// the managedFields show it: [RemovesOwned] finds out.
+	MayRemove bool
+	// Switched reports whether the other strategy has written the object last. What it has written and is desired no more is known by the managedFields
+	// only: [UpdateOwned] or [TakeOver] finds it.
+	Switched bool
 	// Unreadable is why the record of what was applied last could not be read, nil if it could. Such a record is replaced;
 	// what it may have held and is desired no more stays in the object.
 	Unreadable error
@@ -47,14 +59,13 @@ type Verdict struct {
 // An error names the field of the metadata that cannot be merged. It is permanent: the same trees give the same one. A field
 // that is desired with another type than it has is a difference like any other.
 func Update(observed, desired map[string]any) (Verdict, error) {
-	metadata, ok := observed["metadata"].(map[string]any)
-	if !ok {
-		return Verdict{}, fmt.Errorf("merging into the observed object: its metadata is %s, not an object", kindOf(observed["metadata"]))
+	before, hash, err := recordsOf(observed)
+	if err != nil {
+		return Verdict{}, err
 	}
 	if err := checkMetadata(desired); err != nil {
 		return Verdict{}, fmt.Errorf("merging the desired object: %w", err)
 	}
-	before, _ := annotationsOf(metadata)[LastAppliedAnnotation].(string)
 	applied, after, err := compareApplied(before, desired)
 	if err != nil {
 		return Verdict{}, fmt.Errorf("merging the desired object: %w", err)
@@ -68,7 +79,31 @@ func Update(observed, desired map[string]any) (Verdict, error) {
 		annotate(verdict.Object, after)
 		verdict.Differs, verdict.DesiredChanged, verdict.RecordOnly = true, true, !differs
 	}
+	if hash == "" {
+		return verdict, nil
+	}
+	wanted, err := appliedHash(desired)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("merging the desired object: %w", err)
+	}
+	if hash == wanted && !differs {
+		return Verdict{Object: observed}, nil
+	}
+	verdict.Differs, verdict.DesiredChanged, verdict.RecordOnly = true, hash != wanted, !differs
+	verdict.MayRemove, verdict.Switched = hash != wanted, true
 	return verdict, nil
+}
+
+// recordsOf returns the annotations of both strategies, "" for one that the object does not have.
+func recordsOf(observed map[string]any) (lastApplied, hash string, err error) {
+	metadata, ok := observed["metadata"].(map[string]any)
+	if !ok {
+		return "", "", fmt.Errorf("merging into the observed object: its metadata is %s, not an object", kindOf(observed["metadata"]))
+	}
+	annotations := annotationsOf(metadata)
+	lastApplied, _ = annotations[LastAppliedAnnotation].(string)
+	hash, _ = annotations[AppliedHashAnnotation].(string)
+	return lastApplied, hash, nil
 }
 
 // WithLastApplied returns a desired object for its creation: with the record of what is applied, which later merges need. It must be called
@@ -114,11 +149,17 @@ func annotationsOf(metadata map[string]any) map[string]any {
 }
 
 // annotate sets the record in a tree that is ours at its root, and shares what is below.
-func annotate(object map[string]any, text string) {
+func annotate(object map[string]any, text string) { setRecord(object, LastAppliedAnnotation, text) }
+
+// setRecord sets the annotation of one strategy, and removes that of the other one.
+func setRecord(object map[string]any, key, value string) {
 	metadata := maps.Clone(object["metadata"].(map[string]any))
 	annotations := make(map[string]any, len(annotationsOf(metadata))+1)
 	maps.Copy(annotations, annotationsOf(metadata))
-	annotations[LastAppliedAnnotation] = text
+	for _, record := range records.kept {
+		delete(annotations, record)
+	}
+	annotations[key] = value
 	metadata["annotations"] = annotations
 	object["metadata"] = metadata
 }

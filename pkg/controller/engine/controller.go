@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/controller/engine/parent"
 	"millwright.dev/pkg/hook"
@@ -63,7 +65,14 @@ type Config struct {
 	BuiltIn func(schema.GroupResource) (name string, on, known bool)
 	// Hooks calls the hooks. Controllers in one process share it.
 	Hooks *hook.Client
+	// ApplyStrategy is how children are written where their declaration does not set it; "" for dynamic apply.
+	ApplyStrategy v1alpha1.ApplyStrategy
+	// FieldManager is the manager of the fields that are written by server-side apply; "" for DefaultFieldManager.
+	FieldManager string
 }
+
+// DefaultFieldManager is the manager of the fields that are written by server-side apply, as in Metacontroller.
+const DefaultFieldManager = "metacontroller"
 
 // Controller hosts the declarations of one kind.
 type Controller struct {
@@ -130,6 +139,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if config.TargetSelector == nil {
 		config.TargetSelector = labels.Everything()
 	}
+	config.FieldManager = cmp.Or(config.FieldManager, DefaultFieldManager)
 	writer, err := objectwriter.New(config.RESTConfig)
 	if err != nil {
 		return nil, err

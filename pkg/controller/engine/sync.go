@@ -246,6 +246,7 @@ func (c *Controller) newParentControllerFor(d *parent.Declaration, spec *parent.
 		Namespace:       c.Namespace,
 		Objects:         c.Objects,
 		Writer:          c.writer,
+		FieldManager:    c.FieldManager,
 		Hooks:           c.Hooks,
 		Credentials:     c.credentials,
 		Recorder:        c.Recorder,
@@ -264,7 +265,9 @@ func (c *Controller) compile(ctx context.Context, d *parent.Declaration) (*paren
 	if err != nil {
 		return nil, nil, err
 	}
-	spec, problem := parent.Compile(d, served)
+	compiled := *d
+	compiled.ApplyStrategy = cmp.Or(d.ApplyStrategy, c.ApplyStrategy)
+	spec, problem := parent.Compile(&compiled, served)
 	if problem == nil {
 		problem = spec.CheckNamespace(c.Namespace)
 	}

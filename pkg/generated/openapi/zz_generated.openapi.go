@@ -20578,6 +20578,13 @@ func schema_pkg_apis_metacontroller_v1alpha1_CompositeControllerSpec(ref common.
 							Format:      "",
 						},
 					},
+					"applyStrategy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "applyStrategy is how children are written: dynamic-apply merges here, and records what was applied in an annotation; server-side-apply lets the API server merge, by the owners of fields. Default: the strategy of the process, which is dynamic-apply unless the flag apply-strategy sets another.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"endpointConfigs": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -21137,6 +21144,13 @@ func schema_pkg_apis_metacontroller_v1alpha1_DecoratorControllerSpec(ref common.
 							Description: "resyncPeriodSeconds is how often each target is synced even if nothing has changed, in seconds, at least 1. Default: only when something changes.",
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"applyStrategy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "applyStrategy is how attachments are written: dynamic-apply merges here, and records what was applied in an annotation; server-side-apply lets the API server merge, by the owners of fields. Default: the strategy of the process, which is dynamic-apply unless the flag apply-strategy sets another.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"endpointConfigs": {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -67,6 +68,11 @@ func (w *Writer) Get(ctx context.Context, name Name) (*objectcache.RawObject, er
 	return answer(w.client.Get().AbsPath(name.path()...).Do(ctx))
 }
 
+// GetManaged is a Get of an object with its managedFields.
+func (w *Writer) GetManaged(ctx context.Context, name Name) (*objectcache.RawObject, error) {
+	return parsed(w.client.Get().AbsPath(name.path()...).Do(ctx), true)
+}
+
 // Create creates an object from its JSON, which has its name. That of the argument may be empty.
 func (w *Writer) Create(ctx context.Context, name Name, object []byte) (*objectcache.RawObject, error) {
 	name.Name = ""
@@ -95,6 +101,13 @@ func (w *Writer) Patch(ctx context.Context, name Name, patch []byte, subresource
 	return answer(request.Body(patch).Do(ctx))
 }
 
+// Apply is a server-side apply by a manager. The UID and resourceVersion in the configuration are preconditions: with a UID nothing is created. With force
+// the manager takes fields from others, without it that is a conflict.
+func (w *Writer) Apply(ctx context.Context, name Name, configuration []byte, manager string, force bool) (*objectcache.RawObject, error) {
+	request := w.client.Patch(types.ApplyPatchType).AbsPath(name.path()...).Param("fieldManager", manager).Param("force", strconv.FormatBool(force))
+	return answer(request.Body(configuration).Do(ctx))
+}
+
 // Delete deletes the object that has the UID. What it owns is deleted after it.
 func (w *Writer) Delete(ctx context.Context, name Name, uid types.UID) error {
 	background := metav1.DeletePropagationBackground
@@ -113,7 +126,9 @@ func with(request *rest.Request, body []byte) *rest.Request {
 	return request.SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body)
 }
 
-func answer(result rest.Result) (*objectcache.RawObject, error) {
+func answer(result rest.Result) (*objectcache.RawObject, error) { return parsed(result, false) }
+
+func parsed(result rest.Result, keepManagedFields bool) (*objectcache.RawObject, error) {
 	if err := result.Error(); err != nil {
 		return nil, err
 	}
@@ -121,7 +136,7 @@ func answer(result rest.Result) (*objectcache.RawObject, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, err := objectcache.Parse(text, false)
+	object, err := objectcache.Parse(text, keepManagedFields)
 	if err != nil {
 		return nil, fmt.Errorf("reading what the API server answered: %w", err)
 	}

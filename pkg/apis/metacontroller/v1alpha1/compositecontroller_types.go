@@ -66,6 +66,11 @@ type CompositeControllerSpec struct {
 	// +optional
 	Adoption AdoptionPolicy `json:"adoption,omitempty"`
 
+	// applyStrategy is how children are written: dynamic-apply merges here, and records what was applied in an annotation; server-side-apply lets the
+	// API server merge, by the owners of fields. Default: the strategy of the process, which is dynamic-apply unless the flag apply-strategy sets another.
+	// +optional
+	ApplyStrategy ApplyStrategy `json:"applyStrategy,omitempty"`
+
 	// endpointConfigs are the access to hooks by host, for hooks that have none of their own.
 	// +optional
 	// +listType=atomic
@@ -80,6 +85,16 @@ type AdoptionPolicy string
 const (
 	AdoptMatchLabels AdoptionPolicy = "matchLabels"
 	AdoptAny         AdoptionPolicy = "any"
+)
+
+// ApplyStrategy is how children and attachments are written.
+// +kubebuilder:validation:Enum=dynamic-apply;server-side-apply
+type ApplyStrategy string
+
+// Apply strategies.
+const (
+	ApplyDynamic    ApplyStrategy = "dynamic-apply"
+	ApplyServerSide ApplyStrategy = "server-side-apply"
 )
 
 // CompositeControllerParentResourceRule is the type of the parents, and which objects of that type are parents.

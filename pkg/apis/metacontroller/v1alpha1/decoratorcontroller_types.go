@@ -57,6 +57,11 @@ type DecoratorControllerSpec struct {
 	// +optional
 	ResyncPeriodSeconds *int32 `json:"resyncPeriodSeconds,omitempty"`
 
+	// applyStrategy is how attachments are written: dynamic-apply merges here, and records what was applied in an annotation; server-side-apply lets the
+	// API server merge, by the owners of fields. Default: the strategy of the process, which is dynamic-apply unless the flag apply-strategy sets another.
+	// +optional
+	ApplyStrategy ApplyStrategy `json:"applyStrategy,omitempty"`
+
 	// endpointConfigs are the access to hooks by host, for hooks that have none of their own.
 	// +optional
 	// +listType=atomic

@@ -71,6 +71,9 @@ func (s *parentSync) recordResult(p *plan, step childStep, r stepResult) []child
 	if refused, ok := errors.AsType[*tooLargeError](r.err); ok {
 		s.state.history.recordTooLarge(step, refused.text)
 	}
+	if r.recreates {
+		step.verb = verbRecreate
+	}
 	switch {
 	case r.foreign:
 		p.requeue(foreignRetryInterval)
@@ -97,7 +100,7 @@ func (s *parentSync) recordResult(p *plan, step childStep, r stepResult) []child
 		if len(r.remaining) > 0 {
 			s.state.history.recordRemaining(step, r.remaining)
 		}
-		if step.desired != nil && r.resourceVersion == step.resourceVersion {
+		if s.spec.children[s.childIndex(step.in)].rollsInPlace() && r.resourceVersion == step.resourceVersion {
 			p.requeue(controller.StaleCacheDelay) // no event shows that the rolling update need not wait for it
 		}
 		countChild(s.spec.kind, s.name, changes[step.verb])

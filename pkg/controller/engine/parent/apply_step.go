@@ -14,7 +14,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright.dev/pkg/hook"
-	"millwright.dev/pkg/merge"
 	"millwright.dev/pkg/objectcache"
 	"millwright.dev/pkg/objectcache/objectwriter"
 )
@@ -32,6 +31,8 @@ type stepResult struct {
 	terminating bool
 	// lost reports whether the API server does not find the child: it was deleted, or its type is not served for a while, which no event shows.
 	lost bool
+	// recreates reports whether an update became a recreation.
+	recreates bool
 	// futile reports whether a recreation would change nothing. Then the child was not deleted.
 	futile bool
 	err    error
@@ -48,35 +49,34 @@ func (s *parentSync) applyStep(ctx context.Context, step childStep) stepResult {
 	if step.verb == verbDelete || step.verb == verbRecreate {
 		return s.deleteChild(ctx, step, name)
 	}
-	body, err := json.Marshal(step.object)
-	if err != nil {
-		return stepResult{err: fmt.Errorf("encoding %s: %w", step.child, err)}
+	if step.switched || step.orRecreate {
+		return s.updateManaged(ctx, step, name)
 	}
-	var written *objectcache.RawObject
-	if step.verb == verbCreate {
-		written, err = s.Writer.Create(ctx, name, body)
-	} else {
-		written, err = s.Writer.Update(ctx, name, body)
-	}
+	return s.applyWrite(ctx, step, name)
+}
+
+// applyWrite writes a child.
+func (s *parentSync) applyWrite(ctx context.Context, step childStep, name objectwriter.Name) stepResult {
+	written, err := s.writeChild(ctx, step, name)
 	switch {
 	case err == nil:
-		return resultOf(step, written)
-	case step.verb == verbCreate && apierrors.IsAlreadyExists(err):
+		return s.resultOf(step, written)
+	case step.exists(err):
 		return s.checkOwnership(ctx, step)
 	case step.verb == verbCreate && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return stepResult{terminating: true}
 	case step.verb == verbUpdate && apierrors.IsNotFound(err):
 		return stepResult{lost: true}
 	}
-	return s.failed(step, string(step.verb), err)
+	return s.failed(step, step.deniedVerb(err), err)
 }
 
 // resultOf returns the result of a step that has written an object.
-func resultOf(step childStep, written *objectcache.RawObject) stepResult {
+func (s *parentSync) resultOf(step childStep, written *objectcache.RawObject) stepResult {
 	r := stepResult{done: true, resourceVersion: written.GetResourceVersion()}
 	if step.desired != nil {
 		// What was written could be merged, so that the result can be.
-		r.remaining, _ = remainingAfter(written, step.desired, merge.Update)
+		r.remaining, _ = remainingAfter(written, step.desired, s.spec.merger())
 	}
 	return r
 }
@@ -122,7 +122,7 @@ func (s *parentSync) dryRun(ctx context.Context, step childStep) (futile bool, e
 	if err != nil {
 		return false, fmt.Errorf("reading the result of a dry run of %s: %w", step.child, err)
 	}
-	return step.trial.futile(tree, merge.Update)
+	return step.trial.futile(tree, s.spec.merger())
 }
 
 // isRefusal reports whether the API server, admission or a quota refuses a request, which a retry does not change.

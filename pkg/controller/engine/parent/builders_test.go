@@ -75,15 +75,16 @@ func ptr[T any](value T) *T { return &value }
 
 // configMaps and things are what the API server of these tests serves.
 var (
-	configMaps = Resource{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "ConfigMap", true, false}
-	things     = Resource{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}, "Thing", true, true}
-	plain      = Resource{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "plains"}, "Plain", true, false}
-	namespaces = Resource{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "Namespace", false, true}
+	configMaps  = Resource{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "ConfigMap", true, false}
+	things      = Resource{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}, "Thing", true, true}
+	plain       = Resource{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "plains"}, "Plain", true, false}
+	deployments = Resource{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "Deployment", true, true}
+	namespaces  = Resource{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "Namespace", false, true}
 )
 
 func served() map[schema.GroupVersionResource]Resource {
 	found := map[schema.GroupVersionResource]Resource{}
-	for _, r := range []Resource{configMaps, things, plain, namespaces} {
+	for _, r := range []Resource{configMaps, things, plain, namespaces, deployments} {
 		found[r.GroupVersionResource] = r
 	}
 	return found

@@ -58,13 +58,15 @@ type Config struct {
 	// WatchUnselected watches parents that no rule of the Declaration selects, too.
 	WatchUnselected bool
 	// Namespace of parents and children; "" for all.
-	Namespace   string
-	Objects     *objectcache.Cache
-	Writer      *objectwriter.Writer
-	Hooks       *hook.Client
-	Credentials *credentials.Source
-	Recorder    record.EventRecorder
-	Queue       Queue
+	Namespace string
+	Objects   *objectcache.Cache
+	Writer    *objectwriter.Writer
+	// FieldManager is the manager of the fields of children that are written by server-side apply.
+	FieldManager string
+	Hooks        *hook.Client
+	Credentials  *credentials.Source
+	Recorder     record.EventRecorder
+	Queue        Queue
 	// Discover returns how the API server serves resources, without those that it does not serve.
 	Discover func(context.Context, []schema.GroupVersionResource) (map[schema.GroupVersionResource]Resource, error)
 	// Changed is called when Health or AnyFinalizer may have changed for another reason than a call of a method. It must not block.

@@ -41,7 +41,9 @@ type Declaration struct {
 	GenerateSelector bool
 	// AdoptAny adopts also what a selector matches that demands no value of a label.
 	AdoptAny bool
-	Status   Status
+	// ApplyStrategy is how children are written; "" for the strategy of the process.
+	ApplyStrategy v1alpha1.ApplyStrategy
+	Status        Status
 }
 
 // ParentRule is a rule for which objects are parents.
@@ -96,6 +98,7 @@ func FromComposite(cc *v1alpha1.CompositeController) *Declaration {
 		ResyncPeriodSeconds: spec.ResyncPeriodSeconds,
 		GenerateSelector:    isTrue(spec.GenerateSelector),
 		AdoptAny:            spec.Adoption == v1alpha1.AdoptAny,
+		ApplyStrategy:       spec.ApplyStrategy,
 		Status: Status{
 			ObservedGeneration: cc.Status.ObservedGeneration,
 			Children:           cc.Status.Children,
@@ -128,6 +131,7 @@ func FromDecorator(dc *v1alpha1.DecoratorController) *Declaration {
 		Object:              dc,
 		Endpoints:           spec.EndpointConfigs,
 		ResyncPeriodSeconds: spec.ResyncPeriodSeconds,
+		ApplyStrategy:       spec.ApplyStrategy,
 		Status: Status{
 			ObservedGeneration: dc.Status.ObservedGeneration,
 			Parents:            dc.Status.Resources,

@@ -61,9 +61,13 @@ func (spec *Spec) desiredTree(parent object, child *hook.Child) (map[string]any,
 // creates no object that has a resourceVersion.
 var systemFields = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"}
 
-// newChild returns a desired child as it is created: with the last-applied annotation and its owner.
+// newChild returns a desired child as it is created, or applied: with the record of what is applied, and its owner.
 func (spec *Spec) newChild(of *parentType, parent object, desired map[string]any) (map[string]any, error) {
-	created, err := merge.WithLastApplied(desired)
+	withRecord := merge.WithLastApplied
+	if spec.serverSide {
+		withRecord = merge.WithAppliedHash
+	}
+	created, err := withRecord(desired)
 	if err != nil {
 		return nil, err
 	}

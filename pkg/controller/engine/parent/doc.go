@@ -24,13 +24,14 @@
 //	observed.go, desired_children.go   what a plan is decided from (pure)
 //	plan.go, plan_children.go   decide: the steps, the status and the finalizer (pure)
 //	rolling.go, records.go   the revision of each child in a rolling update, and the ControllerRevisions that record it (pure)
+//	strategy.go        the strategies by which children are written (pure)
 //	recreation.go      whether a recreated child would differ (pure)
 //	throttle.go        delays the answers of a hook that never settles (pure)
 //	target.go, rewritehistory.go   what is written of a target, and of a status that others write, too (pure)
 //	desired.go         children and parents as they are written (pure)
 //	status.go, events.go, toolarge.go   the status, the events, objects that are too large (pure)
 //	history.go         what a process has learned from its writes (pure)
-//	apply.go, apply_step.go, apply_parent.go, finalizers.go   the writes
+//	apply.go, apply_step.go, apply_child.go, apply_parent.go, finalizers.go   the writes
 //	errors.go, failures.go   what the status of the declaration reports of failed syncs
 //	metrics.go, hookmetrics.go   the metrics
 //

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
-	"millwright.dev/pkg/merge"
 	"millwright.dev/pkg/objectcache"
 	"millwright.dev/pkg/objectcache/objectwriter"
 	"millwright.dev/pkg/testing/fakeapi"
@@ -31,6 +30,8 @@ type fakeAPI struct {
 	objects map[string]fakeapi.Objects[unstructured.Unstructured] // by plural
 	// taken is the path of an object that is there when it is to be created, and not when it is read.
 	taken string
+	// meanwhile is called before each request, nil for nothing.
+	meanwhile func(request string)
 	// mutate changes objects that are created, as admission does.
 	mutate func(tree map[string]any)
 }
@@ -41,6 +42,7 @@ func startFakeAPI(t *testing.T, objects ...string) *fakeAPI {
 		{GroupVersionResource: things.GroupVersionResource, Kind: "Thing", Status: true},
 		{GroupVersionResource: things.GroupVersion().WithResource("plains"), Kind: "Plain"},
 		{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: "ConfigMap", Admit: f.admit},
+		fakeapi.Deployments,
 	}
 	f.Server = fakeapi.New(t, resources...)
 	for _, resource := range resources {
@@ -77,6 +79,8 @@ func (f *fakeAPI) config() *rest.Config {
 	return f.ConfigVia(func(r *fakeapi.Request) (*http.Response, error) {
 		if r.Verb == "list" {
 			r.Query.Set("limit", "1")
+		} else if f.meanwhile != nil {
+			f.meanwhile(requestText(r))
 		}
 		return f.Do(r)
 	})
@@ -159,6 +163,8 @@ type syncTest struct {
 	*parentSync
 	api    *fakeAPI
 	events *record.FakeRecorder
+	// after is the delay until the next sync, as the last one has asked for.
+	after time.Duration
 }
 
 func newSyncTest(t *testing.T, api *fakeAPI, edits ...edit) *syncTest {
@@ -184,7 +190,7 @@ func newSyncTestOf(t *testing.T, api *fakeAPI, spec *Spec) *syncTest {
 	}
 	events := record.NewFakeRecorder(100)
 	c := &Controller{
-		Config: Config{Objects: objects, Recorder: events, Writer: writer}, name: t.Name(), spec: spec,
+		Config: Config{Objects: objects, Recorder: events, Writer: writer, FieldManager: "metacontroller"}, name: t.Name(), spec: spec,
 		orphans: newOrphanIndex(), blocked: newBlockedParents(),
 	}
 	acquire := func(of Resource) *objectcache.Handle {
@@ -210,7 +216,7 @@ func newSyncTestOf(t *testing.T, api *fakeAPI, spec *Spec) *syncTest {
 	if err := s.readSelector(); err != nil {
 		t.Fatal(err)
 	}
-	return &syncTest{s, api, events}
+	return &syncTest{parentSync: s, api: api, events: events}
 }
 
 // answered applies an answer of the hook to the children that are gathered.
@@ -224,11 +230,11 @@ func (s *syncTest) answered(called phase, body string) error {
 		parent: s.parent, of: s.of.parentType, selector: s.state.selector, children: children.byKey, called: called,
 		answer: answerOf(s.api.t, s.spec, s.parent, body), history: s.state.history, now: time.Now(),
 	}
-	p, err := s.spec.decide(o, merge.Update)
+	p, err := s.spec.decide(o, s.spec.merger())
 	if err != nil {
 		return err
 	}
 	s.state.history = p.history
-	_, err = s.apply(s.api.t.Context(), &p)
+	s.after, err = s.apply(s.api.t.Context(), &p)
 	return err
 }

@@ -61,7 +61,7 @@ const (
 	verbDelete   verb = "delete"
 )
 
-// childStep is one write. All but creations have the UID as a precondition, updates the resourceVersion too.
+// childStep is one write. All but creations have the UID as a precondition; updates the resourceVersion too.
 type childStep struct {
 	verb            verb
 	child           childKey
@@ -71,8 +71,14 @@ type childStep struct {
 	// object to be created or updated. It shares trees with observed objects: it is read only.
 	object  map[string]any
 	attempt attempt
-	// desired is what the written object is compared with, nil if no rolling update waits for its result.
+	// desired is what the written object is compared with; nil if it is not.
 	desired map[string]any
+	// serverSide reports whether it is a server-side apply.
+	serverSide bool
+	// switched reports whether the other strategy has written the child last.
+	switched bool
+	// orRecreate reports whether an update becomes a recreation if it removes a field.
+	orRecreate bool
 	// trial precedes a recreation if the child does not show whether it would change anything; nil otherwise.
 	trial *trial
 	// repairs reports whether the step repeats an earlier one that another client has undone.

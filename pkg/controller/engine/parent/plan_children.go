@@ -145,8 +145,9 @@ func (c *childPlanner) planCreation(child *desiredChild, desired map[string]any,
 	if err != nil {
 		return err
 	}
-	step := childStep{verb: verbCreate, child: child.key(), in: child.in.Resource, object: object, attempt: attempt{desired: child.hash}}
-	if child.in.rollsInPlace() {
+	step := childStep{verb: verbCreate, child: child.key(), in: child.in.Resource, object: object, attempt: attempt{desired: child.hash},
+		serverSide: c.spec.serverSide}
+	if c.spec.comparesWritten(child.in) {
 		step.desired = desired
 	}
 	c.plan.addUnlessContested(step, known, known.existed, c.observed.now)
@@ -170,18 +171,14 @@ func (c *childPlanner) planDifference(child differingChild, known childHistory) 
 	step := childStep{verb: verbUpdate, child: child.key(), in: child.in.Resource, uid: child.observed.GetUID(),
 		resourceVersion: child.observed.GetResourceVersion(), object: child.verdict.Object, attempt: known.nextAttempt(child.hash, now)}
 	if child.in.method != v1alpha1.ChildUpdateRecreate || child.verdict.RecordOnly {
-		if child.in.rollsInPlace() {
+		if c.spec.comparesWritten(child.in) {
 			if !child.verdict.DesiredChanged && known.futile == (change{child.hash, differencesOf(child.tree, child.verdict.Object).hash()}) {
-				p.leaveAsIs(child, known)
+				c.leaveAsIs(child, known)
 				return nil
 			}
 			step.desired = child.desired
 		}
-		if err := checkAnnotations(step.object); err != nil {
-			return err
-		}
-		p.planChange(step, known, now)
-		return nil
+		return c.planUpdate(step, child, known)
 	}
 	step.verb, step.object, step.resourceVersion = verbRecreate, nil, ""
 	created, err := c.spec.newChild(c.observed.of, c.observed.parent, child.desired)
@@ -191,7 +188,7 @@ func (c *childPlanner) planDifference(child differingChild, known childHistory) 
 	if !child.verdict.DesiredChanged {
 		differs := differencesOf(child.tree, child.verdict.Object).sinceCreation(child.observed.GetGeneration(), child.in.isOfKubernetes())
 		if len(differs) == 0 || known.futile == (change{child.hash, differs.hash()}) {
-			p.leaveAsIs(child, known)
+			c.leaveAsIs(child, known)
 			return nil
 		}
 		step.trial = newTrial(created, child.observed, differs)
@@ -200,10 +197,32 @@ func (c *childPlanner) planDifference(child differingChild, known childHistory) 
 	return nil
 }
 
-// leaveAsIs does nothing about a child although it differs: that would change nothing.
-func (p *plan) leaveAsIs(child differingChild, known childHistory) {
+// planUpdate updates a child in place.
+func (c *childPlanner) planUpdate(step childStep, child differingChild, known childHistory) error {
+	step.orRecreate = child.in.method == v1alpha1.ChildUpdateRecreate && child.verdict.MayRemove
+	if step.switched = child.verdict.Switched; step.switched || step.orRecreate {
+		step.desired = child.desired // what is written depends on the managedFields
+	}
+	if c.spec.serverSide {
+		object, err := c.spec.newChild(c.observed.of, c.observed.parent, child.desired)
+		if err != nil {
+			return err
+		}
+		step.object, step.serverSide = object, true
+	}
+	if err := checkAnnotations(step.object); err != nil {
+		return err
+	}
+	c.plan.planChange(step, known, c.observed.now)
+	return nil
+}
+
+// leaveAsIs does nothing about a child although it differs: that would change nothing. After an apply that is no problem: the API server may only write a
+// value in another way.
+func (c *childPlanner) leaveAsIs(child differingChild, known childHistory) {
+	p := c.plan
 	p.history.ignored = true
-	if !known.reported {
+	if !known.reported && !c.spec.serverSide {
 		p.stuck = append(p.stuck, child.key())
 	}
 	p.history.children.set(child.key(), childHistory{synced: version{child.hash, child.observed.GetResourceVersion()}, reported: true, futile: known.futile,

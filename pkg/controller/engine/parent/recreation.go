@@ -42,7 +42,7 @@ func (d differences) find(path string, observed, merged any) {
 	case map[string]any:
 		if observed, ok := observed.(map[string]any); ok {
 			for _, key := range keysOf(observed, merged) {
-				if path != ".metadata.annotations" || key != merge.LastAppliedAnnotation {
+				if path != ".metadata.annotations" || !merge.IsRecord(key) {
 					d.find(path+"."+key, observed[key], merged[key])
 				}
 			}

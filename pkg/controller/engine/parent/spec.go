@@ -40,6 +40,8 @@ type Spec struct {
 	// a revision.
 	rolls  bool
 	fields rollout.Fields
+	// serverSide reports whether children are written by server-side apply.
+	serverSide bool
 }
 
 // parentType is a type of parents. An object of the type is a parent if one of the rules selects it.
@@ -89,8 +91,14 @@ func (d *Declaration) CheckSpec() *Problem {
 	if problem := d.checkParents(); problem != nil {
 		return problem
 	}
+	if !slices.Contains(ApplyStrategies, d.ApplyStrategy) && d.ApplyStrategy != "" {
+		return invalid("spec.applyStrategy: invalid strategy %q: must be one of %q", d.ApplyStrategy, ApplyStrategies)
+	}
 	return d.checkChildren()
 }
+
+// ApplyStrategies are the strategies by which children are written.
+var ApplyStrategies = []v1alpha1.ApplyStrategy{v1alpha1.ApplyDynamic, v1alpha1.ApplyServerSide}
 
 func (d *Declaration) checkParents() *Problem {
 	versions := map[schema.GroupResource]string{}
@@ -178,6 +186,7 @@ func Compile(d *Declaration, served map[schema.GroupVersionResource]Resource) (*
 		sync:             enabled(d.Hooks.Sync),
 		finalize:         enabled(d.Hooks.Finalize),
 		customize:        enabled(d.Hooks.Customize),
+		serverSide:       d.ApplyStrategy == v1alpha1.ApplyServerSide,
 	}
 	if _, name, _ := strings.Cut(spec.finalizer, "/"); spec.finalize && len(name) > maxFinalizerName {
 		return nil, invalid("metadata.name: with a finalize hook it may have %d characters at most, for %s get the finalizer %s",

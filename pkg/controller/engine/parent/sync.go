@@ -14,7 +14,6 @@ import (
 
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/hook"
-	"millwright.dev/pkg/merge"
 	"millwright.dev/pkg/objectcache"
 )
 
@@ -252,7 +251,7 @@ func (s *parentSync) followAnswers(ctx context.Context, children *children, view
 		statusBy: older,
 		now:      time.Now(),
 	}
-	p, err := s.spec.decide(o, merge.Update)
+	p, err := s.spec.decide(o, s.spec.merger())
 	if err != nil {
 		return 0, err
 	}

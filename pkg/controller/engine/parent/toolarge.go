@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validation"
 
+	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
 	"millwright.dev/pkg/merge"
 )
@@ -53,6 +54,10 @@ func checkAnnotations(object map[string]any) error {
 	if total <= validation.TotalAnnotationSizeLimitB {
 		return nil
 	}
-	return tooLarge(fmt.Sprintf("its annotations would have %d bytes, and the API server accepts %d: %d of them record what the hook desires of it, so the hook has to make several smaller objects of it",
-		total, validation.TotalAnnotationSizeLimitB, record))
+	size := fmt.Sprintf("its annotations would have %d bytes, and the API server accepts %d: ", total, validation.TotalAnnotationSizeLimitB)
+	if record == 0 {
+		return tooLarge(size + "the hook has to return less")
+	}
+	return tooLarge(fmt.Sprintf("%s%d of them record what the hook desires of it, so the hook has to make several smaller objects of it; or the controller sets spec.applyStrategy to %s, which records only a hash",
+		size, record, v1alpha1.ApplyServerSide))
 }

@@ -948,6 +948,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: adoption
       type:
         scalar: string
+    - name: applyStrategy
+      type:
+        scalar: string
     - name: childResources
       type:
         list:
@@ -1111,6 +1114,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: dev.millwright.pkg.apis.metacontroller.v1alpha1.DecoratorControllerSpec
   map:
     fields:
+    - name: applyStrategy
+      type:
+        scalar: string
     - name: attachments
       type:
         list:

@@ -30,6 +30,9 @@ type CompositeControllerSpecApplyConfiguration struct {
 	// it demands a value of a label, by matchLabels or an expression with the operator In; with any, also those that another selector matches, which
 	// may be all that there are. Default: matchLabels.
 	Adoption *metacontrollerv1alpha1.AdoptionPolicy `json:"adoption,omitempty"`
+	// applyStrategy is how children are written: dynamic-apply merges here, and records what was applied in an annotation; server-side-apply lets the
+	// API server merge, by the owners of fields. Default: the strategy of the process, which is dynamic-apply unless the flag apply-strategy sets another.
+	ApplyStrategy *metacontrollerv1alpha1.ApplyStrategy `json:"applyStrategy,omitempty"`
 	// endpointConfigs are the access to hooks by host, for hooks that have none of their own.
 	EndpointConfigs []EndpointConfigApplyConfiguration `json:"endpointConfigs,omitempty"`
 }
@@ -90,6 +93,14 @@ func (b *CompositeControllerSpecApplyConfiguration) WithGenerateSelector(value b
 // If called multiple times, the Adoption field is set to the value of the last call.
 func (b *CompositeControllerSpecApplyConfiguration) WithAdoption(value metacontrollerv1alpha1.AdoptionPolicy) *CompositeControllerSpecApplyConfiguration {
 	b.Adoption = &value
+	return b
+}
+
+// WithApplyStrategy sets the ApplyStrategy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ApplyStrategy field is set to the value of the last call.
+func (b *CompositeControllerSpecApplyConfiguration) WithApplyStrategy(value metacontrollerv1alpha1.ApplyStrategy) *CompositeControllerSpecApplyConfiguration {
+	b.ApplyStrategy = &value
 	return b
 }
 

@@ -5,6 +5,10 @@
 
 package v1alpha1
 
+import (
+	metacontrollerv1alpha1 "millwright.dev/pkg/apis/metacontroller/v1alpha1"
+)
+
 // DecoratorControllerSpecApplyConfiguration represents a declarative configuration of the DecoratorControllerSpec type for use
 // with apply.
 //
@@ -20,6 +24,9 @@ type DecoratorControllerSpecApplyConfiguration struct {
 	// resyncPeriodSeconds is how often each target is synced even if nothing has changed, in seconds, at least 1. Default:
 	// only when something changes.
 	ResyncPeriodSeconds *int32 `json:"resyncPeriodSeconds,omitempty"`
+	// applyStrategy is how attachments are written: dynamic-apply merges here, and records what was applied in an annotation; server-side-apply lets the
+	// API server merge, by the owners of fields. Default: the strategy of the process, which is dynamic-apply unless the flag apply-strategy sets another.
+	ApplyStrategy *metacontrollerv1alpha1.ApplyStrategy `json:"applyStrategy,omitempty"`
 	// endpointConfigs are the access to hooks by host, for hooks that have none of their own.
 	EndpointConfigs []EndpointConfigApplyConfiguration `json:"endpointConfigs,omitempty"`
 }
@@ -69,6 +76,14 @@ func (b *DecoratorControllerSpecApplyConfiguration) WithHooks(value *DecoratorCo
 // If called multiple times, the ResyncPeriodSeconds field is set to the value of the last call.
 func (b *DecoratorControllerSpecApplyConfiguration) WithResyncPeriodSeconds(value int32) *DecoratorControllerSpecApplyConfiguration {
 	b.ResyncPeriodSeconds = &value
+	return b
+}
+
+// WithApplyStrategy sets the ApplyStrategy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ApplyStrategy field is set to the value of the last call.
+func (b *DecoratorControllerSpecApplyConfiguration) WithApplyStrategy(value metacontrollerv1alpha1.ApplyStrategy) *DecoratorControllerSpecApplyConfiguration {
+	b.ApplyStrategy = &value
 	return b
 }
 
