@@ -147,6 +147,32 @@ func TestDecoratorAttachmentMerges(t *testing.T) {
 	}
 }
 
+// Attachments are applied server-side like children. The labels and annotations of their target are patched, as by the other strategy.
+func TestDecoratorServerSideApply(t *testing.T) {
+	e := decorating(t)
+	e.grantApply("", "configmaps")
+	attachment := func(text string) {
+		e.hook.Says(tree{"labels": tree{"decorated": "yes"}, "attachments": list{object(t, "%s", text).Object}})
+	}
+	attachment("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {mine: a, old: a}}, data: {keep: a, drop: a}}")
+	e.decorates(widgets + "applyStrategy: server-side-apply\n")
+	target := e.parent("web")
+	e.awaitChild("ConfigMap", "a", attachedTo(target, e.name))
+	e.change("ConfigMap", "a", "{metadata: {annotations: {theirs: b}}, data: {theirs: b}}")
+	attachment("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, annotations: {mine: a}}, data: {keep: a, new: a}}")
+	e.change(widget, "web", "{spec: {new: true}}")
+	after := e.awaitChild("ConfigMap", "a", has(map[string]any{"keep": "a", "new": "a", "theirs": "b"}, "data"),
+		has("b", "metadata", "annotations", "theirs"), has(nil, "metadata", "annotations", "old"), attachedTo(target, e.name))
+	if annotations := after.GetAnnotations(); annotations[lastApplied] != "" || annotations[appliedHash] == "" {
+		t.Errorf("annotations: got %v, want the hash alone", annotations)
+	}
+	e.awaitChild(widget, "web", has("yes", "metadata", "labels", "decorated"))
+	attachment("{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}")
+	e.change(widget, "web", "{spec: {new: false}}")
+	e.awaitGone("ConfigMap", "a")
+	e.awaitChild("ConfigMap", "b", attachedTo(target, e.name))
+}
+
 func TestDecoratorManyAttachmentsOneEvent(t *testing.T) {
 	e := decorating(t)
 	attachments := list{}

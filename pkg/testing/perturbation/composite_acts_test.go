@@ -106,7 +106,11 @@ func remove(resource schema.GroupVersionResource, name string, propagation metav
 }
 
 // serving is what differs between the CompositeControllers and DecoratorControllers of the scenarios.
-type serving struct{ finalize, customize, generateSelector, rolling bool }
+type serving struct {
+	finalize, customize, generateSelector, rolling bool
+	// strategy is how children are applied; "" for the default.
+	strategy metacontroller.ApplyStrategy
+}
 
 // hooks returns the hooks of a CompositeController or a DecoratorController.
 func (h *widgetHook) hooks(with serving) map[string]any {
@@ -146,7 +150,7 @@ func (h *widgetHook) compositeSpec(with serving) spec {
 		parents, children = maps.Clone(served), rolled
 		parents["revisionHistory"] = map[string]any{"fieldPaths": []any{"spec.value"}}
 	}
-	return spec{"generateSelector": with.generateSelector, "parentResource": parents, "childResources": children, "hooks": h.hooks(with)}
+	return with.applied(spec{"generateSelector": with.generateSelector, "parentResource": parents, "childResources": children, "hooks": h.hooks(with)})
 }
 
 // decorate creates the DecoratorController of the run.
@@ -157,7 +161,15 @@ func (h *widgetHook) decorate(with serving) doing {
 func (h *widgetHook) decoratorSpec(with serving) spec {
 	target := maps.Clone(served)
 	target["annotationSelector"] = map[string]any{"matchAnnotations": map[string]any{servedAnnotation: "true"}}
-	return spec{"resources": []any{target}, "attachments": owned, "hooks": h.hooks(with)}
+	return with.applied(spec{"resources": []any{target}, "attachments": owned, "hooks": h.hooks(with)})
+}
+
+// applied returns the spec with the strategy.
+func (s serving) applied(fields spec) spec {
+	if s.strategy != "" {
+		fields["applyStrategy"] = string(s.strategy)
+	}
+	return fields
 }
 
 func putController(resource schema.GroupVersionResource, kind string, fields map[string]any) doing {

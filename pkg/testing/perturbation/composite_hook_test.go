@@ -28,12 +28,14 @@ type widget struct {
 	Spec              widgetSpec `json:"spec"`
 }
 
-// widgetSpec has the numbers of children, their value and their selector, other children as they are, and the rules for related objects.
+// widgetSpec has the numbers of children, their value and their selector, more keys of the ConfigMaps, other children as they are, and the rules for related
+// objects.
 type widgetSpec struct {
 	ConfigMaps int                   `json:"configMaps"`
 	Secrets    int                   `json:"secrets"`
 	Value      string                `json:"value"`
 	Selector   *metav1.LabelSelector `json:"selector,omitempty"`
+	Keys       []string              `json:"keys,omitempty"`
 	Others     []any                 `json:"others,omitempty"`
 	Related    []any                 `json:"related,omitempty"`
 }
@@ -127,7 +129,13 @@ func (w *widget) children(value string) (children []any) {
 		if w.Spec.Selector != nil {
 			metadata["labels"] = w.Spec.Selector.MatchLabels
 		}
-		children = append(children, map[string]any{"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": map[string]any{"value": value}})
+		data := map[string]any{"value": value}
+		if kind == "ConfigMap" {
+			for _, key := range w.Spec.Keys {
+				data[key] = value
+			}
+		}
+		children = append(children, map[string]any{"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": data})
 	}
 	for i := range w.Spec.ConfigMaps {
 		child("ConfigMap", i, value)

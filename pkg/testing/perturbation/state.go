@@ -21,6 +21,7 @@ var (
 	timePattern        = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	addressPattern     = regexp.MustCompile(`\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b`)
 	noncePattern       = regexp.MustCompile(`\b[A-Z2-7]{26}\b`)
+	appliedHashPattern = regexp.MustCompile(`(applied-hash": ")[0-9a-f]{32}`)
 	tokenVolumePattern = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
 )
 
@@ -53,7 +54,7 @@ func (u *User) state(ctx context.Context, scenario *Scenario) (string, error) {
 	return strings.Join(objects, ""), nil
 }
 
-// withoutAccidents replaces names, UIDs, times, addresses, nonces and tokens by placeholders.
+// withoutAccidents replaces names, UIDs, times, addresses, nonces, hashes and tokens by placeholders.
 func (u *User) withoutAccidents(text string) string {
 	text = strings.ReplaceAll(text, u.RunName(), "<run>")
 	text = strings.ReplaceAll(text, u.Namespace, "<namespace>")
@@ -61,6 +62,7 @@ func (u *User) withoutAccidents(text string) string {
 	text = timePattern.ReplaceAllString(text, "<time>")
 	text = addressPattern.ReplaceAllString(text, "<address>")
 	text = noncePattern.ReplaceAllString(text, "<nonce>")
+	text = appliedHashPattern.ReplaceAllString(text, "$1<hash>") // of names and UIDs, too
 	return tokenVolumePattern.ReplaceAllString(text, "<token>")
 }
 
