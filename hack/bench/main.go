@@ -27,7 +27,7 @@ const (
 var scenarios = []*scenario{
 	&immortalContainers, &machines, &helloApps, &actionSets, &leadership,
 	&compositeStart, &compositeChildren, &compositeSync, &compositeResync, &compositeChurn, &compositeRepair, &compositeRolling, &compositeNeighbour,
-	&compositeOutage, &compositeMemory,
+	&compositeOutage, &compositeMemory, &compositeApply,
 	&decoratorNoop, &decoratorStart,
 	&relatedChurn, &relatedShared, &relatedMemory,
 	&empty,

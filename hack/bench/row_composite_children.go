@@ -5,12 +5,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"millwright.dev/hack/bench/traffic"
@@ -40,7 +42,7 @@ func measureChildren(ctx context.Context, h *hosting) error {
 	if err := errors.Join(err, h.stopEngine()); err != nil {
 		return err
 	}
-	theirs, err := h.copyChild(ctx, childName(parent, 0))
+	theirs, err := h.copyChild(ctx, childName(parent, 0), aValue, false)
 	if err != nil {
 		return err
 	}
@@ -49,8 +51,9 @@ func measureChildren(ctx context.Context, h *hosting) error {
 	return nil
 }
 
-// copyChild returns the seconds that a bare client needs to create as many children as the operator did. They are copies of the child.
-func (h *hosting) copyChild(ctx context.Context, name string) (seconds float64, err error) {
+// copyChild returns the seconds that a bare client needs to create as many children as the operator did, or to apply them. They are copies of the child,
+// which has the value.
+func (h *hosting) copyChild(ctx context.Context, name, value string, apply bool) (seconds float64, err error) {
 	client, err := kubernetes.NewForConfig(h.config) // it sends JSON, as the operator does
 	if err != nil {
 		return 0, err
@@ -63,14 +66,22 @@ func (h *hosting) copyChild(ctx context.Context, name string) (seconds float64, 
 	meta := metav1.ObjectMeta{Labels: model.Labels, Annotations: model.Annotations, OwnerReferences: model.OwnerReferences}
 	begin := time.Now()
 	err = inParallel(ctx, childrenInParallel, h.size, func(ctx context.Context, i int) error {
-		child := &corev1.ConfigMap{ObjectMeta: meta, Data: model.Data}
+		child := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: meta, Data: model.Data}
 		child.Name = childName("bare-client", i)
-		_, err := configMaps.Create(ctx, child, metav1.CreateOptions{})
+		if !apply {
+			_, err := configMaps.Create(ctx, child, metav1.CreateOptions{})
+			return err
+		}
+		body, err := json.Marshal(child)
+		if err != nil {
+			return err
+		}
+		_, err = configMaps.Patch(ctx, child.Name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "bare-client"})
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("creating the children: %w", err)
 	}
-	last, err := h.seen.await(ctx, 2*h.size, milestone{childrenKind, aValue})
+	last, err := h.seen.await(ctx, 2*h.size, milestone{childrenKind, value})
 	return last.Sub(begin).Seconds(), err
 }
