@@ -44,6 +44,7 @@ func Apply(observed, desired map[string]any) (Verdict, error) {
 		DesiredChanged: hash != wanted,
 		RecordOnly:     !differs && hash != wanted,
 		MayRemove:      hash != wanted,
+		Unrecorded:     hash == "",
 	}, nil
 }
 

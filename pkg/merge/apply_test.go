@@ -36,7 +36,7 @@ func TestApplyVerdicts(t *testing.T) {
 		"edited":               {appliedAs(t, tree(t, other), tree(t, value)), value, Verdict{Differs: true}},
 		"desired otherwise":    {appliedAs(t, tree(t, value), tree(t, value)), other, Verdict{Differs: true, DesiredChanged: true, MayRemove: true}},
 		"less is desired":      {appliedAs(t, tree(t, both), tree(t, both)), value, unsure},
-		"never applied":        {stored(child(tree(t, value)), ""), value, unsure},
+		"never applied":        {stored(child(tree(t, value)), ""), value, Verdict{Differs: true, DesiredChanged: true, RecordOnly: true, MayRemove: true, Unrecorded: true}},
 		"by the other way":     {recording(t, tree(t, value), tree(t, value)), value, Verdict{}},
 		"changed since then":   {recording(t, tree(t, value), tree(t, value)), other, Verdict{Differs: true, DesiredChanged: true, Switched: true}},
 		"reduced since then":   {recording(t, tree(t, both), tree(t, both)), value, Verdict{Differs: true, DesiredChanged: true, Switched: true}},
@@ -89,6 +89,21 @@ func TestOwnedPart(t *testing.T) {
 	}
 }
 
+// What another manager has, too, is not removed by an apply.
+func TestOwnedPartOfSharedFields(t *testing.T) {
+	observed := tree(t, `{metadata: {}, data: {mine: a, shared: a}, once: {theirs: a}, labels: {shared: a}, atomic: {a: b}, list: [{name: a, value: mine, type: x}, {name: b, value: shared}]}`)
+	const list = `"f:list":{"k:{\"name\":\"b\"}":{".":{},"f:name":{},"f:value":{}}`
+	got := owned(managedBy(t, observed, `m Apply {"f:data":{"f:mine":{},"f:shared":{}},"f:once":{},"f:labels":{"f:shared":{}},"f:atomic":{},`+
+		list+`,"k:{\"type\":\"x\"}":{"f:value":{}}}}`, `x Apply {"f:data":{"f:shared":{}},"f:once":{"f:theirs":{}},"f:labels":{"f:shared":{}},`+list+`}}`), "m")
+	want := tree(t, `{data: {mine: a}, atomic: {a: b}, list: [{name: a, value: mine, type: x}]}`) // with what lists are merged by
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("owned part (-want +got):\n%s", diff)
+	}
+	if got := owned(managedBy(t, observed, `m Apply {}`), "m"); got != nil {
+		t.Errorf("owned part of no fields: got %v, want nothing", got)
+	}
+}
+
 func encoded(t *testing.T, object map[string]any) string {
 	t.Helper()
 	e := &encoder{}
@@ -122,6 +137,10 @@ func TestTakeOver(t *testing.T) {
 		},
 		"of another version": {
 			[]string{`m Apply {"f:spec":{"f:type":{}}}`, `engine:old/v1 Update {` + labels + `}`}, nil,
+		},
+		"of the version that is written now": {
+			[]string{`engine:old/v1 Update {"f:spec":{"f:ports":{}}}`, `engine Update {` + labels + `}`},
+			[]string{`engine:old/v1 Update {"f:spec":{"f:ports":{}}}`, `engine Update {"f:metadata":{"f:labels":{"f:theirs":{}}}}`, `m Apply {"f:metadata":{"f:labels":{"f:mine":{}}}}`},
 		},
 		"nothing": {[]string{`engine Update {"f:spec":{"f:type":{}}}`, `other Apply {` + labels + `}`}, nil},
 	} {

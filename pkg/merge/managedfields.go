@@ -64,19 +64,24 @@ func TakeOver(observed map[string]any, manager string) (map[string]any, error) {
 		return nil, fmt.Errorf("hashing the record of what was applied last: %w", err)
 	}
 	delete(record, "status") // it is not applied, and may be of another client
-	if entries := takenOver(entriesOf(observed), record, manager); entries != nil {
+	if entries := takenOver(entriesOf(observed), observed["apiVersion"], record, manager); entries != nil {
 		metadata["managedFields"] = entries
 	}
 	return metadata, nil
 }
 
 // takenOver returns managedFields in which the manager has what was written of a record by updates; nil if nothing was. Fields of another version of the
-// API than those of the manager stay where they are.
-func takenOver(entries []map[string]any, record map[string]any, manager string) (after []map[string]any) {
+// API than those of the manager stay where they are. If it has none yet, it gets those of the version that is written now, if there are any.
+func takenOver(entries []map[string]any, version any, record map[string]any, manager string) (after []map[string]any) {
 	owns := isApplied(manager)
 	var own map[string]any // of the manager, or the first that was taken
 	taken := map[string]any{}
 	if at := slices.IndexFunc(entries, owns); at >= 0 {
+		own = entries[at]
+	} else if at := slices.IndexFunc(entries, func(entry map[string]any) bool {
+		within, _ := split(fieldsOf(entry), record)
+		return isUpdated(entry) && entry["apiVersion"] == version && len(within) > 0
+	}); at >= 0 {
 		own = entries[at]
 	}
 	for _, entry := range entries {
@@ -120,14 +125,20 @@ func entriesOf(observed map[string]any) (entries []map[string]any) {
 	return entries
 }
 
-// owned returns the part of an object that a manager has applied, without the records.
+// owned returns the part of an object that a manager has applied and no other manager has, too, without the records.
 func owned(observed map[string]any, manager string) map[string]any {
-	entries := entriesOf(observed)
-	at := slices.IndexFunc(entries, isApplied(manager))
-	if at < 0 {
+	var own, others map[string]any
+	for _, entry := range entriesOf(observed) {
+		if isApplied(manager)(entry) {
+			own = fieldsOf(entry)
+		} else {
+			others = union(others, fieldsOf(entry))
+		}
+	}
+	if len(own) == 0 {
 		return nil
 	}
-	part, _ := ownedPart(observed, fieldsOf(entries[at])).(map[string]any)
+	part, _ := ownedPart(observed, own, others).(map[string]any)
 	return withoutRecords(part)
 }
 
@@ -173,41 +184,81 @@ func fieldsOf(entry map[string]any) map[string]any {
 	return fields
 }
 
-// ownedPart returns the part of a value that fields are of. A leaf is the whole value.
-func ownedPart(value any, fields map[string]any) any {
+// ownedPart returns the part of a value that the fields of a manager are of, without what others have, too; nil for nothing. A leaf is the whole value,
+// unless others have parts of it: then it was applied as an empty object or list.
+func ownedPart(value any, fields, others map[string]any) any {
 	if len(fields) == 0 {
+		if others != nil {
+			return nil
+		}
 		return value
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		part := map[string]any{}
-		for step, below := range fields {
+		for step := range fields {
 			name, isMember := strings.CutPrefix(step, "f:")
-			if inner, found := value[name]; isMember && found {
-				below, _ := below.(map[string]any)
-				part[name] = ownedPart(inner, below)
+			inner, found := value[name]
+			if !isMember || !found {
+				continue
 			}
+			if mine := ownedPart(inner, inside(fields, step), inside(others, step)); mine != nil {
+				part[name] = mine
+			}
+		}
+		if len(part) == 0 {
+			return nil
 		}
 		return part
 	case []any:
-		part := []any{}
+		var part []any
 		for _, element := range value {
-			for step, below := range fields {
+			for step := range fields {
 				if !isElement(element, step) {
 					continue
 				}
-				below, _ := below.(map[string]any)
-				mine := ownedPart(element, below)
-				if object, ok := mine.(map[string]any); ok && len(below) > 0 {
-					maps.Copy(object, keysOf(step)) // elements are matched by them
+				if mine := ownedElement(element, step, inside(fields, step), inside(others, step)); mine != nil {
+					part = append(part, mine)
 				}
-				part = append(part, mine)
 				break
 			}
+		}
+		if part == nil {
+			return nil
 		}
 		return part
 	}
 	return value
+}
+
+// ownedElement is the ownedPart of an element of a list. It has the fields by which elements are found.
+func ownedElement(element any, step string, fields, others map[string]any) any {
+	mine := ownedPart(element, fields, others)
+	whole, isObject := element.(map[string]any)
+	switch part, ok := mine.(map[string]any); {
+	case !isObject, mine != nil && !ok:
+		return mine
+	case ok:
+		mine = maps.Clone(part)
+	case others == nil: // only the element itself
+		mine = map[string]any{}
+	default:
+		return nil
+	}
+	object := mine.(map[string]any)
+	maps.Copy(object, keysOf(step))
+	for _, key := range mapKeys {
+		if value, found := whole[key]; found {
+			object[key] = value
+		}
+	}
+	return object
+}
+
+// inside returns the fields that are one step below others; nil if none are, and empty for a leaf.
+func inside(fields map[string]any, step string) map[string]any {
+	inner, _ := fields[step].(map[string]any)
+	return inner
 }
 
 // split returns those of the fields that a value has, and the others.

@@ -42,11 +42,13 @@ type Verdict struct {
 	// RecordOnly reports whether only the record of what was applied differs, for instance because an object was already as desired when it was
 	// adopted. Recreating it would be useless; an update in place is enough.
 	RecordOnly bool
-	// MayRemove reports whether something else was applied last by server-side apply, so that the object may have fields that are desired no more. Only
-	// the managedFields show it: [RemovesOwned] finds out.
+	// Unrecorded reports whether nothing is known of what was applied last. So it is not known either whether that is what is desired.
+	Unrecorded bool
+	// MayRemove reports whether something else may have been applied last by server-side apply, so that the object may have fields that are desired no
+	// more. Only the managedFields show it: [RemovesOwned] finds out.
 	MayRemove bool
-	// Switched reports whether the other strategy has written the object last. What it has written and is desired no more is known by the managedFields
-	// only: [UpdateOwned] or [TakeOver] finds it.
+	// Switched reports whether the other strategy has written the object last, or may have. What it has written and is desired no more is known by the
+	// managedFields only: [UpdateOwned] or [TakeOver] finds it.
 	Switched bool
 	// Unreadable is why the record of what was applied last could not be read, nil if it could. Such a record is replaced;
 	// what it may have held and is desired no more stays in the object.
@@ -80,6 +82,9 @@ func Update(observed, desired map[string]any) (Verdict, error) {
 		verdict.Differs, verdict.DesiredChanged, verdict.RecordOnly = true, true, !differs
 	}
 	if hash == "" {
+		// An object without a record may have been written by the server-side apply of another client, Metacontroller say.
+		unrecorded := before == ""
+		verdict.Unrecorded, verdict.MayRemove, verdict.Switched = unrecorded, unrecorded, unrecorded
 		return verdict, nil
 	}
 	wanted, err := appliedHash(desired)
