@@ -102,10 +102,20 @@ func (w *Writer) Patch(ctx context.Context, name Name, patch []byte, subresource
 }
 
 // Apply is a server-side apply by a manager. The UID and resourceVersion in the configuration are preconditions: with a UID nothing is created. With force
-// the manager takes fields from others, without it that is a conflict.
+// the manager takes fields from others, without it that is a conflict. The API server is not asked to warn of duplicate keys, for which it would parse the
+// configuration a second time; it refuses unknown fields all the same.
 func (w *Writer) Apply(ctx context.Context, name Name, configuration []byte, manager string, force bool) (*objectcache.RawObject, error) {
-	request := w.client.Patch(types.ApplyPatchType).AbsPath(name.path()...).Param("fieldManager", manager).Param("force", strconv.FormatBool(force))
-	return answer(request.Body(configuration).Do(ctx))
+	return answer(w.apply(name, configuration, manager, force).Do(ctx))
+}
+
+// TryApply is an Apply with force that changes nothing, a dry run: it returns the object as it would be.
+func (w *Writer) TryApply(ctx context.Context, name Name, configuration []byte, manager string) (*objectcache.RawObject, error) {
+	return answer(w.apply(name, configuration, manager, true).Param("dryRun", metav1.DryRunAll).Do(ctx))
+}
+
+func (w *Writer) apply(name Name, configuration []byte, manager string, force bool) *rest.Request {
+	return w.client.Patch(types.ApplyPatchType).AbsPath(name.path()...).Param("fieldManager", manager).Param("force", strconv.FormatBool(force)).
+		Param("fieldValidation", metav1.FieldValidationIgnore).Body(configuration)
 }
 
 // Delete deletes the object that has the UID. What it owns is deleted after it.

@@ -4,12 +4,14 @@
 package fakeapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -76,7 +78,10 @@ func (s *Server) apply(r *Request, resource *Resource) (*unstructured.Unstructur
 		live = resource.empty()
 	}
 	applied, err := fields.Apply(live.DeepCopy(), patch, r.Query.Get("fieldManager"), r.Query.Get("force") == "true")
-	if err != nil {
+	switch answer := apierrors.APIStatus(nil); {
+	case err != nil && !errors.As(err, &answer): // that the schema does not allow it
+		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
+	case err != nil:
 		return nil, err
 	}
 	object := applied.(*unstructured.Unstructured)

@@ -180,6 +180,65 @@ func TestCompositeApplyContinuesPeers(t *testing.T) {
 	e.awaitChild("ConfigMap", "a", has(map[string]any{"keep": "a"}, "data"))
 }
 
+// A child of Metacontroller's server-side apply has no record. It is created again only if the hook desires something else, although the API server has
+// written values in another way.
+func TestCompositeApplyRecreatesNoneOfPeers(t *testing.T) {
+	e := inSharedApplyingEngine(t)
+	child := func(cpu string) string {
+		return fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 0, selector: {matchLabels: {app: a}},
+  template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: one, resources: {limits: {cpu: %s}}}]}}}}`, cpu)
+	}
+	e.hook.Wants(t, child("1000m"))
+	parent := e.parent("web")
+	body := object(t, "%s", child("1000m"))
+	body.SetLabels(map[string]string{"controller-uid": string(parent.GetUID())})
+	body.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(parent, parent.GroupVersionKind())})
+	before, err := e.at("Deployment.apps/v1").Apply(t.Context(), "a", body, metav1.ApplyOptions{FieldManager: "metacontroller"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.serves(with("Recreate", "apps/v1", "deployments") + "applyStrategy: server-side-apply\n")
+	after := e.awaitChild("Deployment.apps/v1", "a", func(o *unstructured.Unstructured) string {
+		if o.GetAnnotations()[appliedHash] == "" {
+			return "the child has no record"
+		}
+		return ""
+	})
+	if after.GetUID() != before.GetUID() {
+		t.Error("the child was created again")
+	}
+	e.hook.Wants(t, child("2"))
+	e.change(widget, "web", "{spec: {new: true}}")
+	e.awaitChild("Deployment.apps/v1", "a", func(o *unstructured.Unstructured) string {
+		if o.GetUID() == before.GetUID() {
+			return "the child was not created again"
+		}
+		return ""
+	})
+}
+
+// What the schema of a kind does not allow is the hook's mistake. A child that dynamic apply has created with it is not deleted.
+func TestCompositeApplyRefusedBySchema(t *testing.T) {
+	e := inSharedApplyingEngine(t)
+	child := func(image string) string {
+		return fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 0, typo: a, selector: {matchLabels: {app: a}},
+  template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: %s}]}}}}`, image)
+	}
+	e.hook.Wants(t, child("one"))
+	e.serves(with("Recreate", "apps/v1", "deployments"))
+	e.parent("web")
+	before := e.awaitChild("Deployment.apps/v1", "a")
+	e.change(composite, e.name, "{spec: {applyStrategy: server-side-apply}}")
+	e.hook.Wants(t, child("two"))
+	e.change(widget, "web", "{spec: {new: true}}")
+	if message := e.awaitReason("HookChildInvalid"); !strings.Contains(message, ".spec.typo: field not declared in schema") {
+		t.Errorf("message of the condition: got %s, want the field in it", message)
+	}
+	if now := e.look("Deployment.apps/v1", "a"); now == nil || now.GetUID() != before.GetUID() {
+		t.Errorf("the child was deleted: it is %v", now)
+	}
+}
+
 // What the annotation of dynamic apply cannot record is applied server-side, as the message advises.
 func TestCompositeApplyOfLargeChild(t *testing.T) {
 	e := inSharedApplyingEngine(t)

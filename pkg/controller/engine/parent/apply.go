@@ -86,7 +86,7 @@ func (s *parentSync) recordResult(p *plan, step childStep, r stepResult) []child
 	case r.lost:
 		s.again = RightsRetryInterval
 	case r.futile:
-		if s.state.history.recordFutile(step) {
+		if s.state.history.recordFutile(step) && !r.asDesired {
 			return []childEvent{{eventStuck, step.child}}
 		}
 	case r.stale:

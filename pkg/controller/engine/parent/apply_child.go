@@ -59,7 +59,10 @@ func (s *parentSync) updateManaged(ctx context.Context, step childStep, name obj
 	}
 	if step.switched && step.serverSide {
 		taken, err := s.takeOver(ctx, managed, step, name)
-		if err != nil {
+		switch {
+		case apierrors.IsNotFound(err):
+			return stepResult{lost: true}
+		case err != nil:
 			return s.failed(step, "patch", err)
 		}
 		step.resourceVersion = taken.GetResourceVersion()
@@ -70,6 +73,53 @@ func (s *parentSync) updateManaged(ctx context.Context, step childStep, name obj
 		}
 	}
 	return s.applyWrite(ctx, step, name)
+}
+
+// applyOrRecreate creates a child again only if an apply to it would change a value, by a dry run: the API server knows which elements of lists are whose, and
+// how it writes values. The dry run also refuses what no apply could create.
+func (s *parentSync) applyOrRecreate(ctx context.Context, step childStep, name objectwriter.Name) stepResult {
+	changes, err := s.applyChanges(ctx, step, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return stepResult{lost: true}
+	case err != nil:
+		return s.failed(step, "patch", err)
+	case !changes && step.orRecreate:
+		return s.applyWrite(ctx, step, name)
+	case !changes && step.trial != nil:
+		return stepResult{futile: true, asDesired: true}
+	case !step.orRecreate:
+		return s.deleteChild(ctx, step, name)
+	}
+	step.verb = verbRecreate
+	result := s.deleteChild(ctx, step, name)
+	result.recreates = true
+	return result
+}
+
+// applyChanges reports whether an apply to a child changes any value. One that the API server or admission refuses is a change: a creation may be accepted.
+func (s *parentSync) applyChanges(ctx context.Context, step childStep, name objectwriter.Name) (changes bool, err error) {
+	body, err := json.Marshal(step.configuration())
+	if err != nil {
+		return false, fmt.Errorf("encoding the child: %w", err)
+	}
+	applied, err := s.Writer.TryApply(ctx, name, body, s.FieldManager)
+	switch {
+	case err == nil:
+	case !isUntyped(err) && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) && !isDenied(err)):
+		return true, nil
+	default:
+		return false, fmt.Errorf("applying it in a dry run, to see whether it would change: %w", err)
+	}
+	after, err := treeOf(applied)
+	if err != nil {
+		return false, fmt.Errorf("reading the result of a dry run: %w", err)
+	}
+	differs := differencesOf(step.observed, after)
+	for _, counter := range []string{"resourceVersion", "generation"} { // an annotation, such as the record, counts in some kinds
+		delete(differs, ".metadata."+counter)
+	}
+	return len(differs) > 0, nil
 }
 
 // takeOver makes us the manager of what dynamic apply has written. If only this is done, the next sync applies the rest.

@@ -33,9 +33,9 @@ type stepResult struct {
 	lost bool
 	// recreates reports whether an update became a recreation.
 	recreates bool
-	// futile reports whether a recreation would change nothing. Then the child was not deleted.
-	futile bool
-	err    error
+	// futile reports whether a recreation would change nothing. Then the child was not deleted. It is asDesired if an apply would change nothing either.
+	futile, asDesired bool
+	err               error
 }
 
 // at returns the name of an object for a request.
@@ -46,10 +46,12 @@ func (r Resource) at(namespace, name string) objectwriter.Name {
 func (s *parentSync) applyStep(ctx context.Context, step childStep) stepResult {
 	klog.FromContext(ctx).V(4).Info("Applying", "step", step)
 	name := step.in.at(step.child.namespace, step.child.name)
-	if step.verb == verbDelete || step.verb == verbRecreate {
+	switch {
+	case step.serverSide && (step.verb == verbRecreate || step.orRecreate):
+		return s.applyOrRecreate(ctx, step, name)
+	case step.verb == verbDelete || step.verb == verbRecreate:
 		return s.deleteChild(ctx, step, name)
-	}
-	if step.switched || step.orRecreate {
+	case step.switched || step.orRecreate:
 		return s.updateManaged(ctx, step, name)
 	}
 	return s.applyWrite(ctx, step, name)

@@ -111,7 +111,16 @@ func asRejected(reason hook.Reason, err error) error {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		return &rejectedError{reason, err}
 	}
+	if isUntyped(err) {
+		return &rejectedError{reason, err}
+	}
 	return err
+}
+
+// isUntyped reports whether server-side apply refuses an object that the schema of its kind does not allow: it has an unknown field, a value of another type,
+// or two elements of a list that are the same one. A creation may ignore that. The API server answers with the code of an internal error, and no reason.
+func isUntyped(err error) bool {
+	return strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
 // doing adds to an error what was done to which object.

@@ -77,8 +77,10 @@ type childStep struct {
 	serverSide bool
 	// switched reports whether the other strategy has written the child last.
 	switched bool
-	// orRecreate reports whether an update becomes a recreation if it removes a field.
+	// orRecreate reports whether an update becomes a recreation if it removes a field, and with server-side apply if it changes any value.
 	orRecreate bool
+	// observed is the child that a server-side apply would change; nil if it does not matter whether it would.
+	observed map[string]any
 	// trial precedes a recreation if the child does not show whether it would change anything; nil otherwise.
 	trial *trial
 	// repairs reports whether the step repeats an earlier one that another client has undone.

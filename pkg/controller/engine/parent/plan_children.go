@@ -180,21 +180,39 @@ func (c *childPlanner) planDifference(child differingChild, known childHistory) 
 		}
 		return c.planUpdate(step, child, known)
 	}
-	step.verb, step.object, step.resourceVersion = verbRecreate, nil, ""
 	created, err := c.spec.newChild(c.observed.of, c.observed.parent, child.desired)
 	if err != nil {
 		return err // it could not be created again
 	}
-	if !child.verdict.DesiredChanged {
-		differs := differencesOf(child.tree, child.verdict.Object).sinceCreation(child.observed.GetGeneration(), child.in.isOfKubernetes())
+	if differs, unsure := child.unsure(); unsure {
 		if len(differs) == 0 || known.futile == (change{child.hash, differs.hash()}) {
 			c.leaveAsIs(child, known)
 			return nil
 		}
 		step.trial = newTrial(created, child.observed, differs)
 	}
+	if c.spec.serverSide && child.verdict.DesiredChanged && !child.verdict.Switched {
+		return c.planUpdate(step, child, known)
+	}
+	step.verb, step.object, step.resourceVersion = verbRecreate, nil, ""
+	if c.spec.serverSide {
+		step.object, step.resourceVersion, step.serverSide, step.observed = created, child.observed.GetResourceVersion(), true, child.tree
+	}
 	p.planChange(step, known, now)
 	return nil
+}
+
+// unsure reports whether a child may differ in what a new one would have, too, and returns these differences: the same is desired as was applied, or nothing is
+// known of what was applied.
+func (child *differingChild) unsure() (differences, bool) {
+	differs := differencesOf(child.tree, child.verdict.Object)
+	switch {
+	case !child.verdict.DesiredChanged:
+		return differs.sinceCreation(child.observed.GetGeneration(), child.in.isOfKubernetes()), true
+	case child.verdict.Unrecorded && len(differs) > 0:
+		return differs, true
+	}
+	return nil, false
 }
 
 // planUpdate updates a child in place.
@@ -208,7 +226,7 @@ func (c *childPlanner) planUpdate(step childStep, child differingChild, known ch
 		if err != nil {
 			return err
 		}
-		step.object, step.serverSide = object, true
+		step.object, step.serverSide, step.observed = object, true, child.tree
 	}
 	if err := checkAnnotations(step.object); err != nil {
 		return err

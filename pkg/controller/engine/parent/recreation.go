@@ -40,10 +40,12 @@ func differencesOf(observed, merged map[string]any) differences {
 func (d differences) find(path string, observed, merged any) {
 	switch merged := merged.(type) {
 	case map[string]any:
-		if observed, ok := observed.(map[string]any); ok {
-			for _, key := range keysOf(observed, merged) {
-				if path != ".metadata.annotations" || !merge.IsRecord(key) {
-					d.find(path+"."+key, observed[key], merged[key])
+		areAnnotations := path == ".metadata.annotations"
+		before, isObject := observed.(map[string]any)
+		if isObject || areAnnotations && observed == nil { // there may be none but the record
+			for _, key := range keysOf(before, merged) {
+				if !areAnnotations || !merge.IsRecord(key) {
+					d.find(path+"."+key, before[key], merged[key])
 				}
 			}
 			return

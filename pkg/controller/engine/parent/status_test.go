@@ -165,9 +165,11 @@ func TestRejectionIsReported(t *testing.T) {
 		"an invalid child":         {asRejected(hook.ReasonInvalidChild, fmt.Errorf("create a: %w", apierrors.NewInvalid(of, "a", nil))), "HookChildInvalid"},
 		"a child that is no child": {asRejected(hook.ReasonInvalidChild, apierrors.NewBadRequest("cannot be handled")), "HookChildInvalid"},
 		"an invalid status":        {asRejected(hook.ReasonInvalidResponse, apierrors.NewInvalid(of, "a", nil)), "HookResponseInvalid"},
-		"an outage":                {asRejected(hook.ReasonInvalidChild, apierrors.NewInternalError(errors.New("down"))), ""},
-		"a conflict":               {asRejected(hook.ReasonInvalidChild, apierrors.NewConflict(schema.GroupResource{}, "a", nil)), ""},
-		"no answer":                {asRejected(hook.ReasonInvalidChild, errors.New("EOF")), ""},
+		"an untyped child": {asRejected(hook.ReasonInvalidChild, apierrors.NewGenericServerResponse(500, "patch", schema.GroupResource{}, "a",
+			"failed to create typed patch object (ns/a; v1, Kind=Thing): .spec.a: field not declared in schema", 0, false)), "HookChildInvalid"},
+		"an outage":  {asRejected(hook.ReasonInvalidChild, apierrors.NewInternalError(errors.New("down"))), ""},
+		"a conflict": {asRejected(hook.ReasonInvalidChild, apierrors.NewConflict(schema.GroupResource{}, "a", nil)), ""},
+		"no answer":  {asRejected(hook.ReasonInvalidChild, errors.New("EOF")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			problem := problemOf(join([]error{nil, test.err}))

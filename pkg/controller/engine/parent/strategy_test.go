@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"millwright.dev/pkg/apis/metacontroller/v1alpha1"
 	"millwright.dev/pkg/controller"
@@ -107,6 +108,7 @@ func (s *strategyTest) wantLabels(strategy v1alpha1.ApplyStrategy, want string) 
 
 const (
 	applied  = "PATCH deployments/web"
+	tried    = "PATCH deployments/web (dry run)"
 	withB    = `,"b":"1"`
 	withPort = `,"ports":[{"containerPort":80}],"env":[{"name":"E","value":"1"}]`
 )
@@ -282,6 +284,30 @@ func TestSwitchBackInTheMiddle(t *testing.T) {
 	s.wantLabels(dynamic, "app:a")
 }
 
+// A child that is deleted while it is switched is no failure: the next sync creates it again.
+func TestSwitchOfDeletedChild(t *testing.T) {
+	for from, to := range map[v1alpha1.ApplyStrategy]v1alpha1.ApplyStrategy{dynamic: serverSide, serverSide: dynamic} {
+		for _, at := range []string{"GET", "PATCH", "PUT"} {
+			t.Run(fmt.Sprintf("from %s, at the %s", from, at), func(t *testing.T) {
+				s := newStrategyTest(t, v1alpha1.ChildUpdateInPlace)
+				if err := s.start(from).answered(phaseSync, deploymentWith(withB, "")); err != nil {
+					t.Fatal(err)
+				}
+				next, deleted := s.start(to), false
+				s.api.meanwhile = func(request string) {
+					if !deleted && request == at+" deployments/web" {
+						deleted = true
+						s.api.objects["deployments"].Remove("ns", "web")
+					}
+				}
+				if err := next.answered(phaseSync, deploymentWith("", "")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
 // What changes while a child is switched is not overwritten.
 func TestSwitchOfChangedChild(t *testing.T) {
 	for from, to := range map[v1alpha1.ApplyStrategy]v1alpha1.ApplyStrategy{dynamic: serverSide, serverSide: dynamic} {
@@ -381,18 +407,137 @@ func TestRecreateByApplyDoesNotLoop(t *testing.T) {
 	if err := removing.answered(phaseSync, deploymentWith("", "")); err != nil {
 		t.Fatal(err)
 	}
-	s.wantDid("GET deployments/web", "DELETE deployments/web") // only managedFields show that something is removed
+	s.wantDid(tried, "DELETE deployments/web") // only the API server knows that something is removed
 	removing.wantEvents(eventRecreated)
 	s.sync(serverSide, deploymentWith("", ""), applied)
 	s.sync(serverSide, deploymentWith("", ""))
 	uid := s.child().GetUID()
 	s.edit(setLabel("b", "1"))
-	s.sync(serverSide, deploymentWith(withB, ""), "GET deployments/web", applied) // as when the hook desires what was a default so far
-	s.sync(serverSide, deploymentWith(`,"b":"2"`, ""), "DELETE deployments/web")
+	s.sync(serverSide, deploymentWith(withB, ""), tried, applied) // as when the hook desires what was a default so far
+	s.sync(serverSide, deploymentWith(`,"b":"2"`, ""), tried, "DELETE deployments/web")
 	s.sync(serverSide, deploymentWith(`,"b":"2"`, ""), applied)
 	if s.child().GetUID() == uid {
 		t.Error("the child was updated")
 	}
+}
+
+// addFinalizer is an edit of another client, whose element of a set no apply removes.
+func addFinalizer(o *unstructured.Unstructured) {
+	o.SetFinalizers(append(o.GetFinalizers(), "example.com/theirs"))
+}
+
+// withFinalizer is metadata with an annotation.
+const withFinalizer = `},"finalizers":["example.com/mine"],"annotations":{"mine":"a"`
+
+// What another client adds is no reason to create a child again, if an apply keeps it.
+func TestRecreateByApplyKeepsWhatOthersAdd(t *testing.T) {
+	s := newStrategyTest(t, v1alpha1.ChildUpdateRecreate)
+	s.sync(serverSide, deploymentWith(withFinalizer, ""), applied)
+	s.edit(addFinalizer)
+	keeps := s.start(serverSide)
+	if err := keeps.answered(phaseSync, deploymentWith(withFinalizer, "")); err != nil {
+		t.Fatal(err)
+	}
+	s.wantDid(tried)
+	keeps.wantEvents()
+	s.edit(func(o *unstructured.Unstructured) {
+		annotations := o.GetAnnotations()
+		annotations["mine"] = "theirs"
+		o.SetAnnotations(annotations)
+	})
+	s.sync(serverSide, deploymentWith(withFinalizer, ""), tried, "POST deployments/web-00002 (dry run)", "DELETE deployments/web")
+}
+
+// A child without a record, of Metacontroller's server-side apply, is created again only if that changes it.
+func TestUnrecordedChildOfPeer(t *testing.T) {
+	for method, changed := range map[v1alpha1.ChildUpdateMethod][]string{
+		v1alpha1.ChildUpdateRecreate: {tried, "POST deployments/web-00002 (dry run)", "DELETE deployments/web"},
+		v1alpha1.ChildUpdateInPlace:  {applied},
+	} {
+		t.Run(string(method), func(t *testing.T) {
+			s := newStrategyTest(t, method)
+			withFinalizer := withB + `},"finalizers":["example.com/mine"],"annotations":{`
+			s.sync(serverSide, deploymentWith(withFinalizer, ""), applied)
+			forget := func(o *unstructured.Unstructured) { o.SetAnnotations(nil) }
+			s.edit(forget)
+			same := []string{applied}
+			if method == v1alpha1.ChildUpdateRecreate {
+				same = []string{tried, applied}
+			}
+			s.sync(serverSide, deploymentWith(withFinalizer, ""), same...)
+			s.wantLabels(serverSide, "app:a b:1")
+			s.edit(forget)
+			s.edit(addFinalizer) // the child differs, although no apply changes it
+			s.sync(serverSide, deploymentWith(withFinalizer, ""), same...)
+			s.wantLabels(serverSide, "app:a b:1")
+			s.edit(forget)
+			s.sync(serverSide, deploymentWith(`,"b":"2"`, ""), changed...)
+		})
+	}
+}
+
+// What Metacontroller has applied server-side, without a record, and the hook desires no more is removed by dynamic apply, too.
+func TestDynamicApplyOfUnrecordedChild(t *testing.T) {
+	for method, want := range map[v1alpha1.ChildUpdateMethod]string{
+		v1alpha1.ChildUpdateRecreate: "DELETE deployments/web", v1alpha1.ChildUpdateInPlace: "PUT deployments/web",
+	} {
+		t.Run(string(method), func(t *testing.T) {
+			s := newStrategyTest(t, method)
+			s.sync(serverSide, deploymentWith(withB, ""), applied)
+			s.edit(func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
+			s.edit(setLabel("theirs", "a"))
+			s.sync(dynamic, deploymentWith("", ""), "GET deployments/web", want)
+			if method == v1alpha1.ChildUpdateInPlace {
+				s.wantLabels(dynamic, "app:a theirs:a")
+			}
+		})
+	}
+}
+
+// An update that is refused may be a recreation that is not, of an immutable field say.
+func TestRecreateByApplyAfterRefusal(t *testing.T) {
+	kind := schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	for name, test := range map[string]struct {
+		refusal error
+		want    []string
+		fails   bool
+	}{
+		"an immutable field": {apierrors.NewInvalid(kind, "web", nil), []string{tried, "DELETE deployments/web"}, false},
+		"a webhook":          {apierrors.NewBadRequest("denied the request"), []string{tried, "DELETE deployments/web"}, false},
+		"a policy":           {apierrors.NewForbidden(deployments.GroupResource(), "web", errors.New("denied request")), []string{tried, "DELETE deployments/web"}, false},
+		"the schema":         {apierrors.NewBadRequest("failed to create typed patch object"), []string{tried}, true},
+		"no right":           {apierrors.NewForbidden(deployments.GroupResource(), "web", errors.New("User \"u\" cannot patch")), []string{tried}, true},
+		"no such type":       {apierrors.NewNotFound(deployments.GroupResource(), "web"), []string{tried}, false},
+		"an outage":          {apierrors.NewInternalError(errors.New("down")), []string{tried}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStrategyTest(t, v1alpha1.ChildUpdateRecreate)
+			s.sync(serverSide, deploymentWith("", ""), applied)
+			s.api.FailIf(func(r *fakeapi.Request) error {
+				if r.Resource == deployments.GroupVersionResource && r.Verb == "patch" {
+					return test.refusal
+				}
+				return nil
+			})
+			if err := s.start(serverSide).answered(phaseSync, deploymentWith(withB, "")); (err != nil) != test.fails {
+				t.Errorf("the error is %v, want one: %t", err, test.fails)
+			}
+			s.wantDid(test.want...)
+		})
+	}
+}
+
+// A child that no apply could create again is not deleted.
+func TestRecreateByApplyOfRefusedChild(t *testing.T) {
+	const twice = `,"env":[{"name":"A"},{"name":"A"}]`
+	s := newStrategyTest(t, v1alpha1.ChildUpdateRecreate)
+	s.sync(dynamic, deploymentWith(withB, twice), "POST deployments/web")
+	err := s.start(serverSide).answered(phaseSync, deploymentWith("", twice))
+	if _, rejected := errors.AsType[*rejectedError](err); !rejected {
+		t.Errorf("the error is %v, want that the child is rejected", err)
+	}
+	s.wantDid(tried)
+	s.wantLabels(dynamic, "app:a b:1")
 }
 
 func TestRightsThatAnApplyNeeds(t *testing.T) {
