@@ -229,6 +229,7 @@ func TestCompositeApplyRefusedBySchema(t *testing.T) {
 	e.parent("web")
 	before := e.awaitChild("Deployment.apps/v1", "a")
 	e.change(composite, e.name, "{spec: {applyStrategy: server-side-apply}}")
+	e.awaitReason("Serving") // with the new strategy
 	e.hook.Wants(t, child("two"))
 	e.change(widget, "web", "{spec: {new: true}}")
 	if message := e.awaitReason("HookChildInvalid"); !strings.Contains(message, ".spec.typo: field not declared in schema") {

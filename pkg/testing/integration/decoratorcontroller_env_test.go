@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -179,4 +180,10 @@ func (e decoratorEnv) sentFor(journal *faultproxy.Journal, since int) map[string
 		sent[strings.TrimSuffix(entry.Verb+" "+entry.Resource+"/"+entry.Subresource, "/")]++
 	}
 	return sent
+}
+
+// awaitSent waits until these requests are what was sent; see sentFor. Events are sent some time after the rest, and requests never become fewer.
+func (e decoratorEnv) awaitSent(journal *faultproxy.Journal, since int, want map[string]int) {
+	e.Helper()
+	e.eventually(func() string { return cmp.Diff(want, e.sentFor(journal, since)) })
 }
