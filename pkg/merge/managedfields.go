@@ -235,17 +235,12 @@ func ownedPart(value any, fields, others map[string]any) any {
 func ownedElement(element any, step string, fields, others map[string]any) any {
 	mine := ownedPart(element, fields, others)
 	whole, isObject := element.(map[string]any)
-	switch part, ok := mine.(map[string]any); {
-	case !isObject, mine != nil && !ok:
+	if !isObject || mine == nil && others != nil {
 		return mine
-	case ok:
-		mine = maps.Clone(part)
-	case others == nil: // only the element itself
-		mine = map[string]any{}
-	default:
-		return nil
 	}
-	object := mine.(map[string]any)
+	object := map[string]any{} // no part is the element itself, of which the manager has no field
+	part, _ := mine.(map[string]any)
+	maps.Copy(object, part)
 	maps.Copy(object, keysOf(step))
 	for _, key := range mapKeys {
 		if value, found := whole[key]; found {

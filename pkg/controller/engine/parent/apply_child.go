@@ -106,7 +106,7 @@ func (s *parentSync) applyChanges(ctx context.Context, step childStep, name obje
 	applied, err := s.Writer.TryApply(ctx, name, body, s.FieldManager)
 	switch {
 	case err == nil:
-	case !isUntyped(err) && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) && !isDenied(err)):
+	case isUpdateRefusal(err):
 		return true, nil
 	default:
 		return false, fmt.Errorf("applying it in a dry run, to see whether it would change: %w", err)
@@ -115,11 +115,7 @@ func (s *parentSync) applyChanges(ctx context.Context, step childStep, name obje
 	if err != nil {
 		return false, fmt.Errorf("reading the result of a dry run: %w", err)
 	}
-	differs := differencesOf(step.observed, after)
-	for _, counter := range []string{"resourceVersion", "generation"} { // an annotation, such as the record, counts in some kinds
-		delete(differs, ".metadata."+counter)
-	}
-	return len(differs) > 0, nil
+	return hasChanged(step.observed, after), nil
 }
 
 // takeOver makes us the manager of what dynamic apply has written. If only this is done, the next sync applies the rest.

@@ -123,6 +123,12 @@ func isUntyped(err error) bool {
 	return strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
+// isUpdateRefusal reports whether the API server or admission refuses an update, and may accept a creation: a field is immutable, say.
+func isUpdateRefusal(err error) bool {
+	refused := apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)
+	return refused && !isUntyped(err) && !isDenied(err)
+}
+
 // doing adds to an error what was done to which object.
 func doing(what string, of Resource, o object, err error) error {
 	return fmt.Errorf("%s %s: %w", what, of.key(o.GetNamespace(), o.GetName()), err)

@@ -63,6 +63,14 @@ func (d differences) find(path string, observed, merged any) {
 	}
 }
 
+// hasChanged reports whether a write has changed any value of an object but the record. Some kinds count annotations, such as the record, as a generation.
+func hasChanged(before, after map[string]any) bool {
+	differs := differencesOf(before, after)
+	delete(differs, ".metadata.resourceVersion")
+	delete(differs, ".metadata.generation")
+	return len(differs) > 0
+}
+
 func keysOf(a, b map[string]any) []string {
 	all := maps.Clone(b)
 	if all == nil {

@@ -284,8 +284,9 @@ func TestSwitchBackInTheMiddle(t *testing.T) {
 	s.wantLabels(dynamic, "app:a")
 }
 
-// A child that is deleted while it is switched is no failure: the next sync creates it again.
-func TestSwitchOfDeletedChild(t *testing.T) {
+// duringSwitches switches a child in both directions, and has another client act before each of the requests of a switch. It checks the error of the sync,
+// acted is whether there was such a request.
+func duringSwitches(t *testing.T, act func(*strategyTest), check func(s *strategyTest, acted bool, err error)) {
 	for from, to := range map[v1alpha1.ApplyStrategy]v1alpha1.ApplyStrategy{dynamic: serverSide, serverSide: dynamic} {
 		for _, at := range []string{"GET", "PATCH", "PUT"} {
 			t.Run(fmt.Sprintf("from %s, at the %s", from, at), func(t *testing.T) {
@@ -293,47 +294,38 @@ func TestSwitchOfDeletedChild(t *testing.T) {
 				if err := s.start(from).answered(phaseSync, deploymentWith(withB, "")); err != nil {
 					t.Fatal(err)
 				}
-				next, deleted := s.start(to), false
+				next, acted := s.start(to), false
 				s.api.meanwhile = func(request string) {
-					if !deleted && request == at+" deployments/web" {
-						deleted = true
-						s.api.objects["deployments"].Remove("ns", "web")
+					if !acted && request == at+" deployments/web" {
+						acted = true
+						act(s)
 					}
 				}
-				if err := next.answered(phaseSync, deploymentWith("", "")); err != nil {
-					t.Error(err)
-				}
+				check(s, acted, next.answered(phaseSync, deploymentWith("", "")))
 			})
 		}
 	}
 }
 
+// A child that is deleted while it is switched is no failure: the next sync creates it again.
+func TestSwitchOfDeletedChild(t *testing.T) {
+	duringSwitches(t, func(s *strategyTest) { s.api.objects["deployments"].Remove("ns", "web") }, func(s *strategyTest, _ bool, err error) {
+		if err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
 // What changes while a child is switched is not overwritten.
 func TestSwitchOfChangedChild(t *testing.T) {
-	for from, to := range map[v1alpha1.ApplyStrategy]v1alpha1.ApplyStrategy{dynamic: serverSide, serverSide: dynamic} {
-		for _, at := range []string{"GET", "PATCH", "PUT"} {
-			t.Run(fmt.Sprintf("from %s, at the %s", from, at), func(t *testing.T) {
-				s := newStrategyTest(t, v1alpha1.ChildUpdateInPlace)
-				if err := s.start(from).answered(phaseSync, deploymentWith(withB, "")); err != nil {
-					t.Fatal(err)
-				}
-				next, changed := s.start(to), false
-				s.api.meanwhile = func(request string) {
-					if !changed && request == at+" deployments/web" {
-						changed = true
-						s.edit(setLabel("b", "theirs"))
-					}
-				}
-				err := next.answered(phaseSync, deploymentWith("", ""))
-				if changed && !apierrors.IsConflict(err) || !changed && err != nil {
-					t.Errorf("the error is %v, want a conflict: %t", err, changed)
-				}
-				if got := s.child().GetLabels()["b"]; changed && got != "theirs" {
-					t.Errorf("the label is %q, want that of the other client", got)
-				}
-			})
+	duringSwitches(t, func(s *strategyTest) { s.edit(setLabel("b", "theirs")) }, func(s *strategyTest, changed bool, err error) {
+		if changed && !apierrors.IsConflict(err) || !changed && err != nil {
+			s.t.Errorf("the error is %v, want a conflict: %t", err, changed)
 		}
-	}
+		if got := s.child().GetLabels()["b"]; changed && got != "theirs" {
+			s.t.Errorf("the label is %q, want that of the other client", got)
+		}
+	})
 }
 
 func TestSwitchOfStrategyWithChange(t *testing.T) {
@@ -489,6 +481,12 @@ func TestDynamicApplyOfUnrecordedChild(t *testing.T) {
 			s.sync(dynamic, deploymentWith("", ""), "GET deployments/web", want)
 			if method == v1alpha1.ChildUpdateInPlace {
 				s.wantLabels(dynamic, "app:a theirs:a")
+			}
+			if method == v1alpha1.ChildUpdateRecreate { // a value that differs may be what every creation has
+				s = newStrategyTest(t, method)
+				s.sync(serverSide, deploymentWith(withB, ""), applied)
+				s.edit(func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
+				s.sync(dynamic, deploymentWith(`,"b":"2"`, ""), "POST deployments/web-00002 (dry run)", want)
 			}
 		})
 	}
